@@ -1,0 +1,98 @@
+# Run `make help` for the list. Everything that is built and cached lies outside
+# the tree, below $(CACHE), keyed by version.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kedify-localcluster
+TOOLS     := $(CACHE)/tools
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS   := -s -w -X main.version=$(VERSION)
+GOBUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+
+LOCALCLUSTER := $(CACHE)/bin/localcluster
+DEMO         := $(CACHE)/bin/demo
+CLUSTER      := $(LOCALCLUSTER) --repo $(CURDIR) --cache $(CACHE)
+# Arguments for the demo, such as ARGS=--keep.
+ARGS ?=
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ The main job
+
+.PHONY: demo
+demo: tools-cluster ## run the guide's canary on a real cluster, under load (ARGS=--keep leaves it running)
+	LOCALCLUSTER_CACHE=$(CACHE) $(DEMO) --localcluster $(LOCALCLUSTER) --repo $(CURDIR) $(ARGS)
+
+.PHONY: cluster-up
+cluster-up: tools-cluster ## start the embedded cluster, building what is missing
+	$(CLUSTER) up
+
+.PHONY: cluster-down
+cluster-down: tools-cluster ## end the embedded cluster and remove all that it left
+	$(CLUSTER) down
+
+.PHONY: cluster-status
+cluster-status: tools-cluster ## show how to reach the embedded cluster
+	$(CLUSTER) status
+
+.PHONY: build
+build: ## build ./rollouts-plugin-kedify for linux/amd64, static
+	GOOS=linux GOARCH=amd64 $(GOBUILD) -o rollouts-plugin-kedify ./cmd/rollouts-plugin-kedify
+
+##@ Tests
+
+.PHONY: test
+test: test-unit test-parts test-cluster ## run every test (needs root; installs nothing)
+
+.PHONY: test-unit
+test-unit: ## run the tests that need nothing but Go
+	go test -race -shuffle=on $$(go list ./... | grep -v /test/)
+	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v /test/)
+
+.PHONY: test-parts
+test-parts: tools-cluster ## run the tests against real parts: Envoy, the built plugin, gRPC
+	$(CLUSTER) build
+	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" go test -race -shuffle=on ./test/...
+
+.PHONY: test-cluster
+test-cluster: tools-cluster ## run the tests of the embedded cluster itself (needs root)
+	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) \
+		go -C localcluster test -count=1 -timeout 20m ./test/...
+
+.PHONY: test-mutants
+test-mutants: tools-cluster ## prove that the demo fails when the data path is broken (needs root)
+	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) DEMO_BIN=$(DEMO) \
+		go -C localcluster test -count=1 -timeout 30m -v ./test/mutants/...
+
+##@ Code
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint ## run the linters on all modules
+	$(TOOLS)/golangci-lint run ./...
+	cd localcluster && $(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
+
+.PHONY: fmt
+fmt: $(TOOLS)/golangci-lint ## format the code
+	$(TOOLS)/golangci-lint fmt ./...
+	cd localcluster && $(TOOLS)/golangci-lint fmt --config ../.golangci.yml ./...
+
+.PHONY: generate
+generate: ## generate deep copies and the CRD from api/
+	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./api/... crd paths=./api/... output:crd:dir=config/crd
+
+.PHONY: golden
+golden: ## write the golden files anew
+	go test ./internal/... -update
+
+# The tools are keyed by what pins them.
+$(TOOLS)/golangci-lint: tools/golangci-lint/go.sum
+	@echo "building golangci-lint (about 4 minutes, once)"
+	CGO_ENABLED=0 go -C tools/golangci-lint build -trimpath -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: tools-cluster
+tools-cluster:
+	@CGO_ENABLED=0 go -C localcluster build -trimpath -buildvcs=false -o $(CACHE)/bin/ ./cmd/...

@@ -1,0 +1,62 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// DebianPackages unpacks packages of the host's own Debian or Ubuntu release.
+// Nothing is installed: the package lists, the downloads and the files stay
+// below the cache, so no service starts and nothing of the host is replaced.
+type DebianPackages struct {
+	// Names are the packages, with the libraries that they need and that a
+	// minimal host may lack.
+	Names []string
+	// Release tells the host's release apart, such as "debian-12".
+	Release string
+}
+
+// Fingerprint covers the packages' names and the release they come from.
+func (d DebianPackages) Fingerprint() ([]byte, error) {
+	return []byte(d.Release + "\n" + strings.Join(d.Names, "\n")), nil
+}
+
+// Make downloads the packages and unpacks them into dest.
+func (d DebianPackages) Make(ctx context.Context, dest string, log io.Writer) error {
+	work, err := os.MkdirTemp(filepath.Dir(dest), ".debian-")
+	if err != nil {
+		return fmt.Errorf("make a folder for package lists: %w", err)
+	}
+	defer os.RemoveAll(work)
+	lists, archives := filepath.Join(work, "lists"), filepath.Join(work, "archives")
+	for _, dir := range []string{filepath.Join(lists, "partial"), filepath.Join(archives, "partial")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // apt's own user reads them
+			return fmt.Errorf("make a folder for package lists: %w", err)
+		}
+	}
+	private := []string{
+		"-o", "Dir::State::lists=" + lists, "-o", "Dir::Cache=" + archives,
+		"-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=", "-q",
+	}
+	if err := run(ctx, work, log, nil, "apt-get", append(slices.Clone(private), "update")...); err != nil {
+		return fmt.Errorf("read Debian's package lists: %w", err)
+	}
+	if err := run(ctx, work, log, nil, "apt-get", slices.Concat(private, []string{"download"}, d.Names)...); err != nil {
+		return fmt.Errorf("download Debian packages %s: %w", strings.Join(d.Names, ", "), err)
+	}
+	packages, err := filepath.Glob(filepath.Join(work, "*.deb"))
+	if err != nil {
+		return fmt.Errorf("list the packages: %w", err)
+	}
+	for _, file := range packages {
+		if err := run(ctx, work, log, nil, "dpkg-deb", "-x", file, dest); err != nil {
+			return fmt.Errorf("unpack %s: %w", filepath.Base(file), err)
+		}
+	}
+	return nil
+}

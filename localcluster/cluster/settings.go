@@ -1,0 +1,90 @@
+// Package cluster describes the embedded cluster as plain values: its
+// addresses and folders, the processes that make it up, their configuration
+// files and how each shows that it is ready. It starts nothing and reads
+// nothing; package node carries out what stands here.
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+)
+
+// Addresses are the address ranges of the cluster. They exist only inside the
+// cluster's own network namespace, so they collide with nothing on the host.
+type Addresses struct {
+	// Node is the node's own address.
+	Node string `json:"node"`
+	// Pods is the CIDR that pods get addresses from.
+	Pods string `json:"pods"`
+	// Services is the CIDR of ClusterIPs.
+	Services string `json:"services"`
+	// APIService is the ClusterIP of Service kubernetes: the first of Services.
+	APIService string `json:"apiService"`
+	// DNS is the ClusterIP of the cluster's DNS server.
+	DNS string `json:"dns"`
+}
+
+// DefaultAddresses returns the ranges that are used unless a user says
+// otherwise.
+func DefaultAddresses() Addresses {
+	return Addresses{
+		Node:       "10.244.0.1",
+		Pods:       "10.245.0.0/24",
+		Services:   "10.96.0.0/16",
+		APIService: "10.96.0.1",
+		DNS:        "10.96.0.10",
+	}
+}
+
+// The ports of the node's processes, all inside the cluster's own network
+// namespace.
+const (
+	APIPort      = 6443
+	EtcdPort     = 2379
+	RegistryPort = 5000
+)
+
+// Domain is the DNS domain of the cluster's Services.
+const Domain = "cluster.local"
+
+// NodeName is the name of the cluster's only node.
+const NodeName = "localcluster"
+
+// Settings are all that the description of a cluster depends on.
+type Settings struct {
+	// Name tells this cluster from others on the same machine; it names the
+	// cgroup.
+	Name string `json:"name"`
+	// Dir is the run directory: all that the cluster writes is below it.
+	Dir string `json:"dir"`
+	// Bin is the folder with the component binaries.
+	Bin string `json:"bin"`
+	// Addresses are the cluster's address ranges.
+	Addresses Addresses `json:"addresses"`
+	// ExtraArgs are appended to a component's command line, by component name.
+	// They are for trying out flags, and for breaking things on purpose.
+	ExtraArgs map[string][]string `json:"extraArgs,omitempty"`
+}
+
+// Path joins elements below the run directory.
+func (s Settings) Path(elements ...string) string {
+	return filepath.Join(append([]string{s.Dir}, elements...)...)
+}
+
+// Cgroup is the path of the cluster's cgroup below each hierarchy's root.
+func (s Settings) Cgroup() string { return "/kedify-localcluster-" + s.Name }
+
+// APIServer is the URL of the API server inside the cluster.
+func (s Settings) APIServer() string {
+	return "https://" + net.JoinHostPort(s.Addresses.Node, fmt.Sprint(APIPort))
+}
+
+// Registry is the address of the image registry inside the cluster.
+func (s Settings) Registry() string {
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(RegistryPort))
+}
+
+// ContainerdSocket is where the container runtime listens. The run folder is a
+// file system of the cluster's own, so the usual path is free.
+const ContainerdSocket = "/run/containerd/containerd.sock"

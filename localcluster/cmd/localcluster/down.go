@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
+)
+
+func downCommand(l *location) *cobra.Command {
+	var all bool
+	command := &cobra.Command{
+		Use:   "down",
+		Short: "End the cluster and remove all that it left; built programs stay cached",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := l.resolve(); err != nil {
+				return err
+			}
+			if all {
+				return downAll(c.Context(), l)
+			}
+			return down(c.Context(), l)
+		},
+	}
+	command.Flags().BoolVar(&all, "all", false, "end the clusters of all checkouts that share the cache folder")
+	return command
+}
+
+func down(ctx context.Context, l *location) error { return remove(ctx, l.dir(), l.name()) }
+
+func downAll(ctx context.Context, l *location) error {
+	entries, err := filepath.Glob(filepath.Join(l.cache, "clusters", "*"))
+	if err != nil {
+		return fmt.Errorf("list the clusters: %w", err)
+	}
+	for _, dir := range entries {
+		if err := remove(ctx, dir, filepath.Base(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove ends one cluster. Root is needed only where something is there.
+func remove(ctx context.Context, dir, name string) error {
+	cgroup := cluster.Settings{Name: name}.Cgroup()
+	if _, err := os.Stat(dir); err != nil && !host.CgroupExists(cgroup) {
+		say("no cluster is there")
+		return nil
+	}
+	if os.Geteuid() == 0 {
+		return host.Remove(ctx, dir, cgroup)
+	}
+	if err := elevate(ctx, "the cluster's processes and files belong to root"); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	args := asRoot(program, "inside", "remove", dir, cgroup)
+	command := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // our own program
+	command.Stdout, command.Stderr = os.Stderr, os.Stderr
+	return command.Run()
+}
+
+func statusCommand(l *location) *cobra.Command {
+	var output string
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show whether the cluster runs, and how to reach it",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := l.resolve(); err != nil {
+				return err
+			}
+			status, err := host.ReadStatus(l.dir())
+			if err != nil {
+				return err
+			}
+			return printStatus(c.OutOrStdout(), status, output)
+		},
+	}
+	command.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return command
+}
+
+func printStatus(w io.Writer, status host.Status, format string) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(status)
+	case "text":
+		fmt.Fprintf(w, "%s\n", status.State)
+		if status.Message != "" {
+			fmt.Fprintf(w, "  %s\n", status.Message)
+		}
+		for name, address := range status.Addresses {
+			fmt.Fprintf(w, "  %s: %s\n", name, address)
+		}
+		if status.Kubeconfig != "" {
+			fmt.Fprintf(w, "\nexport KUBECONFIG=%s PATH=%s:$PATH\n", status.Kubeconfig, status.Bin)
+		}
+		return nil
+	default:
+		return fmt.Errorf("--output %q: want text or json", format)
+	}
+}
+
+func logsCommand(l *location) *cobra.Command {
+	return &cobra.Command{
+		Use:   "logs COMPONENT",
+		Short: "Print a component's log",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := l.resolve(); err != nil {
+				return err
+			}
+			file, err := os.Open(filepath.Join(l.dir(), "logs", args[0]+".log"))
+			if err != nil {
+				return fmt.Errorf("no log of %s (is the cluster up?): %w", args[0], err)
+			}
+			defer file.Close()
+			_, err = io.Copy(c.OutOrStdout(), file)
+			return err
+		},
+	}
+}

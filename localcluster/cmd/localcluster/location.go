@@ -1,0 +1,56 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+)
+
+// location says where things are on this machine.
+type location struct {
+	repo, cache string
+}
+
+// resolve makes both folders absolute and checks the repository's.
+func (l *location) resolve() error {
+	repo, err := filepath.Abs(l.repo)
+	if err != nil {
+		return fmt.Errorf("find the repository: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(repo, "localcluster", "components")); err != nil {
+		return fmt.Errorf("%s is not this project's repository: run it there, or set --repo: %w", repo, err)
+	}
+	l.repo = repo
+	if l.cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("find the cache folder (set --cache): %w", err)
+		}
+		l.cache = filepath.Join(user, "kedify-localcluster")
+	}
+	if l.cache, err = filepath.Abs(l.cache); err != nil {
+		return fmt.Errorf("find the cache folder: %w", err)
+	}
+	if err := os.MkdirAll(l.cache, 0o755); err != nil { //nolint:gosec // programs are for everybody
+		return fmt.Errorf("make the cache folder: %w", err)
+	}
+	return nil
+}
+
+// name tells the clusters of two checkouts apart.
+func (l *location) name() string {
+	sum := sha256.Sum256([]byte(l.repo))
+	return hex.EncodeToString(sum[:])[:8]
+}
+
+// dir is the run directory of this checkout's cluster.
+func (l *location) dir() string { return filepath.Join(l.cache, "clusters", l.name()) }
+
+// modules is the folder of the localcluster module.
+func (l *location) modules() string { return filepath.Join(l.repo, "localcluster") }
+
+func (l *location) buildCache() build.Cache { return build.Cache{Dir: l.cache} }

@@ -1,0 +1,43 @@
+// Command localcluster runs a real single-node Kubernetes, with Argo Rollouts,
+// this project's plugin and its interceptor, as plain processes: no Docker, no
+// downloads but from package registries, nothing installed on the host and
+// nothing left behind.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	// The supervisor's death signal follows the thread that starts the cluster.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := rootCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "localcluster: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+func rootCommand() *cobra.Command {
+	l := &location{}
+	root := &cobra.Command{
+		Use:           "localcluster",
+		Short:         "A real single-node Kubernetes for this project, without Docker",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.PersistentFlags().StringVar(&l.repo, "repo", ".", "root of this project's repository")
+	root.PersistentFlags().StringVar(&l.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"),
+		"folder for built programs and running clusters (default: kedify-localcluster in the user's cache folder)")
+	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), logsCommand(l), insideCommand(), superviseCommand())
+	return root
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/preflight"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
+)
+
+// upTimeout bounds the start of a cluster whose parts are built.
+const upTimeout = 4 * time.Minute
+
+type upOptions struct {
+	extraArgs []string
+	binaries  []string
+	addresses cluster.Addresses
+	bare      bool
+}
+
+func upCommand(l *location) *cobra.Command {
+	o := &upOptions{addresses: cluster.DefaultAddresses()}
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Build what is missing and start the cluster; returns when it is ready",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return up(c.Context(), l, o) },
+	}
+	flags := command.Flags()
+	flags.StringArrayVar(&o.extraArgs, "extra-arg", nil, "append an argument to a component's command line: COMPONENT=ARGUMENT (repeatable)")
+	flags.StringArrayVar(&o.binaries, "binary", nil, "use another binary for one of this project's programs: PROGRAM=PATH (repeatable)")
+	flags.BoolVar(&o.bare, "bare", false, "start Kubernetes with DNS and install nothing else")
+	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node, "address of the node, inside the cluster's own network")
+	flags.StringVar(&o.addresses.Pods, "pod-cidr", o.addresses.Pods, "addresses of pods")
+	return command
+}
+
+func buildCommand(l *location) *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build what the cluster is made of, and start nothing",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := l.resolve(); err != nil {
+				return err
+			}
+			_, err := ensureParts(c.Context(), l)
+			return err
+		},
+	}
+}
+
+func pathCommand(l *location) *cobra.Command {
+	return &cobra.Command{
+		Use:   "path PART",
+		Short: "Print the folder of a built part, such as envoy",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := l.resolve(); err != nil {
+				return err
+			}
+			parts, err := ensureParts(c.Context(), l)
+			if err != nil {
+				return err
+			}
+			folder, ok := parts[args[0]]
+			if !ok {
+				return fmt.Errorf("there is no part %q; the parts are %s", args[0], strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), folder)
+			return err
+		},
+	}
+}
+
+func up(ctx context.Context, l *location, o *upOptions) error {
+	if err := l.resolve(); err != nil {
+		return err
+	}
+	status, err := host.ReadStatus(l.dir())
+	if err != nil {
+		return err
+	}
+	switch status.State {
+	case host.PhaseRunning:
+		say("the cluster is running already")
+		return nil
+	case host.PhaseStarting:
+		return awaitReady(ctx, l.dir())
+	case host.PhaseBroken:
+		say("cleaning up an earlier cluster (%s)", firstLine(status.Message))
+		if err := down(ctx, l); err != nil {
+			return err
+		}
+	case host.PhaseStopped:
+	}
+	config, err := assemble(ctx, l, o)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := launch(ctx, config); err != nil {
+		return err
+	}
+	if err := awaitReady(ctx, l.dir()); err != nil {
+		return err
+	}
+	say("started in %.0f s; kubeconfig: %s", time.Since(began).Seconds(), filepath.Join(l.dir(), "kubeconfig"))
+	return nil
+}
+
+// assemble builds all programs and describes the cluster.
+func assemble(ctx context.Context, l *location, o *upOptions) (node.Config, error) {
+	parts, err := ensureParts(ctx, l)
+	if err != nil {
+		return node.Config{}, err
+	}
+	if err := os.MkdirAll(l.dir(), 0o755); err != nil { //nolint:gosec // logs are for reading
+		return node.Config{}, fmt.Errorf("make the run directory: %w", err)
+	}
+	settings := cluster.Settings{Name: l.name(), Dir: l.dir(), Bin: filepath.Join(l.dir(), "programs"), Addresses: o.addresses, ExtraArgs: map[string][]string{}}
+	for _, extra := range o.extraArgs {
+		component, argument, found := strings.Cut(extra, "=")
+		if !found {
+			return node.Config{}, fmt.Errorf("--extra-arg %q: want COMPONENT=ARGUMENT, such as etcd=--log-level=debug", extra)
+		}
+		settings.ExtraArgs[component] = append(settings.ExtraArgs[component], argument)
+	}
+	if err := stack.LinkPrograms(parts, settings.Bin); err != nil {
+		return node.Config{}, err
+	}
+	config := node.Config{
+		Settings: settings,
+		Forwards: stack.Forwards(fmt.Sprintf("%s:%d", settings.Addresses.Node, cluster.APIPort)),
+	}
+	sources := install.Sources{Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml")}
+	if o.bare {
+		config.Images, config.Steps = stack.BareImages(parts), install.Bare(sources)
+		return config, nil
+	}
+	programs, err := buildPrograms(ctx, l, o.binaries)
+	if err != nil {
+		return node.Config{}, err
+	}
+	config.Images, config.Steps = stack.Images(parts, programs), install.Steps(sources)
+	return config, nil
+}
+
+// ensureParts checks the machine and builds what the cache lacks.
+func ensureParts(ctx context.Context, l *location) (map[string]string, error) {
+	release, err := preflight.Release()
+	if err != nil {
+		return nil, err
+	}
+	parts := build.Parts(l.modules(), release)
+	missing, err := l.buildCache().Missing(parts)
+	if err != nil {
+		return nil, err
+	}
+	if findings := preflight.Check(l.cache, len(missing) > 0); len(findings) > 0 {
+		lines := make([]string, len(findings))
+		for i, finding := range findings {
+			lines[i] = "  - " + finding.String()
+		}
+		return nil, fmt.Errorf("this machine cannot run the cluster yet:\n%s", strings.Join(lines, "\n"))
+	}
+	return l.buildCache().Ensure(ctx, parts, func(s build.Step) {
+		if s.Took == 0 {
+			say("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Part, s.Remaining.Round(time.Second))
+			return
+		}
+		say("[%d/%d] built %s in %s", s.Number, s.Total, s.Part, s.Took.Round(time.Second))
+	})
+}
+
+// buildPrograms builds this project's own programs from the working tree, but
+// for those that are given as binaries.
+func buildPrograms(ctx context.Context, l *location, binaries []string) (map[stack.Program]string, error) {
+	given := map[stack.Program]string{}
+	for _, binary := range binaries {
+		program, path, found := strings.Cut(binary, "=")
+		if _, known := stack.Sources()[stack.Program(program)]; !found || !known {
+			return nil, fmt.Errorf("--binary %q: want PROGRAM=PATH with one of this project's programs", binary)
+		}
+		given[stack.Program(program)] = path
+	}
+	out := map[stack.Program]string{}
+	for program, source := range stack.Sources() {
+		target := filepath.Join(l.dir(), "own", string(program))
+		out[program] = target
+		if path, ok := given[program]; ok {
+			if err := copyProgram(path, target); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		say("building %s", program)
+		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", target, source) //nolint:gosec // our own packages
+		command.Dir = l.repo
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if printed, err := command.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build %s: %w\n%s", program, err, printed)
+		}
+	}
+	return out, nil
+}
+
+func copyProgram(from, to string) error {
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("read the binary: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // programs are for everybody
+		return fmt.Errorf("make the program folder: %w", err)
+	}
+	if err := os.WriteFile(to, raw, 0o755); err != nil { //nolint:gosec // programs are for everybody
+		return fmt.Errorf("copy the binary: %w", err)
+	}
+	return nil
+}
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// errFailed says that a start gave up; its message is the supervisor's.
+var errFailed = errors.New("the cluster did not start")

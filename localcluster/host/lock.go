@@ -1,0 +1,58 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrRunning says that a supervisor holds the lock already.
+var ErrRunning = errors.New("a cluster is running here already")
+
+// acquireLock takes the run directory's lock for the life of this process. The
+// kernel gives a record lock back when its holder dies and tells who holds it,
+// so that no stale process id can mislead anybody. The returned file must stay
+// open.
+func acquireLock(dir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644) //nolint:gosec // an empty file
+	if err != nil {
+		return nil, fmt.Errorf("open the lock: %w", err)
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	err = unix.FcntlFlock(file.Fd(), unix.F_SETLK, &lock)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		_ = file.Close()
+		return nil, ErrRunning
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("take the lock: %w", err)
+	}
+	return file, nil
+}
+
+// LockHolder returns the process id of the supervisor that runs in a run
+// directory, or 0.
+func LockHolder(dir string) (int, error) {
+	file, err := os.Open(filepath.Join(dir, lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("open the lock: %w", err)
+	}
+	defer file.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &lock); err != nil {
+		return 0, fmt.Errorf("ask for the lock: %w", err)
+	}
+	if lock.Type == unix.F_UNLCK {
+		return 0, nil
+	}
+	return int(lock.Pid), nil
+}

@@ -1,0 +1,99 @@
+// Package host is the outside of the embedded cluster: it starts the cluster's
+// namespaces from a supervisor process, opens the few listeners that a user
+// needs on the loopback address, keeps the record of what runs, and takes
+// everything down again, whatever state it is in.
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Phase is what a user is told about a cluster.
+type Phase string
+
+// The phases of a cluster. Broken means that a start failed, or that the
+// supervisor is gone and left something to clean up.
+const (
+	PhaseStopped  Phase = "stopped"
+	PhaseStarting Phase = "starting"
+	PhaseRunning  Phase = "running"
+	PhaseBroken   Phase = "broken"
+)
+
+// Status is a cluster's state as shown by `localcluster status -o json`.
+type Status struct {
+	// State is the cluster's phase.
+	State Phase `json:"state"`
+	// Kubeconfig is the administrator's kubeconfig for use on the host.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// Bin is the folder with kubectl and its plugins.
+	Bin string `json:"bin,omitempty"`
+	// Addresses are the host addresses that lead into the cluster, by name.
+	Addresses map[string]string `json:"addresses,omitempty"`
+	// Logs is the folder with the components' logs.
+	Logs string `json:"logs,omitempty"`
+	// Message is the last thing that happened.
+	Message string `json:"message,omitempty"`
+}
+
+const (
+	lockFile     = "lock"
+	statusFile   = "status.json"
+	progressFile = "progress.jsonl"
+	configFile   = "node.json"
+	logFile      = "supervisor.log"
+)
+
+// ReadStatus tells what runs in a run directory. The record on disk is believed
+// only while the supervisor that wrote it holds its lock.
+func ReadStatus(dir string) (Status, error) {
+	holder, err := LockHolder(dir)
+	if err != nil {
+		return Status{}, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, statusFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && holder == 0:
+		if _, statErr := os.Stat(dir); statErr != nil {
+			return Status{State: PhaseStopped}, nil
+		}
+		return Status{State: PhaseBroken, Message: "an earlier start left its files"}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return Status{State: PhaseStarting}, nil
+	case err != nil:
+		return Status{}, fmt.Errorf("read the cluster's status: %w", err)
+	}
+	var status Status
+	if err := json.Unmarshal(raw, &status); err != nil {
+		return Status{}, fmt.Errorf("read the cluster's status: %w", err)
+	}
+	if holder == 0 && status.State != PhaseBroken {
+		status.State, status.Message = PhaseBroken, "the supervisor is gone"
+	}
+	return status, nil
+}
+
+func writeStatus(dir string, status Status) error {
+	raw, err := json.MarshalIndent(status, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the cluster's status: %w", err)
+	}
+	return replaceFile(filepath.Join(dir, statusFile), raw)
+}
+
+// replaceFile writes a file so that a reader sees the old or the new content.
+func replaceFile(path string, content []byte) error {
+	next := path + ".next"
+	if err := os.WriteFile(next, content, 0o644); err != nil { //nolint:gosec // read by the user, without secrets
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+// Package images assembles container images from files on disk and serves them
+// under their official names, so that official manifests apply unchanged
+// without any download.
+package images
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Spec describes one image: a single layer of files and how to run it.
+type Spec struct {
+	// Names are the image's repositories with tags, without the registry:
+	// the cluster's registry answers for every registry.
+	Names []string `json:"names"`
+	// Files are the files of the image.
+	Files []File `json:"files"`
+	// Folders are folders that must exist, beyond those of Files.
+	Folders []Folder `json:"folders,omitempty"`
+	// Entrypoint is the program with its first arguments.
+	Entrypoint []string `json:"entrypoint"`
+	// Env are the environment variables, as NAME=value.
+	Env []string `json:"env,omitempty"`
+	// User is the numeric user that the program runs as.
+	User string `json:"user,omitempty"`
+	// WorkingDir is the folder that the program starts in.
+	WorkingDir string `json:"workingDir,omitempty"`
+}
+
+// File is one file of an image.
+type File struct {
+	// Path is the absolute path in the image.
+	Path string `json:"path"`
+	// Source is the path on disk.
+	Source string `json:"source"`
+}
+
+// Folder is one folder of an image.
+type Folder struct {
+	// Path is the absolute path in the image.
+	Path string `json:"path"`
+	// Owner is the numeric user and group that it belongs to.
+	Owner int `json:"owner"`
+	// Mode are its permissions.
+	Mode int64 `json:"mode"`
+}
+
+// Build assembles the image. Equal files give an equal digest: nothing in it
+// depends on the time or on who builds.
+func Build(spec Spec, architecture string) (v1.Image, error) {
+	layer, err := layerOf(spec)
+	if err != nil {
+		return nil, fmt.Errorf("assemble image %s: %w", strings.Join(spec.Names, ", "), err)
+	}
+	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		static.NewLayer(layer, types.OCIUncompressedLayer))
+	if err != nil {
+		return nil, fmt.Errorf("assemble image %s: %w", strings.Join(spec.Names, ", "), err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("configure image %s: %w", strings.Join(spec.Names, ", "), err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", architecture
+	config.Config.Entrypoint = spec.Entrypoint
+	config.Config.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin"}, spec.Env...)
+	config.Config.User = spec.User
+	config.Config.WorkingDir = spec.WorkingDir
+	image, err = mutate.ConfigFile(image, config)
+	if err != nil {
+		return nil, fmt.Errorf("configure image %s: %w", strings.Join(spec.Names, ", "), err)
+	}
+	return mutate.ConfigMediaType(image, types.OCIConfigJSON), nil
+}
+
+func layerOf(spec Spec) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, folder := range foldersOf(spec) {
+		header := &tar.Header{
+			Typeflag: tar.TypeDir, Name: strings.TrimPrefix(folder.Path, "/") + "/",
+			Mode: folder.Mode, Uid: folder.Owner, Gid: folder.Owner, Format: tar.FormatPAX,
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, fmt.Errorf("add folder %s: %w", folder.Path, err)
+		}
+	}
+	for _, file := range spec.Files {
+		if err := addFile(w, file); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("finish the layer: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func addFile(w *tar.Writer, file File) error {
+	source, err := os.Open(file.Source)
+	if err != nil {
+		return fmt.Errorf("add file %s: %w", file.Path, err)
+	}
+	defer source.Close()
+	stat, err := source.Stat()
+	if err != nil {
+		return fmt.Errorf("add file %s: %w", file.Path, err)
+	}
+	header := &tar.Header{
+		Typeflag: tar.TypeReg, Name: strings.TrimPrefix(file.Path, "/"),
+		Mode: 0o755, Size: stat.Size(), Format: tar.FormatPAX,
+	}
+	if err := w.WriteHeader(header); err != nil {
+		return fmt.Errorf("add file %s: %w", file.Path, err)
+	}
+	if _, err := io.Copy(w, source); err != nil {
+		return fmt.Errorf("add file %s: %w", file.Path, err)
+	}
+	return nil
+}
+
+// foldersOf lists all folders of an image, parents first.
+func foldersOf(spec Spec) []Folder {
+	known := map[string]Folder{}
+	for _, folder := range spec.Folders {
+		known[path.Clean(folder.Path)] = folder
+	}
+	add := func(name string) {
+		for ; name != "/" && name != "."; name = path.Dir(name) {
+			if _, ok := known[name]; !ok {
+				known[name] = Folder{Path: name, Mode: 0o755}
+			}
+		}
+	}
+	for _, folder := range spec.Folders {
+		add(path.Dir(path.Clean(folder.Path)))
+	}
+	for _, file := range spec.Files {
+		add(path.Dir(path.Clean(file.Path)))
+	}
+	out := make([]Folder, 0, len(known))
+	for _, folder := range known {
+		out = append(out, folder)
+	}
+	slices.SortFunc(out, func(a, b Folder) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}

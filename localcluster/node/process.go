@@ -1,0 +1,113 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
+)
+
+// tailLines is how much of a failed component's log is shown.
+const tailLines = 20
+
+// ErrComponent is wrapped by every error that says that a component failed.
+var ErrComponent = errors.New("component failed")
+
+// process is one running component.
+type process struct {
+	component cluster.Component
+	command   *exec.Cmd
+	exited    chan struct{} // closed when it has ended
+	result    error         // valid after exited
+}
+
+// startProcess runs the component with its output appended to its log.
+func startProcess(s cluster.Settings, c cluster.Component) (*process, error) {
+	log, err := os.OpenFile(logPath(s, c.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // a log is for reading
+	if err != nil {
+		return nil, fmt.Errorf("open the log of %s: %w", c.Name, err)
+	}
+	defer log.Close()
+	command := exec.Command(filepath.Join(s.Bin, c.Name), c.Args...) //nolint:gosec,noctx // the command line is ours; its life is the cluster's
+	command.Stdout, command.Stderr = log, log
+	command.Env = environment(s)
+	command.Dir = s.Dir
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("%w: start %s: %w", ErrComponent, c.Name, err)
+	}
+	p := &process{component: c, command: command, exited: make(chan struct{})}
+	go func() {
+		p.result = command.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// failure describes a process that has ended, with the tail of its log.
+func (p *process) failure(s cluster.Settings) error {
+	reason := "exited without an error"
+	if p.result != nil {
+		reason = p.result.Error()
+	}
+	return fmt.Errorf("%w: %s: %s\n%s", ErrComponent, p.component.Name, reason, logTail(s, p.component.Name))
+}
+
+// wait returns when the process is ready, or with the reason why it is not.
+func (p *process) wait(ctx context.Context, s cluster.Settings) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.exited:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := waitFor(ctx, p.component.Ready)
+	select {
+	case <-p.exited:
+		return p.failure(s)
+	default:
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s is not ready (%s): %w\n%s",
+			ErrComponent, p.component.Name, p.component.Ready, err, logTail(s, p.component.Name))
+	}
+	return nil
+}
+
+// environment is what components see of the outside: no proxy settings, which
+// are for downloads only, and the cluster's own programs first in the path.
+func environment(s cluster.Settings) []string {
+	var out []string
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		switch strings.ToUpper(name) {
+		case "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "PATH", "KUBECONFIG", "NOTIFY_SOCKET":
+		default:
+			out = append(out, entry)
+		}
+	}
+	path := strings.Join([]string{s.Path("bin"), s.Bin, "/usr/sbin", "/usr/bin", "/sbin", "/bin"}, ":")
+	return append(out, "PATH="+path, "KUBECONFIG="+s.Path("pki", "admin.kubeconfig"))
+}
+
+func logPath(s cluster.Settings, name string) string { return s.Path("logs", name+".log") }
+
+func logTail(s cluster.Settings, name string) string {
+	raw, err := os.ReadFile(logPath(s, name))
+	if err != nil {
+		return fmt.Sprintf("(its log cannot be read: %v)", err)
+	}
+	lines := bytes.Split(bytes.TrimRight(raw, "\n"), []byte("\n"))
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	return fmt.Sprintf("last lines of %s:\n  %s", logPath(s, name), bytes.Join(lines, []byte("\n  ")))
+}

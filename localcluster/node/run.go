@@ -1,0 +1,158 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/forward"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/pki"
+)
+
+const (
+	// startTimeout bounds the start of one component.
+	startTimeout = 60 * time.Second
+	// restartDelay keeps a component that dies at once from spinning.
+	restartDelay = 300 * time.Millisecond
+)
+
+// Run starts the cluster inside its namespaces and keeps it running until the
+// context ends. It reports each step; the listeners belong to
+// config.Forwards, in the same order. A component that fails while the cluster
+// starts ends Run with an error that names it and shows the tail of its log; one
+// that dies later is started again.
+func Run(ctx context.Context, config Config, listeners []net.Listener, report *Reporter) error {
+	s := config.Settings
+	if err := prepare(s); err != nil {
+		return err
+	}
+	handler, err := images.Handler(s.Path("registry"))
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	registry, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Registry())
+	if err != nil {
+		return fmt.Errorf("open the image registry: %w", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	group.Go(func() error { return ignoreClosed(server.Serve(registry)) })
+	group.Go(func() error { <-ctx.Done(); return server.Close() })
+	published := make(chan error, 1)
+	go func() {
+		err := images.Publish(ctx, config.Images, s.Registry(), runtime.GOARCH)
+		if err == nil {
+			report.Report(Starting, fmt.Sprintf("%d images are served", len(config.Images)))
+		}
+		published <- err
+	}()
+	for i, listener := range listeners {
+		group.Go(func() error { return forward.Serve(ctx, listener, dialer(s, config.Forwards[i].Target)) })
+	}
+	group.Go(func() error { return start(ctx, config, group, published, report) })
+	return group.Wait()
+}
+
+// start brings everything up, in order.
+func start(ctx context.Context, config Config, group *errgroup.Group, published <-chan error, report *Reporter) error {
+	n := &supervisor{settings: config.Settings, group: group, report: report}
+	if err := n.startAll(ctx, cluster.Components(config.Settings)); err != nil {
+		return err
+	}
+	if err := <-published; err != nil {
+		return err
+	}
+	for _, step := range config.Steps {
+		began := time.Now()
+		if err := kubectl(ctx, config.Settings, step.Args, step.Timeout); err != nil {
+			return fmt.Errorf("%s: %w", step.Title, err)
+		}
+		report.Report(Starting, fmt.Sprintf("%s (%.1f s)", step.Title, time.Since(began).Seconds()))
+	}
+	report.Report(Ready, "the cluster is ready")
+	return nil
+}
+
+// prepare makes the network, the certificates and the configuration files.
+func prepare(s cluster.Settings) error {
+	if err := prepareNetwork(s); err != nil {
+		return err
+	}
+	now := time.Now()
+	ca, err := pki.NewAuthority("localcluster-ca", now)
+	if err != nil {
+		return err
+	}
+	frontProxy, err := pki.NewAuthority("localcluster-front-proxy-ca", now)
+	if err != nil {
+		return err
+	}
+	if err := pki.WriteAll(s.Path("pki"), cluster.Certificates(s), ca, frontProxy); err != nil {
+		return err
+	}
+	files := cluster.Files(s)
+	for path, content := range files {
+		if err := writeFile(s.Path(path), content, cluster.Executable(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFile(path, content string, executable bool) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // configuration is for reading
+		return fmt.Errorf("make the folder of %s: %w", path, err)
+	}
+	mode := os.FileMode(0o644)
+	if executable {
+		mode = 0o755
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// kubectl runs one command; a failed one is returned with what it printed.
+func kubectl(ctx context.Context, s cluster.Settings, args []string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, filepath.Join(s.Bin, "kubectl"), args...) //nolint:gosec // the command line is ours
+	command.Env = environment(s)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
+	}
+	return nil
+}
+
+// dialer connects to an address inside the cluster; names are looked up by the
+// cluster's own DNS server.
+func dialer(s cluster.Settings, target string) forward.Dial {
+	resolver := &net.Resolver{
+		PreferGo: true,
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(s.Addresses.DNS, "53"))
+		},
+	}
+	d := &net.Dialer{Resolver: resolver}
+	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", target) }
+}

@@ -1,0 +1,165 @@
+// Package stack says what is put together from the built parts and from this
+// project's own programs: the images that the cluster serves, the host
+// addresses that lead into it, and the folder of programs that its processes
+// use.
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
+)
+
+// Program is one of this project's own programs.
+type Program string
+
+// The project's programs that run in the cluster.
+const (
+	Plugin      Program = "rollouts-plugin-kedify"
+	Interceptor Program = "interceptor"
+	Sample      Program = "rollouts-demo"
+)
+
+// Sources maps each program to the package that it is built from, relative to
+// the repository's root.
+func Sources() map[Program]string {
+	return map[Program]string{
+		Plugin:      "./cmd/rollouts-plugin-kedify",
+		Interceptor: "./cmd/interceptor",
+		Sample:      "./examples/rollouts-demo",
+	}
+}
+
+// Colors are the tags of the sample image.
+func Colors() []string {
+	return []string{"blue", "yellow", "green", "orange", "purple", "red"}
+}
+
+// Forwards are the host addresses: the API server, and the HTTP port of the
+// sample's data plane.
+func Forwards(apiServer string) []node.Forward {
+	return []node.Forward{
+		{Name: host.APIAddress, Target: apiServer},
+		{Name: "proxy", Target: "kedify-proxy.rollouts-demo.svc.cluster.local:8080"},
+	}
+}
+
+// nonRoot is the user of images that name none in their manifests.
+const nonRoot = "65532"
+
+// BareImages lists what a cluster serves that only has DNS in it. Parts are the
+// folders of the built parts.
+func BareImages(parts map[string]string) []images.Spec {
+	return []images.Spec{
+		{
+			Names: []string{"pause:3.10"}, Entrypoint: []string{"/pause"}, User: nonRoot,
+			Files: []images.File{{Path: "/pause", Source: program(parts, "pause", "pause")}},
+		},
+		{
+			Names: []string{"coredns/coredns:" + build.CoreDNSVersion}, Entrypoint: []string{"/coredns"},
+			Files: []images.File{{Path: "/coredns", Source: program(parts, "coredns", "coredns")}},
+		},
+	}
+}
+
+// Images lists what the cluster's registry serves. Parts are the folders of the
+// built parts, programs the paths of the project's own programs.
+func Images(parts map[string]string, programs map[Program]string) []images.Spec {
+	out := append(BareImages(parts),
+		argoRollouts(program(parts, "argo-rollouts", "rollouts-controller")),
+		envoy(program(parts, "envoy", "envoy"), parts["glibc"]),
+		own("kedify/argo-rollouts-plugin:dev", programs[Plugin]),
+		own("kedify/interceptor:dev", programs[Interceptor]),
+	)
+	for _, color := range Colors() {
+		sample := own("argoproj/rollouts-demo:"+color, programs[Sample])
+		sample.Env = []string{"COLOR=" + color}
+		out = append(out, sample)
+	}
+	return out
+}
+
+func program(parts map[string]string, part, name string) string {
+	return filepath.Join(parts[part], "bin", name)
+}
+
+// own is an image of one of this project's programs and nothing else.
+func own(name, program string) images.Spec {
+	path := "/" + filepath.Base(program)
+	return images.Spec{
+		Names: []string{name}, Entrypoint: []string{path}, User: nonRoot,
+		Files: []images.File{{Path: path, Source: program}},
+	}
+}
+
+// argoRollouts is built as the official image is: user 999 with a home of its
+// own, which the official manifests rely on.
+func argoRollouts(program string) images.Spec {
+	return images.Spec{
+		Names:      []string{"argoproj/argo-rollouts:latest", "argoproj/argo-rollouts:" + build.ArgoRolloutsVersion},
+		Entrypoint: []string{"/bin/rollouts-controller"},
+		Env:        []string{"HOME=/home/argo-rollouts"},
+		User:       "999", WorkingDir: "/home/argo-rollouts",
+		Files: []images.File{{Path: "/bin/rollouts-controller", Source: program}},
+		Folders: []images.Folder{
+			{Path: "/home/argo-rollouts", Owner: 999, Mode: 0o755},
+			{Path: "/tmp", Mode: 0o1777},
+		},
+	}
+}
+
+// envoy is the proxy with the C library that it is linked against.
+func envoy(program, glibc string) images.Spec {
+	spec := images.Spec{
+		Names: []string{"envoyproxy/envoy:v" + build.EnvoyVersion}, Entrypoint: []string{"/usr/local/bin/envoy"}, User: "101",
+		Files:   []images.File{{Path: "/usr/local/bin/envoy", Source: program}},
+		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+	}
+	for _, pattern := range []string{"libc.so.6", "libm.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0"} {
+		found, _ := filepath.Glob(filepath.Join(glibc, "*", "*-linux-gnu", pattern))
+		nested, _ := filepath.Glob(filepath.Join(glibc, "usr", "*", "*-linux-gnu", pattern))
+		for _, path := range append(found, nested...) {
+			spec.Files = append(spec.Files, images.File{Path: "/lib/" + pattern, Source: path})
+		}
+	}
+	loaders, _ := filepath.Glob(filepath.Join(glibc, "lib", "*-linux-gnu", "ld-linux-*"))
+	for _, path := range loaders {
+		// The program asks for its loader in /lib64 on amd64, in /lib on arm64.
+		spec.Files = append(spec.Files,
+			images.File{Path: "/lib64/" + filepath.Base(path), Source: path},
+			images.File{Path: "/lib/" + filepath.Base(path), Source: path})
+	}
+	return spec
+}
+
+// LinkPrograms fills the folder bin with links to the parts' programs, so that
+// one folder in a search path is all that a component or a user needs.
+func LinkPrograms(parts map[string]string, bin string) error {
+	if err := os.MkdirAll(bin, 0o755); err != nil { //nolint:gosec // programs are for everybody
+		return fmt.Errorf("make the program folder: %w", err)
+	}
+	for _, folder := range parts {
+		programs, err := filepath.Glob(filepath.Join(folder, "bin", "*"))
+		if err != nil {
+			return fmt.Errorf("list programs of %s: %w", folder, err)
+		}
+		for _, program := range programs {
+			if err := link(program, filepath.Join(bin, filepath.Base(program))); err != nil {
+				return err
+			}
+		}
+	}
+	return link(parts["debian"], filepath.Join(bin, "debian"))
+}
+
+func link(target, path string) error {
+	if err := os.Symlink(target, path); err != nil {
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	return nil
+}
