@@ -1,0 +1,58 @@
+package v1alpha1
+
+// Annotations on an HTTPScaledObject.
+const (
+	// AnnotationWeightedBackends shares the object's requests between Services of its namespace: a YAML list of {service, weight}, the stable Service
+	// first. The router plugin writes it during a canary and removes it afterwards; absent, every request goes to spec.scaleTargetRef.service.
+	// Package internal/split reads and writes its text.
+	AnnotationWeightedBackends = "http.kedify.io/weighted-backends"
+	// AnnotationFallbackService names the Service that answers while the proxy path cannot.
+	AnnotationFallbackService = "http.kedify.io/fallback-service"
+	// AnnotationTrafficAutowire lists the kinds of routing objects that may be pointed at the proxy; "false" means none.
+	AnnotationTrafficAutowire = "http.kedify.io/traffic-autowire"
+	// AnnotationSkipScaledObjectCreation keeps an upstream HTTP add-on operator from creating a ScaledObject of its own for the object. It is set on
+	// objects that were themselves made from a ScaledObject.
+	AnnotationSkipScaledObjectCreation = "httpscaledobject.keda.sh/skip-scaledobject-creation"
+)
+
+// Condition types in HTTPScaledObjectStatus.Conditions.
+const (
+	// ConditionAccepted is True when the object, its annotations included, is understood and every Service it names can be routed to. When it is False,
+	// the last good route stays in force.
+	ConditionAccepted = "Accepted"
+	// ConditionReady is True when the object's hosts are served: it is accepted and its route has been published to the proxies. The ACTIVE printer
+	// column shows this condition.
+	ConditionReady = "Ready"
+)
+
+// Reasons of ConditionAccepted.
+const (
+	// ReasonAccepted says that there is nothing to complain about. It is the only reason with status True.
+	ReasonAccepted = "Accepted"
+	// ReasonInvalidWeightedBackends says that AnnotationWeightedBackends cannot be read: syntax, size, aliases, duplicates, names or weights.
+	ReasonInvalidWeightedBackends = "InvalidWeightedBackends"
+	// ReasonInvalidHosts says that spec.hosts is empty or holds something that is not a host name.
+	ReasonInvalidHosts = "InvalidHosts"
+	// ReasonInvalidPathPrefixes says that spec.pathPrefixes holds something that is not an absolute path.
+	ReasonInvalidPathPrefixes = "InvalidPathPrefixes"
+	// ReasonInvalidHeaders says that spec.headers holds a name or value that HTTP does not allow (RFC 9110, section 5).
+	ReasonInvalidHeaders = "InvalidHeaders"
+	// ReasonServiceNotFound says that a named Service is not in the object's namespace.
+	ReasonServiceNotFound = "ServiceNotFound"
+	// ReasonServiceUnsupported says that a named Service has no endpoints to route to by design, such as one of type ExternalName.
+	ReasonServiceUnsupported = "ServiceUnsupported"
+	// ReasonPortNotFound says that a named Service lacks spec.scaleTargetRef.port or portName.
+	ReasonPortNotFound = "PortNotFound"
+	// ReasonConflict says that an older HTTPScaledObject already has the same host, path prefix and headers.
+	ReasonConflict = "Conflict"
+)
+
+// Reasons of ConditionReady.
+const (
+	// ReasonServing says that the route is published to the proxies. It is the only reason with status True.
+	ReasonServing = "Serving"
+	// ReasonNotAccepted says that ConditionAccepted is False; that condition tells why.
+	ReasonNotAccepted = "NotAccepted"
+	// ReasonPublishFailed says that the route could not be published; the last good route stays in force.
+	ReasonPublishFailed = "PublishFailed"
+)

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// install copies the running binary to target, or into target under its own name where that is a folder, and returns the file's path. The file appears
+// complete and executable or not at all: a controller that looks at the wrong moment never starts half a binary.
+func install(target string) (string, error) {
+	if status, err := os.Stat(target); (err == nil && status.IsDir()) || strings.HasSuffix(target, string(filepath.Separator)) {
+		target = filepath.Join(target, program)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("the running binary cannot be found: %w", err)
+	}
+	source, err := os.Open(filepath.Clean(own))
+	if err != nil {
+		return "", err
+	}
+	defer source.Close()
+	return target, replace(target, source)
+}
+
+// replace writes content beside target and moves it there in one step.
+func replace(target string, content io.Reader) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
+	if err != nil {
+		return fmt.Errorf("%w (does the folder exist, and may this user write to it?)", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	_, err = io.Copy(file, content)
+	if err = errors.Join(err, file.Chmod(0o755), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), target)
+}

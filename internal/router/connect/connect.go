@@ -1,0 +1,47 @@
+// Package connect finds the API server for a router plugin, inside a Pod and outside, and sets up how plugins talk to it.
+package connect
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Config returns how to reach the API server: by the kubeconfig file of that name where one is given; else as the ServiceAccount of the Pod; else, outside of
+// a Pod, by $KUBECONFIG or ~/.kube/config. Nothing is contacted. Requests carry userAgent and are not limited in number: client-go's default of 5 a second
+// would make each weight change of a large cluster wait for those before it.
+func Config(kubeconfig, userAgent string) (*rest.Config, error) {
+	config, err := find(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = userAgent
+	config.QPS = -1
+	return config, nil
+}
+
+// find looks for the API server in the order that Config documents.
+func find(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("no way to the API server: kubeconfig %q, named by --kubeconfig, cannot be used: %w", kubeconfig, err)
+		}
+		return config, nil
+	}
+	config, err := rest.InClusterConfig()
+	if err == nil {
+		return config, nil
+	}
+	if !errors.Is(err, rest.ErrNotInCluster) {
+		return nil, fmt.Errorf("no way to the API server: the Pod's ServiceAccount cannot be used (is automountServiceAccountToken off?): %w", err)
+	}
+	files := clientcmd.NewDefaultClientConfigLoadingRules()
+	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no way to the API server: this is not a Pod, and neither $KUBECONFIG nor ~/.kube/config can be used: %w", err)
+	}
+	return config, nil
+}

@@ -1,0 +1,361 @@
+package httpso_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+)
+
+const (
+	config  = `{"httpScaledObjectName":"web"}`
+	at20    = "- service: web-stable\n  weight: 80\n- service: web-canary\n  weight: 20\n"
+	foreign = "example.com/not-ours"
+)
+
+// newRouter is a router in front of the API server.
+func newRouter(api *routertest.APIServer) *httpso.Router {
+	connect := func() (*rest.Config, error) { return api.Config(), nil }
+	return httpso.New(httpso.NewClient(connect), slog.New(slog.DiscardHandler))
+}
+
+func weighted(text string) map[string]string {
+	return map[string]string{httpv1alpha1.AnnotationWeightedBackends: text, foreign: "stays"}
+}
+
+func TestSetWeight(t *testing.T) {
+	t.Parallel()
+	pingPong := func(stable v1alpha1.PingPongType) func(*v1alpha1.Rollout) {
+		return func(rollout *v1alpha1.Rollout) {
+			canary := rollout.Spec.Strategy.Canary
+			canary.StableService, canary.CanaryService = "", ""
+			canary.PingPong = &v1alpha1.PingPongSpec{PingService: "web-stable", PongService: "web-other"}
+			rollout.Status.Canary.StablePingPong = stable
+		}
+	}
+	tests := map[string]struct {
+		rollout func(*v1alpha1.Rollout)
+		weight  int32
+		others  []v1alpha1.WeightDestination
+		have    string // the annotation before; empty means none
+		want    string // the annotation after; empty means none
+		writes  int
+	}{
+		"the first step": {weight: 20, want: at20, writes: 1},
+		"the next step": {
+			weight: 50, have: at20,
+			want: "- service: web-stable\n  weight: 50\n- service: web-canary\n  weight: 50\n", writes: 1,
+		},
+		"100 keeps the stable entry": {
+			weight: 100, have: at20,
+			want: "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n", writes: 1,
+		},
+		"0 removes the annotation": {weight: 0, have: at20, want: "", writes: 1},
+		"unchanged":                {weight: 20, have: at20, want: at20, writes: 0},
+		"0 where there is none":    {weight: 0, want: "", writes: 0},
+		"another notation of it":   {weight: 20, have: "[{service: web-stable, weight: 80}, {service: web-canary, weight: 20}]", want: at20, writes: 1},
+		"something broken":         {weight: 20, have: "{{{", want: at20, writes: 1},
+		"above the maximum":        {weight: 120, want: "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n", writes: 1},
+		"an experiment takes a share": {
+			weight: 20, others: []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}},
+			want: "- service: web-stable\n  weight: 70\n- service: web-canary\n  weight: 20\n- service: web-try\n  weight: 10\n", writes: 1,
+		},
+		"an experiment alone": {
+			weight: 0, others: []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}},
+			want: "- service: web-stable\n  weight: 90\n- service: web-canary\n  weight: 0\n- service: web-try\n  weight: 10\n", writes: 1,
+		},
+		"maxTrafficWeight 1000": {
+			rollout: func(r *v1alpha1.Rollout) {
+				r.Spec.Strategy.Canary.TrafficRouting.MaxTrafficWeight = new(int32(1000))
+			},
+			weight: 1, want: "- service: web-stable\n  weight: 999\n- service: web-canary\n  weight: 1\n", writes: 1,
+		},
+		"ping-pong, ping is stable": {
+			rollout: pingPong(v1alpha1.PPPing), weight: 20,
+			want: "- service: web-stable\n  weight: 80\n- service: web-other\n  weight: 20\n", writes: 1,
+		},
+		"ping-pong, pong is stable": {
+			rollout: pingPong(v1alpha1.PPPong), weight: 20,
+			want: "- service: web-other\n  weight: 80\n- service: web-stable\n  weight: 20\n", writes: 1,
+		},
+		"ping-pong, 0 on the own name": {rollout: pingPong(v1alpha1.PPPing), weight: 0, have: at20, want: "", writes: 1},
+		"ping-pong, 0 on the other name": {
+			rollout: pingPong(v1alpha1.PPPong), weight: 0, have: at20,
+			want: "- service: web-other\n  weight: 100\n", writes: 1,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			annotations := map[string]string{foreign: "stays"}
+			if test.have != "" {
+				annotations = weighted(test.have)
+			}
+			api := routertest.NewAPIServer(t, routertest.ScaledObject(annotations))
+			router := newRouter(api)
+			rollout := routertest.Rollout(httpso.Type, config)
+			if test.rollout != nil {
+				test.rollout(rollout)
+			}
+
+			if err := router.SetWeight(t.Context(), rollout, test.weight, test.others); err != nil {
+				t.Fatal(err)
+			}
+
+			want := map[string]string{foreign: "stays"}
+			if test.want != "" {
+				want = weighted(test.want)
+			}
+			if diff := cmp.Diff(want, api.Object("shop", "web").Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+			if writes := len(api.Requests(http.MethodPatch)); writes != test.writes {
+				t.Errorf("%d writes, want %d", writes, test.writes)
+			}
+			verified, err := router.VerifyWeight(t.Context(), rollout, test.weight, test.others)
+			if err != nil || !verified {
+				t.Errorf("VerifyWeight after it: %v, %v; want true", verified, err)
+			}
+		})
+	}
+}
+
+func TestSetWeightWritesOneAnnotationAndNothingElse(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		weight int32
+		want   any
+	}{
+		"to write it":  {20, at20},
+		"to remove it": {0, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := routertest.NewAPIServer(t, routertest.ScaledObject(weighted("old")))
+			if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), test.weight, nil); err != nil {
+				t.Fatal(err)
+			}
+			writes := api.Requests(http.MethodPatch)
+			if len(writes) != 1 {
+				t.Fatalf("%d writes, want 1", len(writes))
+			}
+			var body map[string]any
+			if err := json.Unmarshal([]byte(writes[0].Body), &body); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]any{"metadata": map[string]any{
+				"resourceVersion": "1",
+				"annotations":     map[string]any{httpv1alpha1.AnnotationWeightedBackends: test.want},
+			}}
+			if diff := cmp.Diff(want, body); diff != "" {
+				t.Errorf("patch (-want +got):\n%s", diff)
+			}
+			if got := writes[0]; got.FieldManager != httpso.FieldManager || got.ContentType != "application/merge-patch+json" {
+				t.Errorf("written by field manager %q as %q", got.FieldManager, got.ContentType)
+			}
+		})
+	}
+}
+
+func TestSetWeightSurvivesOtherWriters(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+	other := func(http.ResponseWriter, *http.Request) {
+		object := api.Object("shop", "web")
+		object.Labels = map[string]string{"touched-at": object.ResourceVersion}
+		api.Put(object)
+	}
+	pass := func(http.ResponseWriter, *http.Request) {}
+	api.Fail(pass, other, pass, other, pass, other) // each write finds a newer object, three times
+
+	if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {
+		t.Fatal(err)
+	}
+
+	if got := api.Object("shop", "web"); got.Annotations[httpv1alpha1.AnnotationWeightedBackends] != at20 || got.Labels["touched-at"] != "3" {
+		t.Errorf("object after it has annotations %v and labels %v", got.Annotations, got.Labels)
+	}
+	if writes := len(api.Requests(http.MethodPatch)); writes != 4 {
+		t.Errorf("%d writes, want 3 refused and 1 accepted", writes)
+	}
+}
+
+func TestSetWeightSurvivesAFault(t *testing.T) {
+	t.Parallel()
+	pass := func(http.ResponseWriter, *http.Request) {}
+	faults := map[string]http.HandlerFunc{
+		"a cut connection":     routertest.Cut,
+		"too many requests":    routertest.Answer(apierrors.NewTooManyRequestsError("slow down")),
+		"an internal error":    routertest.Answer(apierrors.NewInternalError(errors.New("etcd has no leader"))),
+		"service unavailable":  routertest.Answer(apierrors.NewServiceUnavailable("starting")),
+		"a timeout in the API": routertest.Answer(apierrors.NewTimeoutError("etcd is slow", 0)),
+	}
+	for name, fault := range faults {
+		for call, sequence := range map[string][]http.HandlerFunc{"read": {fault}, "write": {pass, fault}} {
+			t.Run(name+" at the "+call, func(t *testing.T) {
+				t.Parallel()
+				api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+				api.Fail(sequence...)
+				if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {
+					t.Fatal(err)
+				}
+				if got := api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != at20 {
+					t.Errorf("annotation is %q", got)
+				}
+			})
+		}
+	}
+}
+
+func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) }) // runs before the server closes
+	api.Fail(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := newRouter(api).SetWeight(ctx, routertest.Rollout(httpso.Type, config), 20, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v, want the deadline's", err)
+	}
+}
+
+func TestWithoutTheObject(t *testing.T) {
+	t.Parallel()
+	router := newRouter(routertest.NewAPIServer(t))
+	rollout := routertest.Rollout(httpso.Type, config)
+	if err := router.SetWeight(t.Context(), rollout, 0, nil); err != nil {
+		t.Errorf("SetWeight(0): %v; want success, there is no annotation to remove", err)
+	}
+	if verified, err := router.VerifyWeight(t.Context(), rollout, 0, nil); err != nil || !verified {
+		t.Errorf("VerifyWeight(0): %v, %v; want true", verified, err)
+	}
+	if err := router.RemoveManagedRoutes(t.Context(), rollout); err != nil {
+		t.Errorf("RemoveManagedRoutes: %v", err)
+	}
+	if err := router.SetWeight(t.Context(), rollout, 20, nil); err == nil {
+		t.Error("SetWeight(20) succeeded without an HTTPScaledObject")
+	}
+	if verified, err := router.VerifyWeight(t.Context(), rollout, 20, nil); err != nil || verified {
+		t.Errorf("VerifyWeight(20): %v, %v; want false without an error", verified, err)
+	}
+}
+
+func TestVerifyWeightSaysNoToAnythingElse(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		annotations map[string]string
+		weight      int32
+	}{
+		"no annotation":            {nil, 20},
+		"another weight":           {weighted("- service: web-stable\n  weight: 50\n- service: web-canary\n  weight: 50\n"), 20},
+		"the Services swapped":     {weighted("- service: web-canary\n  weight: 80\n- service: web-stable\n  weight: 20\n"), 20},
+		"an annotation at 0":       {weighted(at20), 0},
+		"an empty annotation at 0": {weighted(""), 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := routertest.NewAPIServer(t, routertest.ScaledObject(test.annotations))
+			verified, err := newRouter(api).VerifyWeight(t.Context(), routertest.Rollout(httpso.Type, config), test.weight, nil)
+			if err != nil || verified {
+				t.Errorf("VerifyWeight: %v, %v; want false", verified, err)
+			}
+		})
+	}
+}
+
+func TestVerifyWeightIsFalseNotAnErrorWhileTheObjectCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]http.HandlerFunc{
+		"cut":         routertest.Cut,
+		"unavailable": routertest.Answer(apierrors.NewServiceUnavailable("starting")),
+		"forbidden":   routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New("no rule"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := routertest.NewAPIServer(t, routertest.ScaledObject(weighted(at20)))
+			api.Fail(fault)
+			verified, err := newRouter(api).VerifyWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil)
+			if err != nil || verified {
+				t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, err)
+			}
+		})
+	}
+}
+
+func TestRemoveManagedRoutesAndUpdateHashLeaveTheWeights(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(weighted(at20)))
+	router, rollout := newRouter(api), routertest.Rollout(httpso.Type, config)
+	if err := errors.Join(router.RemoveManagedRoutes(t.Context(), rollout), router.UpdateHash(t.Context(), rollout, "b", "a", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(weighted(at20), api.Object("shop", "web").Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
+func TestClientConnectsAsSoonAsItCan(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+	missing := errors.New("no kubeconfig yet")
+	calls := 0
+	client := httpso.NewClient(func() (*rest.Config, error) {
+		if calls++; calls == 1 {
+			return nil, missing
+		}
+		return api.Config(), nil
+	})
+	router := httpso.New(client, slog.New(slog.DiscardHandler))
+	rollout := routertest.Rollout(httpso.Type, config)
+	if err := router.SetWeight(t.Context(), rollout, 20, nil); !errors.Is(err, missing) {
+		t.Fatalf("error is %v, want %v", err, missing)
+	}
+	for _, weight := range []int32{20, 50} {
+		if err := router.SetWeight(t.Context(), rollout, weight, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("the configuration was looked up %d times, want 2: a failure and a success", calls)
+	}
+}
+
+func TestUnownedFieldsOfTheObjectStay(t *testing.T) {
+	t.Parallel()
+	object := routertest.ScaledObject(nil)
+	object.Labels = map[string]string{"team": "shop"}
+	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web", UID: "1"}}
+	api := routertest.NewAPIServer(t, object)
+	before := api.Object("shop", "web")
+	if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {
+		t.Fatal(err)
+	}
+	after := api.Object("shop", "web")
+	before.ResourceVersion, before.Annotations = after.ResourceVersion, after.Annotations
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("object (-before +after):\n%s", diff)
+	}
+}

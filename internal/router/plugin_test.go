@@ -1,0 +1,243 @@
+package router_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-plugin"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
+)
+
+// scripted is a Router whose every call runs the same function.
+type scripted struct {
+	do func(context.Context) (bool, error)
+}
+
+func (scripted) Type() string { return "test/scripted" }
+
+func (s scripted) SetWeight(ctx context.Context, _ *v1alpha1.Rollout, _ int32, _ []v1alpha1.WeightDestination) error {
+	_, err := s.do(ctx)
+	return err
+}
+
+func (s scripted) VerifyWeight(ctx context.Context, _ *v1alpha1.Rollout, _ int32, _ []v1alpha1.WeightDestination) (bool, error) {
+	return s.do(ctx)
+}
+
+func (s scripted) UpdateHash(ctx context.Context, _ *v1alpha1.Rollout, _, _ string, _ []v1alpha1.WeightDestination) error {
+	_, err := s.do(ctx)
+	return err
+}
+
+func (s scripted) SetHeaderRoute(ctx context.Context, _ *v1alpha1.Rollout, _ *v1alpha1.SetHeaderRoute) error {
+	_, err := s.do(ctx)
+	return err
+}
+
+func (s scripted) SetMirrorRoute(ctx context.Context, _ *v1alpha1.Rollout, _ *v1alpha1.SetMirrorRoute) error {
+	_, err := s.do(ctx)
+	return err
+}
+
+func (s scripted) RemoveManagedRoutes(ctx context.Context, _ *v1alpha1.Rollout) error {
+	_, err := s.do(ctx)
+	return err
+}
+
+// overRPC is what the controller holds of a plugin with router: net/rpc and gob in between.
+func overRPC(t *testing.T, r router.Router, log io.Writer) rpc.TrafficRouterPlugin {
+	t.Helper()
+	client, _ := plugin.TestPluginRPCConn(t, plugin.PluginSet{
+		router.PluginName: &rpc.RpcTrafficRouterPlugin{Impl: router.NewPlugin(r, router.NewLogger(log, slog.LevelInfo))},
+	}, nil)
+	t.Cleanup(func() { _ = client.Close() })
+	dispensed, err := client.Dispense(router.PluginName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, ok := dispensed.(rpc.TrafficRouterPlugin)
+	if !ok {
+		t.Fatalf("dispensed a %T", dispensed)
+	}
+	return asked
+}
+
+// everyCall makes each call that has a Rollout and returns the answers by method.
+func everyCall(asked rpc.TrafficRouterPlugin) (map[string]types.RpcError, types.RpcVerified) {
+	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	verified, verifyError := asked.VerifyWeight(rollout, 0, nil)
+	return map[string]types.RpcError{
+		"SetWeight":           asked.SetWeight(rollout, 0, nil),
+		"VerifyWeight":        verifyError,
+		"UpdateHash":          asked.UpdateHash(rollout, "", "", nil),
+		"SetHeaderRoute":      asked.SetHeaderRoute(rollout, &v1alpha1.SetHeaderRoute{}),
+		"SetMirrorRoute":      asked.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{}),
+		"RemoveManagedRoutes": asked.RemoveManagedRoutes(rollout),
+	}, verified
+}
+
+func TestAnswersTravelAsGiven(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		verified     bool
+		err          error
+		want         string
+		wantVerified types.RpcVerified
+	}{
+		"done":                   {true, nil, "", types.Verified},
+		"not verified":           {false, nil, "", types.NotVerified},
+		"an error":               {false, errors.New("no such Service"), "no such Service", types.NotVerified},
+		"true beside an error":   {true, errors.New("no such Service"), "no such Service", types.NotVerified},
+		"an error without words": {false, errors.New(""), "without a text", types.NotVerified},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := overRPC(t, scripted{func(context.Context) (bool, error) { return test.verified, test.err }}, io.Discard)
+			answers, verified := everyCall(asked)
+			for method, answer := range answers {
+				if answer.HasError() != (test.err != nil) || !strings.Contains(answer.ErrorString, test.want) {
+					t.Errorf("%s answered %q, want %q", method, answer.ErrorString, test.want)
+				}
+			}
+			if verified != test.wantVerified {
+				t.Errorf("VerifyWeight answered %v, want %v", verified, test.wantVerified)
+			}
+			if init := asked.InitPlugin(); init.HasError() {
+				t.Errorf("InitPlugin: %v", init)
+			}
+			if got := asked.Type(); got != "test/scripted" {
+				t.Errorf("Type is %q", got)
+			}
+		})
+	}
+}
+
+func TestAPanicIsTheAnswerOfItsCallOnly(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	broken := true
+	asked := overRPC(t, scripted{func(context.Context) (bool, error) {
+		if broken {
+			panic("index out of range")
+		}
+		return true, nil
+	}}, &log)
+	answers, verified := everyCall(asked)
+	for method, answer := range answers {
+		if !strings.Contains(answer.ErrorString, "panic: index out of range") || !strings.Contains(answer.ErrorString, `"shop/web"`) {
+			t.Errorf("%s answered %q", method, answer.ErrorString)
+		}
+	}
+	if verified != types.NotVerified {
+		t.Errorf("VerifyWeight answered %v beside its panic", verified)
+	}
+	for line := range strings.Lines(log.String()) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("log line %q: %v", line, err)
+		}
+		if stack, _ := record["stack"].(string); record["@level"] != "error" || !strings.Contains(stack, "plugin_test.go") {
+			t.Errorf("log line without the stack of the panic: %s", line)
+		}
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != len(answers) {
+		t.Errorf("%d log lines, want %d", lines, len(answers))
+	}
+	broken = false
+	if answer := asked.SetWeight(&v1alpha1.Rollout{}, 0, nil); answer.HasError() {
+		t.Errorf("the next call: %v", answer)
+	}
+}
+
+func TestEveryCallEndsWithinTenSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hangs := router.NewPlugin(scripted{func(ctx context.Context) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		}}, router.NewLogger(io.Discard, slog.LevelInfo))
+		start := time.Now()
+		answers, _ := everyCall(hangs)
+		for method, answer := range answers {
+			if !strings.Contains(answer.ErrorString, context.DeadlineExceeded.Error()) {
+				t.Errorf("%s answered %q", method, answer.ErrorString)
+			}
+		}
+		if each := time.Since(start) / time.Duration(len(answers)); each > 10*time.Second {
+			t.Errorf("a call takes %v", each)
+		}
+	})
+}
+
+func TestZeroValuesSurviveTheWire(t *testing.T) {
+	t.Parallel()
+	// What the controller sends after "setWeight: 0" at step 0: gob leaves the pointers out.
+	rollout := &v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
+			StableService: "web-stable", CanaryService: "web-canary",
+			TrafficRouting: &v1alpha1.RolloutTrafficRouting{MaxTrafficWeight: new(int32)},
+		}}},
+		Status: v1alpha1.RolloutStatus{CurrentStepIndex: new(int32)},
+	}
+	var got router.Shares
+	recording := recorder{scripted{func(context.Context) (bool, error) { return false, nil }}, &got}
+	if answer := overRPC(t, recording, io.Discard).SetWeight(rollout, 0, nil); answer.HasError() {
+		t.Fatal(answer)
+	}
+	want := router.Shares{Stable: router.Share{Service: "web-stable", Weight: 100}, Canary: router.Share{Service: "web-canary"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("shares (-want +got):\n%s", diff)
+	}
+}
+
+// recorder keeps the shares of the last SetWeight.
+type recorder struct {
+	scripted
+	shares *router.Shares
+}
+
+func (r recorder) SetWeight(_ context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) error {
+	shares, err := router.SharesOf(rollout, weight, others)
+	*r.shares = shares
+	return err
+}
+
+func TestLogLinesAreHclogJSON(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := router.NewLogger(&out, slog.LevelInfo)
+	log.Debug("quiet")
+	log.Warn("slow answer", "took", 1500*time.Microsecond, slog.Group("object", "level", "kept", "time", "kept"))
+	var record map[string]any
+	if err := json.Unmarshal(out.Bytes(), &record); err != nil {
+		t.Fatalf("%v in %q", err, out.String())
+	}
+	stamp, _ := record["@timestamp"].(string)
+	if _, err := time.Parse("2006-01-02T15:04:05.000000Z07:00", stamp); err != nil {
+		t.Errorf("@timestamp: %v", err)
+	}
+	delete(record, "@timestamp")
+	want := map[string]any{
+		"@level": "warn", "@message": "slow answer", "took": "1.5ms",
+		"object": map[string]any{"level": "kept", "time": "kept"},
+	}
+	if diff := cmp.Diff(want, record); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,108 @@
+package plugin_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// runByHand runs a binary without the controller's cookie and returns its exit code and output.
+func runByHand(t *testing.T, file string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, problems bytes.Buffer
+	command := exec.CommandContext(t.Context(), file, args...)
+	command.Stdout, command.Stderr = &out, &problems
+	err := command.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return command.ProcessState.ExitCode(), out.String(), problems.String()
+}
+
+func TestByHand(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		"nothing":             {nil, 1, "", "argo-rollouts-config"},
+		"--help":              {[]string{"--help"}, 0, "trafficRouterPlugins", ""},
+		"--version":           {[]string{"--version"}, 0, "rollouts-plugin-kedify " + builtVersion, ""},
+		"an unknown flag":     {[]string{"--color"}, 2, "", "--help"},
+		"an unknown argument": {[]string{"serve"}, 2, "", `"serve"`},
+		"install, no target":  {[]string{"install"}, 2, "", "install DIR_OR_FILE"},
+		"install, no folder":  {[]string{"install", "/does/not/exist/plugin"}, 1, "", "does the folder exist"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := runByHand(t, binary, test.args...)
+			if code != test.code {
+				t.Errorf("exit code is %d, want %d", code, test.code)
+			}
+			for _, stream := range []struct{ name, got, want string }{{"stdout", stdout, test.stdout}, {"stderr", stderr, test.stderr}} {
+				if (stream.want == "") != (stream.got == "") || !strings.Contains(stream.got, stream.want) {
+					t.Errorf("%s is %q, want %q in it", stream.name, stream.got, stream.want)
+				}
+			}
+		})
+	}
+}
+
+func TestInstall(t *testing.T) {
+	folder := t.TempDir()
+	tests := map[string]struct{ target, want string }{
+		"into a folder":       {folder, filepath.Join(folder, "rollouts-plugin-kedify")},
+		"as a file":           {filepath.Join(folder, "router"), filepath.Join(folder, "router")},
+		"over an older one":   {filepath.Join(folder, "old"), filepath.Join(folder, "old")},
+		"into a given folder": {folder + "/", filepath.Join(folder, "rollouts-plugin-kedify")},
+	}
+	if err := os.WriteFile(filepath.Join(folder, "old"), []byte("not a program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if code, _, stderr := runByHand(t, binary, "install", test.target); code != 0 {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			status, err := os.Stat(test.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mode := status.Mode().Perm(); mode != 0o755 {
+				t.Errorf("mode is %v", mode)
+			}
+			if _, stdout, _ := runByHand(t, test.want, "--version"); !strings.Contains(stdout, builtVersion) {
+				t.Errorf("the installed binary says %q", stdout)
+			}
+		})
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 3 {
+		t.Errorf("folder holds %v; something was left behind", entries)
+	}
+}
+
+func TestBinaryLinksOnlyWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"/cmd/rollouts-plugin-kedify").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dependency := range strings.Lines(string(output)) {
+		for _, forbidden := range []string{"sigs.k8s.io/controller-runtime", "github.com/envoyproxy/go-control-plane", module + "/internal/xds"} {
+			if strings.HasPrefix(dependency, forbidden) {
+				t.Errorf("the plugin binary links %s", strings.TrimSpace(dependency))
+			}
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package plugin_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+)
+
+const (
+	// builtVersion is the version that the tested binary was given at build time.
+	builtVersion = "v9.9.9-test"
+	// module is the import path of the project.
+	module = "github.com/kedify/argo-rollouts-plugin"
+	// config is what the Rollouts of these tests say under the plugin's name.
+	config = `{"httpScaledObjectName":"web"}`
+)
+
+// binary is the path of the tested binary; TestMain builds it.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "rollouts-plugin-kedify")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	binary = filepath.Join(folder, "kedify-router")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-X main.version="+builtVersion, "-o", binary, module+"/cmd/rollouts-plugin-kedify")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the plugin: %v\n%s", err, output)
+		return 1
+	}
+	return m.Run()
+}
+
+// controller is what the Argo Rollouts controller holds of one plugin process.
+type controller struct {
+	rpc.TrafficRouterPlugin
+
+	process *plugin.Client
+	control plugin.ClientProtocol
+	log     *journal
+}
+
+// start starts the binary with kubeconfig, as rollout/trafficrouting/plugin/client of argo-rollouts does: handshake, dispense, InitPlugin, Ping.
+func start(t *testing.T, kubeconfig string) controller {
+	t.Helper()
+	command := exec.Command(binary) //nolint:noctx // its end is the plugin library's business, as in the controller
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
+	log := new(journal)
+	process := plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig: plugin.HandshakeConfig{
+			ProtocolVersion:  1,
+			MagicCookieKey:   "ARGO_ROLLOUTS_RPC_PLUGIN",
+			MagicCookieValue: "trafficrouter",
+		},
+		Plugins: map[string]plugin.Plugin{"RpcTrafficRouterPlugin": &rpc.RpcTrafficRouterPlugin{}},
+		Cmd:     command,
+		Managed: true,
+		Logger:  hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: log}),
+	})
+	t.Cleanup(process.Kill)
+	control, err := process.Client()
+	if err != nil {
+		t.Fatalf("handshake: %v", err)
+	}
+	dispensed, err := control.Dispense("RpcTrafficRouterPlugin")
+	if err != nil {
+		t.Fatalf("dispense: %v", err)
+	}
+	router, ok := dispensed.(rpc.TrafficRouterPlugin)
+	if !ok {
+		t.Fatalf("dispensed a %T", dispensed)
+	}
+	if answer := router.InitPlugin(); answer.HasError() {
+		t.Fatalf("InitPlugin: %v", answer)
+	}
+	if err := control.Ping(); err != nil {
+		t.Fatalf("Ping: %v", err)
+	}
+	if name := router.Type(); name != httpso.Type {
+		t.Fatalf("Type is %q", name)
+	}
+	return controller{TrafficRouterPlugin: router, process: process, control: control, log: log}
+}
+
+// journal keeps what the controller would log of the plugin's stderr.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write appends to the journal.
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+// String is what was logged so far.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}

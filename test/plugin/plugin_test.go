@@ -1,0 +1,239 @@
+package plugin_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+)
+
+const (
+	at20  = "- service: web-stable\n  weight: 80\n- service: web-canary\n  weight: 20\n"
+	at100 = "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n"
+)
+
+// started is an API server with the HTTPScaledObject shop/web and a plugin process that is connected to it.
+func started(t *testing.T) (*routertest.APIServer, controller) {
+	t.Helper()
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	api.WriteKubeconfig(t, file)
+	return api, start(t, file)
+}
+
+// must fails the test when an answer is an error.
+func must(t *testing.T, call string, answer types.RpcError) {
+	t.Helper()
+	if answer.HasError() {
+		t.Fatalf("%s: %v", call, answer)
+	}
+}
+
+// expect checks the annotation of shop/web; empty means that there is none.
+func expect(t *testing.T, api *routertest.APIServer, when, want string) {
+	t.Helper()
+	if got := api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != want {
+		t.Fatalf("annotation %s is %q, want %q", when, got, want)
+	}
+}
+
+func TestACanaryFromFirstStepToPromotion(t *testing.T) {
+	t.Parallel()
+	api, asked := started(t)
+	rollout := routertest.Rollout(httpso.Type, config)
+	steps := []struct {
+		weight int32
+		want   string
+		writes int // of all steps so far
+	}{
+		{0, "", 0}, {20, at20, 1}, {20, at20, 1}, {100, at100, 2}, {0, "", 3}, {0, "", 3},
+	}
+	for _, step := range steps {
+		must(t, "UpdateHash", asked.UpdateHash(rollout, "new", "old", nil))
+		must(t, "SetWeight", asked.SetWeight(rollout, step.weight, nil))
+		expect(t, api, fmt.Sprint("at ", step.weight), step.want)
+		if verified, answer := asked.VerifyWeight(rollout, step.weight, nil); answer.HasError() || verified != types.Verified {
+			t.Fatalf("VerifyWeight(%d): %v, %v", step.weight, verified, answer)
+		}
+		if verified, answer := asked.VerifyWeight(rollout, step.weight+1, nil); answer.HasError() || (step.weight < 100 && verified != types.NotVerified) {
+			t.Fatalf("VerifyWeight(%d) at %d: %v, %v", step.weight+1, step.weight, verified, answer)
+		}
+		if writes := len(api.Requests(http.MethodPatch)); writes != step.writes {
+			t.Fatalf("%d writes up to weight %d, want %d", writes, step.weight, step.writes)
+		}
+	}
+	for _, request := range api.Requests(http.MethodPatch) {
+		if request.FieldManager != httpso.FieldManager || request.UserAgent != "rollouts-plugin-kedify/"+builtVersion {
+			t.Errorf("written by field manager %q, user agent %q", request.FieldManager, request.UserAgent)
+		}
+	}
+}
+
+func TestRemoveManagedRoutesLeavesTheWeights(t *testing.T) {
+	t.Parallel()
+	api, asked := started(t)
+	rollout := routertest.Rollout(httpso.Type, config)
+	must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
+	must(t, "RemoveManagedRoutes", asked.RemoveManagedRoutes(rollout))
+	expect(t, api, "after RemoveManagedRoutes", at20)
+}
+
+func TestValuesThatGobDrops(t *testing.T) {
+	t.Parallel()
+	api, asked := started(t)
+	rollout := routertest.Rollout(httpso.Type, config)
+	rollout.Status.CurrentStepIndex = new(int32)
+	rollout.Spec.Replicas = new(int32)
+	rollout.Spec.Strategy.Canary.TrafficRouting.MaxTrafficWeight = new(int32)
+	rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{SetWeight: new(int32)}}
+	must(t, "SetWeight", asked.SetWeight(rollout, 20, []v1alpha1.WeightDestination{}))
+	expect(t, api, "at 20", at20)
+	must(t, "SetWeight", asked.SetWeight(rollout, 0, nil))
+	expect(t, api, "at 0", "")
+	must(t, "SetHeaderRoute", asked.SetHeaderRoute(rollout, &v1alpha1.SetHeaderRoute{}))
+	must(t, "SetMirrorRoute", asked.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{Percentage: new(int32)}))
+}
+
+func TestAnEmptyRolloutIsAnErrorNotACrash(t *testing.T) {
+	t.Parallel()
+	_, asked := started(t)
+	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
+		if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "spec.strategy.canary") {
+			t.Errorf("SetWeight answered %q", answer.ErrorString)
+		}
+		if verified, answer := asked.VerifyWeight(rollout, 20, nil); !answer.HasError() || verified != types.NotVerified {
+			t.Errorf("VerifyWeight answered %v, %v", verified, answer)
+		}
+	}
+	if err := asked.control.Ping(); err != nil {
+		t.Errorf("Ping after it: %v", err)
+	}
+}
+
+func TestAKubeconfigThatComesLaterHeals(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	asked := start(t, file)
+	rollout := routertest.Rollout(httpso.Type, config)
+	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "no way to the API server") {
+		t.Fatalf("SetWeight without a kubeconfig answered %q", answer.ErrorString)
+	}
+	api.WriteKubeconfig(t, file)
+	must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
+	expect(t, api, "once there is a kubeconfig", at20)
+}
+
+func TestAnAPIServerThatIsDownHeals(t *testing.T) {
+	t.Parallel()
+	api, asked := started(t)
+	rollout := routertest.Rollout(httpso.Type, config)
+	var down [5]http.HandlerFunc
+	for i := range down {
+		down[i] = routertest.Cut
+	}
+	api.Fail(down[:]...)
+	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, `HTTPScaledObject "shop/web"`) {
+		t.Fatalf("SetWeight while the API server is down answered %q", answer.ErrorString)
+	}
+	if verified, answer := asked.VerifyWeight(rollout, 20, nil); answer.HasError() || verified != types.NotVerified {
+		t.Fatalf("VerifyWeight while the API server is down: %v, %v; want false without an error", verified, answer)
+	}
+	must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
+	expect(t, api, "once the API server is back", at20)
+}
+
+func TestAKilledPluginGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	api.WriteKubeconfig(t, file)
+	rollout := routertest.Rollout(httpso.Type, config)
+	first := start(t, file)
+	must(t, "SetWeight", first.SetWeight(rollout, 20, nil))
+	process, err := os.FindProcess(first.process.ReattachConfig().Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if answer := first.SetWeight(rollout, 50, nil); !answer.HasError() {
+		t.Error("a killed plugin answered")
+	}
+	second := start(t, file)
+	if verified, answer := second.VerifyWeight(rollout, 20, nil); answer.HasError() || verified != types.Verified {
+		t.Errorf("VerifyWeight after the restart: %v, %v", verified, answer)
+	}
+	must(t, "SetWeight", second.SetWeight(rollout, 20, nil))
+	if writes := len(api.Requests(http.MethodPatch)); writes != 1 {
+		t.Errorf("%d writes, want the one of the first process", writes)
+	}
+}
+
+func TestManyRolloutsAtOnceAreNotHeldUp(t *testing.T) {
+	t.Parallel()
+	const rollouts, workers = 100, 10
+	api, asked := started(t)
+	for i := range rollouts {
+		object := routertest.ScaledObject(nil)
+		object.Name = fmt.Sprint("web-", i)
+		api.Put(object)
+	}
+	queue := make(chan int, rollouts)
+	for i := range rollouts {
+		queue <- i
+	}
+	close(queue)
+	begin := time.Now()
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for i := range queue {
+				rollout := routertest.Rollout(httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"web-%d"}`, i))
+				if answer := asked.SetWeight(rollout, 20, nil); answer.HasError() {
+					t.Errorf("SetWeight %d: %v", i, answer)
+				}
+			}
+		})
+	}
+	group.Wait()
+	// With client-go's default of 5 requests a second these 200 requests take 38 s; without a limit, well below one.
+	if took := time.Since(begin); took > 15*time.Second {
+		t.Errorf("%d weight changes took %v", rollouts, took)
+	}
+}
+
+func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
+	t.Parallel()
+	api, asked := started(t)
+	rollout := routertest.Rollout(httpso.Type, config)
+	for range 3 {
+		must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
+	}
+	api.Fail(routertest.Answer(apierrors.NewServiceUnavailable("starting")))
+	if _, answer := asked.VerifyWeight(rollout, 20, nil); answer.HasError() {
+		t.Fatal(answer)
+	}
+	asked.process.Kill() // ends the journal
+	lines := slices.DeleteFunc(strings.Split(asked.log.String(), "\n"), func(line string) bool {
+		return !strings.Contains(line, " "+filepath.Base(binary)+": ") // what the plugin library says for itself
+	})
+	if len(lines) != 2 || !strings.Contains(lines[0], "[INFO]") || !strings.Contains(lines[0], "weighted backends written") ||
+		!strings.Contains(lines[0], "rollout=shop/web") || !strings.Contains(lines[1], "[WARN]") {
+		t.Errorf("log is not one INFO line for the write and one WARN line for the fault:\n%s", strings.Join(lines, "\n"))
+	}
+}
