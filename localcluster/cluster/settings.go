@@ -5,9 +5,9 @@
 package cluster
 
 import (
-	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 )
 
 // Addresses are the address ranges of the cluster. They exist only inside the
@@ -77,12 +77,12 @@ func (s Settings) Cgroup() string { return "/kedify-localcluster-" + s.Name }
 
 // APIServer is the URL of the API server inside the cluster.
 func (s Settings) APIServer() string {
-	return "https://" + net.JoinHostPort(s.Addresses.Node, fmt.Sprint(APIPort))
+	return "https://" + net.JoinHostPort(s.Addresses.Node, strconv.Itoa(APIPort))
 }
 
 // Registry is the address of the image registry inside the cluster.
 func (s Settings) Registry() string {
-	return net.JoinHostPort("127.0.0.1", fmt.Sprint(RegistryPort))
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(RegistryPort))
 }
 
 // ContainerdSocket is where the container runtime listens. The run folder is a

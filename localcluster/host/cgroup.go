@@ -49,7 +49,7 @@ func createCgroup(path string) error {
 		return err
 	}
 	for _, root := range roots {
-		if err := os.MkdirAll(filepath.Join(root, path, "pods"), 0o755); err != nil { //nolint:gosec // the kernel's own file system
+		if err := os.MkdirAll(filepath.Join(root, path, "pods"), 0o755); err != nil {
 			return fmt.Errorf("make the cgroup %s: %w; a container without cgroups of its own cannot run the cluster: use kind there", path, err)
 		}
 	}
@@ -63,7 +63,7 @@ func enterCgroup(path string, pid int) error {
 		return nil
 	}
 	leaf := filepath.Join(cgroupRoot, path, "node")
-	if err := os.MkdirAll(leaf, 0o755); err != nil { //nolint:gosec // the kernel's own file system
+	if err := os.MkdirAll(leaf, 0o755); err != nil {
 		return fmt.Errorf("make the cgroup %s: %w", leaf, err)
 	}
 	if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600); err != nil {

@@ -19,7 +19,7 @@ var ErrRunning = errors.New("a cluster is running here already")
 // so that no stale process id can mislead anybody. The returned file must stay
 // open.
 func acquireLock(dir string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644) //nolint:gosec // an empty file
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}

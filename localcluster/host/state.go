@@ -59,10 +59,7 @@ func ReadStatus(dir string) (Status, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, statusFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && holder == 0:
-		if _, statErr := os.Stat(dir); statErr != nil {
-			return Status{State: PhaseStopped}, nil
-		}
-		return Status{State: PhaseBroken, Message: "an earlier start left its files"}, nil
+		return unrecorded(dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return Status{State: PhaseStarting}, nil
 	case err != nil:
@@ -78,6 +75,20 @@ func ReadStatus(dir string) (Status, error) {
 	return status, nil
 }
 
+// unrecorded tells a run directory that a start never got to describe from one
+// that isn't there.
+func unrecorded(dir string) (Status, error) {
+	_, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Status{State: PhaseStopped}, nil
+	case err != nil:
+		return Status{}, fmt.Errorf("look for the cluster's files: %w", err)
+	default:
+		return Status{State: PhaseBroken, Message: "an earlier start left its files"}, nil
+	}
+}
+
 func writeStatus(dir string, status Status) error {
 	raw, err := json.MarshalIndent(status, "", "  ")
 	if err != nil {
@@ -89,7 +100,7 @@ func writeStatus(dir string, status Status) error {
 // replaceFile writes a file so that a reader sees the old or the new content.
 func replaceFile(path string, content []byte) error {
 	next := path + ".next"
-	if err := os.WriteFile(next, content, 0o644); err != nil { //nolint:gosec // read by the user, without secrets
+	if err := os.WriteFile(next, content, 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := os.Rename(next, path); err != nil {

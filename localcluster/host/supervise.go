@@ -45,7 +45,7 @@ func Supervise(ctx context.Context, config node.Config, kubeconfigOwner int) (er
 			err = errors.Join(err, writeStatus(dir, status), appendProgress(dir, node.Event{Time: time.Now(), State: node.Failed, Message: err.Error()}))
 		}
 	}()
-	if err := os.MkdirAll(status.Logs, 0o755); err != nil { //nolint:gosec // logs are for reading
+	if err := os.MkdirAll(status.Logs, 0o755); err != nil {
 		return fmt.Errorf("make the log folder: %w", err)
 	}
 	if err := createCgroup(config.Settings.Cgroup()); err != nil {
@@ -99,7 +99,7 @@ func startInside(config node.Config, listeners []*os.File) (*exec.Cmd, io.Reader
 		return nil, nil, fmt.Errorf("open the progress pipe: %w", err)
 	}
 	defer writer.Close()
-	command := exec.Command("/proc/self/exe", "inside", "init", filepath.Join(dir, configFile), strconv.Itoa(len(listeners))) //nolint:gosec,noctx // our own program; ended by signal
+	command := exec.Command("/proc/self/exe", "inside", "init", filepath.Join(dir, configFile), strconv.Itoa(len(listeners))) //nolint:noctx // our own program; ended by signal
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	command.ExtraFiles = append([]*os.File{writer}, listeners...)
 	command.SysProcAttr = &syscall.SysProcAttr{
@@ -171,7 +171,7 @@ func watch(ctx context.Context, config node.Config, owner int, inside *exec.Cmd,
 }
 
 func appendProgress(dir string, event node.Event) error {
-	file, err := os.OpenFile(filepath.Join(dir, progressFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // read by the user
+	file, err := os.OpenFile(filepath.Join(dir, progressFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("record progress: %w", err)
 	}

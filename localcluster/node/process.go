@@ -29,12 +29,12 @@ type process struct {
 
 // startProcess runs the component with its output appended to its log.
 func startProcess(s cluster.Settings, c cluster.Component) (*process, error) {
-	log, err := os.OpenFile(logPath(s, c.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // a log is for reading
+	log, err := os.OpenFile(logPath(s, c.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", c.Name, err)
 	}
 	defer log.Close()
-	command := exec.Command(filepath.Join(s.Bin, c.Name), c.Args...) //nolint:gosec,noctx // the command line is ours; its life is the cluster's
+	command := exec.Command(filepath.Join(s.Bin, c.Name), c.Args...) //nolint:noctx // the command line is ours; its life is the cluster's
 	command.Stdout, command.Stderr = log, log
 	command.Env = environment(s)
 	command.Dir = s.Dir

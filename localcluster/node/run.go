@@ -111,7 +111,7 @@ func prepare(s cluster.Settings) error {
 }
 
 func writeFile(path, content string, executable bool) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // configuration is for reading
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make the folder of %s: %w", path, err)
 	}
 	mode := os.FileMode(0o644)
@@ -135,7 +135,7 @@ func ignoreClosed(err error) error {
 func kubectl(ctx context.Context, s cluster.Settings, args []string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, filepath.Join(s.Bin, "kubectl"), args...) //nolint:gosec // the command line is ours
+	command := exec.CommandContext(ctx, filepath.Join(s.Bin, "kubectl"), args...)
 	command.Env = environment(s)
 	out, err := command.CombinedOutput()
 	if err != nil {

@@ -149,7 +149,7 @@ func ServiceAccountKey() (private, public []byte, err error) {
 
 // Write stores the identity as NAME.crt and NAME.key below dir.
 func (i Identity) Write(dir, name string) error {
-	if err := os.WriteFile(filepath.Join(dir, name+".crt"), i.CertPEM, 0o644); err != nil { //nolint:gosec // a certificate is public
+	if err := os.WriteFile(filepath.Join(dir, name+".crt"), i.CertPEM, 0o644); err != nil {
 		return fmt.Errorf("write the certificate of %s: %w", name, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, name+".key"), i.KeyPEM, 0o600); err != nil {

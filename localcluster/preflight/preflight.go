@@ -132,7 +132,7 @@ func checkDisk(cache string) *Finding {
 	if err := unix.Statfs(cache, &disk); err != nil {
 		return finding("check the folder", "the free space below %s cannot be read (%v)", cache, err)
 	}
-	free := disk.Bavail * uint64(disk.Bsize)
+	free := disk.Bavail * uint64(max(disk.Bsize, 0))
 	if free < diskNeeded {
 		return finding("free some, or set LOCALCLUSTER_CACHE to a folder on a larger disk", "%d GB are free below %s, building needs %d", free>>30, cache, diskNeeded>>30)
 	}

@@ -140,7 +140,7 @@ func envoy(program, glibc string) images.Spec {
 // LinkPrograms fills the folder bin with links to the parts' programs, so that
 // one folder in a search path is all that a component or a user needs.
 func LinkPrograms(parts map[string]string, bin string) error {
-	if err := os.MkdirAll(bin, 0o755); err != nil { //nolint:gosec // programs are for everybody
+	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return fmt.Errorf("make the program folder: %w", err)
 	}
 	for _, folder := range parts {

@@ -68,7 +68,7 @@ func remove(ctx context.Context, dir, name string) error {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	args := asRoot(program, "inside", "remove", dir, cgroup)
-	command := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // our own program
+	command := exec.CommandContext(ctx, args[0], args[1:]...)
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	return command.Run()
 }

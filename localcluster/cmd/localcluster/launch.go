@@ -40,7 +40,7 @@ func launch(ctx context.Context, config node.Config) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "supervisor.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // a log is for reading
+	log, err := os.OpenFile(filepath.Join(dir, "supervisor.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open the supervisor's log: %w", err)
 	}
@@ -49,7 +49,7 @@ func launch(ctx context.Context, config node.Config) error {
 		return err
 	}
 	args := asRoot(program, "supervise", plan, strconv.Itoa(os.Getuid()))
-	command := exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // our own program; it outlives this one
+	command := exec.Command(args[0], args[1:]...) //nolint:noctx // our own program; it outlives this one
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {

@@ -35,7 +35,7 @@ func (l *location) resolve() error {
 	if l.cache, err = filepath.Abs(l.cache); err != nil {
 		return fmt.Errorf("find the cache folder: %w", err)
 	}
-	if err := os.MkdirAll(l.cache, 0o755); err != nil { //nolint:gosec // programs are for everybody
+	if err := os.MkdirAll(l.cache, 0o755); err != nil {
 		return fmt.Errorf("make the cache folder: %w", err)
 	}
 	return nil

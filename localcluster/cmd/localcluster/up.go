@@ -130,7 +130,7 @@ func assemble(ctx context.Context, l *location, o *upOptions) (node.Config, erro
 	if err != nil {
 		return node.Config{}, err
 	}
-	if err := os.MkdirAll(l.dir(), 0o755); err != nil { //nolint:gosec // logs are for reading
+	if err := os.MkdirAll(l.dir(), 0o755); err != nil {
 		return node.Config{}, fmt.Errorf("make the run directory: %w", err)
 	}
 	settings := cluster.Settings{Name: l.name(), Dir: l.dir(), Bin: filepath.Join(l.dir(), "programs"), Addresses: o.addresses, ExtraArgs: map[string][]string{}}
@@ -210,7 +210,7 @@ func buildPrograms(ctx context.Context, l *location, binaries []string) (map[sta
 			continue
 		}
 		say("building %s", program)
-		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", target, source) //nolint:gosec // our own packages
+		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", target, source)
 		command.Dir = l.repo
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if printed, err := command.CombinedOutput(); err != nil {
@@ -225,10 +225,10 @@ func copyProgram(from, to string) error {
 	if err != nil {
 		return fmt.Errorf("read the binary: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // programs are for everybody
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return fmt.Errorf("make the program folder: %w", err)
 	}
-	if err := os.WriteFile(to, raw, 0o755); err != nil { //nolint:gosec // programs are for everybody
+	if err := os.WriteFile(to, raw, 0o755); err != nil {
 		return fmt.Errorf("copy the binary: %w", err)
 	}
 	return nil

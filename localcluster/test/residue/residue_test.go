@@ -172,6 +172,21 @@ func TestNothingIsLeft(t *testing.T) {
 		mustMatch(t, before)
 	})
 
+	t.Run("after kill -9 of the supervisor in the middle of a start", func(t *testing.T) {
+		started := make(chan struct{})
+		go func() {
+			defer close(started)
+			if _, err := e.run(t, "up", "--bare"); err == nil {
+				t.Error("a start whose supervisor was killed claims success")
+			}
+		}()
+		awaitStarting(t, e)
+		kill(t, e.supervisor(t))
+		<-started
+		e.mustRun(t, "down")
+		mustMatch(t, before)
+	})
+
 	t.Run("after a start that failed half way", func(t *testing.T) {
 		printed, err := e.run(t, "up", "--bare", "--extra-arg", "kube-scheduler=--no-such-flag")
 		if err == nil {
@@ -185,6 +200,20 @@ func TestNothingIsLeft(t *testing.T) {
 		e.mustRun(t, "down")
 		mustMatch(t, before)
 	})
+}
+
+// awaitStarting returns as soon as the supervisor has begun its work.
+func awaitStarting(t *testing.T, e environment) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for range 500 {
+		if e.status(t).State == host.PhaseStarting {
+			return
+		}
+		<-ticker.C
+	}
+	t.Fatal("the start never began")
 }
 
 func kill(t *testing.T, pid int) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -69,7 +70,7 @@ func processes(self int) ([]string, error) {
 // ancestors returns a process and those that started it.
 func ancestors(pid int) []string {
 	var out []string
-	for id := fmt.Sprint(pid); id != "" && id != "0"; {
+	for id := strconv.Itoa(pid); id != "" && id != "0"; {
 		out = append(out, id)
 		raw, err := os.ReadFile(filepath.Join("/proc", id, "stat"))
 		if err != nil {

@@ -1,0 +1,90 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// recipe is a part that counts how often it is made.
+type recipe struct {
+	key   string
+	made  *int
+	fails bool
+}
+
+func (r recipe) Fingerprint() ([]byte, error) { return []byte(r.key), nil }
+
+func (r recipe) Make(_ context.Context, dest string, log io.Writer) error {
+	*r.made++
+	if err := os.WriteFile(filepath.Join(dest, "program"), []byte(r.key), 0o600); err != nil {
+		return err
+	}
+	if r.fails {
+		fmt.Fprintln(log, "undefined: everything")
+		return errors.New("exit status 1")
+	}
+	return nil
+}
+
+func TestEnsure(t *testing.T) {
+	var made int
+	cache := Cache{Dir: t.TempDir()}
+	ensure := func(t *testing.T, r recipe) (string, []Step, error) {
+		t.Helper()
+		var steps []Step
+		part := Part{Name: "part", Estimate: time.Minute, Recipe: r}
+		folders, err := cache.Ensure(t.Context(), []Part{part}, func(s Step) { steps = append(steps, s) })
+		return folders["part"], steps, err
+	}
+
+	t.Run("a missing part is made, with progress before and after", func(t *testing.T) {
+		folder, steps, err := ensure(t, recipe{key: "one", made: &made})
+		if err != nil || made != 1 {
+			t.Fatalf("made %d times, error %v", made, err)
+		}
+		if raw, err := os.ReadFile(filepath.Join(folder, "program")); err != nil || string(raw) != "one" {
+			t.Errorf("the part holds %q, %v", raw, err)
+		}
+		if len(steps) != 2 || steps[0].Remaining != time.Minute || steps[1].Remaining != 0 || steps[1].Took == 0 {
+			t.Errorf("progress: %+v", steps)
+		}
+	})
+	t.Run("a part that is there is not made again", func(t *testing.T) {
+		_, steps, err := ensure(t, recipe{key: "one", made: &made})
+		if err != nil || made != 1 || len(steps) != 0 {
+			t.Errorf("made %d times, progress %v, error %v", made, steps, err)
+		}
+	})
+	t.Run("a part whose fingerprint changed is made anew", func(t *testing.T) {
+		folder, _, err := ensure(t, recipe{key: "two", made: &made})
+		if err != nil || made != 2 || !strings.HasPrefix(filepath.Base(folder), "part-") {
+			t.Errorf("made %d times in %s, error %v", made, folder, err)
+		}
+	})
+	t.Run("a part that fails names itself, shows its log, and is tried again", func(t *testing.T) {
+		_, _, err := ensure(t, recipe{key: "three", made: &made, fails: true})
+		if !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "part") || !strings.Contains(err.Error(), "undefined: everything") {
+			t.Errorf("error %v", err)
+		}
+		if _, _, err = ensure(t, recipe{key: "three", made: &made}); err != nil || made != 4 {
+			t.Errorf("after the failure: made %d times, error %v", made, err)
+		}
+	})
+}
+
+func TestPartsHaveDistinctNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, part := range Parts("..", "debian-12") {
+		if seen[part.Name] || part.Estimate == 0 {
+			t.Errorf("part %s: listed twice, or without an estimate", part.Name)
+		}
+		seen[part.Name] = true
+	}
+}

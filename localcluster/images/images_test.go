@@ -1,0 +1,98 @@
+package images
+
+import (
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+func sample(t *testing.T) Spec {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("#!"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return Spec{
+		Names:      []string{"team/app:one", "team/app:two"},
+		Files:      []File{{Path: "/usr/bin/app", Source: program}},
+		Folders:    []Folder{{Path: "/home/app", Owner: 999, Mode: 0o755}},
+		Entrypoint: []string{"/usr/bin/app"}, Env: []string{"COLOR=blue"}, User: "999", WorkingDir: "/home/app",
+	}
+}
+
+func TestEqualFilesGiveEqualImages(t *testing.T) {
+	spec := sample(t)
+	digest := func() v1.Hash {
+		image, err := Build(spec, "amd64")
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash, err := image.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hash
+	}
+	first := digest()
+	if again := digest(); again != first {
+		t.Errorf("two builds of the same files differ: %v, %v", first, again)
+	}
+	spec.Env = []string{"COLOR=yellow"}
+	if other := digest(); other == first {
+		t.Error("another environment gives the same image")
+	}
+}
+
+func TestServedImagesCanBePulledByEachName(t *testing.T) {
+	handler, err := Handler(filepath.Join(t.TempDir(), "registry"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	if err := Publish(t.Context(), []Spec{sample(t)}, host, "amd64"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{"team/app:one", "team/app:two"} {
+		reference, err := name.ParseReference(host+"/"+tag, name.Insecure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := remote.Image(reference)
+		if err != nil {
+			t.Fatalf("pull %s: %v", tag, err)
+		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := v1.Config{
+			Entrypoint: []string{"/usr/bin/app"}, User: "999", WorkingDir: "/home/app",
+			Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "COLOR=blue"},
+		}
+		if diff := cmp.Diff(want, config.Config); diff != "" {
+			t.Errorf("%s runs otherwise than described (-want +got):\n%s", tag, diff)
+		}
+		if size, err := io.Copy(io.Discard, mutate.Extract(image)); err != nil || size == 0 {
+			t.Errorf("%s: %d bytes of files, %v", tag, size, err)
+		}
+	}
+}
+
+func TestAMissingFileIsNamed(t *testing.T) {
+	spec := Spec{Names: []string{"team/app:one"}, Files: []File{{Path: "/app", Source: filepath.Join(t.TempDir(), "gone")}}}
+	_, err := Build(spec, "amd64")
+	if err == nil || !strings.Contains(err.Error(), "team/app:one") || !strings.Contains(err.Error(), "/app") {
+		t.Errorf("error %v", err)
+	}
+}
