@@ -1,0 +1,91 @@
+package main
+
+import (
+	_ "embed" // for the page
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+//go:embed page.html
+var page []byte
+
+// settings are how the app answers.
+type settings struct {
+	color string
+	// errorRate is the percentage of requests for /color that get a 500.
+	errorRate float64
+	// latency is how long a request for /color waits.
+	latency time.Duration
+}
+
+// app is the HTTP side of the sample.
+type app struct {
+	settings
+
+	routes  http.ServeMux
+	leaving atomic.Bool
+}
+
+// newApp returns an app that is ready at once.
+func newApp(s settings) *app {
+	a := &app{settings: s}
+	a.routes.HandleFunc("GET /color", a.answerColor)
+	a.routes.HandleFunc("GET /healthz", a.answerHealth)
+	a.routes.HandleFunc("GET /{$}", answerPage)
+	return a
+}
+
+// leave turns readiness off. From here on every answer asks the client to
+// close its connection: a proxy that still holds one opens the next elsewhere.
+func (a *app) leave() { a.leaving.Store(true) }
+
+// ServeHTTP implements http.Handler.
+func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.leaving.Load() {
+		// The header closes the connection after this answer.
+		// http.Server.SetKeepAlivesEnabled(false) would also cut idle
+		// connections, on which a request may just be on its way.
+		w.Header().Set("Connection", "close")
+	}
+	a.routes.ServeHTTP(w, r)
+}
+
+// answerColor answers the colour as a JSON string, without a line end.
+func (a *app) answerColor(w http.ResponseWriter, r *http.Request) {
+	if a.latency > 0 {
+		timer := time.NewTimer(a.latency)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	head := w.Header()
+	head.Set("Content-Type", "text/plain; charset=utf-8")
+	head.Set("Cache-Control", "no-store")
+	if a.errorRate > 0 && rand.Float64()*100 < a.errorRate { //nolint:gosec // a die, not a secret
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	_, _ = w.Write(strconv.AppendQuote(nil, a.color)) // the client may have gone
+}
+
+// answerHealth answers readiness.
+func (a *app) answerHealth(w http.ResponseWriter, _ *http.Request) {
+	if a.leaving.Load() {
+		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n")) // the client may have gone
+}
+
+// answerPage answers the page that paints the answers.
+func answerPage(w http.ResponseWriter, _ *http.Request) {
+	head := w.Header()
+	head.Set("Content-Type", "text/html; charset=utf-8")
+	head.Set("Cache-Control", "no-cache")
+	_, _ = w.Write(page) // the client may have gone
+}

@@ -1,0 +1,150 @@
+// Command rollouts-demo is the sample app of the canary guide: it answers
+// every request for /color with the one colour that its image stands for, and
+// serves a page that paints those answers as they come.
+//
+// It behaves as an app behind a load balancer must when it is told to stop: it
+// turns its readiness off, goes on serving while the endpoints are taken away,
+// and only then closes its port.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// shutdownTimeout bounds the wait for requests that are still being answered
+// once the port is closed. Together with the default termination delay it
+// stays below Kubernetes' default grace period of 30 s.
+const shutdownTimeout = 15 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, log); err != nil {
+		log.Error("rollouts-demo ended", "error", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop has run: nothing deferred is lost
+	}
+}
+
+// options are what the flags and the environment say.
+type options struct {
+	listen           string
+	terminationDelay time.Duration
+	app              settings
+	version          bool
+}
+
+// parse reads the flags; the environment gives their defaults, because an
+// image can carry an environment.
+func parse(args []string, getenv func(string) string, out io.Writer) (options, error) {
+	var o options
+	color := getenv("COLOR")
+	if color == "" {
+		color = "blue"
+	}
+	errorRate, err := number(getenv("ERROR_RATE"))
+	if err != nil {
+		return options{}, fmt.Errorf("environment variable ERROR_RATE: %w", err)
+	}
+	latency, err := number(getenv("LATENCY"))
+	if err != nil {
+		return options{}, fmt.Errorf("environment variable LATENCY: %w", err)
+	}
+	flags := flag.NewFlagSet("rollouts-demo", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&o.listen, "listen-addr", ":8080", "address to listen on")
+	flags.DurationVar(&o.terminationDelay, "termination-delay", 10*time.Second, "how long to go on serving after SIGTERM")
+	flags.StringVar(&o.app.color, "color", color, "the colour to answer (environment: COLOR)")
+	flags.Float64Var(&o.app.errorRate, "error-rate", errorRate, "percentage of /color requests answered with 500 (environment: ERROR_RATE)")
+	flags.DurationVar(&o.app.latency, "latency", time.Duration(latency*float64(time.Second)),
+		"how long a /color request waits for its answer (environment: LATENCY, in seconds)")
+	flags.BoolVar(&o.version, "version", false, "print the version and end")
+	if err := flags.Parse(args); err != nil {
+		return options{}, fmt.Errorf("read the flags: %w", err)
+	}
+	if o.app.errorRate < 0 || o.app.errorRate > 100 {
+		return options{}, fmt.Errorf("error rate %v: it must be a percentage from 0 to 100", o.app.errorRate)
+	}
+	return o, nil
+}
+
+// number reads a decimal number; nothing is zero.
+func number(text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number: %w", text, err)
+	}
+	return n, nil
+}
+
+// run serves until ctx ends, and then for the termination delay.
+func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer, log *slog.Logger) error {
+	o, err := parse(args, getenv, out)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if o.version {
+		_, err := fmt.Fprintln(out, version())
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("open the port: %w", err)
+	}
+	app := newApp(o.app)
+	server := &http.Server{Handler: app, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	log.InfoContext(ctx, "serving", "address", listener.Addr().String(), "color", o.app.color)
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	log.InfoContext(ctx, "stopping", "servingFor", o.terminationDelay.String())
+	return drain(context.WithoutCancel(ctx), server, app, o.terminationDelay)
+}
+
+// drain goes on serving for delay, asking every client to come back on another
+// connection, and then closes the server when its last answer is out.
+func drain(ctx context.Context, server *http.Server, app *app, delay time.Duration) error {
+	app.leave()
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	<-timer.C
+	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return fmt.Errorf("wait for the last answers: %w", err)
+	}
+	return nil
+}
+
+// version is the module version that the binary was built from.
+func version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok || build.Main.Version == "" {
+		return "rollouts-demo (unknown version)"
+	}
+	return "rollouts-demo " + build.Main.Version
+}

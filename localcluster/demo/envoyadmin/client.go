@@ -1,0 +1,81 @@
+package envoyadmin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// ErrUnreachable says that there is no way to the admin interface right now.
+var ErrUnreachable = errors.New("no way to Envoy's admin interface yet")
+
+// requestTimeout bounds one request. Envoy answers in milliseconds, also with
+// thousands of routes.
+const requestTimeout = 2 * time.Second
+
+// Client asks an admin interface. The zero value is of no use: see NewClient.
+type Client struct {
+	address func() string
+	http    *http.Client
+}
+
+// NewClient returns a client for the admin interface at the address (host and
+// port) that the function gives at the time of each request; an empty one
+// means that there is none for now.
+func NewClient(address func() string) *Client {
+	return &Client{address: address, http: &http.Client{Timeout: requestTimeout, Transport: new(http.Transport)}}
+}
+
+// Close ends the connections that are kept.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Routes returns the routes that lead to clusters with that prefix.
+func (c *Client) Routes(ctx context.Context, prefix string) ([]Route, error) {
+	text, err := c.get(ctx, RoutesPath)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRoutes(text, prefix)
+}
+
+// Counters returns the counters.
+func (c *Client) Counters(ctx context.Context) (Counters, error) {
+	text, err := c.get(ctx, StatsPath)
+	if err != nil {
+		return Counters{}, err
+	}
+	return ParseCounters(text)
+}
+
+// Dump returns the whole configuration as text.
+func (c *Client) Dump(ctx context.Context) (string, error) {
+	text, err := c.get(ctx, DumpPath)
+	return string(text), err
+}
+
+func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
+	address := c.address()
+	if address == "" {
+		return nil, ErrUnreachable
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("build the request for Envoy's admin interface: %w", err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask Envoy's admin interface: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end, or failed
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read %s from Envoy's admin interface: %w", path, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("envoy's admin interface answered %s with %s", path, response.Status)
+	}
+	return text, nil
+}

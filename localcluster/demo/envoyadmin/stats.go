@@ -1,0 +1,55 @@
+package envoyadmin
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The names of the counters that are compared with what the client counted.
+const (
+	// RequestsCounter counts the requests that reached the listener.
+	RequestsCounter = "http.kedify-proxy.downstream_rq_total"
+	// SuccessCounter counts the answers with a status of 200 to 299.
+	SuccessCounter = "http.kedify-proxy.downstream_rq_2xx"
+	// ListenerCounter counts the listener updates that Envoy has taken. One
+	// that changes a listener drains its connections.
+	ListenerCounter = "listener_manager.lds.update_success"
+)
+
+// StatsPath asks for just these counters.
+const StatsPath = `/stats?format=json&filter=%5E(http%5C.kedify-proxy%5C.downstream_rq_(total%7C2xx)%7Clistener_manager%5C.lds%5C.update_success)$`
+
+// Counters are the values of those counters.
+type Counters struct {
+	// Requests, Success and ListenerUpdates are RequestsCounter,
+	// SuccessCounter and ListenerCounter.
+	Requests, Success, ListenerUpdates int
+}
+
+// ParseCounters reads the answer to StatsPath. A counter that is missing is an
+// error: nothing could be compared with it.
+func ParseCounters(text []byte) (Counters, error) {
+	var answer struct {
+		Stats []struct {
+			Name  string `json:"name"`
+			Value *int   `json:"value"`
+		} `json:"stats"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return Counters{}, fmt.Errorf("read Envoy's counters: %w", err)
+	}
+	values := map[string]int{}
+	for _, s := range answer.Stats {
+		if s.Value != nil {
+			values[s.Name] = *s.Value
+		}
+	}
+	for _, name := range []string{RequestsCounter, SuccessCounter, ListenerCounter} {
+		if _, ok := values[name]; !ok {
+			return Counters{}, fmt.Errorf("envoy has no counter %s: does the bootstrap's stats_matcher include it?", name)
+		}
+	}
+	return Counters{
+		Requests: values[RequestsCounter], Success: values[SuccessCounter], ListenerUpdates: values[ListenerCounter],
+	}, nil
+}

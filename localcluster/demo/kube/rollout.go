@@ -1,0 +1,123 @@
+package kube
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// WeightsAnnotation is where the router writes the split.
+const WeightsAnnotation = "http.kedify.io/weighted-backends"
+
+// Rollout is the part of a Rollout that the demo looks at.
+type Rollout struct {
+	Metadata Metadata      `json:"metadata"`
+	Spec     RolloutSpec   `json:"spec"`
+	Status   RolloutStatus `json:"status"`
+}
+
+// Metadata is the part of any object's metadata that the demo looks at.
+type Metadata struct {
+	Name        string            `json:"name"`
+	Generation  int64             `json:"generation"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// RolloutSpec is what is asked of a Rollout.
+type RolloutSpec struct {
+	Replicas int `json:"replicas"`
+}
+
+// RolloutStatus is how far the Rollout is.
+type RolloutStatus struct {
+	// Phase is Healthy, Progressing, Paused or Degraded.
+	Phase   string `json:"phase"`
+	Message string `json:"message"`
+	// ObservedGeneration is a string in this API.
+	ObservedGeneration string `json:"observedGeneration"`
+	CurrentStepIndex   *int   `json:"currentStepIndex"`
+	Abort              bool   `json:"abort"`
+	StableRS           string `json:"stableRS"`
+	CurrentPodHash     string `json:"currentPodHash"`
+	ReadyReplicas      int    `json:"readyReplicas"`
+	PauseConditions    []struct {
+		Reason string `json:"reason"`
+	} `json:"pauseConditions"`
+}
+
+// Healthy says whether the controller has seen the latest spec and all of it
+// is running: nothing is being rolled out.
+func (r Rollout) Healthy() bool {
+	return r.current() && r.Status.Phase == "Healthy" && r.Status.StableRS != "" && r.Status.StableRS == r.Status.CurrentPodHash
+}
+
+// Paused says whether the Rollout waits at a pause step, for a time or for a
+// promotion.
+func (r Rollout) Paused() bool {
+	return r.current() && r.Status.Phase == "Paused" && len(r.Status.PauseConditions) > 0
+}
+
+func (r Rollout) current() bool {
+	return r.Metadata.Generation > 0 && r.Status.ObservedGeneration == strconv.FormatInt(r.Metadata.Generation, 10)
+}
+
+// String implements fmt.Stringer: what a user would want to know when it isn't
+// where it should be.
+func (r Rollout) String() string {
+	if r.Metadata.Name == "" {
+		return "no Rollout has been seen"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "the Rollout is %s", orNone(r.Status.Phase))
+	if r.Status.CurrentStepIndex != nil {
+		fmt.Fprintf(&b, " at step %d", *r.Status.CurrentStepIndex)
+	}
+	fmt.Fprintf(&b, ", %d of %d replicas ready", r.Status.ReadyReplicas, r.Spec.Replicas)
+	if r.Status.Message != "" {
+		fmt.Fprintf(&b, " (%s)", r.Status.Message)
+	}
+	return b.String()
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "without a phase"
+	}
+	return text
+}
+
+// HTTPScaledObject is the part of an HTTPScaledObject that the demo looks at.
+type HTTPScaledObject struct {
+	Metadata Metadata `json:"metadata"`
+}
+
+// Weights is the text of the weights annotation without its line end; empty if
+// there is none.
+func (h HTTPScaledObject) Weights() (text string, present bool) {
+	text, present = h.Metadata.Annotations[WeightsAnnotation]
+	return strings.TrimSpace(text), present
+}
+
+// WeightsText is the annotation that stands for a canary weight, as the guide
+// shows it.
+func WeightsText(stable, canary string, weight int) string {
+	return fmt.Sprintf("- service: %s\n  weight: %d\n- service: %s\n  weight: %d", stable, 100-weight, canary, weight)
+}
+
+// ShortWeights puts an annotation into a few characters: its weights with
+// slashes between them, or a dash for none.
+func ShortWeights(text string) string {
+	if text == "" {
+		return "–"
+	}
+	found := regexp.MustCompile(`(?m)^\s*(?:- )?weight:\s*(\d+)\s*$`).FindAllStringSubmatch(text, -1)
+	if found == nil {
+		return "unreadable"
+	}
+	weights := make([]string, 0, len(found))
+	for _, match := range found {
+		weights = append(weights, match[1])
+	}
+	return strings.Join(weights, "/")
+}

@@ -1,0 +1,140 @@
+// Package kube drives a cluster the way a user does: by the commands kubectl,
+// kubectl-argo-rollouts and localcluster, as processes of their own. Package
+// kube knows no Kubernetes library.
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Runner runs commands.
+type Runner interface {
+	// Run runs a command to its end and returns its standard output. A
+	// command that fails is an error with its standard error in it.
+	Run(ctx context.Context, args ...string) (string, error)
+	// Stream runs a command and hands its standard output to read while it
+	// comes. It returns when the command and read have ended; when ctx ends,
+	// or read returns, the command is ended.
+	Stream(ctx context.Context, read func(io.Reader) error, args ...string) error
+}
+
+// stopTimeout is how long a command that is told to end may take.
+const stopTimeout = 2 * time.Second
+
+// Exec runs commands as processes.
+type Exec struct {
+	// Env is the environment of the processes.
+	Env []string
+}
+
+// Environment is the environment for kubectl: ours, with bin first in PATH,
+// the kubeconfig, and a folder for kubectl's caches, so that the user's own
+// aren't filled with clusters that are gone tomorrow.
+func Environment(base []string, bin, kubeconfig, cache string) []string {
+	env := make([]string, 0, len(base)+3)
+	path := os.Getenv("PATH")
+	for _, entry := range base {
+		name, value, _ := strings.Cut(entry, "=")
+		switch name {
+		case "PATH":
+			path = value
+		case "KUBECONFIG", "KUBECACHEDIR":
+		default:
+			env = append(env, entry)
+		}
+	}
+	return append(env, "PATH="+bin+string(os.PathListSeparator)+path, "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+cache)
+}
+
+// Run implements Runner.
+func (e Exec) Run(ctx context.Context, args ...string) (string, error) {
+	command := e.command(ctx, args)
+	var out, problem bytes.Buffer
+	command.Stdout, command.Stderr = &out, &problem
+	if err := command.Run(); err != nil {
+		return out.String(), failure(ctx, args, err, problem.String())
+	}
+	return out.String(), nil
+}
+
+// Stream implements Runner.
+func (e Exec) Stream(ctx context.Context, read func(io.Reader) error, args ...string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	command := e.command(ctx, args)
+	var problem bytes.Buffer
+	command.Stderr = &problem
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("run %s: %w", args[0], err)
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", args[0], err)
+	}
+	readErr := read(out)
+	if readErr != nil {
+		cancel() // nobody reads any more: the command would block
+	}
+	_, _ = io.Copy(io.Discard, out) // to its end, so that Wait may close it
+	err = command.Wait()
+	if readErr != nil {
+		return fmt.Errorf("read the output of %s: %w", strings.Join(args, " "), readErr)
+	}
+	if err != nil {
+		return failure(ctx, args, err, problem.String())
+	}
+	return nil
+}
+
+// command prepares a process that is told to end with SIGTERM. It gets a
+// process group of its own: a Ctrl-C in the terminal is for the demo, which
+// then ends its commands in order.
+func (e Exec) command(ctx context.Context, args []string) *exec.Cmd {
+	command := exec.CommandContext(ctx, e.find(args[0]), args[1:]...)
+	command.Env = e.Env
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = stopTimeout
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return command
+}
+
+// find looks a command up in the PATH of e.Env: exec.Command itself looks in
+// that of this process.
+func (e Exec) find(name string) string {
+	if strings.ContainsRune(name, os.PathSeparator) {
+		return name
+	}
+	for _, entry := range e.Env {
+		path, ok := strings.CutPrefix(entry, "PATH=")
+		if !ok {
+			continue
+		}
+		for dir := range strings.SplitSeq(path, string(os.PathListSeparator)) {
+			if found, err := exec.LookPath(dir + string(os.PathSeparator) + name); err == nil {
+				return found
+			}
+		}
+	}
+	return name
+}
+
+// failure says which command failed and what it said.
+func failure(ctx context.Context, args []string, err error, said string) error {
+	if ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	said = strings.TrimSpace(said)
+	if said == "" {
+		return fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+	}
+	return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, said)
+}

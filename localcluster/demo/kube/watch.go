@@ -1,0 +1,98 @@
+package kube
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// restartPause is how long a command that ended is left alone before it is
+// started again.
+const restartPause = 500 * time.Millisecond
+
+// Latest holds the last value of something that changes. The zero value holds
+// the zero value.
+type Latest[T any] struct {
+	mu    sync.Mutex
+	value T
+}
+
+// Set replaces the value.
+func (l *Latest[T]) Set(value T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.value = value
+}
+
+// Get returns the value.
+func (l *Latest[T]) Get() T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.value
+}
+
+// Watch keeps latest up to date from the output of one long-lived
+// `kubectl get … -w -o json`, and starts it again when it ends. It returns
+// when ctx ends.
+func Watch[T any](ctx context.Context, runner Runner, latest *Latest[T], args ...string) {
+	repeat(ctx, func() error {
+		return runner.Stream(ctx, func(out io.Reader) error { return decode(out, latest) }, args...)
+	})
+}
+
+// decode reads one JSON object after the other.
+func decode[T any](out io.Reader, latest *Latest[T]) error {
+	decoder := json.NewDecoder(out)
+	for {
+		var value T
+		err := decoder.Decode(&value)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read an object: %w", err)
+		}
+		latest.Set(value)
+	}
+}
+
+// Forward keeps `kubectl port-forward` running and puts the local address that
+// it listens on into address, or nothing while there is none. kubectl picks a
+// free port, a new one at every start. It returns when ctx ends.
+func Forward(ctx context.Context, runner Runner, address *Latest[string], args ...string) {
+	repeat(ctx, func() error {
+		defer address.Set("")
+		return runner.Stream(ctx, func(out io.Reader) error { return forwarded(out, address) }, args...)
+	})
+}
+
+// forwarded reads lines such as "Forwarding from 127.0.0.1:40123 -> 9901".
+func forwarded(out io.Reader, address *Latest[string]) error {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), "Forwarding from ")
+		local, _, found := strings.Cut(rest, " -> ")
+		if ok && found && !strings.HasPrefix(local, "[") { // the IPv6 line names the same port
+			address.Set(local)
+		}
+	}
+	return lines.Err()
+}
+
+// repeat calls run again and again until ctx ends. What run returns doesn't
+// matter: whoever needs what it brings has a deadline of its own, and says so.
+func repeat(ctx context.Context, run func() error) {
+	for ctx.Err() == nil {
+		_ = run() // see above
+		select {
+		case <-ctx.Done():
+		case <-time.After(restartPause):
+		}
+	}
+}

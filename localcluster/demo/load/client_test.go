@@ -1,0 +1,286 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// serve starts a server that speaks HTTP/1.1 and HTTP/2 without TLS, as
+// kedify-proxy does, and returns its address.
+func serve(t *testing.T, handler http.HandlerFunc) (*httptest.Server, string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server, server.Listener.Addr().String()
+}
+
+func config(address string) Config {
+	return Config{
+		Address: address, Host: "rollouts-demo.example.com", Path: "/color", Rate: 1000,
+		Timeout: 2 * time.Second, MaxInFlight: 500, Colors: []string{"blue", "yellow"},
+	}
+}
+
+// drive lets the client run until n requests have ended, and stops it.
+func drive(t *testing.T, c Config, n int) (Totals, []Pinned) {
+	t.Helper()
+	client, err := Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	for !client.Window(0, n).Complete() {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			t.Fatalf("%d requests have not ended in time: %+v", n, client.Totals())
+		}
+	}
+	return client.Stop()
+}
+
+func TestEveryKindIsAnsweredOnce(t *testing.T) {
+	var asked, second atomic.Int64
+	_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.ProtoMajor == 2 {
+			second.Add(1)
+		}
+		if r.Host != "rollouts-demo.example.com" || r.URL.Path != "/color" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `"blue"`)
+	})
+	totals, pinned := drive(t, config(address), 500)
+	if totals.Failed != 0 || totals.InFlight != 0 || totals.Overloaded {
+		t.Fatalf("totals: %+v", totals)
+	}
+	if int64(totals.Sent) != asked.Load() || totals.OK != totals.Sent {
+		t.Errorf("sent %d, answered 200 %d, the server counted %d", totals.Sent, totals.OK, asked.Load())
+	}
+	perKind := map[Kind]int{}
+	for i := range totals.Sent {
+		perKind[Plan{}.Kind(i)]++
+	}
+	if diff := cmp.Diff(perKind, totals.Answered); diff != "" {
+		t.Errorf("answers by kind (-planned +answered):\n%s", diff)
+	}
+	if want := totals.Answered[FreshHTTP2] + totals.Answered[KeptHTTP2] + totals.Answered[PinnedHTTP2]; second.Load() != int64(want) {
+		t.Errorf("the server saw %d HTTP/2 requests, want %d", second.Load(), want)
+	}
+	for _, p := range pinned {
+		if p.Lost != nil || p.Answered == 0 {
+			t.Errorf("%s: %d answers, lost: %v", p.Kind, p.Answered, p.Lost)
+		}
+	}
+}
+
+func TestConnectionsAreFreshKeptAndPinned(t *testing.T) {
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `"blue"`)
+	}))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	totals, _ := drive(t, config(server.Listener.Addr().String()), 500)
+	fresh := int64(totals.Answered[FreshHTTP1] + totals.Answered[FreshHTTP2])
+	// Besides the fresh ones: 2 pinned, 2 for kept HTTP/2, and as many kept
+	// HTTP/1.1 connections as were ever busy at once.
+	if got := connections.Load() - fresh; got < 5 || got > 4+60 {
+		t.Errorf("%d connections beside the %d fresh ones", got, fresh)
+	}
+}
+
+// A reset, a closed connection and a bad status each fail the request that met
+// them, exactly once: nothing is sent again.
+func TestFailuresAreCountedAndNotRetried(t *testing.T) {
+	reset := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(http.ErrAbortHandler) // HTTP/2: a reset of the stream
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // the close is a reset
+		}
+		_ = conn.Close()
+	}
+	tests := []struct {
+		name    string
+		fail    http.HandlerFunc
+		reasons []string
+	}{
+		{"reset", reset, []string{"connection reset", "connection closed", "INTERNAL_ERROR", "pinned connection lost"}},
+		{"cut in the body", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "6")
+			_, _ = io.WriteString(w, `"bl`)
+			panic(http.ErrAbortHandler)
+		}, []string{"connection closed", "INTERNAL_ERROR", "pinned connection lost"}},
+		{"status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, []string{"HTTP status 503"}},
+		{"a colour nobody knows", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"pink"`) }, []string{"not a known color"}},
+		{"not a JSON string", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `blue`) }, []string{"not a known color"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked, failed atomic.Int64
+			_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1)%10 == 0 {
+					failed.Add(1)
+					tt.fail(w, r)
+					return
+				}
+				_, _ = io.WriteString(w, `"blue"`)
+			})
+			totals, _ := drive(t, config(address), 500)
+			if int64(totals.Sent) != asked.Load() {
+				t.Errorf("sent %d requests, the server got %d", totals.Sent, asked.Load())
+			}
+			if held := totals.Reasons[ErrPinnedLost.Error()]; int64(totals.Failed-held) != failed.Load() {
+				t.Errorf("%d requests failed, %d of them held back; the server failed %d: %v", totals.Failed, held, failed.Load(), totals.Reasons)
+			}
+			for reason := range totals.Reasons {
+				if !containsAny(reason, tt.reasons) {
+					t.Errorf("unexpected reason %q", reason)
+				}
+			}
+		})
+	}
+}
+
+func containsAny(text string, parts []string) bool {
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestLostPinnedConnectionsAreReported(t *testing.T) {
+	var asked atomic.Int64
+	server, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) > 100 {
+			w.Header().Set("Connection", "close") // GOAWAY for HTTP/2
+		}
+		_, _ = io.WriteString(w, `"blue"`)
+	})
+	_ = server
+	_, pinned := drive(t, config(address), 400)
+	for _, p := range pinned {
+		if p.Lost == nil {
+			t.Errorf("%s: not reported as lost", p.Kind)
+		}
+	}
+}
+
+// Slow answers don't slow the schedule down, and the wait is measured from the
+// time that a request was due.
+func TestOpenLoop(t *testing.T) {
+	release := make(chan struct{})
+	_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, `"blue"`)
+	})
+	client, err := Start(t.Context(), config(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return client.Totals().InFlight >= 200 })
+	close(release)
+	totals, _ := client.Stop()
+	if totals.Failed != 0 {
+		t.Fatalf("failed: %v", totals.Reasons)
+	}
+	w := client.Window(0, 1)
+	if !w.Complete() || w.Latencies[0] < 190*time.Millisecond {
+		t.Errorf("the first request waited %v, want at least the 200 ms that 200 others took to arrive", w.Latencies)
+	}
+}
+
+func waitFor(t *testing.T, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ticks := time.NewTicker(2 * time.Millisecond)
+	defer ticks.Stop()
+	for !done() {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
+func TestSilenceFailsAfterTheTimeout(t *testing.T) {
+	_, address := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	c := config(address)
+	c.Timeout = 200 * time.Millisecond
+	c.Rate = 250
+	totals, _ := drive(t, c, 25)
+	held := totals.Reasons[ErrPinnedLost.Error()]
+	if totals.Failed != totals.Sent+held || totals.Reasons["no answer within 200ms"] != totals.Sent {
+		t.Errorf("totals: %+v", totals)
+	}
+}
+
+func TestOverloadIsSaid(t *testing.T) {
+	_, address := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	c := config(address)
+	c.MaxInFlight = 10
+	c.Timeout = 300 * time.Millisecond
+	totals, _ := drive(t, c, 100)
+	if !totals.Overloaded || totals.Reasons[ErrOverload.Error()] == 0 {
+		t.Errorf("totals: %+v", totals)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"yellow"`) })
+	color, err := Probe(t.Context(), config(address))
+	if err != nil || color != "yellow" {
+		t.Errorf("color %q, %v", color, err)
+	}
+	refused, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := refused.Addr().String()
+	if err := refused.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Probe(t.Context(), config(nobody)); Reason(err, 0) != "connection refused" {
+		t.Errorf("error = %v", err)
+	}
+	if _, err := Start(t.Context(), config(nobody)); err == nil || errors.Is(err, ErrOverload) {
+		t.Errorf("start without a server: %v", err)
+	}
+}
