@@ -1,0 +1,258 @@
+package xds
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// action is what a name on the list of those to look at needs.
+type action int
+
+const (
+	nothing action = iota
+	send
+	remove
+	wait // neither now, but look again at the next step
+)
+
+// flush sends what is due, in the order that makes before it breaks.
+func (s *session) flush(now time.Time, out *output) {
+	if s.world == nil {
+		return
+	}
+	s.alarm = time.Time{}
+	s.releaseDue(now)
+	for k := range kind(kindCount) {
+		s.flushKind(now, k, out)
+	}
+	s.scheduleLeaving(now)
+}
+
+// flushKind sends what is due of one kind, as one response.
+func (s *session) flushKind(now time.Time, k kind, out *output) {
+	sub := &s.subs[k]
+	if !sub.started || len(sub.flights) >= flightLimit {
+		return
+	}
+	var sending []*resource
+	var removed []string
+	for _, name := range sorted(sub.dirty) {
+		res, todo := s.decide(now, k, name)
+		switch todo {
+		case send:
+			sending = append(sending, res)
+		case remove:
+			removed = append(removed, name)
+		default:
+		}
+		if todo != wait && !s.behind(k, name, res) {
+			delete(sub.dirty, name)
+		}
+	}
+	if len(sending) == 0 && len(removed) == 0 && !sub.owed {
+		return
+	}
+	s.emit(k, sending, removed, out)
+}
+
+// behind tells whether a version older than the desired one is being sent, so
+// that the name needs another look.
+func (s *session) behind(k kind, name string, sending *resource) bool {
+	return k == routeKind && sending != nil && sending != s.world.resources[k][name]
+}
+
+// decide tells what is to be done about one name, and with which version.
+func (s *session) decide(now time.Time, k kind, name string) (*resource, action) {
+	rec, want := s.subs[k].records[name], s.world.resources[k][name]
+	if want == nil {
+		return s.decideAbsent(k, name, rec)
+	}
+	if k == clusterKind {
+		delete(s.leaving, name)
+	}
+	if rec != nil && rec.sent != nil && rec.sent.version == want.version {
+		rec.recognise(want)
+		rec.candidate = nil
+		if !rec.force {
+			return nil, nothing
+		}
+	}
+	if k != routeKind {
+		return want, send
+	}
+	if ready := s.readyRoute(now, s.subs[k].record(name, s.sent), want); ready != nil {
+		return ready, send
+	}
+	return nil, wait
+}
+
+// decideAbsent is decide for a name that isn't in the world.
+func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, action) {
+	switch {
+	case rec == nil:
+		return nil, nothing
+	case rec.sent == nil:
+		// The client asked for something that doesn't exist. Only delta can say so.
+		if s.mode == StateOfTheWorld || rec.absent && !rec.force {
+			return nil, nothing
+		}
+		return nil, remove
+	case s.lingers(k, name):
+		if rec.force && rec.sent.known() {
+			return rec.sent, send
+		}
+		return nil, nothing
+	case s.mode == StateOfTheWorld && !k.wildcard():
+		// There are no removals of these kinds; the client drops them by itself.
+		return nil, nothing
+	default:
+		return nil, remove
+	}
+}
+
+// readyRoute returns the version of a route configuration that can go out now:
+// the desired one, or an older one if that was withheld for too long, or nil.
+func (s *session) readyRoute(now time.Time, rec *record, want *resource) *resource {
+	if s.ready(want) {
+		rec.candidate = nil
+		return want
+	}
+	older := rec.candidate
+	if older == nil || !s.reachable(older) {
+		rec.candidate, rec.withheldSince = want, now
+		return nil
+	}
+	if older.version == want.version {
+		return nil
+	}
+	if end := rec.withheldSince.Add(patience); now.Before(end) {
+		s.alarm = earlier(s.alarm, end)
+		return nil
+	}
+	if !s.ready(older) {
+		return nil
+	}
+	rec.candidate, rec.withheldSince = want, now
+	return older
+}
+
+// ready tells whether the proxy can serve every cluster that the route names.
+func (s *session) ready(route *resource) bool {
+	for _, name := range route.clusters {
+		rec := s.subs[clusterKind].records[name]
+		if rec == nil || !rec.warm && !s.warmed(rec) {
+			return false
+		}
+	}
+	return true
+}
+
+// warmed tells whether the proxy has ACKed the cluster and, if it gets them by
+// EDS, its endpoints; and notes it.
+func (s *session) warmed(cluster *record) bool {
+	if cluster.base == nil {
+		return false
+	}
+	if needs := cluster.base.endpointsName(); needs != "" {
+		if rec := s.subs[endpointKind].records[needs]; rec == nil || rec.base == nil {
+			return false
+		}
+	}
+	cluster.warm = true
+	return true
+}
+
+// reachable tells whether the route can become ready: its clusters are in the
+// world or still on the stream.
+func (s *session) reachable(route *resource) bool {
+	return !slices.ContainsFunc(route.clusters, func(name string) bool {
+		rec := s.subs[clusterKind].records[name]
+		return s.world.resources[clusterKind][name] == nil && (rec == nil || rec.sent == nil)
+	})
+}
+
+// emit makes one response of what was decided, notes it and appends it.
+func (s *session) emit(k kind, sending []*resource, removed []string, out *output) {
+	sub := &s.subs[k]
+	number, nonce := s.nextNonce()
+	for _, res := range sending {
+		s.noteSent(k, res, number)
+	}
+	for _, name := range removed {
+		s.noteRemoved(k, name, number)
+	}
+	if s.mode == StateOfTheWorld && k.wildcard() {
+		sending = s.complete(k, number)
+	}
+	sub.owed = false
+	sub.nonce = nonce
+	sub.flights = append(sub.flights, flight{number: number, nonce: nonce, resources: sending})
+	out.responses = append(out.responses, response{kind: k, nonce: nonce, resources: sending, removed: removed})
+}
+
+// complete returns everything of a kind that the stream has, in order of name:
+// what a response in state of the world must hold.
+func (s *session) complete(k kind, number uint64) []*resource {
+	all := make([]*resource, 0, len(s.subs[k].records))
+	for _, rec := range s.subs[k].records {
+		if rec.sent != nil {
+			rec.sentIn = number
+			all = append(all, rec.sent)
+		}
+	}
+	slices.SortFunc(all, func(a, b *resource) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// noteSent keeps the books of a resource that goes out.
+func (s *session) noteSent(k kind, res *resource, number uint64) {
+	rec := s.subs[k].record(res.name, number-1)
+	before := rec.sent
+	rec.send(res, number, k == routeKind)
+	switch k {
+	case clusterKind:
+		if before == nil || before.version != res.version {
+			s.rewarm(res.endpoints)
+		}
+	case endpointKind:
+		delete(s.warming, res.name)
+	default:
+	}
+}
+
+// rewarm has endpoints sent behind their cluster, which waits for them. If the
+// proxy hasn't subscribed to them yet, it will and then gets them anyway.
+func (s *session) rewarm(name string) {
+	if name == "" {
+		return
+	}
+	s.warming[name] = struct{}{}
+	sub := &s.subs[endpointKind]
+	if rec := sub.records[name]; rec != nil {
+		rec.force = true
+		sub.mark(name)
+	}
+}
+
+// noteRemoved keeps the books of a resource whose removal goes out.
+func (s *session) noteRemoved(k kind, name string, number uint64) {
+	sub := &s.subs[k]
+	rec := sub.record(name, number)
+	switch k {
+	case routeKind:
+		// Envoy ignores the removal of routes in use and drops them with their
+		// listener, when it unsubscribes. Until then it may hold them.
+		rec.sent, rec.acked, rec.force, rec.absent = nil, nil, false, true
+		return
+	case clusterKind:
+		delete(s.leaving, name)
+		s.forgetEndpoints(rec, number)
+	default:
+	}
+	if _, named := sub.names[name]; named {
+		rec.forget(number)
+		return
+	}
+	delete(sub.records, name)
+}

@@ -1,0 +1,321 @@
+package xds
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// model is an Envoy and the two directions of its stream, which the test moves
+// forward one message at a time.
+type model struct {
+	t       *testing.T
+	random  *rand.Rand
+	mode    Mode
+	session *session
+	world   *world
+	now     time.Time
+	refuses bool // some responses are refused, in part
+
+	toProxy  []response
+	toServer []request
+
+	held       [kindCount]map[string]*resource
+	active     map[string]bool // clusters that were warm once
+	warming    map[string]bool
+	subscribed [kindCount]map[string]bool
+	nonces     [kindCount]string
+	// confirmed are the clusters and endpoints whose ACK reached the session and
+	// whose removal was not sent since.
+	confirmed [kindCount]map[string]bool
+	// direct are confirmed clusters that served without endpoints from EDS.
+	direct   map[string]bool
+	answered map[string]response
+	trace    []string
+}
+
+func newModel(t *testing.T, mode Mode, seed uint64) *model {
+	t.Helper()
+	m := &model{
+		t: t, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(mode))), session: newSession(mode, scriptGrace),
+		now: time.Unix(1_700_000_000, 0), active: map[string]bool{}, warming: map[string]bool{}, answered: map[string]response{},
+		direct: map[string]bool{},
+	}
+	for k := range m.held {
+		m.held[k], m.subscribed[k], m.confirmed[k] = map[string]*resource{}, map[string]bool{}, map[string]bool{}
+	}
+	m.refuses = seed%2 == 0
+	m.hello()
+	return m
+}
+
+// hello queues the first requests of a stream.
+func (m *model) hello() {
+	for k := range kind(kindCount) {
+		names := slices.Sorted(maps.Keys(m.subscribed[k]))
+		if !k.wildcard() && len(names) == 0 {
+			continue
+		}
+		r := request{typeURL: k.typeURL(), subscribe: names, names: names, initial: map[string]string{}}
+		for name, res := range m.held[k] {
+			r.initial[name] = res.version
+		}
+		m.toServer = append(m.toServer, r)
+	}
+}
+
+// publish gives the session a new world.
+func (m *model) publish(items string) {
+	m.t.Helper()
+	w, err := nextWorld(m.world, desiredWorld(m.t, items))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.world = w
+	m.note("world " + items)
+	m.sent(m.session.publish(m.now, w))
+}
+
+// pass lets time go by, in steps of what the session wants to be woken at.
+func (m *model) pass(d time.Duration) {
+	m.now = m.now.Add(d)
+	if at, due := m.session.wake(); due && !at.After(m.now) {
+		m.note("tick")
+		m.sent(m.session.tick(m.now))
+	}
+}
+
+// reconnect cuts the stream and begins another one, whose first requests arrive
+// together.
+func (m *model) reconnect() {
+	m.note("reconnect")
+	m.session = newSession(m.mode, scriptGrace)
+	m.toProxy, m.toServer = nil, nil
+	for k := range m.confirmed {
+		m.nonces[k] = ""
+		clear(m.confirmed[k])
+		for name := range m.held[k] {
+			m.confirmed[k][name] = true
+		}
+	}
+	clear(m.direct)
+	for name := range m.active {
+		m.direct[name] = true
+	}
+	if m.world != nil {
+		m.sent(m.session.publish(m.now, m.world))
+	}
+	m.hello()
+	for len(m.toServer) > 0 {
+		m.serverStep()
+	}
+}
+
+// sent checks what the session sends and puts it on the wire.
+func (m *model) sent(out output) {
+	for _, r := range out.responses {
+		m.note(fmt.Sprintf("  sends %s %s: %v -%v", r.kind, r.nonce, namesOf(r.resources), r.removed))
+		for _, name := range r.removed {
+			if r.kind == clusterKind {
+				delete(m.confirmed[clusterKind], name)
+				delete(m.confirmed[endpointKind], name)
+				delete(m.direct, name)
+			}
+		}
+		if r.kind == routeKind {
+			m.checkRoutes(r.resources)
+		}
+		m.toProxy = append(m.toProxy, r)
+		m.answered[r.nonce] = r
+	}
+}
+
+// checkRoutes wants every cluster of a route confirmed when the route is sent.
+func (m *model) checkRoutes(routes []*resource) {
+	for _, route := range routes {
+		for _, cluster := range route.clusters {
+			if !m.confirmed[clusterKind][cluster] {
+				m.fail("sent a route to " + cluster + " before the cluster was ACKed")
+			}
+			if !m.direct[cluster] && !m.confirmed[endpointKind][cluster] {
+				m.fail("sent a route to " + cluster + " before its endpoints were ACKed")
+			}
+		}
+	}
+}
+
+// serverStep delivers the next request.
+func (m *model) serverStep() {
+	if len(m.toServer) == 0 {
+		return
+	}
+	r := m.toServer[0]
+	m.toServer = m.toServer[1:]
+	k, _ := kindOf(r.typeURL)
+	m.note(fmt.Sprintf("request %s nonce %s refused %v +%v -%v =%v", k, r.nonce, r.refused, r.subscribe, r.unsubscribe, r.names))
+	if answered, isAnswer := m.answered[r.nonce]; isAnswer && !r.refused {
+		for _, res := range answered.resources {
+			if k != endpointKind || m.session.subs[clusterKind].records[res.name] != nil {
+				m.confirmed[k][res.name] = true
+				m.direct[res.name] = m.direct[res.name] || k == clusterKind && res.endpoints == ""
+			}
+		}
+	}
+	out, err := m.session.receive(m.now, r)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.sent(out)
+}
+
+// proxyStep has the proxy take the next response.
+func (m *model) proxyStep() {
+	if len(m.toProxy) == 0 {
+		return
+	}
+	r := m.toProxy[0]
+	m.toProxy = m.toProxy[1:]
+	m.nonces[r.kind] = r.nonce
+	refused := m.refuses && len(r.resources) > 0 && m.random.IntN(6) == 0
+	fresh := map[string]bool{}
+	for _, res := range r.resources {
+		unasked := !r.kind.wildcard() && !m.subscribed[r.kind][res.name]
+		if unasked || refused && m.random.IntN(2) == 0 {
+			continue
+		}
+		old := m.held[r.kind][res.name]
+		fresh[res.name] = old == nil || old.version != res.version
+		m.held[r.kind][res.name] = res
+	}
+	m.note(fmt.Sprintf("proxy takes %s %s refused %v", r.kind, r.nonce, refused))
+	follower := m.follow(r, fresh)
+	answer := request{typeURL: r.kind.typeURL(), nonce: r.nonce, refused: refused, message: "no"}
+	answer.names = slices.Sorted(maps.Keys(m.subscribed[r.kind]))
+	m.toServer = append(m.toServer, answer)
+	if follower != nil {
+		m.toServer = append(m.toServer, *follower)
+	}
+	m.checkProxy()
+}
+
+// follow draws a response's consequences and returns the request they lead to.
+func (m *model) follow(r response, fresh map[string]bool) *request {
+	switch r.kind {
+	case clusterKind:
+		m.dropClusters(r)
+		again := false
+		for name, changed := range fresh {
+			endpoints := m.held[clusterKind][name].endpoints
+			if endpoints == "" {
+				m.active[name] = true
+			} else if changed {
+				m.warming[name] = true
+				again = again || m.subscribed[endpointKind][endpoints]
+			}
+		}
+		wanted := map[string]bool{}
+		for _, res := range m.held[clusterKind] {
+			if res.endpoints != "" {
+				wanted[res.endpoints] = true
+			}
+		}
+		return m.resubscribe(endpointKind, wanted, again)
+	case endpointKind:
+		for name := range fresh {
+			if m.warming[name] {
+				delete(m.warming, name)
+				m.active[name] = true
+			}
+		}
+	case routeKind:
+	case listenerKind:
+		return m.resubscribe(routeKind, map[string]bool{"web": true, "tls": true}, false)
+	}
+	return nil
+}
+
+// dropClusters removes what a response says is gone.
+func (m *model) dropClusters(r response) {
+	gone := r.removed
+	if m.mode == StateOfTheWorld {
+		gone = nil
+		for name := range m.held[clusterKind] {
+			if !slices.Contains(namesOf(r.resources), name) {
+				gone = append(gone, name)
+			}
+		}
+	}
+	for _, name := range gone {
+		delete(m.held[clusterKind], name)
+		delete(m.active, name)
+		delete(m.warming, name)
+	}
+}
+
+// resubscribe changes a subscription and returns the request that says so.
+func (m *model) resubscribe(k kind, wanted map[string]bool, again bool) *request {
+	r := &request{typeURL: k.typeURL()}
+	for name := range wanted {
+		if !m.subscribed[k][name] {
+			r.subscribe = append(r.subscribe, name)
+		}
+	}
+	for name := range m.subscribed[k] {
+		if !wanted[name] {
+			r.unsubscribe = append(r.unsubscribe, name)
+			delete(m.held[k], name)
+		}
+	}
+	m.subscribed[k] = wanted
+	slices.Sort(r.subscribe)
+	slices.Sort(r.unsubscribe)
+	if m.mode == StateOfTheWorld {
+		r.names, r.nonce = slices.Sorted(maps.Keys(wanted)), m.nonces[k]
+	}
+	if len(r.subscribe)+len(r.unsubscribe) == 0 && (m.mode == Delta || !again) {
+		return nil
+	}
+	return r
+}
+
+// checkProxy wants every cluster of every route that the proxy holds in service.
+func (m *model) checkProxy() {
+	for name, route := range m.held[routeKind] {
+		for _, cluster := range route.clusters {
+			if !m.active[cluster] {
+				m.fail(fmt.Sprintf("the proxy would answer 503: route %s names %s", name, cluster))
+			}
+		}
+	}
+}
+
+// note keeps what happened for the report of a failure.
+func (m *model) note(line string) { m.trace = append(m.trace, line) }
+
+// fail reports a violation with the last events.
+func (m *model) fail(message string) {
+	m.t.Helper()
+	m.t.Fatalf("%s\n%s", message, strings.Join(m.trace[max(0, len(m.trace)-60):], "\n"))
+}
+
+// namesOf lists the names of resources.
+func namesOf(resources []*resource) []string {
+	names := make([]string, 0, len(resources))
+	for _, res := range resources {
+		names = append(names, res.name)
+	}
+	return names
+}
+
+// versionsOf lists the versions of resources by name.
+func versionsOf(resources map[string]*resource) map[string]string {
+	versions := map[string]string{}
+	for name, res := range resources {
+		versions[name] = res.version
+	}
+	return versions
+}

@@ -1,0 +1,61 @@
+package xds
+
+import (
+	"slices"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+)
+
+// endpointsOf returns the name of the cluster load assignment that the cluster
+// subscribes to, and "" when it has no use for EDS.
+func endpointsOf(c *clusterv3.Cluster) string {
+	if c.GetType() != clusterv3.Cluster_EDS {
+		return ""
+	}
+	if name := c.GetEdsClusterConfig().GetServiceName(); name != "" {
+		return name
+	}
+	return c.GetName()
+}
+
+// clustersOf returns the names of all clusters that the route configuration may
+// send a request to, sorted and without repetition. These are the places of
+// envoy/config/route/v3 that hold a literal cluster name: cluster,
+// weighted_clusters and request_mirror_policies on each of the three levels. An
+// entry of weight 0 counts: a runtime override could give it requests.
+func clustersOf(c *routev3.RouteConfiguration) []string {
+	names := mirrors(nil, c.GetRequestMirrorPolicies())
+	for _, host := range c.GetVirtualHosts() {
+		names = mirrors(names, host.GetRequestMirrorPolicies())
+		for _, route := range host.GetRoutes() {
+			names = targets(names, route.GetRoute())
+		}
+	}
+	slices.Sort(names)
+	return slices.Clip(slices.Compact(names))
+}
+
+// targets appends the clusters of one route's action; a redirect or a direct
+// response has none.
+func targets(names []string, action *routev3.RouteAction) []string {
+	if name := action.GetCluster(); name != "" {
+		names = append(names, name)
+	}
+	for _, weighted := range action.GetWeightedClusters().GetClusters() {
+		if name := weighted.GetName(); name != "" {
+			names = append(names, name)
+		}
+	}
+	return mirrors(names, action.GetRequestMirrorPolicies())
+}
+
+// mirrors appends the clusters that get copies of requests.
+func mirrors(names []string, policies []*routev3.RouteAction_RequestMirrorPolicy) []string {
+	for _, policy := range policies {
+		if name := policy.GetCluster(); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

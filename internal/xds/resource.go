@@ -1,0 +1,104 @@
+package xds
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// versionBytes is the length of the content hash that is kept as the version:
+// 128 bits, so two contents of one name never share a version by accident or by
+// intent.
+const versionBytes = 16
+
+// resource is one named resource in one version. It is immutable and shared by
+// all streams, its marshalled body included.
+type resource struct {
+	name    string
+	version string
+	// body is the resource as it travels. Nil for a resource that a reconnecting
+	// proxy says it has in a version that this server doesn't know.
+	body *anypb.Any
+	// clusters are the names of the clusters that a route configuration sends
+	// requests to, sorted.
+	clusters []string
+	// endpoints is the name under which a cluster asks for its endpoints; empty
+	// when it doesn't get them by EDS.
+	endpoints string
+}
+
+// newResource marshals and hashes a message once, for all streams.
+func newResource(k kind, name string, message proto.Message) (*resource, error) {
+	r := &resource{name: name}
+	own, err := r.inspect(k, message)
+	if err != nil {
+		return nil, err
+	}
+	if own != name {
+		return nil, fmt.Errorf("%s %q is published as %q: the names must be equal: %w", k, own, name, ErrInconsistent)
+	}
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+	if err != nil {
+		return nil, fmt.Errorf("marshal %s %q: %w", k, name, err)
+	}
+	sum := sha256.Sum256(body)
+	r.version = hex.EncodeToString(sum[:versionBytes])
+	r.body = &anypb.Any{TypeUrl: k.typeURL(), Value: body}
+	return r, nil
+}
+
+// inspect reads what the session has to know from the message and returns the
+// name that the message gives itself.
+func (r *resource) inspect(k kind, message proto.Message) (string, error) {
+	switch m := message.(type) {
+	case *clusterv3.Cluster:
+		if k == clusterKind {
+			r.endpoints = endpointsOf(m)
+			return m.GetName(), nil
+		}
+	case *endpointv3.ClusterLoadAssignment:
+		if k == endpointKind {
+			return m.GetClusterName(), nil
+		}
+	case *listenerv3.Listener:
+		if k == listenerKind {
+			return m.GetName(), nil
+		}
+	case *routev3.RouteConfiguration:
+		if k == routeKind {
+			r.clusters = clustersOf(m)
+			return m.GetName(), nil
+		}
+	}
+	return "", fmt.Errorf("%q is a %T, which is no %s: %w", r.name, message, k, ErrInconsistent)
+}
+
+// known is false for a resource of which only the proxy knows the content.
+func (r *resource) known() bool { return r.body != nil }
+
+// refersTo tells whether a route configuration may send requests to the cluster.
+// Of an unknown one the worst is assumed.
+func (r *resource) refersTo(cluster string) bool {
+	if !r.known() {
+		return true
+	}
+	_, found := slices.BinarySearch(r.clusters, cluster)
+	return found
+}
+
+// endpointsName is the name under which the endpoints of a cluster go. Of an
+// unknown cluster the usual is assumed: its own name.
+func (r *resource) endpointsName() string {
+	if !r.known() {
+		return r.name
+	}
+	return r.endpoints
+}

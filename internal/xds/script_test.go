@@ -1,0 +1,300 @@
+package xds
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// A script is the specification of a session, one line per event. Lines that
+// begin with > go in, lines that begin with < are what comes out of them; a
+// number sign begins a comment line.
+//
+//	> world ITEM...            a new desired world
+//	> after 5s                 time passes, then the session is ticked
+//	> TYPE *                   subscribe to all (cluster, listener)
+//	> TYPE +a -b have c/1      delta: subscribe, unsubscribe, initial versions
+//	> TYPE = a b               state of the world: all names of the subscription
+//	> TYPE ack N               the answer to response N
+//	> TYPE nack N REASON
+//	< TYPE N: a/1 -b           response N with version 1 of a and the removal of b
+//	< wake 5s                  at the end of a step: a tick is due then
+//
+// Items of a world: "a" or "a/2" is an EDS cluster with its endpoints, both in
+// that version; "a/2.1" has endpoints in another version than the cluster;
+// "static:a" has no use for endpoints; "listener:web" is a listener with routes
+// from "web"; "web>a,b" or "web/2>a,b" is a route configuration to a and b.
+
+const scriptGrace = 5 * time.Second
+
+// desiredWorld reads the items of a world.
+func desiredWorld(tb testing.TB, items string) map[string]map[string]proto.Message {
+	tb.Helper()
+	w := map[string]map[string]proto.Message{}
+	put := func(typeURL, name string, message proto.Message) {
+		if w[typeURL] == nil {
+			w[typeURL] = map[string]proto.Message{}
+		}
+		w[typeURL][name] = message
+	}
+	for item := range strings.FieldsSeq(items) {
+		subject, targets, isRoute := strings.Cut(item, ">")
+		head, version, versioned := strings.Cut(subject, "/")
+		if !versioned {
+			version = "1"
+		}
+		if isRoute {
+			put(resourcev3.RouteType, head, routeMessage(head, version, strings.Split(targets, ",")))
+			continue
+		}
+		prefix, name, prefixed := strings.Cut(head, ":")
+		switch {
+		case !prefixed:
+			ofCluster, ofEndpoints, differ := strings.Cut(version, ".")
+			if !differ {
+				ofEndpoints = ofCluster
+			}
+			put(resourcev3.ClusterType, head, clusterMessage(head, ofCluster, clusterv3.Cluster_EDS))
+			put(resourcev3.EndpointType, head, endpointMessage(head, ofEndpoints))
+		case prefix == "static":
+			put(resourcev3.ClusterType, name, clusterMessage(name, version, clusterv3.Cluster_STATIC))
+		case prefix == "listener":
+			put(resourcev3.ListenerType, name, listenerMessage(tb, name, version))
+		default:
+			tb.Fatalf("what is %q?", item)
+		}
+	}
+	return w
+}
+
+// The version of a test resource is hidden in one of its fields, and labelOf
+// reads it back.
+
+func clusterMessage(name, version string, discovery clusterv3.Cluster_DiscoveryType) *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name:                 name,
+		AltStatName:          version,
+		ConnectTimeout:       durationpb.New(time.Second),
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: discovery},
+	}
+}
+
+func endpointMessage(name, version string) *endpointv3.ClusterLoadAssignment {
+	return &endpointv3.ClusterLoadAssignment{
+		ClusterName: name,
+		Endpoints:   []*endpointv3.LocalityLbEndpoints{{Locality: &corev3.Locality{Zone: version}}},
+	}
+}
+
+func listenerMessage(tb testing.TB, name, version string) *listenerv3.Listener {
+	tb.Helper()
+	connections, err := anypb.New(&hcmv3.HttpConnectionManager{
+		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: name}},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &listenerv3.Listener{
+		Name:       name,
+		StatPrefix: version,
+		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
+			Name: "http", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: connections},
+		}}}},
+	}
+}
+
+func routeMessage(name, version string, clusters []string) *routev3.RouteConfiguration {
+	host := &routev3.VirtualHost{Name: version, Domains: []string{"*"}}
+	for _, cluster := range clusters {
+		host.Routes = append(host.Routes, &routev3.Route{Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
+		}}})
+	}
+	return &routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{host}}
+}
+
+// labelOf is a resource as scripts write it: its name and its version.
+func labelOf(tb testing.TB, res *resource) string {
+	tb.Helper()
+	message, err := res.body.UnmarshalNew()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	version := ""
+	switch m := message.(type) {
+	case *clusterv3.Cluster:
+		version = m.GetAltStatName()
+	case *endpointv3.ClusterLoadAssignment:
+		version = m.GetEndpoints()[0].GetLocality().GetZone()
+	case *listenerv3.Listener:
+		version = m.GetStatPrefix()
+	case *routev3.RouteConfiguration:
+		version = m.GetVirtualHosts()[0].GetName()
+	}
+	return res.name + "/" + version
+}
+
+// script runs one script against one session.
+type script struct {
+	tb      testing.TB
+	session *session
+	world   *world
+	now     time.Time
+	names   map[kind][]string // the last subscription in state of the world
+}
+
+// runScript plays the inputs of a script and compares what comes out.
+func runScript(t *testing.T, mode Mode, text string) {
+	t.Helper()
+	s := &script{
+		tb: t, session: newSession(mode, scriptGrace), names: map[kind][]string{},
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	var want, got []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "> "):
+			want, got = append(want, line), append(got, line)
+			got = append(got, s.play(strings.Fields(line)[1:])...)
+		default:
+			want = append(want, line)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the session differs from its script (-want +got):\n%s", diff)
+	}
+}
+
+// play carries out one input line and returns the lines that come out.
+func (s *script) play(words []string) []string {
+	var out output
+	switch words[0] {
+	case "world":
+		w, err := nextWorld(s.world, desiredWorld(s.tb, strings.Join(words[1:], " ")))
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		s.world = w
+		out = s.session.publish(s.now, w)
+	case "after":
+		d, err := time.ParseDuration(words[1])
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		s.now = s.now.Add(d)
+		out = s.session.tick(s.now)
+	default:
+		var err error
+		if out, err = s.session.receive(s.now, s.request(words)); err != nil {
+			return []string{"< error " + err.Error()}
+		}
+	}
+	var lines []string
+	for _, r := range out.responses {
+		lines = append(lines, s.describe(r))
+	}
+	if at, due := s.session.wake(); due {
+		lines = append(lines, "< wake "+at.Sub(s.now).String())
+	}
+	return lines
+}
+
+// describe writes a response as a line.
+func (s *script) describe(r response) string {
+	words := []string{"<", r.kind.String(), r.nonce + ":"}
+	for _, res := range r.resources {
+		words = append(words, labelOf(s.tb, res))
+	}
+	if s.session.mode == Delta {
+		for _, name := range r.removed {
+			words = append(words, "-"+name)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// request reads the words of a request.
+func (s *script) request(words []string) request {
+	r := request{typeURL: words[0]}
+	k, served := kind(0), false
+	for candidate := range kind(kindCount) {
+		if candidate.String() == words[0] {
+			k, served, r.typeURL = candidate, true, candidate.typeURL()
+		}
+	}
+	switch words[1] {
+	case "ack", "nack":
+		r.nonce, r.refused, r.message = words[2], words[1] == "nack", strings.Join(words[3:], " ")
+	case "=":
+		s.names[k] = words[2:]
+		if served {
+			r.nonce = s.session.subs[k].nonce
+		}
+	case "*":
+	default:
+		r.subscribe, r.unsubscribe = changesOf(words[1:])
+	}
+	if i := slices.Index(words, "have"); i >= 0 {
+		r.initial = s.versions(k, words[i+1:])
+	}
+	if s.session.mode == StateOfTheWorld {
+		r.names = s.names[k]
+	}
+	return r
+}
+
+// changesOf sorts the +a and -b of a delta request.
+func changesOf(words []string) (subscribe, unsubscribe []string) {
+	for _, word := range words {
+		switch {
+		case word == "have":
+			return subscribe, unsubscribe
+		case word[0] == '+':
+			subscribe = append(subscribe, word[1:])
+		case word[0] == '-':
+			unsubscribe = append(unsubscribe, word[1:])
+		}
+	}
+	return subscribe, unsubscribe
+}
+
+// versions are the content hashes of items, as a proxy would present them.
+func (s *script) versions(k kind, items []string) map[string]string {
+	versions := map[string]string{}
+	for _, item := range items {
+		for name, message := range desiredWorld(s.tb, item)[k.typeURL()] {
+			res, err := newResource(k, name, message)
+			if err != nil {
+				s.tb.Fatal(err)
+			}
+			versions[name] = res.version
+		}
+	}
+	return versions
+}
+
+// manyNames returns n names.
+func manyNames(n int) []string {
+	names := map[string]struct{}{}
+	for i := range n {
+		names["c"+strconv.Itoa(i)] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,331 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// served is a server behind a real gRPC connection in memory.
+type served struct {
+	*Server
+	tb   testing.TB
+	conn *grpc.ClientConn
+}
+
+func serve(tb testing.TB, options ...Option) *served {
+	tb.Helper()
+	s := &served{Server: NewServer(options...), tb: tb}
+	listener := bufconn.Listen(1 << 16)
+	server := grpc.NewServer(GRPCOptions()...)
+	s.Register(server)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///memory",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.conn = conn
+	tb.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			tb.Errorf("close connection: %v", err)
+		}
+		s.Close()
+		server.GracefulStop()
+		if err := <-done; err != nil {
+			tb.Errorf("serve: %v", err)
+		}
+	})
+	return s
+}
+
+// world publishes a world as scripts write it.
+func (s *served) world(items string) {
+	s.tb.Helper()
+	if err := s.Publish(desiredWorld(s.tb, items)); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// awaitBook waits until the book satisfies the condition.
+func (s *served) awaitBook(condition func([]StreamReport) bool) []StreamReport {
+	s.tb.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	for {
+		book := s.Book()
+		if condition(book) {
+			return book
+		}
+		select {
+		case <-s.Changed():
+		case <-deadline.C:
+			s.tb.Fatalf("the book never came to it; it says %+v", book)
+		}
+	}
+}
+
+// settled is a condition for WaitFor: the client holds exactly what is published
+// and every stream's book says so.
+func (s *served) settled(state testkit.XDSState) bool {
+	for k := range kind(kindCount) {
+		want, got := s.Versions(k.typeURL()), state.Versions[k.typeURL()]
+		if len(want) != len(got) {
+			return false
+		}
+		for name := range want {
+			if _, has := got[name]; !has {
+				return false
+			}
+		}
+	}
+	return len(state.Warming) == 0
+}
+
+// acked is a condition for awaitBook: every stream has ACKed what is published,
+// of these types, and has nothing else.
+func (s *served) acked(streams int, typeURLs ...string) func([]StreamReport) bool {
+	return func(book []StreamReport) bool {
+		if len(book) != streams {
+			return false
+		}
+		for _, report := range book {
+			for _, typeURL := range typeURLs {
+				acked := map[string]string{}
+				for name, res := range report.Resources[typeURL] {
+					if res.InSync {
+						acked[name] = res.Acked
+					}
+				}
+				if !cmp.Equal(s.Versions(typeURL), acked) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+}
+
+func TestServerLeadsAProxyThroughACanary(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, WithGrace(time.Millisecond))
+			client := testkit.NewXDSClient(t, s.conn, mode)
+			for _, items := range []string{
+				"stable listener:web web/0>stable",
+				"stable canary listener:web web/20>stable,canary",
+				"stable canary/1.2 listener:web web/20>stable,canary",
+				"stable canary/2.2 listener:web web/50>stable,canary",
+				"canary/2.2 listener:web web/100>canary",
+				"stable/3 listener:web web/0>stable",
+				"",
+				"stable/3 listener:web web/0>stable",
+				"",
+			} {
+				s.world(items)
+				// Routes are last to come, and clusters last to go.
+				client.WaitFor(s.settled)
+				s.awaitBook(s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType))
+			}
+			state := client.State()
+			if len(state.Broken) > 0 {
+				t.Errorf("requests would have failed: %q", state.Broken)
+			}
+			if got := state.Delivered(resourcev3.ListenerType); got != 4 {
+				t.Errorf("listeners were sent %d times, want 4: they came and went twice", got)
+			}
+		})
+	}
+}
+
+func TestServerWaitsForItsFirstWorld(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t)
+			client := testkit.NewXDSClient(t, s.conn, mode)
+			s.awaitBook(func(book []StreamReport) bool { return len(book) == 1 && book[0].Node == "kedify-proxy" })
+			if state := client.State(); len(state.Deliveries) > 0 {
+				t.Fatalf("answered before the first world: %+v", state.Deliveries)
+			}
+			s.world("")
+			client.WaitFor(func(state testkit.XDSState) bool {
+				return state.Delivered(resourcev3.ClusterType) == 1 && state.Delivered(resourcev3.ListenerType) == 1
+			})
+		})
+	}
+}
+
+func TestServerSendsAReconnectingProxyTheDifference(t *testing.T) {
+	t.Parallel()
+	s := serve(t, WithGrace(time.Millisecond))
+	s.world("a b old listener:web web/1>a,old")
+	client := testkit.NewXDSClient(t, s.conn, testkit.XDSDelta)
+	client.WaitFor(s.settled)
+	client.Disconnect()
+	s.world("a b/2 listener:web web/2>a,b")
+	before := len(client.State().Deliveries)
+	client.Reconnect(s.conn)
+	state := client.WaitFor(s.settled)
+	sent := map[string][]string{}
+	for _, d := range state.Deliveries[before:] {
+		sent[d.TypeURL] = append(sent[d.TypeURL], d.Names...)
+		for _, name := range d.Removed {
+			sent[d.TypeURL] = append(sent[d.TypeURL], "-"+name)
+		}
+	}
+	want := map[string][]string{
+		resourcev3.ClusterType:  {"b", "-old"},
+		resourcev3.EndpointType: {"b", "-old"},
+		resourcev3.ListenerType: nil,
+		resourcev3.RouteType:    {"web"},
+	}
+	// Whether the client still hears of the old endpoints depends on who is first.
+	if i := slices.Index(sent[resourcev3.EndpointType], "-old"); i < 0 {
+		want[resourcev3.EndpointType] = []string{"b"}
+	}
+	if diff := cmp.Diff(want, sent); diff != "" {
+		t.Errorf("sent after the cut differs (-want +got):\n%s", diff)
+	}
+	if len(state.Broken) > 0 {
+		t.Errorf("requests would have failed: %q", state.Broken)
+	}
+}
+
+func TestServerSendsOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	names := manyNames(1000)
+	items := strings.Join(names, " ") + " listener:web web>" + strings.Join(names, ",")
+	s.world(items)
+	client := testkit.NewXDSClient(t, s.conn, testkit.XDSDelta)
+	client.WaitFor(s.settled)
+	before := len(client.State().Deliveries)
+	s.world(strings.Replace(items, "c7 ", "c7/1.2 ", 1))
+	state := client.WaitFor(func(state testkit.XDSState) bool { return len(state.Deliveries) > before })
+	want := []testkit.XDSDelivery{{TypeURL: resourcev3.EndpointType, Names: []string{"c7"}}}
+	if diff := cmp.Diff(want, state.Deliveries[before:]); diff != "" {
+		t.Errorf("deliveries differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestServerKeepsTheBook(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			registry := prometheus.NewRegistry()
+			metrics, err := NewMetrics(registry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := serve(t, WithObserver(metrics))
+			good, bad := testkit.NewXDSClient(t, s.conn, mode), testkit.NewXDSClient(t, s.conn, mode)
+			s.world("a listener:web web/1>a")
+			s.awaitBook(s.acked(2, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.RouteType))
+			first := s.Versions(resourcev3.RouteType)["web"]
+
+			bad.Refuse(func(typeURL, name string) error {
+				if typeURL == resourcev3.RouteType && name == "web" {
+					return errors.New("no such filter")
+				}
+				return nil
+			})
+			s.world("a listener:web web/2>a")
+			second := s.Versions(resourcev3.RouteType)["web"]
+			good.WaitFor(func(state testkit.XDSState) bool {
+				return state.Routes["web"].GetVirtualHosts()[0].GetName() == "2"
+			})
+			book := s.awaitBook(func(book []StreamReport) bool {
+				return slices.ContainsFunc(book, func(r StreamReport) bool { return r.Resources[resourcev3.RouteType]["web"].Nacked != "" }) &&
+					slices.ContainsFunc(book, func(r StreamReport) bool {
+						return r.Resources[resourcev3.RouteType]["web"].Acked == second
+					})
+			})
+			got := []ResourceReport{book[0].Resources[resourcev3.RouteType]["web"], book[1].Resources[resourcev3.RouteType]["web"]}
+			slices.SortFunc(got, func(a, b ResourceReport) int { return strings.Compare(a.Nacked, b.Nacked) })
+			want := []ResourceReport{
+				{Sent: second, Acked: second, InSync: true},
+				{Sent: second, Nacked: second, NackMessage: "no such filter"},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the book differs (-want +got):\n%s", diff)
+			}
+			if n := testutil.ToFloat64(metrics.nacks.WithLabelValues("route")); n != 1 {
+				t.Errorf("%v NACKs were counted, want 1", n)
+			}
+			if n := testutil.ToFloat64(metrics.streams); n != 2 {
+				t.Errorf("%v streams were counted, want 2", n)
+			}
+
+			bad.Refuse(nil)
+			s.world("a listener:web web/1>a")
+			s.awaitBook(s.acked(2, resourcev3.RouteType))
+			if again := s.Versions(resourcev3.RouteType)["web"]; again != first {
+				t.Errorf("the same content has version %s, and had %s", again, first)
+			}
+			if only := s.Book(resourcev3.RouteType); len(only[0].Resources) != 1 {
+				t.Errorf("asked for one type, the book has %d", len(only[0].Resources))
+			}
+		})
+	}
+}
+
+func TestServerIsNotHeldUpByAStalledProxy(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t)
+			stalled, lively := testkit.NewXDSClient(t, s.conn, mode), testkit.NewXDSClient(t, s.conn, mode)
+			names := manyNames(200)
+			items := strings.Join(names, " ") + " listener:web web/0>" + strings.Join(names, ",")
+			s.world(items)
+			stalled.WaitFor(s.settled)
+			lively.WaitFor(s.settled)
+			stalled.Stall()
+			const steps = 100
+			for step := range steps {
+				version := strings.Repeat("x", step+1)
+				s.world(strings.Replace(items, "web/0", "web/"+version, 1))
+				lively.WaitFor(hasRoutes(version))
+			}
+			before := stalled.State().Delivered(resourcev3.RouteType)
+			stalled.Resume()
+			state := stalled.WaitFor(hasRoutes(strings.Repeat("x", steps)))
+			if got := state.Delivered(resourcev3.RouteType) - before; got >= steps/2 {
+				t.Errorf("the stalled proxy got %d of %d versions, want the last and few others", got, steps)
+			}
+		})
+	}
+}
+
+// hasRoutes is a condition for WaitFor: the routes web came in this version.
+func hasRoutes(version string) func(testkit.XDSState) bool {
+	return func(state testkit.XDSState) bool {
+		hosts := state.Routes["web"].GetVirtualHosts()
+		return len(hosts) > 0 && hosts[0].GetName() == version
+	}
+}

@@ -1,0 +1,57 @@
+package xds
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// wholeTransport carries a session over a state-of-the-world stream.
+type wholeTransport struct {
+	stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer
+}
+
+func (wholeTransport) mode() Mode { return StateOfTheWorld }
+
+func (t wholeTransport) receive() (request, error) {
+	in, err := t.stream.Recv()
+	if err != nil {
+		return request{}, err
+	}
+	return request{
+		typeURL: in.GetTypeUrl(),
+		node:    in.GetNode().GetId(),
+		nonce:   in.GetResponseNonce(),
+		refused: in.GetErrorDetail() != nil,
+		message: in.GetErrorDetail().GetMessage(),
+		names:   in.GetResourceNames(),
+	}, nil
+}
+
+func (t wholeTransport) send(r response) error {
+	out := &discoveryv3.DiscoveryResponse{
+		VersionInfo: versionOf(r.resources),
+		TypeUrl:     r.kind.typeURL(),
+		Nonce:       r.nonce,
+		Resources:   make([]*anypb.Any, 0, len(r.resources)),
+	}
+	for _, res := range r.resources {
+		out.Resources = append(out.Resources, res.body)
+	}
+	return t.stream.Send(out)
+}
+
+// versionOf is the one version that a response in state of the world has: a hash
+// of what it carries.
+func versionOf(resources []*resource) string {
+	sum := sha256.New()
+	for _, res := range resources {
+		sum.Write([]byte(res.name))
+		sum.Write([]byte{0})
+		sum.Write([]byte(res.version))
+		sum.Write([]byte{0})
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:versionBytes])
+}

@@ -1,0 +1,206 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// messageLimit is how much of a NACK's reason is kept, in bytes.
+const messageLimit = 4096
+
+// transport is one gRPC stream of either form.
+type transport interface {
+	// mode is the form that the stream speaks.
+	mode() Mode
+	// receive waits for the next request. io.EOF says that the proxy is done.
+	receive() (request, error)
+	// send sends a response. It may wait for a slow proxy.
+	send(response) error
+}
+
+// stream is a session with what the book needs to know beside it.
+type stream struct {
+	number    uint64
+	peer      string
+	connected time.Time
+
+	mu      sync.Mutex // guards what follows: Book reads it
+	node    string
+	session *session
+}
+
+// report copies the stream's state for the book.
+func (st *stream) report(kinds []kind) StreamReport {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return StreamReport{
+		Stream:    st.number,
+		Peer:      st.peer,
+		Node:      st.node,
+		Mode:      st.session.mode,
+		Connected: st.connected,
+		Resources: st.session.report(kinds),
+	}
+}
+
+// step runs one step of the session.
+func (st *stream) step(do func(*session, time.Time) (output, error)) (output, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return do(st.session, time.Now())
+}
+
+// receive hands a request to the session.
+func (st *stream) receive(r request) (output, error) {
+	return st.step(func(s *session, now time.Time) (output, error) {
+		if r.node != "" {
+			st.node = r.node
+		}
+		r.message = strings.ToValidUTF8(r.message[:min(len(r.message), messageLimit)], "")
+		return s.receive(now, r)
+	})
+}
+
+// wake returns how long to wait before the session's next tick, and false when
+// none is due.
+func (st *stream) wake() (time.Duration, bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	at, due := st.session.wake()
+	return time.Until(at), due
+}
+
+// serve runs one stream: it alone steps the session and sends, so a proxy that
+// reads slowly holds up nobody else. Requests wait in gRPC's window meanwhile.
+func (s *Server) serve(ctx context.Context, t transport) error {
+	st, err := s.open(t.mode(), peerOf(ctx))
+	if err != nil {
+		return err
+	}
+	logger := s.logger.With(slog.Uint64("stream", st.number), slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
+	logger.InfoContext(ctx, "Proxy connected")
+	s.observer.StreamOpened(t.mode())
+	s.signal()
+	defer func() {
+		s.leave(st)
+		s.observer.StreamClosed(t.mode())
+		logger.InfoContext(ctx, "Proxy disconnected")
+	}()
+	requests, ended := make(chan request), make(chan error, 1)
+	go receiveAll(ctx, t, requests, ended)
+	return s.run(ctx, st, t, logger, requests, ended)
+}
+
+// run steps the session until the stream ends.
+func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.Logger, requests <-chan request, ended <-chan error) error {
+	timer := time.NewTimer(pingInterval)
+	timer.Stop()
+	defer timer.Stop()
+	latest := &edition{superseded: closedChannel()}
+	for {
+		var out output
+		var err error
+		select {
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-s.closed:
+			return errShuttingDown()
+		case end := <-ended:
+			return ending(end)
+		case r := <-requests:
+			out, err = st.receive(r)
+			s.signal()
+		case <-latest.superseded:
+			latest = s.current()
+			out, err = st.step(func(ss *session, now time.Time) (output, error) {
+				if latest.world == nil {
+					return output{}, nil
+				}
+				return ss.publish(now, latest.world), nil
+			})
+		case <-timer.C:
+			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.tick(now), nil })
+		}
+		if err != nil {
+			return status.Error(codes.ResourceExhausted, err.Error())
+		}
+		if err := s.carryOut(ctx, t, logger, out); err != nil {
+			return err
+		}
+		if wait, due := st.wake(); due {
+			timer.Reset(max(0, wait))
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// carryOut reports what the proxy answered and sends what the step decided.
+func (s *Server) carryOut(ctx context.Context, t transport, logger *slog.Logger, out output) error {
+	for _, v := range out.verdicts {
+		s.observer.Answered(v.kind.String(), v.accepted)
+		if !v.accepted {
+			logger.WarnContext(ctx, "Proxy refused resources",
+				slog.String("type", v.kind.String()), slog.Int("resources", len(v.names)),
+				slog.Any("names", v.names[:min(len(v.names), 10)]), slog.String("reason", v.message))
+		}
+	}
+	for _, r := range out.responses {
+		if err := t.send(r); err != nil {
+			return err
+		}
+		s.observer.Sent(r.kind.String(), len(r.resources)+len(r.removed))
+	}
+	return nil
+}
+
+// receiveAll passes the proxy's requests on, one at a time, until the stream
+// ends.
+func receiveAll(ctx context.Context, t transport, requests chan<- request, ended chan<- error) {
+	for {
+		r, err := t.receive()
+		if err != nil {
+			ended <- err
+			return
+		}
+		select {
+		case requests <- r:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ending turns the error that ended the requests into that of the stream: a
+// proxy that is done is no error.
+func ending(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// peerOf is the address of the proxy.
+func peerOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		return p.Addr.String()
+	}
+	return "unknown"
+}
+
+// closedChannel returns a channel that is ready to be read: the state before the
+// first edition was looked at.
+func closedChannel() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}

@@ -1,0 +1,185 @@
+package xds
+
+import "slices"
+
+// wildcardName subscribes to all resources of a kind.
+const wildcardName = "*"
+
+// subscribeDelta applies an incremental request's changes to the subscription.
+func (s *session) subscribeDelta(k kind, r request) error {
+	sub := &s.subs[k]
+	first := !sub.started
+	sub.started = true
+	if first && len(r.subscribe) == 0 {
+		s.subscribeAll(k)
+	}
+	sub.named = sub.named || len(r.subscribe) > 0
+	for _, name := range r.subscribe {
+		if err := s.subscribe(k, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range r.unsubscribe {
+		s.unsubscribe(k, name)
+	}
+	if !first {
+		return nil
+	}
+	for name, version := range r.initial {
+		if err := s.assume(k, name, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subscribeWhole applies a request that lists the whole subscription. again is
+// true when the proxy repeats a request that was answered before.
+func (s *session) subscribeWhole(k kind, r request, again bool) error {
+	sub := &s.subs[k]
+	first := !sub.started
+	sub.started = true
+	sub.named = sub.named || len(r.names) > 0
+	if !sub.named {
+		if first {
+			s.subscribeAll(k)
+		}
+		return nil
+	}
+	want := make(map[string]struct{}, len(r.names))
+	for _, name := range r.names {
+		want[name] = struct{}{}
+	}
+	changed := s.unsubscribeMissing(k, want)
+	for name := range want {
+		if _, had := sub.names[name]; had || name == wildcardName && sub.wildcard {
+			continue
+		}
+		changed = true
+		if err := s.subscribe(k, name); err != nil {
+			return err
+		}
+	}
+	if again && !changed {
+		// Envoy does this when it warms a cluster whose endpoints it knows.
+		for name := range sub.names {
+			sub.record(name, s.sent).force = true
+			sub.mark(name)
+		}
+	}
+	// A list that got shorter is a change of the complete response too.
+	sub.owed = sub.owed || k.wildcard() && (first || changed)
+	return nil
+}
+
+// unsubscribeMissing takes back what is no longer wanted and tells whether there
+// was anything.
+func (s *session) unsubscribeMissing(k kind, want map[string]struct{}) bool {
+	sub := &s.subs[k]
+	changed := false
+	if _, star := want[wildcardName]; sub.wildcard && !star {
+		s.unsubscribe(k, wildcardName)
+		changed = true
+	}
+	for name := range sub.names {
+		if _, kept := want[name]; !kept {
+			s.unsubscribe(k, name)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// subscribe adds one name. A name that is subscribed to already is answered once
+// more: the client may have forgotten the resource.
+func (s *session) subscribe(k kind, name string) error {
+	sub := &s.subs[k]
+	if name == wildcardName && k.wildcard() {
+		s.subscribeAll(k)
+		return nil
+	}
+	if len(name) > nameLimit || len(sub.names) >= namesLimit {
+		return errTooMuch
+	}
+	sub.names[name] = struct{}{}
+	sub.record(name, s.sent).force = true
+	sub.mark(name)
+	return nil
+}
+
+// subscribeAll makes the subscription a wildcard, for the kinds that have it.
+func (s *session) subscribeAll(k kind) {
+	sub := &s.subs[k]
+	if !k.wildcard() || sub.wildcard {
+		return
+	}
+	sub.wildcard, sub.owed = true, true
+	s.markKind(k)
+}
+
+// unsubscribe takes back one name or the wildcard; a name that wasn't subscribed
+// to is ignored.
+func (s *session) unsubscribe(k kind, name string) {
+	sub := &s.subs[k]
+	if name == wildcardName && sub.wildcard {
+		sub.wildcard = false
+		for other := range sub.records {
+			if !sub.wants(other) {
+				s.drop(k, other)
+			}
+		}
+		return
+	}
+	if _, had := sub.names[name]; !had {
+		return
+	}
+	delete(sub.names, name)
+	if sub.wildcard {
+		// The client can't know whether the wildcard still covers the name, so the
+		// protocol wants an answer.
+		sub.record(name, s.sent).force = true
+		sub.mark(name)
+		return
+	}
+	s.drop(k, name)
+}
+
+// drop ends the record of a resource that the proxy no longer wants.
+func (s *session) drop(k kind, name string) {
+	sub := &s.subs[k]
+	delete(sub.records, name)
+	delete(sub.dirty, name)
+	if k == clusterKind {
+		delete(s.leaving, name)
+	}
+}
+
+// assume takes over what a reconnecting proxy says it has. It counts as sent and
+// ACKed, so only a difference from the world will be sent.
+func (s *session) assume(k kind, name, version string) error {
+	sub := &s.subs[k]
+	if !sub.wants(name) {
+		return nil
+	}
+	if len(name) > nameLimit || len(version) > nameLimit || len(sub.records) >= namesLimit {
+		return errTooMuch
+	}
+	rec := sub.record(name, s.sent)
+	rec.assume(&resource{name: name, version: version}, k == routeKind)
+	if _, warming := s.warming[name]; k == endpointKind && warming {
+		rec.force = true
+	}
+	sub.mark(name)
+	return nil
+}
+
+// sorted returns the keys of a set in order, so that equal steps give equal
+// responses.
+func sorted(set map[string]struct{}) []string {
+	names := make([]string, 0, len(set))
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
