@@ -18,7 +18,8 @@ import (
 )
 
 func main() {
-	// The order in which a query passes through the plugins.
-	dnsserver.Directives = []string{"reload", "health", "ready", "errors", "cache", "template", "kubernetes"}
+	// The order in which a query passes through the plugins: the cluster's own
+	// names before the answer to all others.
+	dnsserver.Directives = []string{"reload", "health", "ready", "errors", "cache", "kubernetes", "template"}
 	coremain.Run()
 }
