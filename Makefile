@@ -14,6 +14,8 @@ GOBUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAG
 LOCALCLUSTER := $(CACHE)/bin/localcluster
 DEMO         := $(CACHE)/bin/demo
 CLUSTER      := $(LOCALCLUSTER) --repo $(CURDIR) --cache $(CACHE)
+# Where `make build` puts the plugin.
+PLUGIN ?= rollouts-plugin-kedify
 # Arguments for the demo, such as ARGS=--keep.
 ARGS ?=
 
@@ -41,7 +43,7 @@ cluster-status: tools-cluster ## show how to reach the embedded cluster
 
 .PHONY: build
 build: ## build ./rollouts-plugin-kedify for linux/amd64, static
-	GOOS=linux GOARCH=amd64 $(GOBUILD) -o rollouts-plugin-kedify ./cmd/rollouts-plugin-kedify
+	GOOS=linux GOARCH=amd64 $(GOBUILD) -o $(PLUGIN) ./cmd/rollouts-plugin-kedify
 
 ##@ Tests
 
@@ -61,7 +63,7 @@ test-parts: tools-cluster ## run the tests against real parts: Envoy, the built 
 .PHONY: test-cluster
 test-cluster: tools-cluster ## run the tests of the embedded cluster itself (needs root)
 	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) \
-		go -C localcluster test -count=1 -timeout 20m ./test/...
+		go -C localcluster test -count=1 -timeout 20m ./test/residue/...
 
 .PHONY: test-mutants
 test-mutants: tools-cluster ## prove that the demo fails when the data path is broken (needs root)
@@ -95,4 +97,4 @@ $(TOOLS)/golangci-lint: tools/golangci-lint/go.sum
 
 .PHONY: tools-cluster
 tools-cluster:
-	@CGO_ENABLED=0 go -C localcluster build -trimpath -buildvcs=false -o $(CACHE)/bin/ ./cmd/...
+	@CGO_ENABLED=0 go -C localcluster build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CACHE)/bin/ ./cmd/...

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,6 +20,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/scenario"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/screen"
 )
+
+// version is set by the linker.
+var version = "dev" //nolint:gochecknoglobals // -ldflags -X needs a variable
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -53,7 +55,7 @@ keeps an open-loop load on kedify-proxy and drives one canary to its end and a s
 into an abort. At each step it compares the weight that was asked for, the annotation, what
 Envoy runs, and where the requests went. Any failed request, wrong split or left-over
 annotation makes it fail.`,
-		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version(),
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.settings.Rate < minRate || o.settings.Rate > maxRate {
 				return fmt.Errorf("--rate %v: it must be from %d to %d, so that %d requests and a fresh sample of twice as many fit into the guide's pause of 30 s",
@@ -80,15 +82,6 @@ func beside(name string) string {
 		return name
 	}
 	return filepath.Join(filepath.Dir(self), name)
-}
-
-// version is the module version that the binary was built from.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok || build.Main.Version == "" {
-		return "unknown"
-	}
-	return build.Main.Version
 }
 
 // look is how the standard output is used.

@@ -45,7 +45,7 @@ func (o *options) run(ctx context.Context) error {
 		return fmt.Errorf("make a folder for kubectl's caches: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(cache) }() // a cache
-	local := kube.LocalCluster{Path: o.localcluster, Terminal: o.terminal}
+	local := kube.LocalCluster{Path: o.localcluster, Repo: o.settings.Repo, Terminal: o.terminal}
 	s, err := o.clusterUp(ctx, local, cache)
 	if err == nil {
 		err = o.present(ctx, s)
@@ -148,6 +148,6 @@ func (o *options) kept(s session) []string {
 		"  in a browser:  http://" + scenario.BrowserHost + ":" + port + "/",
 		"  in a shell:    export KUBECONFIG=" + s.cluster.Kubeconfig + " PATH=" + s.cluster.Bin + `:"$PATH"`,
 		"  next canary:   kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:green",
-		"  take it down:  " + o.localcluster + " down",
+		"  take it down:  make cluster-down",
 	}
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+// version is set by the linker.
+var version = "dev" //nolint:gochecknoglobals // -ldflags -X needs a variable
 
 func main() {
 	// The supervisor's death signal follows the thread that starts the cluster.
@@ -32,10 +36,11 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "localcluster",
 		Short:         "A real single-node Kubernetes for this project, without Docker",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.PersistentFlags().StringVar(&l.repo, "repo", ".", "root of this project's repository")
+	root.PersistentFlags().StringVar(&l.repo, "repo", cmp.Or(os.Getenv("LOCALCLUSTER_REPO"), "."), "root of this project's repository")
 	root.PersistentFlags().StringVar(&l.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"),
 		"folder for built programs and running clusters (default: kedify-localcluster in the user's cache folder)")
 	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), logsCommand(l), insideCommand(), superviseCommand())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -34,6 +35,8 @@ type Cluster struct {
 type LocalCluster struct {
 	// Path is the binary.
 	Path string
+	// Repo is the repository whose cluster is meant.
+	Repo string
 	// Terminal are the standard streams that its progress goes to and its
 	// questions come from.
 	Terminal Terminal
@@ -85,5 +88,6 @@ func (l LocalCluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, l.Path, args...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 30 * time.Second
+	command.Env = append(os.Environ(), "LOCALCLUSTER_REPO="+l.Repo)
 	return command
 }

@@ -129,7 +129,7 @@ func TestTheDemoFailsWhenTheInterceptorIsFrozen(t *testing.T) {
 func TestTheDemoFailsWhenTwoWeightsAreSwapped(t *testing.T) {
 	e := fromEnvironment(t)
 	e.up(t, "--binary", "interceptor="+swapped(t, e.repo))
-	e.mustFail(t, "The load runs", func() {}, "Envoy to run what the annotation says", "20/80")
+	e.mustFail(t, "The load runs", func() {}, "Envoy to run what the annotation says", "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %")
 }
 
 // interceptor finds the process of the interceptor by the program that its

@@ -1,0 +1,115 @@
+// Package docs tests that what the documents say about this repository is so:
+// every link leads somewhere, every make target and every path exists, and what
+// `make build` makes is what it is said to be.
+package docs
+
+import (
+	"debug/elf"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the repository's root, seen from this package.
+const root = "../.."
+
+// documents returns every Markdown file of the repository by its path.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	tree := os.DirFS(root)
+	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
+			return err
+		}
+		raw, err := fs.ReadFile(tree, path)
+		out[path] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 5 {
+		t.Fatalf("only %d documents are found", len(out))
+	}
+	return out
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+	for path, text := range documents(t) {
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(path), found[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", path, found[1])
+			}
+		}
+	}
+}
+
+func TestMakeTargetsExist(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, found := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(makefile), -1) {
+		targets = append(targets, found[1])
+	}
+	named := 0
+	for path, text := range documents(t) {
+		for _, found := range regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)").FindAllStringSubmatch(text, -1) {
+			named++
+			if !slices.Contains(targets, found[1]) {
+				t.Errorf("%s names `make %s`, which the Makefile does not have", path, found[1])
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no document names a make target")
+	}
+}
+
+func TestManifestsThatCommandsNameExist(t *testing.T) {
+	manifest := regexp.MustCompile(`(?:config|examples)/[\w./-]+`)
+	for path, text := range documents(t) {
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "kubectl") {
+				continue
+			}
+			for _, name := range manifest.FindAllString(line, -1) {
+				if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+					t.Errorf("%s: %q names %s, which does not exist", path, strings.TrimSpace(line), name)
+				}
+			}
+		}
+	}
+}
+
+func TestBuildMakesAStaticLinuxBinary(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "rollouts-plugin-kedify")
+	build := exec.CommandContext(t.Context(), "make", "-C", root, "build", "PLUGIN="+binary)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("make build: %v\n%s", err, out)
+	}
+	program, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if program.Machine != elf.EM_X86_64 {
+		t.Errorf("built for %v, want amd64", program.Machine)
+	}
+	for _, segment := range program.Progs {
+		if segment.Type == elf.PT_INTERP {
+			t.Error("the binary asks for a dynamic loader: it is not static")
+		}
+	}
+}
