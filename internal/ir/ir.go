@@ -1,0 +1,141 @@
+// Package ir is the model: what one fleet of Envoy proxies serves, free of both Kubernetes and Envoy. Read it first.
+//
+// Kubernetes objects become the model in package resolve, the model becomes Envoy's resources in package translate:
+//
+//	HTTPScaledObjects, Services, EndpointSlices ── resolve.Build ──▶ Config ── translate.Envoy ──▶ listener, routes, clusters, endpoints
+//
+// A Config keeps two things apart. Routes is what is desired: which requests belong to whom, and how a canary shares them. Services is what is there:
+// the endpoints that can answer right now. They change at different speeds and for different reasons, and only [EffectiveWeights] brings them together.
+//
+// Everything here is a value. Equal inputs give equal Configs, in equal order.
+package ir
+
+import (
+	"cmp"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Key is the identity of a Kubernetes object among those of its kind.
+type Key struct {
+	// Namespace and Name are as in the object's metadata.
+	Namespace, Name string
+}
+
+// String returns namespace/name, the notation that names of clusters and messages use.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare orders keys by namespace, then name.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name))
+}
+
+// MarshalText writes a Key as String does. It never fails.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// ServicePort is one port of a Kubernetes Service.
+type ServicePort struct {
+	// Service is the Service.
+	Service Key
+	// Port is the port's number in the Service, 1 to 65535. It is 0 when the Service or its port is not there, and then nothing ever answers.
+	Port uint32
+}
+
+// String returns namespace/name:port.
+func (p ServicePort) String() string {
+	return p.Service.String() + ":" + strconv.FormatUint(uint64(p.Port), 10)
+}
+
+// MarshalText writes a ServicePort as String does, so that it can be the key of a map in YAML. It never fails.
+func (p ServicePort) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// Config is all that one fleet of proxies serves. Equal inputs give equal Configs.
+type Config struct {
+	// Routes is the desired routing, in the order of CompareRoutes. No two Routes have the same Match.
+	Routes []Route
+	// Services is what is there now. It has an entry for every backend of every Route, and no other.
+	Services map[ServicePort]Endpoints
+}
+
+// Route sends the requests of one Match to the backends of one HTTPScaledObject. An HTTPScaledObject with several hosts and path prefixes has a Route for
+// each pair of them; those Routes differ in nothing else.
+type Route struct {
+	// Owner is the HTTPScaledObject that the Route comes from.
+	Owner Key
+	// Created is when Owner was created. Between Routes that are equally specific, the older wins.
+	Created time.Time
+	// Match says which requests are meant.
+	Match Match
+	// Backends share the requests by weight. The first one is the stable Service; the others are canaries and experiments. There is exactly one element
+	// when no canary runs, and never none. No Service is named twice, and at least one weight is above zero.
+	Backends []Backend
+	// Timeouts bound a request.
+	Timeouts Timeouts `json:",omitzero"`
+}
+
+// Backend is one Service with the weight that is desired for it.
+type Backend struct {
+	// Service is the Service, always in the namespace of the Route's owner.
+	Service Key
+	// Port is the number of the Service's port; see ServicePort.
+	Port uint32
+	// Weight is the share of the requests in parts of the sum of all weights of the Route. The sum fits in 32 bits. 0 means no request, ever.
+	Weight uint32
+	// Protocol is what the Service's endpoints speak.
+	Protocol Protocol
+}
+
+// ServicePort returns the key of the backend's endpoints in Config.Services.
+func (b Backend) ServicePort() ServicePort { return ServicePort{Service: b.Service, Port: b.Port} }
+
+// Protocol is a protocol that endpoints speak. The zero value is not one.
+type Protocol string
+
+const (
+	// HTTP1 is HTTP/1.1 in clear text.
+	HTTP1 Protocol = "HTTP/1.1"
+	// HTTP2 is HTTP/2 in clear text with prior knowledge (h2c), which gRPC needs.
+	HTTP2 Protocol = "HTTP/2"
+)
+
+// Timeouts bound one request. A zero field leaves the proxy's default in force.
+type Timeouts struct {
+	// ResponseHeader is the longest time from the end of the request to the headers of the response. It does not bound the length of a response: streams
+	// may go on.
+	ResponseHeader time.Duration
+}
+
+// Endpoints are the addresses behind one ServicePort that take part in routing, each slice sorted and without duplicates. No address is in both.
+type Endpoints struct {
+	// Ready endpoints take requests.
+	Ready []netip.AddrPort `json:",omitempty"`
+	// Draining endpoints are about to go away but still answer: they keep the requests and connections they have and get no new ones.
+	Draining []netip.AddrPort `json:",omitempty"`
+}
+
+// Problem is a user's mistake in one HTTPScaledObject. It goes to the object's status and Events and stops no other object.
+type Problem struct {
+	// On is the HTTPScaledObject.
+	On Key
+	// Reason is the machine-readable kind of the mistake: one of the reasons of condition Accepted in package api/http/v1alpha1.
+	Reason string
+	// Message tells the user which field is wrong, why, and what to do.
+	Message string
+}
+
+// Compare orders Problems by object, then reason, then message.
+func (p Problem) Compare(other Problem) int {
+	return cmp.Or(p.On.Compare(other.On), cmp.Compare(p.Reason, other.Reason), cmp.Compare(p.Message, other.Message))
+}
+
+// CompareRoutes is the order of Config.Routes: the most specific Match first (see Match.Compare), then the oldest, then by Owner. A proxy that takes the
+// first Route which fits a request, within the Routes of the most specific host that fits, does what the order means.
+func CompareRoutes(a, b Route) int {
+	return cmp.Or(
+		a.Match.compareSpecificity(b.Match),
+		a.Created.Compare(b.Created),
+		a.Owner.Compare(b.Owner),
+		a.Match.Compare(b.Match),
+	)
+}

@@ -1,0 +1,165 @@
+package resolve
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+)
+
+// serviceIndex finds Services by namespace and name.
+type serviceIndex map[ir.Key]*corev1.Service
+
+// indexServices makes a serviceIndex.
+func indexServices(services []*corev1.Service) serviceIndex {
+	index := make(serviceIndex, len(services))
+	for _, service := range services {
+		index[ir.Key{Namespace: service.Namespace, Name: service.Name}] = service
+	}
+	return index
+}
+
+// soleWeight is the weight of a backend that has no other beside it; any above zero means the same.
+const soleWeight = 100
+
+// hasAnnotation says whether object shares its requests between Services.
+func hasAnnotation(object *httpv1alpha1.HTTPScaledObject) bool {
+	_, present := object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+	return present
+}
+
+// backendsOf returns the backends that object asks for, and what is wrong with them. With mistakes the backends are the object's own Service alone,
+// whether it is there or not.
+func backendsOf(object *httpv1alpha1.HTTPScaledObject, services serviceIndex) ([]ir.Backend, []mistake) {
+	target := object.Spec.ScaleTargetRef
+	own := split.Backend{Service: target.Service, Weight: soleWeight}
+	if !hasAnnotation(object) {
+		backend, wrong := backendOf(object, own, "spec.scaleTargetRef.service", services)
+		return []ir.Backend{backend}, wrong
+	}
+	const field = "annotation " + httpv1alpha1.AnnotationWeightedBackends
+	var (
+		backends []ir.Backend
+		mistakes []mistake
+	)
+	shares, err := split.Parse(object.Annotations[httpv1alpha1.AnnotationWeightedBackends])
+	if err != nil {
+		mistakes = append(mistakes, mistake{httpv1alpha1.ReasonInvalidWeightedBackends, fmt.Sprintf("%s: %v; %s", field, err, remedy(err))})
+	}
+	for _, share := range shares {
+		backend, wrong := backendOf(object, share, field, services)
+		backends = append(backends, backend)
+		mistakes = append(mistakes, wrong...)
+	}
+	if len(mistakes) > 0 {
+		backend, _ := backendOf(object, own, "", services) // whether the own Service is right is not what this object was asked for
+		return []ir.Backend{backend}, mistakes
+	}
+	return backends, nil
+}
+
+// remedy says what to do about an annotation that cannot be read.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, split.ErrTooLong), errors.Is(err, split.ErrTooMany):
+		return "name fewer Services"
+	case errors.Is(err, split.ErrNoWeight):
+		return "give at least one Service a weight, or remove the annotation to send everything to spec.scaleTargetRef.service"
+	case errors.Is(err, split.ErrEmpty):
+		return "remove the annotation to send everything to spec.scaleTargetRef.service"
+	default:
+		return "write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
+	}
+}
+
+// backendOf finds the Service and port of one share. When they cannot be routed to, the backend is one without endpoints.
+func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field string, services serviceIndex) (ir.Backend, []mistake) {
+	backend := ir.Backend{
+		Service:  ir.Key{Namespace: object.Namespace, Name: share.Service},
+		Weight:   share.Weight,
+		Protocol: ir.HTTP1,
+	}
+	service, found := services[backend.Service]
+	switch {
+	case !found:
+		return backend, []mistake{{
+			httpv1alpha1.ReasonServiceNotFound,
+			fmt.Sprintf("%s: there is no Service %q in namespace %q; create it or name another of this namespace", field, share.Service, object.Namespace),
+		}}
+	case service.Spec.Type == corev1.ServiceTypeExternalName:
+		return backend, []mistake{{
+			httpv1alpha1.ReasonServiceUnsupported,
+			fmt.Sprintf("%s: Service %q is of type ExternalName, which has no endpoints; name one that selects pods", field, share.Service),
+		}}
+	}
+	port, wrong := portOf(object.Spec.ScaleTargetRef, service)
+	if wrong != "" {
+		return backend, []mistake{{httpv1alpha1.ReasonPortNotFound, wrong}}
+	}
+	backend.Port = uint32(port.Port) //nolint:gosec // The API server accepts 1 to 65535 only.
+	backend.Protocol = protocolOf(port.AppProtocol)
+	return backend, nil
+}
+
+// portOf finds the port of service that target asks for, by number or by name. The second result says what is wrong.
+func portOf(target httpv1alpha1.ScaleTargetRef, service *corev1.Service) (corev1.ServicePort, string) {
+	if (target.Port == 0) == (target.PortName == "") {
+		return corev1.ServicePort{}, "spec.scaleTargetRef: set exactly one of port and portName"
+	}
+	for _, port := range service.Spec.Ports {
+		tcp := port.Protocol == "" || port.Protocol == corev1.ProtocolTCP
+		asked := target.Port != 0 && port.Port == target.Port || target.PortName != "" && port.Name == target.PortName
+		if tcp && asked && port.Port > 0 {
+			return port, ""
+		}
+	}
+	if target.PortName != "" {
+		return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef.portName: Service %q has no TCP port named %.80q; it has %s",
+			service.Name, target.PortName, describePorts(service))
+	}
+	return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef.port: Service %q has no TCP port %d; it has %s",
+		service.Name, target.Port, describePorts(service))
+}
+
+// describePorts lists a Service's ports for a message.
+func describePorts(service *corev1.Service) string {
+	var texts []string
+	for _, port := range service.Spec.Ports {
+		text := strconv.Itoa(int(port.Port))
+		if port.Name != "" {
+			text += " (" + port.Name + ")"
+		}
+		if port.Protocol != "" && port.Protocol != corev1.ProtocolTCP {
+			text += " " + string(port.Protocol)
+		}
+		texts = append(texts, text)
+	}
+	const limit = 5
+	switch {
+	case len(texts) == 0:
+		return "none"
+	case len(texts) > limit:
+		return strings.Join(texts[:limit], ", ") + fmt.Sprintf(" and %d more", len(texts)-limit)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// protocolOf reads a Service port's appProtocol: kubernetes.io/h2c is Kubernetes' own name for HTTP/2 in clear text (KEP-3726); h2c, http2 and grpc are in
+// use without a prefix. Anything else, above all nothing, means HTTP/1.1.
+func protocolOf(appProtocol *string) ir.Protocol {
+	if appProtocol == nil {
+		return ir.HTTP1
+	}
+	switch strings.ToLower(*appProtocol) {
+	case "kubernetes.io/h2c", "h2c", "http2", "grpc":
+		return ir.HTTP2
+	default:
+		return ir.HTTP1
+	}
+}

@@ -1,0 +1,320 @@
+package resolve_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// compareAddresses lets go-cmp look into the standard library's addresses.
+var compareAddresses = cmpopts.EquateComparable(netip.AddrPort{})
+
+// The golden scenarios of package translate show what each rule does. The tests here show what holds for every world.
+
+func TestOrderOfInputDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		world := randomWorld(random)
+		config, problems := resolve.Build(world)
+		shuffle(random, world.ScaledObjects)
+		shuffle(random, world.Services)
+		shuffle(random, world.EndpointSlices)
+		for _, slice := range world.EndpointSlices {
+			shuffle(random, slice.Endpoints)
+		}
+		again, sameProblems := resolve.Build(world)
+		if diff := cmp.Diff(config, again, compareAddresses); diff != "" {
+			t.Fatalf("seed %d: another Config:\n%s", seed, diff)
+		}
+		if diff := cmp.Diff(problems, sameProblems); diff != "" {
+			t.Fatalf("seed %d: other Problems:\n%s", seed, diff)
+		}
+	}
+}
+
+func TestInputIsNotChanged(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		world := randomWorld(rand.New(rand.NewPCG(seed, 2)))
+		same := randomWorld(rand.New(rand.NewPCG(seed, 2)))
+		world.InForce, _ = resolve.Build(same)
+		same.InForce, _ = resolve.Build(same)
+		resolve.Build(world)
+		if diff := cmp.Diff(same, world, compareAddresses); diff != "" {
+			t.Fatalf("seed %d: the input was changed:\n%s", seed, diff)
+		}
+	}
+}
+
+// TestWhatIsInForceStays resolves every world on top of another one, and then on top of the outcome, which must come to rest.
+func TestWhatIsInForceStays(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		before, world := randomWorld(random), randomWorld(random)
+		world.InForce, _ = resolve.Build(before)
+		moves := 0
+		for ; moves < 4; moves++ {
+			config, _ := resolve.Build(world)
+			checkInvariants(t, config)
+			if cmp.Equal(world.InForce, config, compareAddresses) {
+				break
+			}
+			world.InForce = config
+		}
+		if moves == 4 {
+			t.Errorf("seed %d: the same world gives another Config again and again", seed)
+		}
+	}
+}
+
+// TestOneMistakeIsItsOwn breaks one object in every way and looks at the routes of another.
+func TestOneMistakeIsItsOwn(t *testing.T) {
+	t.Parallel()
+	good := testkit.NewScaledObject("apps", "good", "good", 1, "good.example.com")
+	poison := testkit.NewScaledObject("apps", "poison", "poison", 2, "poison.example.com")
+	for name, spoil := range map[string]func(*httpv1alpha1.HTTPScaledObject){
+		"no hosts": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = nil },
+		"bad host": func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Spec.Hosts = []string{"\x00", "*.*", strings.Repeat("x", 10_000)}
+		},
+		"too many hosts":    func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = many(10_000, "h%d.example.com") },
+		"bad prefix":        func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = []string{"?"} },
+		"too many prefixes": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = many(257, "/%d") },
+		"too many routes": func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Spec.Hosts, o.Spec.PathPrefixes = many(100, "h%d.example.com"), many(100, "/%d")
+		},
+		"bad header": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Headers = []httpv1alpha1.Header{{Name: ":path"}} },
+		"repeated header": func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Spec.Headers = []httpv1alpha1.Header{{Name: "a"}, {Name: "A"}}
+		},
+		"too many headers":   func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Headers = make([]httpv1alpha1.Header, 17) },
+		"no service":         func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "" },
+		"port and portName":  func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.PortName = "http" },
+		"no port":            func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = 0 },
+		"negative port":      func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = -1 },
+		"host of the good":   func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = good.Spec.Hosts },
+		"empty annotation":   annotate(""),
+		"huge annotation":    annotate("- {service: a, weight: 1}\n" + strings.Repeat("#", 1<<20)),
+		"aliased annotation": annotate("- &a {service: a, weight: 1}\n- *a"),
+		"missing services":   annotate("[{service: a, weight: 1}, {service: b, weight: 1}]"),
+	} {
+		spoiled := poison.DeepCopy()
+		spoil(spoiled)
+		config, problems := resolve.Build(resolve.World{
+			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{spoiled, good},
+			Services:       []*corev1.Service{testkit.NewService("apps", "good"), testkit.NewService("apps", "poison")},
+			EndpointSlices: []*discoveryv1.EndpointSlice{testkit.NewEndpointSlice("apps", "good", "10.0.0.1")},
+		})
+		checkInvariants(t, config)
+		if len(problems) == 0 {
+			t.Errorf("%s: nobody noticed", name)
+		}
+		for _, problem := range problems {
+			if problem.On.Name != "poison" || problem.Reason == "" || len(problem.Message) > 1000 {
+				t.Errorf("%s: not a fitting Problem: %+v", name, problem)
+			}
+		}
+		served := slices.ContainsFunc(config.Routes, func(route ir.Route) bool {
+			return route.Owner.Name == "good" && route.Match.Host == "good.example.com" && len(config.Services[route.Backends[0].ServicePort()].Ready) == 1
+		})
+		if !served {
+			t.Errorf("%s: the other object is not served any more: %+v", name, config)
+		}
+	}
+}
+
+// TestProtocol reads appProtocol.
+func TestProtocol(t *testing.T) {
+	t.Parallel()
+	for appProtocol, want := range map[string]ir.Protocol{
+		"": ir.HTTP1, "http": ir.HTTP1, "kubernetes.io/ws": ir.HTTP1, "unknown": ir.HTTP1,
+		"kubernetes.io/h2c": ir.HTTP2, "h2c": ir.HTTP2, "grpc": ir.HTTP2, "GRPC": ir.HTTP2, "http2": ir.HTTP2,
+	} {
+		service := testkit.NewService("apps", "shop")
+		service.Spec.Ports[0].AppProtocol = &appProtocol
+		config, _ := resolve.Build(resolve.World{
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")},
+			Services:      []*corev1.Service{service},
+		})
+		if got := config.Routes[0].Backends[0].Protocol; got != want {
+			t.Errorf("appProtocol %q: got %s, want %s", appProtocol, got, want)
+		}
+	}
+}
+
+// TestPorts finds the port of the Service, by number or name, that speaks TCP.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	service := testkit.NewService("apps", "shop")
+	service.Spec.Ports = []corev1.ServicePort{
+		{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
+		{Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP},
+		{Name: "web", Port: 80},
+	}
+	for name, c := range map[string]struct {
+		target httpv1alpha1.ScaleTargetRef
+		want   uint32 // 0 for a Problem
+	}{
+		"by number":         {httpv1alpha1.ScaleTargetRef{Port: 80}, 80},
+		"by name":           {httpv1alpha1.ScaleTargetRef{PortName: "web"}, 80},
+		"beside UDP":        {httpv1alpha1.ScaleTargetRef{Port: 53}, 53},
+		"UDP by name":       {httpv1alpha1.ScaleTargetRef{PortName: "dns"}, 0},
+		"other number":      {httpv1alpha1.ScaleTargetRef{Port: 8080}, 0},
+		"other name":        {httpv1alpha1.ScaleTargetRef{PortName: "http"}, 0},
+		"neither":           {httpv1alpha1.ScaleTargetRef{}, 0},
+		"both":              {httpv1alpha1.ScaleTargetRef{Port: 80, PortName: "web"}, 0},
+		"outside the range": {httpv1alpha1.ScaleTargetRef{Port: 65536 + 80}, 0},
+	} {
+		object := testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
+		object.Spec.ScaleTargetRef = c.target
+		object.Spec.ScaleTargetRef.Service = "shop"
+		config, problems := resolve.Build(resolve.World{
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: []*corev1.Service{service},
+		})
+		if got := config.Routes[0].Backends[0].Port; got != c.want || (len(problems) == 0) != (c.want != 0) {
+			t.Errorf("%s: got port %d and %v, want %d", name, got, problems, c.want)
+		}
+		if c.want == 0 && problems[0].Reason != httpv1alpha1.ReasonPortNotFound {
+			t.Errorf("%s: got reason %s", name, problems[0].Reason)
+		}
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		timeouts *httpv1alpha1.Timeouts
+		want     time.Duration
+	}{
+		"absent":   {nil, 0},
+		"empty":    {&httpv1alpha1.Timeouts{}, 0},
+		"set":      {&httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: time.Minute}}, time.Minute},
+		"negative": {&httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: -1}}, 0},
+	} {
+		object := testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
+		object.Spec.Timeouts = c.timeouts
+		config, _ := resolve.Build(resolve.World{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}})
+		if got := config.Routes[0].Timeouts.ResponseHeader; got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// checkInvariants checks what package ir promises about a Config.
+func checkInvariants(t *testing.T, config ir.Config) {
+	t.Helper()
+	if !slices.IsSortedFunc(config.Routes, ir.CompareRoutes) {
+		t.Error("the Routes are not in order")
+	}
+	used := map[ir.ServicePort]bool{}
+	matches := map[string]bool{}
+	for _, route := range config.Routes {
+		match := fmt.Sprintf("%#v", route.Match)
+		if matches[match] {
+			t.Errorf("two Routes have the Match %s", match)
+		}
+		matches[match] = true
+		sum := 0
+		for _, backend := range route.Backends {
+			used[backend.ServicePort()] = true
+			sum += int(backend.Weight)
+			if backend.Service.Namespace != route.Owner.Namespace {
+				t.Errorf("%s has a backend in another namespace: %s", route.Owner, backend.Service)
+			}
+		}
+		if sum == 0 {
+			t.Errorf("%s has no weight", route.Owner)
+		}
+	}
+	for port := range used {
+		if _, present := config.Services[port]; !present {
+			t.Errorf("there is nothing about %s", port)
+		}
+	}
+	if len(used) != len(config.Services) {
+		t.Errorf("%d Services are there, %d are used", len(config.Services), len(used))
+	}
+}
+
+// randomWorld is a small world with many collisions and mistakes.
+func randomWorld(random *rand.Rand) resolve.World {
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	var world resolve.World
+	for i := range 1 + random.IntN(12) {
+		object := testkit.NewScaledObject(pick("a", "b"), fmt.Sprintf("o%d", i), pick("s", "c", "x"), random.IntN(3),
+			pick("h.example.com", "H.example.com.", "*.example.com", "*", "not a host"), pick("h.example.com", "g.example.com"))
+		if random.IntN(3) == 0 {
+			object.Spec.PathPrefixes = []string{pick("/", "/a", "/a/", "/a/b", "bad")}
+		}
+		if random.IntN(3) == 0 {
+			object.Spec.Headers = []httpv1alpha1.Header{{Name: pick("x", "X", "y", "b d")}}
+		}
+		if random.IntN(2) == 0 {
+			object = testkit.WithSplit(object,
+				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{Service: pick("c", "missing"), Weight: random.Uint32N(3)})
+		}
+		world.ScaledObjects = append(world.ScaledObjects, object)
+	}
+	for _, namespace := range []string{"a", "b"} {
+		for _, name := range []string{"s", "c", "x"} {
+			service := testkit.NewService(namespace, name)
+			if name == "x" && random.IntN(2) == 0 {
+				service.Spec.Type = corev1.ServiceTypeExternalName
+			}
+			world.Services = append(world.Services, service)
+			world.EndpointSlices = append(world.EndpointSlices, randomSlice(random, namespace, name), randomSlice(random, namespace, name))
+		}
+	}
+	return world
+}
+
+// randomSlice has endpoints in every condition, of which some are in other slices too.
+func randomSlice(random *rand.Rand, namespace, service string) *discoveryv1.EndpointSlice {
+	slice := testkit.NewEndpointSlice(namespace, service)
+	for range random.IntN(4) {
+		condition := func() *bool {
+			return []*bool{nil, new(bool), new(true)}[random.IntN(3)]
+		}
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{fmt.Sprintf("10.0.0.%d", random.IntN(4))},
+			Conditions: discoveryv1.EndpointConditions{Ready: condition(), Serving: condition(), Terminating: condition()},
+		})
+	}
+	return slice
+}
+
+func shuffle[T any](random *rand.Rand, list []T) {
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+func many(count int, format string) []string {
+	list := make([]string, count)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return list
+}
+
+func annotate(text string) func(*httpv1alpha1.HTTPScaledObject) {
+	return func(object *httpv1alpha1.HTTPScaledObject) {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends, text)
+	}
+}

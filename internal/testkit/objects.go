@@ -1,0 +1,78 @@
+package testkit
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
+
+// Objects are the Kubernetes objects that routing depends on.
+type Objects struct {
+	// ScaledObjects are HTTPScaledObjects.
+	ScaledObjects []*httpv1alpha1.HTTPScaledObject
+	// Services are Services.
+	Services []*corev1.Service
+	// EndpointSlices are EndpointSlices.
+	EndpointSlices []*discoveryv1.EndpointSlice
+}
+
+// DecodeObjects reads objects from YAML documents. Unknown kinds and unknown or repeated fields fail the test: a mistyped field must not make it pass.
+func DecodeObjects(tb testing.TB, text []byte) Objects {
+	tb.Helper()
+	var objects Objects
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			tb.Fatalf("read YAML documents: %v", err)
+		}
+		objects.decode(tb, document)
+	}
+}
+
+// decode adds the object of one document; a document of comments only has none.
+func (o *Objects) decode(tb testing.TB, document []byte) {
+	tb.Helper()
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &kind); err != nil {
+		tb.Fatalf("decode: %v\n%s", err, document)
+	}
+	switch kind.Kind {
+	case "":
+		var content any
+		if err := yaml.Unmarshal(document, &content); err != nil || content != nil {
+			tb.Fatalf("decode: there is no kind (%v) in\n%s", err, document)
+		}
+	case httpv1alpha1.Kind:
+		o.ScaledObjects = append(o.ScaledObjects, decodeStrictly[httpv1alpha1.HTTPScaledObject](tb, document))
+	case "Service":
+		o.Services = append(o.Services, decodeStrictly[corev1.Service](tb, document))
+	case "EndpointSlice":
+		o.EndpointSlices = append(o.EndpointSlices, decodeStrictly[discoveryv1.EndpointSlice](tb, document))
+	default:
+		tb.Fatalf("decode: routing does not depend on a %s:\n%s", kind.Kind, document)
+	}
+}
+
+// decodeStrictly decodes one document of a known kind.
+func decodeStrictly[T any](tb testing.TB, document []byte) *T {
+	tb.Helper()
+	object := new(T)
+	if err := yaml.UnmarshalStrict(document, object); err != nil {
+		tb.Fatalf("decode: %v\n%s", err, document)
+	}
+	return object
+}

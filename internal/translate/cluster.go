@@ -1,0 +1,134 @@
+package translate
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+const (
+	// connectTimeout bounds a connection attempt to a pod. A pod on a node that just died answers nothing at all.
+	connectTimeout = 5 * time.Second
+	// upstreamIdleTimeout is how long a connection to a pod is kept without a request on it. It is shorter than the 5 s after which Node.js, the most
+	// impatient of common servers, closes one: a request on a connection that is being closed would fail, and we don't retry.
+	upstreamIdleTimeout = 4 * time.Second
+	// endpointPatience is how long Envoy holds up a new cluster, and its own start, for the cluster's endpoints. They are sent right behind the cluster,
+	// so it passes only when something is broken, and then it should break one cluster, not the whole proxy.
+	endpointPatience = 15 * time.Second
+	// httpOptionsKey is the key under which a cluster holds its HTTP options (config.cluster.v3.Cluster, typed_extension_protocol_options).
+	httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+)
+
+// errProtocol says that a backend speaks a protocol that doesn't exist.
+var errProtocol = errors.New("unknown protocol")
+
+// clusterFactory makes clusters, which differ in name and protocol only.
+type clusterFactory struct {
+	breakers *clusterv3.CircuitBreakers
+	http     map[ir.Protocol]map[string]*anypb.Any
+}
+
+// newClusterFactory makes the parts that clusters share.
+func newClusterFactory(options Options) (clusterFactory, error) {
+	factory := clusterFactory{
+		breakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+			Priority:           corev3.RoutingPriority_DEFAULT,
+			MaxConnections:     wrapperspb.UInt32(options.MaxConnections),
+			MaxPendingRequests: wrapperspb.UInt32(options.MaxPendingRequests),
+			MaxRequests:        wrapperspb.UInt32(options.MaxRequests),
+			MaxRetries:         wrapperspb.UInt32(options.MaxRetries),
+		}}},
+		http: map[ir.Protocol]map[string]*anypb.Any{},
+	}
+	for protocol, explicit := range map[ir.Protocol]*upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
+		ir.HTTP1: {ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
+			HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+		}},
+		ir.HTTP2: {ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
+			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{AllowConnect: true},
+		}},
+	} {
+		packed, err := pack(&upstreamhttpv3.HttpProtocolOptions{
+			CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(upstreamIdleTimeout)},
+			UpstreamProtocolOptions:   &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: explicit},
+		})
+		if err != nil {
+			return clusterFactory{}, err
+		}
+		factory.http[protocol] = map[string]*anypb.Any{httpOptionsKey: packed}
+	}
+	return factory, nil
+}
+
+// cluster makes one cluster, whose endpoints come by EDS under the same name.
+//
+//   - LEAST_REQUEST: of two random endpoints the less busy one, which is kind to a pod that is slow or new.
+//   - Panic mode is off: it would send requests to endpoints that are draining.
+//   - Changes of health are not collected for the usual second: an endpoint that starts to drain stops getting requests at once.
+//   - There are no health checks of our own. Kubernetes has them, and EDS says what they found.
+//   - When an endpoint is removed, Envoy lets the requests on it finish and closes the connections after; so nothing is set about that.
+func (f clusterFactory) cluster(name string, protocol ir.Protocol) (*clusterv3.Cluster, error) {
+	options, known := f.http[protocol]
+	if !known {
+		return nil, fmt.Errorf("%w %q", errProtocol, protocol)
+	}
+	return &clusterv3.Cluster{
+		Name:                 name,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
+		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(endpointPatience), ServiceName: name},
+		ConnectTimeout:       durationpb.New(connectTimeout),
+		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
+		CircuitBreakers:      f.breakers,
+		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
+			HealthyPanicThreshold: &typev3.Percent{},
+			UpdateMergeWindow:     durationpb.New(0),
+		},
+		TypedExtensionProtocolOptions: options,
+	}, nil
+}
+
+// loadAssignment lists endpoints with their health. Draining endpoints keep what they have and get nothing new, unless they are all there is: one that
+// still answers is better than 503, and kube-proxy does the same (KEP-1669).
+func loadAssignment(name string, endpoints ir.Endpoints) *endpointv3.ClusterLoadAssignment {
+	assignment := &endpointv3.ClusterLoadAssignment{ClusterName: name}
+	leaving := corev3.HealthStatus_DRAINING
+	if len(endpoints.Ready) == 0 {
+		leaving = corev3.HealthStatus_HEALTHY
+	}
+	group := new(endpointv3.LocalityLbEndpoints)
+	for _, at := range endpoints.Ready {
+		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_HEALTHY))
+	}
+	for _, at := range endpoints.Draining {
+		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, leaving))
+	}
+	if len(group.GetLbEndpoints()) > 0 {
+		assignment.Endpoints = []*endpointv3.LocalityLbEndpoints{group}
+	}
+	return assignment
+}
+
+// lbEndpoint is one address with its health.
+func lbEndpoint(at netip.AddrPort, health corev3.HealthStatus) *endpointv3.LbEndpoint {
+	return &endpointv3.LbEndpoint{
+		HealthStatus: health,
+		HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+			Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+				Address:       at.Addr().String(),
+				PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(at.Port())},
+			}}},
+		}},
+	}
+}

@@ -1,0 +1,60 @@
+package envoy_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// scenarios are the golden scenarios of package translate.
+const scenarios = "../../internal/translate/testdata"
+
+// TestEnvoyAccepts has Envoy check the resources of every golden scenario. Its validation reads one file, so routes and endpoints, which it would otherwise
+// ask for, are put into the listener and the clusters. Envoy then also checks that every cluster that a route names is there.
+func TestEnvoyAccepts(t *testing.T) {
+	t.Parallel()
+	envoy := binary(t)
+	testkit.Scenarios{Dir: scenarios}.Run(t, func(t *testing.T, scenario *testkit.Scenario) {
+		t.Helper()
+		for _, name := range []string{"input.yaml", "previous.yaml", "ir.yaml", "problems.yaml"} {
+			scenario.OptionalInput(t, name) // not of interest here, but no orphans
+		}
+		config := testkit.ParseEnvoyConfig(t, scenario.Input(t, "envoy.yaml"))
+		p := &proxy{files: t.TempDir()}
+		p.write(t, "static.json", static(t, config))
+		command := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "--log-level", "warning",
+			"--config-path", filepath.Join(p.files, "static.json"))
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Errorf("Envoy refuses the scenario (%v):\n%s", err, output)
+		}
+	})
+}
+
+// static is a bootstrap that has everything in it.
+func static(t *testing.T, config testkit.EnvoyConfig) *bootstrapv3.Bootstrap {
+	t.Helper()
+	assignments := map[string]*endpointv3.ClusterLoadAssignment{}
+	for _, assignment := range config.Endpoints {
+		assignments[assignment.GetClusterName()] = assignment
+	}
+	for _, cluster := range config.Clusters {
+		cluster.LoadAssignment = assignments[cluster.GetEdsClusterConfig().GetServiceName()]
+		cluster.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
+		cluster.EdsClusterConfig = nil
+	}
+	for _, listener := range config.Listeners {
+		changeManager(t, listener, func(manager *hcmv3.HttpConnectionManager) {
+			manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: config.Routes[0]}
+		})
+	}
+	return &bootstrapv3.Bootstrap{
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: config.Listeners, Clusters: config.Clusters},
+	}
+}

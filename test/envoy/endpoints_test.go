@@ -1,0 +1,105 @@
+package envoy_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// TestTimeouts: a response has to begin in time, and may then take as long as it likes.
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	b := startBackend(t, "slow")
+	object := testkit.NewScaledObject(namespace, "slow", "slow", 1, "slow.example.com")
+	object.Spec.Timeouts = &httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: 2 * chunkPause}}
+	p := start(t, translated(t, world(t, []*backend{b}, object), translate.DefaultOptions()))
+	if got := p.mustAsk(t, "http://slow.example.com/silent", nil); got.status != http.StatusGatewayTimeout {
+		t.Errorf("an app that does not answer: got %d, want 504", got.status)
+	}
+	if got := p.mustAsk(t, "http://slow.example.com/stream", nil); got.status != http.StatusOK {
+		t.Errorf("a stream that takes longer than the limit for headers: got %d, want 200", got.status)
+	}
+	if retries := p.stat(t, "cluster.apps/slow/slow.upstream_rq_retry"); retries != 0 {
+		t.Errorf("%d requests were retried", retries)
+	}
+}
+
+// TestNothingReady: the host is known, so the client is told to come back.
+func TestNothingReady(t *testing.T) {
+	t.Parallel()
+	b := startBackend(t, "empty")
+	objects := world(t, []*backend{b}, testkit.NewScaledObject(namespace, "empty", "empty", 1, "empty.example.com"))
+	objects.EndpointSlices = nil
+	p := start(t, translated(t, objects, translate.DefaultOptions()))
+	got := p.mustAsk(t, "http://empty.example.com/", nil)
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
+		t.Errorf("got %d with %v, want 503 with Retry-After", got.status, got.header)
+	}
+}
+
+// TestDraining takes an endpoint away in two steps while it has a request.
+func TestDraining(t *testing.T) {
+	t.Parallel()
+	old, young := startBackend(t, "old"), startBackend(t, "young")
+	objects := world(t, []*backend{old, young}, testkit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
+	// Both apps are endpoints of the Service old: two slices, each with a port number of its own.
+	slice := objects.EndpointSlices[1]
+	slice.Labels["kubernetes.io/service-name"] = "old"
+	p := start(t, translated(t, objects, translate.DefaultOptions()))
+	answers := make(chan answer, 100)
+	failures := make(chan string, 100)
+	var held sync.WaitGroup
+	hold := func() {
+		held.Go(func() {
+			got, err := p.ask(t.Context(), p.client, "http://shop.example.com/held", nil)
+			if err != nil || got.status != http.StatusOK {
+				failures <- fmt.Sprintf("got %d, %v", got.status, err)
+				return
+			}
+			answers <- got
+		})
+	}
+	for {
+		hold()
+		select {
+		case <-young.arrived:
+			continue
+		case <-old.arrived:
+		}
+		break
+	}
+	no, yes := false, true
+	const endpointsTaken = "cluster.apps/shop/old.update_success"
+	leaving := &objects.EndpointSlices[0].Endpoints[0].Conditions
+	leaving.Ready, leaving.Serving, leaving.Terminating = &no, &yes, &yes
+	p.update(t, translated(t, objects, translate.DefaultOptions()), endpointsTaken)
+	for range 50 {
+		if got := p.mustAsk(t, "http://shop.example.com/", nil); got.seen.Backend != "young" {
+			t.Fatalf("a new request went to %q, which is draining (status %d)", got.seen.Backend, got.status)
+		}
+	}
+	objects.EndpointSlices = objects.EndpointSlices[1:]
+	p.update(t, translated(t, objects, translate.DefaultOptions()), endpointsTaken)
+	close(old.release)
+	close(young.release)
+	held.Wait()
+	close(answers)
+	close(failures)
+	for failure := range failures {
+		t.Errorf("a request that was under way failed: %s", failure)
+	}
+	served := map[string]int{}
+	for got := range answers {
+		served[got.seen.Backend]++
+	}
+	if served["old"] != 1 {
+		t.Errorf("the endpoint that went away answered %d requests, want 1", served["old"])
+	}
+}

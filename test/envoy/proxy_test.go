@@ -1,0 +1,313 @@
+package envoy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	discoveryxdsv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+const (
+	// patience is how long Envoy may take for anything.
+	patience = 30 * time.Second
+	// pollEvery is how often Envoy is asked meanwhile.
+	pollEvery = 20 * time.Millisecond
+)
+
+// binary returns the path of Envoy.
+func binary(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("ENVOY_BIN")
+	if path == "" {
+		t.Fatal("ENVOY_BIN is not set: run `make test`, or set it to the path of an envoy binary of version 1.40")
+	}
+	return path
+}
+
+// proxy is a running Envoy that reads what it serves from files.
+type proxy struct {
+	address string            // of the listener
+	admin   string            // of the admin interface
+	files   string            // folder of the resources
+	names   map[string]string // of the files with endpoints, by cluster
+	client  *http.Client
+}
+
+// start runs Envoy with resources until the test ends.
+func start(t *testing.T, resources translate.Resources) *proxy {
+	t.Helper()
+	p := &proxy{files: t.TempDir(), names: map[string]string{}, client: &http.Client{Timeout: patience}}
+	p.publish(t, resources)
+	bootstrap := &bootstrapv3.Bootstrap{
+		Node: &corev3.Node{Id: "kedify-proxy", Cluster: "xds_cluster"},
+		Admin: &bootstrapv3.Admin{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+			Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 0},
+		}}}},
+		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{
+			LdsConfig: p.file("listeners"),
+			CdsConfig: p.file("clusters"),
+		},
+	}
+	p.write(t, "bootstrap.json", bootstrap)
+	adminFile := filepath.Join(p.files, "admin")
+	output := p.run(t, "--config-path", filepath.Join(p.files, "bootstrap.json"), "--admin-address-path", adminFile,
+		"--disable-hot-restart", "--concurrency", "2", "--log-level", "warning")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of what Envoy wrote:\n%s", tail(output))
+		}
+	})
+	eventually(t, "Envoy is ready", func() bool {
+		address, err := os.ReadFile(adminFile)
+		if err != nil || len(address) == 0 {
+			return false
+		}
+		p.admin = string(address)
+		return p.isReady(t.Context())
+	})
+	p.address = p.listenerAddress(t)
+	return p
+}
+
+// run starts Envoy, stops it when the test ends, and returns the file of its output.
+func (p *proxy) run(t *testing.T, arguments ...string) (output string) {
+	t.Helper()
+	output = filepath.Join(p.files, "output")
+	file, err := os.Create(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), binary(t), arguments...)
+	command.Stdout, command.Stderr = file, file
+	if err := command.Start(); err != nil {
+		t.Fatalf("start Envoy: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = command.Wait() // the end of the test has killed it
+		_ = file.Close()
+	})
+	return output
+}
+
+// isReady says whether Envoy has heard of everything it needs.
+func (p *proxy) isReady(ctx context.Context) bool {
+	_, err := p.askAdmin(ctx, "/ready")
+	return err == nil
+}
+
+// listenerAddress asks for the port that Envoy chose.
+func (p *proxy) listenerAddress(t *testing.T) string {
+	t.Helper()
+	var list struct {
+		Listeners []struct {
+			Local struct {
+				Socket struct {
+					Port uint32 `json:"port_value"`
+				} `json:"socket_address"`
+			} `json:"local_address"`
+		} `json:"listener_statuses"`
+	}
+	if err := json.Unmarshal(p.get(t, "/listeners?format=json"), &list); err != nil || len(list.Listeners) != 1 {
+		t.Fatalf("Envoy has not one listener (%v): %+v", err, list)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", list.Listeners[0].Local.Socket.Port)
+}
+
+// get asks the admin interface.
+func (p *proxy) get(t *testing.T, path string) []byte {
+	t.Helper()
+	body, err := p.askAdmin(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// askAdmin asks the admin interface; an answer other than 200 is an error.
+func (p *proxy) askAdmin(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+path, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("Envoy admin: %w", err)
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("Envoy admin: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("Envoy admin: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("Envoy admin: %s answers %d", path, response.StatusCode)
+	}
+	return body, nil
+}
+
+// stat returns a counter or gauge of Envoy, 0 when it has none of the name.
+func (p *proxy) stat(t *testing.T, name string) int {
+	t.Helper()
+	for line := range strings.Lines(string(p.get(t, "/stats?filter="+name))) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+": "); found {
+			number, err := strconv.Atoi(value)
+			if err != nil {
+				t.Fatalf("stat %s: %v", name, err)
+			}
+			return number
+		}
+	}
+	return 0
+}
+
+// update publishes resources and waits until Envoy counts one more in stat, which says that it has taken them.
+func (p *proxy) update(t *testing.T, resources translate.Resources, stat string) {
+	t.Helper()
+	before := p.stat(t, stat)
+	p.publish(t, resources)
+	eventually(t, stat+" grows", func() bool { return p.stat(t, stat) > before })
+}
+
+// publish writes resources into files that Envoy watches, endpoints first and routes last; an equal file is left alone.
+func (p *proxy) publish(t *testing.T, resources translate.Resources) {
+	t.Helper()
+	config := testkit.NewEnvoyConfig(t, resources)
+	for _, assignment := range config.Endpoints {
+		p.writeResources(t, p.endpointsFile(assignment.GetClusterName()), assignment)
+	}
+	var clusters []proto.Message
+	for _, cluster := range config.Clusters {
+		cluster = proto.CloneOf(cluster)
+		cluster.GetEdsClusterConfig().EdsConfig = p.file(p.endpointsFile(cluster.GetName()))
+		clusters = append(clusters, cluster)
+	}
+	p.writeResources(t, "clusters", clusters...)
+	p.writeResources(t, "routes", config.Routes[0])
+	p.writeResources(t, "listeners", p.localListener(t, config.Listeners[0]))
+}
+
+// localListener takes routes from a file and any free port of this machine.
+func (p *proxy) localListener(t *testing.T, listener *listenerv3.Listener) *listenerv3.Listener {
+	t.Helper()
+	listener = proto.CloneOf(listener)
+	socket := listener.GetAddress().GetSocketAddress()
+	socket.Address, socket.PortSpecifier = "127.0.0.1", &corev3.SocketAddress_PortValue{PortValue: 0}
+	changeManager(t, listener, func(manager *hcmv3.HttpConnectionManager) { manager.GetRds().ConfigSource = p.file("routes") })
+	return listener
+}
+
+// endpointsFile is where one cluster's endpoints are.
+func (p *proxy) endpointsFile(cluster string) string {
+	if _, known := p.names[cluster]; !known {
+		p.names[cluster] = fmt.Sprintf("endpoints-%d", len(p.names))
+	}
+	return p.names[cluster]
+}
+
+// file is the source of resources in a file.
+func (p *proxy) file(name string) *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ConfigSourceSpecifier: &corev3.ConfigSource_PathConfigSource{PathConfigSource: &corev3.PathConfigSource{
+			Path: filepath.Join(p.files, name+".json"),
+		}},
+		ResourceApiVersion: corev3.ApiVersion_V3,
+	}
+}
+
+// writeResources puts resources into a file as Envoy reads them.
+func (p *proxy) writeResources(t *testing.T, name string, messages ...proto.Message) {
+	t.Helper()
+	response := new(discoveryxdsv3.DiscoveryResponse)
+	for _, message := range messages {
+		packed, err := anypb.New(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Resources = append(response.Resources, packed)
+	}
+	p.write(t, name+".json", response)
+}
+
+// write replaces a file as a whole: Envoy watches for files that are moved into place.
+func (p *proxy) write(t *testing.T, name string, message proto.Message) {
+	t.Helper()
+	text, err := protojson.Marshal(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compact bytes.Buffer // the spaces that protojson puts in are not the same every time
+	if err := json.Compact(&compact, text); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(p.files, name)
+	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, compact.Bytes()) {
+		return
+	}
+	if err := os.WriteFile(path+".new", compact.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changeManager changes the connection manager inside a listener.
+func changeManager(t *testing.T, listener *listenerv3.Listener, change func(*hcmv3.HttpConnectionManager)) {
+	t.Helper()
+	filter := listener.GetFilterChains()[0].GetFilters()[0]
+	manager := new(hcmv3.HttpConnectionManager)
+	if err := filter.GetTypedConfig().UnmarshalTo(manager); err != nil {
+		t.Fatal(err)
+	}
+	change(manager)
+	packed, err := anypb.New(manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed}
+}
+
+// eventually waits until check says true.
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for !check() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v", what, patience)
+		case <-ticker.C:
+		}
+	}
+}
+
+// tail is the end of a file.
+func tail(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content[max(0, len(content)-4000):])
+}

@@ -1,0 +1,258 @@
+package envoy_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// answer is a response with what the backend said, if it was one of ours.
+type answer struct {
+	status int
+	header http.Header
+	seen   seen
+}
+
+// ask sends a request through the proxy. The URL's host is what the request asks for, wherever it goes.
+func (p *proxy) ask(ctx context.Context, client *http.Client, target string, header http.Header) (answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return answer{}, err
+	}
+	request.Host = request.URL.Host
+	request.URL.Host = p.address
+	maps.Copy(request.Header, header)
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	got := answer{status: response.StatusCode, header: response.Header}
+	_ = json.Unmarshal(body, &got.seen) // Envoy's own answers are no JSON
+	return got, nil
+}
+
+// mustAsk is ask for requests that have to be answered.
+func (p *proxy) mustAsk(t *testing.T, target string, header http.Header) answer {
+	t.Helper()
+	got, err := p.ask(t.Context(), p.client, target, header)
+	if err != nil {
+		t.Fatalf("%s: %v", target, err)
+	}
+	return got
+}
+
+// TestWhoAnswers is the table of hosts, paths and headers.
+func TestWhoAnswers(t *testing.T) {
+	t.Parallel()
+	var backends []*backend
+	object := func(name string, hosts ...string) *httpv1alpha1.HTTPScaledObject {
+		backends = append(backends, startBackend(t, name))
+		return testkit.NewScaledObject(namespace, name, name, len(backends), hosts...)
+	}
+	prefixed := func(object *httpv1alpha1.HTTPScaledObject, prefixes ...string) *httpv1alpha1.HTTPScaledObject {
+		object.Spec.PathPrefixes = prefixes
+		return object
+	}
+	headed := func(object *httpv1alpha1.HTTPScaledObject, headers ...httpv1alpha1.Header) *httpv1alpha1.HTTPScaledObject {
+		object.Spec.Headers = headers
+		return object
+	}
+	one := "1"
+	objects := []*httpv1alpha1.HTTPScaledObject{
+		object("shop", "Shop.Example.com."),
+		object("wide", "*.example.com"),
+		object("narrow", "*.eu.example.com"),
+		prefixed(object("anyhost", "*"), "/everywhere"),
+		prefixed(object("app", "paths.example.com"), "/app"),
+		prefixed(object("deep", "paths.example.com"), "/app/v2/"),
+		headed(object("present", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary"}),
+		headed(object("exact", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}),
+		headed(object("both", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}, httpv1alpha1.Header{Name: "X-User", Value: &one}),
+	}
+	p := start(t, translated(t, world(t, backends, objects...), translate.DefaultOptions()))
+	canary, user := http.Header{"X-Canary": {"1"}}, http.Header{"X-User": {"1"}}
+	both := http.Header{"X-Canary": {"1"}, "X-User": {"1"}}
+	for _, c := range []struct {
+		target string
+		header http.Header
+		want   string // the backend, "" for 404
+	}{
+		{"http://shop.example.com/", nil, "shop"},
+		{"http://shop.example.com/any/path?query", nil, "shop"},
+		{"http://SHOP.example.COM/", nil, "shop"},
+		{"http://shop.example.com:1234/", nil, "shop"},
+		{"http://shop.example.com./", nil, "shop"},
+		{"http://Shop.example.com.:80/", nil, "shop"},
+		{"http://a.example.com/", nil, "wide"},
+		{"http://A.Example.com.:8080/", nil, "wide"},
+		{"http://a.b.example.com/", nil, "wide"},
+		{"http://eu.example.com/", nil, "wide"},
+		{"http://a.eu.example.com/", nil, "narrow"},
+		{"http://a.b.eu.example.com/", nil, "narrow"},
+		{"http://example.com/", nil, ""},
+		{"http://badexample.com/", nil, ""},
+		{"http://unknown.example.org/", nil, ""},
+		{"http://unknown.example.org/everywhere", nil, "anyhost"},
+		{"http://10.1.2.3:99/everywhere/x", nil, "anyhost"},
+		{"http://paths.example.com/everywhere", nil, ""},
+		{"http://paths.example.com/", nil, ""},
+		{"http://paths.example.com/app", nil, "app"},
+		{"http://paths.example.com/app/", nil, "app"},
+		{"http://paths.example.com/app/x", nil, "app"},
+		{"http://paths.example.com/app?x=1", nil, "app"},
+		{"http://paths.example.com/apple", nil, ""},
+		{"http://paths.example.com/APP", nil, ""},
+		{"http://paths.example.com/app/v2", nil, "deep"},
+		{"http://paths.example.com/app/v2/x", nil, "deep"},
+		{"http://paths.example.com/app/v20", nil, "app"},
+		{"http://paths.example.com/x/../app", nil, "app"},
+		{"http://paths.example.com/app/../apple", nil, ""},
+		{"http://headers.example.com/", nil, ""},
+		{"http://headers.example.com/", user, ""},
+		{"http://headers.example.com/", http.Header{"X-Canary": {"2"}}, "present"},
+		{"http://headers.example.com/", canary, "exact"},
+		{"http://headers.example.com/", both, "both"},
+	} {
+		got := p.mustAsk(t, c.target, c.header)
+		status := http.StatusOK
+		if c.want == "" {
+			status = http.StatusNotFound
+		}
+		if got.status != status || got.seen.Backend != c.want {
+			t.Errorf("%s %v: got %d from %q, want %d from %q", c.target, c.header, got.status, got.seen.Backend, status, c.want)
+		}
+	}
+	checkAbsoluteForm(t, p)
+}
+
+// checkAbsoluteForm asks as a client does that knows the proxy for one: with the host in the request line.
+func checkAbsoluteForm(t *testing.T, p *proxy) {
+	t.Helper()
+	through := &url.URL{Scheme: "http", Host: p.address}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{Proxy: http.ProxyURL(through), DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://Shop.example.com:99/x", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("absolute form: got %d, want 200", response.StatusCode)
+	}
+}
+
+// TestWhatPasses is about what the two ends see of each other.
+func TestWhatPasses(t *testing.T) {
+	t.Parallel()
+	plain, h2c := startBackend(t, "plain"), startBackend(t, "h2c")
+	objects := world(t, []*backend{plain, h2c},
+		testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
+		testkit.NewScaledObject(namespace, "h2c", "h2c", 1, "h2c.example.com"))
+	protocol := "kubernetes.io/h2c"
+	objects.Services[1].Spec.Ports[0].AppProtocol = &protocol
+	p := start(t, translated(t, objects, translate.DefaultOptions()))
+	trusting := translate.DefaultOptions()
+	trusting.TrustedHops = 1
+	behindIngress := start(t, translated(t, objects, trusting))
+
+	header := http.Header{
+		"X-Envoy-Retry-On": {"5xx"}, "X-Envoy-Upstream-Rq-Timeout-Ms": {"1"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-For": {"192.0.2.1"},
+		"X-Request-Id": {"3b8e9f0e-0000-4000-8000-000000000000"},
+	}
+	got := p.mustAsk(t, "http://Plain.example.com:1234/", header)
+	if got.seen.Host != "Plain.example.com:1234" || got.seen.Proto != "HTTP/1.1" {
+		t.Errorf("the app saw host %q over %s, want the client's own over HTTP/1.1", got.seen.Host, got.seen.Proto)
+	}
+	for name := range got.seen.Header {
+		if strings.HasPrefix(name, "X-Envoy-") && name != "X-Envoy-External-Address" {
+			t.Errorf("the app saw %s", name)
+		}
+	}
+	if got.header.Get("Server") != "the-app" || got.header.Get("X-Envoy-Upstream-Service-Time") != "" {
+		t.Errorf("the answer was changed: %v", got.header)
+	}
+	if id := got.seen.Header.Get("X-Request-Id"); id != header.Get("X-Request-Id") {
+		t.Errorf("the request id became %q", id)
+	}
+	if proto := got.seen.Header.Get("X-Forwarded-Proto"); proto != "http" {
+		t.Errorf("without trusted hops the app saw X-Forwarded-Proto %q, want http", proto)
+	}
+	got = behindIngress.mustAsk(t, "http://plain.example.com/", header)
+	if proto := got.seen.Header.Get("X-Forwarded-Proto"); proto != "https" {
+		t.Errorf("behind an Ingress the app saw X-Forwarded-Proto %q, want https", proto)
+	}
+	// Envoy appends the client that it sees, or the machine's own address when that is the loopback.
+	if hops := got.seen.Header.Get("X-Forwarded-For"); !strings.HasPrefix(hops, "192.0.2.1,") {
+		t.Errorf("behind an Ingress the app saw X-Forwarded-For %q", hops)
+	}
+	if got := p.mustAsk(t, "http://h2c.example.com/", nil); got.seen.Proto != "HTTP/2.0" {
+		t.Errorf("an app with appProtocol h2c was spoken to in %q", got.seen.Proto)
+	}
+	checkHTTP2(t, p)
+	checkWebSocket(t, p.address)
+}
+
+// checkHTTP2 is a client that speaks HTTP/2 in clear text.
+func checkHTTP2(t *testing.T, p *proxy) {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	got, err := p.ask(t.Context(), &http.Client{Transport: transport, Timeout: patience}, "http://plain.example.com/", nil)
+	if err != nil || got.status != http.StatusOK {
+		t.Errorf("HTTP/2: got %d, %v", got.status, err)
+	}
+}
+
+// checkWebSocket upgrades a connection and sends a line to and fro.
+func checkWebSocket(t *testing.T, address string) {
+	t.Helper()
+	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(connection, "GET /websocket HTTP/1.1\r\nHost: plain.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(connection)
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("got %d, want 101", response.StatusCode)
+	}
+	if _, err := io.WriteString(connection, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := reader.ReadString('\n'); err != nil || line != "hello\n" {
+		t.Errorf("got %q, %v back", line, err)
+	}
+}
