@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// execute runs the command line with an environment and returns the settings that it arrives at, its output and its error.
+func execute(t *testing.T, environment map[string]string, args ...string) (chosen settings, output string, err error) {
+	t.Helper()
+	lookupEnv := func(name string) (string, bool) {
+		value, found := environment[name]
+		return value, found
+	}
+	command := newCommand(lookupEnv, func(_ context.Context, s settings, _ io.Writer) error {
+		chosen = s
+		return nil
+	})
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SetArgs(args)
+	err = command.ExecuteContext(t.Context())
+	return chosen, out.String(), err
+}
+
+func TestSettings(t *testing.T) {
+	standard := settings{
+		xdsAddress: ":5678", proxyAddress: ":8080", adminAddress: ":9090", metricsAddress: ":2223",
+		translate: translate.DefaultOptions(),
+		podName:   "pod-1", podNamespace: "keda",
+		batchInterval: 10 * time.Millisecond, clusterGrace: 5 * time.Second, maxStreams: 2048,
+		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second,
+		logFormat: "json", logLevel: "info",
+	}
+	changed := func(change func(*settings)) settings {
+		s := standard
+		change(&s)
+		return s
+	}
+	tests := map[string]struct {
+		environment map[string]string
+		args        []string
+		want        settings
+	}{
+		"the defaults are the contract's ports": {want: standard},
+		"flags": {
+			args: []string{"--namespaces", "a,b", "--log-level=debug", "--pprof", "--max-upstream-requests=7"},
+			want: changed(func(s *settings) {
+				s.namespaces, s.logLevel, s.profiling, s.translate.MaxRequests = []string{"a", "b"}, "debug", true, 7
+			}),
+		},
+		"the environment stands in for flags": {
+			environment: map[string]string{
+				"KEDIFY_INTERCEPTOR_NAMESPACES": "a,b", "KEDIFY_INTERCEPTOR_SHUTDOWN_DELAY": "1s", "POD_NAMESPACE": "elsewhere",
+				"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "9",
+			},
+			want: changed(func(s *settings) {
+				s.namespaces, s.shutdownDelay, s.podNamespace, s.translate.MaxRetries = []string{"a", "b"}, time.Second, "elsewhere", 9
+			}),
+		},
+		"a flag counts before the environment": {
+			environment: map[string]string{"KEDIFY_INTERCEPTOR_XDS_ADDRESS": ":1"},
+			args:        []string{"--xds-address", ":2"},
+			want:        changed(func(s *settings) { s.xdsAddress = ":2" }),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			environment := map[string]string{"POD_NAME": "pod-1"}
+			for variable, value := range test.environment {
+				environment[variable] = value
+			}
+			got, output, err := execute(t, environment, test.args...)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, output)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(settings{})); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	tests := map[string]struct {
+		environment map[string]string
+		args        []string
+		says        string
+	}{
+		"a flag that does not exist":        {args: []string{"--port", "1"}, says: "unknown flag: --port"},
+		"an argument":                       {args: []string{"start"}, says: `unknown command "start"`},
+		"a value in the environment":        {environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_STREAMS": "many"}, says: "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS"},
+		"a negative time":                   {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
+		"no proxy allowed":                  {args: []string{"--max-streams=0"}, says: "--max-streams is 0"},
+		"a time without a unit":             {args: []string{"--cluster-grace=5"}, says: "missing unit"},
+		"a number that should be a boolean": {args: []string{"--pprof=7"}, says: "--pprof"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := execute(t, test.environment, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error %v, want one with %q", err, test.says)
+			}
+		})
+	}
+	if _, _, err := execute(t, nil, "--max-streams=0"); !errors.Is(err, errSetting) {
+		t.Errorf("error %v, want errSetting", err)
+	}
+}
+
+func TestOtherUses(t *testing.T) {
+	for args, says := range map[string]string{
+		"--version":       program + " version ",
+		"--help":          "KEDIFY_INTERCEPTOR_LOG_LEVEL for --log-level",
+		"completion bash": "bash completion",
+	} {
+		_, output, err := execute(t, nil, strings.Fields(args)...)
+		if err != nil || !strings.Contains(output, says) {
+			t.Errorf("%s = %v, %.200q; want %q", args, err, output, says)
+		}
+	}
+}

@@ -1,0 +1,316 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// DefaultInterval is the shortest time between two passes when Options name none.
+const DefaultInterval = 10 * time.Millisecond
+
+// Publisher takes what the proxies are to serve.
+type Publisher interface {
+	// Publish puts resources in the place of what was published before. It is called from one goroutine and does not wait for proxies. After an error the
+	// last published resources stay in force.
+	Publish(resources translate.Resources) error
+}
+
+// Reporter is told the outcome of every pass.
+type Reporter interface {
+	// Report takes note of pass and returns at once. Nobody may change what pass refers to.
+	Report(pass Pass)
+}
+
+// Pass is the outcome of one pass over all objects.
+type Pass struct {
+	// ScaledObjects are the HTTPScaledObjects as they are now, in no particular order.
+	ScaledObjects []*httpv1alpha1.HTTPScaledObject
+	// Outcomes tell what became of each of them.
+	Outcomes map[ir.Key]Outcome
+	// Config is the configuration in force: the one of this pass, or of the last pass that could be published.
+	Config ir.Config
+	// Failure says why nothing of this pass could be published, nil when it was. It is part of every Outcome too.
+	Failure error
+}
+
+// Outcome is what became of one HTTPScaledObject.
+type Outcome struct {
+	// Problems are the user's mistakes in it.
+	Problems []ir.Problem
+	// Served says that Config has a route of it, in its present or in its last good version.
+	Served bool
+	// Failure says why its present version could not be published although nothing is wrong with it: a bug of the interceptor. "" when it could.
+	Failure string
+}
+
+// Sources are where the objects come from: for each kind one list and watch per namespace, or one for all namespaces.
+type Sources struct {
+	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
+}
+
+// Options are what a Loop works with. All fields but Interval and Translate are required; the zero value of Translate allows no connections, see
+// translate.DefaultOptions.
+type Options struct {
+	// Sources are where the objects come from.
+	Sources Sources
+	// Translate are the choices that hold for every proxy.
+	Translate translate.Options
+	// Publisher takes the resources.
+	Publisher Publisher
+	// Reporter is told the outcome.
+	Reporter Reporter
+	// Interval is the shortest time between two passes, DefaultInterval if it is zero.
+	Interval time.Duration
+	// Registerer takes the metrics.
+	Registerer prometheus.Registerer
+	// Logger is told of failures.
+	Logger *slog.Logger
+}
+
+// Loop is what turns objects into published resources. Make it with New and call Run once.
+type Loop struct {
+	translate func(ir.Config) (translate.Resources, error)
+	publisher Publisher
+	reporter  Reporter
+	interval  time.Duration
+	logger    *slog.Logger
+	metrics   *metrics
+
+	sources       []*source
+	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
+	services      []*store[*corev1.Service]
+	slices        []*store[*discoveryv1.EndpointSlice]
+
+	changed chan struct{} // holds one element when a store has changed since the last pass
+	seeded  chan struct{} // closed after the first publication
+
+	// What follows belongs to the goroutine of Run.
+	last Pass
+	// generations is the sum of those of the stores at the last pass.
+	generations uint64
+}
+
+// New returns a Loop. An error is about options.
+func New(options Options) (*Loop, error) {
+	if options.Publisher == nil || options.Reporter == nil || options.Registerer == nil || options.Logger == nil {
+		return nil, errors.New("ingest: Publisher, Reporter, Registerer and Logger are required")
+	}
+	counted, err := newMetrics(options.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loop{
+		translate: options.Translate.Envoy,
+		publisher: options.Publisher,
+		reporter:  options.Reporter,
+		interval:  options.Interval,
+		logger:    options.Logger,
+		metrics:   counted,
+		changed:   make(chan struct{}, 1),
+		seeded:    make(chan struct{}),
+	}
+	if l.interval == 0 {
+		l.interval = DefaultInterval
+	}
+	for _, lists := range options.Sources.ScaledObjects {
+		l.scaledObjects = append(l.scaledObjects, watchInto(l, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{},
+			newStore(reduceScaledObject, sameScaledObjectRouting, l.wake)))
+	}
+	for _, lists := range options.Sources.Services {
+		l.services = append(l.services, watchInto(l, "services", lists, &corev1.Service{}, newStore(reduceService, sameServiceRouting, l.wake)))
+	}
+	for _, lists := range options.Sources.EndpointSlices {
+		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{},
+			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
+	}
+	return l, nil
+}
+
+// watchInto adds the source that fills objects, and returns objects.
+func watchInto[T metav1.Object](l *Loop, resource string, lists cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
+	l.sources = append(l.sources, &source{
+		resource: resource,
+		lists:    lists,
+		object:   example,
+		store:    objects,
+		isListed: objects.isListed,
+		logger:   l.logger,
+		failed:   l.metrics.watchErrors.WithLabelValues(resource).Inc,
+	})
+	return objects
+}
+
+// Seeded returns a channel that is closed after the first publication.
+func (l *Loop) Seeded() <-chan struct{} { return l.seeded }
+
+// Waiting says what the first publication waits for, with remedies where there are some. It is empty when nothing is missing.
+func (l *Loop) Waiting() []string {
+	var missing []string
+	for _, s := range l.sources {
+		if text := s.waiting(); text != "" {
+			missing = append(missing, text)
+		}
+	}
+	return missing
+}
+
+// Run watches, and passes over the objects at every change, until ctx ends. It returns nil after everything that it started has ended.
+func (l *Loop) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for _, s := range l.sources {
+		group.Go(func() { s.run(ctx) })
+	}
+	l.wake()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.changed:
+		}
+		if len(l.Waiting()) > 0 {
+			continue
+		}
+		l.pass(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(l.interval):
+		}
+	}
+}
+
+// wake makes Run look at the stores. It never blocks.
+func (l *Loop) wake() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// pass brings what is published up to date with the stores, and reports.
+func (l *Loop) pass(ctx context.Context) {
+	started := time.Now()
+	world, generations := l.view()
+	l.last.ScaledObjects = world.ScaledObjects
+	if !l.isSeeded() || generations != l.generations || l.last.Failure != nil {
+		l.generations = generations
+		l.publish(ctx, world)
+		l.metrics.passes.Inc()
+		l.metrics.passSeconds.Observe(time.Since(started).Seconds())
+	}
+	l.reporter.Report(l.last)
+}
+
+// publish resolves, translates and publishes world, and keeps the outcome in l.last.
+func (l *Loop) publish(ctx context.Context, world resolve.World) {
+	world.InForce = l.last.Config
+	config, problems := resolve.Build(world)
+	resources, config, failures, err := translateAll(l.translate, config, l.last.Config)
+	for key, failure := range failures {
+		l.fail(ctx, "translate", failure, "httpScaledObject", key)
+	}
+	if err != nil {
+		l.fail(ctx, "translate", err)
+	} else if err = l.publisher.Publish(resources); err != nil {
+		if ctx.Err() != nil {
+			return // The publisher stops at the same time.
+		}
+		l.fail(ctx, "publish", err)
+	}
+	if err == nil {
+		l.last.Config = config
+		l.metrics.lastSucceeded.SetToCurrentTime()
+	}
+	l.last.Failure = err
+	l.last.Outcomes = outcomes(world.ScaledObjects, l.last.Config, problems, failures, err)
+	l.metrics.problems.Set(float64(len(problems)))
+	l.metrics.routes.Set(float64(len(l.last.Config.Routes)))
+	if err == nil && !l.isSeeded() {
+		l.logger.InfoContext(ctx, "seeded", "httpScaledObjects", len(world.ScaledObjects), "routes", len(config.Routes))
+		close(l.seeded)
+	}
+}
+
+// outcomes tells what became of each object, given the configuration in force, the users' mistakes, failures by object and the failure of all.
+func outcomes(
+	objects []*httpv1alpha1.HTTPScaledObject, inForce ir.Config, problems []ir.Problem, failures map[ir.Key]error, failure error,
+) map[ir.Key]Outcome {
+	all := make(map[ir.Key]Outcome, len(objects))
+	served := byOwner(inForce.Routes)
+	mistakes := map[ir.Key][]ir.Problem{}
+	for _, problem := range problems {
+		mistakes[problem.On] = append(mistakes[problem.On], problem)
+	}
+	for _, object := range objects {
+		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
+		outcome := Outcome{Problems: mistakes[key], Served: len(served[key]) > 0}
+		if err := errors.Join(failure, failures[key]); err != nil {
+			outcome.Failure = err.Error()
+		}
+		all[key] = outcome
+	}
+	return all
+}
+
+// fail logs and counts a failure at a stage. What was published before stays in force.
+func (l *Loop) fail(ctx context.Context, stage string, err error, attributes ...any) {
+	l.metrics.failures.WithLabelValues(stage).Inc()
+	l.logger.ErrorContext(ctx, "the last good configuration stays in force; this is a bug, please report it",
+		append([]any{"stage", stage, "error", err}, attributes...)...)
+}
+
+// isSeeded says whether there was a publication.
+func (l *Loop) isSeeded() bool {
+	select {
+	case <-l.seeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// view returns the objects of all stores and the sum of their generations, and counts them.
+func (l *Loop) view() (resolve.World, uint64) {
+	var world resolve.World
+	var sum, generation uint64
+	world.ScaledObjects, generation = merge(l.scaledObjects)
+	sum += generation
+	world.Services, generation = merge(l.services)
+	sum += generation
+	world.EndpointSlices, generation = merge(l.slices)
+	sum += generation
+	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(len(world.ScaledObjects)))
+	l.metrics.objects.WithLabelValues("services").Set(float64(len(world.Services)))
+	l.metrics.objects.WithLabelValues("endpointslices").Set(float64(len(world.EndpointSlices)))
+	return world, sum
+}
+
+// merge returns the objects of several stores of one kind, and the sum of their generations. Nobody may write to the slice.
+func merge[T metav1.Object](stores []*store[T]) (all []T, generations uint64) {
+	for i, s := range stores {
+		objects, generation := s.current()
+		generations += generation
+		if i == 0 {
+			all = objects[:len(objects):len(objects)]
+		} else {
+			all = append(all, objects...)
+		}
+	}
+	return all, generations
+}

@@ -1,0 +1,362 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// faulty is a ListerWatcher that can be made to fail.
+type faulty struct {
+	*cachetesting.FakeControllerSource
+	mu      sync.Mutex
+	failure error
+	lists   int
+	open    []watch.Interface
+}
+
+// newFaulty returns a source of objects that works. It ends with the test.
+func newFaulty(t *testing.T, objects ...runtime.Object) *faulty {
+	t.Helper()
+	f := &faulty{FakeControllerSource: cachetesting.NewFakeControllerSource()}
+	for _, object := range objects {
+		f.Add(object)
+	}
+	t.Cleanup(f.Shutdown)
+	return f
+}
+
+// fail makes lists and new watches fail, nil lets them succeed again, and cuts the open watches.
+func (f *faulty) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failure = err
+	for _, opened := range f.open {
+		opened.Stop()
+	}
+	f.open = nil
+}
+
+// ListWithContext is cache.ListerWithContext's.
+func (f *faulty) ListWithContext(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lists++
+	if f.failure != nil {
+		return nil, f.failure
+	}
+	return f.List(options)
+}
+
+// WatchWithContext is cache.WatcherWithContext's.
+func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failure != nil {
+		return nil, f.failure
+	}
+	opened, err := f.Watch(options)
+	f.open = append(f.open, opened)
+	return opened, err
+}
+
+// stage is a running Loop between sources and a protocol of what it published and reported.
+type stage struct {
+	scaledObjects, services, slices *faulty
+	loop                            *ingest.Loop
+
+	mu        sync.Mutex
+	published []time.Time
+	passes    []ingest.Pass
+	refuse    error
+}
+
+// Publish is ingest.Publisher's.
+func (s *stage) Publish(translate.Resources) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil {
+		return s.refuse
+	}
+	s.published = append(s.published, time.Now())
+	return nil
+}
+
+// Report is ingest.Reporter's.
+func (s *stage) Report(pass ingest.Pass) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.passes = append(s.passes, pass)
+}
+
+// publications returns how often was published so far.
+func (s *stage) publications() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.published)
+}
+
+// lastPass returns the last reported pass.
+func (s *stage) lastPass() ingest.Pass {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.passes) == 0 {
+		return ingest.Pass{}
+	}
+	return s.passes[len(s.passes)-1]
+}
+
+// newStage returns a stage with one Service with one endpoint and one HTTPScaledObject, called shop. Nothing runs yet.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	return &stage{scaledObjects: newFaulty(t, shop()), services: newFaulty(t, service("shop")), slices: newFaulty(t, slice("shop", "10.0.0.1"))}
+}
+
+// run starts the Loop; it ends with the returned function.
+func (s *stage) run(t *testing.T) (stop func()) {
+	t.Helper()
+	loop, err := ingest.New(ingest.Options{
+		Sources: ingest.Sources{
+			ScaledObjects:  []cache.ListerWatcherWithContext{s.scaledObjects},
+			Services:       []cache.ListerWatcherWithContext{s.services},
+			EndpointSlices: []cache.ListerWatcherWithContext{s.slices},
+		},
+		Translate: translate.DefaultOptions(), Publisher: s, Reporter: s, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.loop = loop
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- loop.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	}
+}
+
+func shop() *httpv1alpha1.HTTPScaledObject {
+	return testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+}
+
+func service(name string) *corev1.Service { return testkit.NewService("apps", name) }
+
+func slice(of string, addresses ...string) *discoveryv1.EndpointSlice {
+	return testkit.NewEndpointSlice("apps", of, addresses...)
+}
+
+// errNoCRD is what an API server answers that does not know HTTPScaledObjects.
+func errNoCRD() error {
+	return apierrors.NewNotFound(schema.GroupResource{Group: "http.keda.sh", Resource: "httpscaledobjects"}, "")
+}
+
+func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		failure error
+		says    string
+	}{
+		{"the CRD is missing", errNoCRD(), "kubectl apply -f config/crd"},
+		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "httpscaledobjects"}, "", errors.New("no")), "apply config/interceptor"},
+		{"bad credentials", apierrors.NewUnauthorized("no"), "--kubeconfig"},
+		{"the API server is away", syscall.ECONNREFUSED, "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.scaledObjects.fail(test.failure)
+				defer s.run(t)()
+				time.Sleep(time.Minute) // The clock is synctest's, here and below.
+				if got := s.publications(); got != 0 {
+					t.Errorf("published %d times without HTTPScaledObjects", got)
+				}
+				waiting := s.loop.Waiting()
+				if len(waiting) != 1 || !strings.Contains(waiting[0], "httpscaledobjects") || !strings.Contains(waiting[0], test.says) {
+					t.Errorf("waits for %q, want one line with %q", waiting, test.says)
+				}
+				s.scaledObjects.fail(nil)
+				time.Sleep(2 * time.Second)
+				select {
+				case <-s.loop.Seeded():
+				default:
+					t.Error("not seeded 2 s after the fault has ended")
+				}
+				if waiting := s.loop.Waiting(); len(waiting) != 0 {
+					t.Errorf("still waits for %q", waiting)
+				}
+			})
+		})
+	}
+}
+
+func TestAnEmptyWorldIsPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{scaledObjects: newFaulty(t), services: newFaulty(t), slices: newFaulty(t)}
+		defer s.run(t)()
+		synctest.Wait()
+		if got := s.publications(); got != 1 {
+			t.Errorf("published %d times, want once", got)
+		}
+	})
+}
+
+func TestBatching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		before := s.publications()
+		began := time.Now()
+		for i := range 100 { // one change per millisecond
+			s.slices.Modify(slice("shop", "10.0.0."+string(rune('2'+i%8))))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		s.mu.Lock()
+		times := slices.Clone(s.published[before:])
+		s.mu.Unlock()
+		if first := times[0].Sub(began); first != 0 {
+			t.Errorf("the first change went out after %v, want at once", first)
+		}
+		for i := range times[1:] {
+			if gap := times[i+1].Sub(times[i]); gap < ingest.DefaultInterval {
+				t.Errorf("two publications within %v", gap)
+			}
+		}
+		if len(times) < 9 || len(times) > 11 {
+			t.Errorf("%d publications of 100 changes within 100 ms, want one in 10 ms", len(times))
+		}
+		if last := times[len(times)-1].Sub(began); last > 110*time.Millisecond {
+			t.Errorf("the last change went out after %v, want at most 10 ms after it came", last)
+		}
+	})
+}
+
+func TestChangesThatDoNotMatterAreNotPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		before := s.publications()
+
+		written := shop()
+		written.Status.TargetService = "shop:80"
+		written.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone"}}
+		s.scaledObjects.Modify(written)
+		touched := service("shop")
+		touched.Labels = map[string]string{"touched": "yes"}
+		s.services.Modify(touched)
+		renamed := slice("shop", "10.0.0.1")
+		renamed.Annotations = map[string]string{"endpoints.kubernetes.io/last-change-trigger-time": "now"}
+		s.slices.Modify(renamed)
+		time.Sleep(time.Second)
+
+		if got := s.publications() - before; got != 0 {
+			t.Errorf("published %d times", got)
+		}
+		if got := s.lastPass().ScaledObjects; len(got) != 1 || got[0].Status.TargetService != "shop:80" || got[0].ManagedFields != nil {
+			t.Errorf("the new status is not reported, or too much of the object is kept: %+v", got)
+		}
+	})
+}
+
+func TestOutageOfTheAPIServer(t *testing.T) {
+	for _, failure := range []error{
+		syscall.ECONNREFUSED,
+		apierrors.NewInternalError(errors.New("etcd is away")),
+		apierrors.NewTooManyRequests("slow down", 1),
+		apierrors.NewResourceExpired("410 Gone"),
+		errors.New("connection reset by peer"),
+	} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				defer s.run(t)()
+				time.Sleep(time.Second) // The clock is synctest's, here and below.
+				before := s.publications()
+				for _, source := range []*faulty{s.scaledObjects, s.services, s.slices} {
+					source.fail(failure)
+				}
+				s.slices.Modify(slice("shop", "10.0.0.2"))
+				time.Sleep(time.Minute)
+				if got := s.publications() - before; got != 0 {
+					t.Errorf("published %d times during the outage", got)
+				}
+				for _, source := range []*faulty{s.scaledObjects, s.services, s.slices} {
+					source.fail(nil)
+				}
+				time.Sleep(2 * time.Second)
+				if got := s.publications() - before; got == 0 {
+					t.Error("the change is not published 2 s after the outage")
+				}
+				if failure == syscall.ECONNREFUSED && s.slices.lists > 1 { //nolint:errorlint // compares with the table's own value
+					t.Errorf("%d lists: a watch can go on where it was cut", s.slices.lists)
+				}
+			})
+		})
+	}
+}
+
+func TestFailedPublicationIsReportedAndRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.refuse = errors.New("inconsistent")
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		key := ir.Key{Namespace: "apps", Name: "shop"}
+		if got := s.lastPass().Outcomes[key]; got.Failure != "inconsistent" || got.Served {
+			t.Errorf("outcome %+v, want the failure and not served", got)
+		}
+		select {
+		case <-s.loop.Seeded():
+			t.Error("seeded without a publication")
+		default:
+		}
+		s.mu.Lock()
+		s.refuse = nil
+		s.mu.Unlock()
+		touched := shop()
+		touched.Status.TargetService = "shop:80"
+		s.scaledObjects.Modify(touched)
+		time.Sleep(time.Second)
+		if got := s.lastPass().Outcomes[key]; got.Failure != "" || s.publications() != 1 {
+			t.Errorf("outcome %+v after %d publications, want a good one after the next event", got, s.publications())
+		}
+	})
+}
+
+func TestNewRefusesIncompleteOptions(t *testing.T) {
+	if _, err := ingest.New(ingest.Options{}); err == nil {
+		t.Error("a Loop without a Publisher was made")
+	}
+}

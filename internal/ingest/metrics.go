@@ -1,0 +1,58 @@
+package ingest
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what the loop counts.
+type metrics struct {
+	passes        prometheus.Counter
+	passSeconds   prometheus.Histogram
+	failures      *prometheus.CounterVec // by stage
+	watchErrors   *prometheus.CounterVec // by resource
+	objects       *prometheus.GaugeVec   // by resource
+	problems      prometheus.Gauge
+	routes        prometheus.Gauge
+	lastSucceeded prometheus.Gauge
+}
+
+// newMetrics makes the metrics and registers them.
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	const namespace, subsystem = "kedify", "ingest"
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+	}
+	m := &metrics{
+		passes: counter("passes_total", "Times that the watched objects were resolved, translated and published."),
+		passSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "pass_duration_seconds",
+			Help:    "Time from the view of the watched objects to the end of its publication.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
+		}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "failures_total",
+			Help: "Passes whose translation or publication failed, by stage. The last good configuration stayed in force. Each one is a bug.",
+		}, []string{"stage"}),
+		watchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "watch_errors_total", Help: "Failed lists and watches, by resource.",
+		}, []string{"resource"}),
+		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "objects", Help: "Objects in memory, by resource.",
+		}, []string{"resource"}),
+		problems:      gauge("problems", "Mistakes in HTTPScaledObjects that are reported in their status."),
+		routes:        gauge("routes", "Routes in the last published configuration."),
+		lastSucceeded: gauge("last_success_timestamp_seconds", "Unix time of the last successful publication."),
+	}
+	var failed error
+	for _, collector := range []prometheus.Collector{
+		m.passes, m.passSeconds, m.failures, m.watchErrors, m.objects, m.problems, m.routes, m.lastSucceeded,
+	} {
+		failed = errors.Join(failed, registerer.Register(collector))
+	}
+	return m, failed
+}

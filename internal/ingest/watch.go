@@ -1,0 +1,178 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// listDeadline bounds one list request, or one page of it.
+	listDeadline = 30 * time.Second
+	// retryFirst and retryLast bound the pause before a failed list or watch is tried again; it doubles in between. The reflector's own pause grows to a
+	// minute, in which a healed API server would go unnoticed.
+	retryFirst = 200 * time.Millisecond
+	retryLast  = 1600 * time.Millisecond
+	// resyncPeriod only has to be above zero, since Resync does nothing: without a period, reflectors wait for a channel of the whole process, with which
+	// the clock of testing/synctest does not go on.
+	resyncPeriod = 24 * time.Hour
+	// remindEvery is the time after which an unchanged failure is logged again.
+	remindEvery = time.Minute
+)
+
+// source lists and watches one kind in one namespace, or in all, into its store.
+type source struct {
+	resource string // plural name, for messages
+	lists    cache.ListerWatcherWithContext
+	object   runtime.Object // an empty object of the kind
+	store    cache.ReflectorStore
+	isListed func() bool
+	logger   *slog.Logger
+	failed   func() // counts a failure
+
+	mu      sync.Mutex
+	trouble error // why the last attempt failed, nil when it did not
+}
+
+// run lists and watches until ctx ends. It never gives up: a failure is logged, counted and kept for Loop.Waiting.
+func (s *source) run(ctx context.Context) {
+	reflector := cache.NewReflectorWithOptions(patient{s}, s.object, s.store, cache.ReflectorOptions{
+		Name: s.resource, TypeDescription: s.resource, ResyncPeriod: resyncPeriod,
+	})
+	pause := newPause()
+	var logged time.Time
+	for ctx.Err() == nil {
+		err := reflector.ListAndWatchWithContext(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			pause = newPause()
+		} else {
+			err = explain(s.resource, err)
+			changed := s.setTrouble(err)
+			if now := time.Now(); changed || now.Sub(logged) >= remindEvery {
+				logged = now
+				s.logger.ErrorContext(ctx, "cannot watch; trying again", "resource", s.resource, "error", err)
+			}
+			s.failed()
+		}
+		pause.wait(ctx)
+	}
+}
+
+// setTrouble keeps why the source does not work, nil for that it does, and says whether that is news.
+func (s *source) setTrouble(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := (err == nil) != (s.trouble == nil) || err != nil && err.Error() != s.trouble.Error()
+	s.trouble = err
+	return news
+}
+
+// waiting says what is missing for a complete list, or "" when there was one.
+func (s *source) waiting() string {
+	if s.isListed() {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trouble != nil {
+		return s.trouble.Error()
+	}
+	return "the first list of " + s.resource
+}
+
+// explain adds the remedy to the failures that an operator can heal.
+func explain(resource string, err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the API server does not know %s: install its CustomResourceDefinition (kubectl apply -f config/crd): %w", resource, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("the ServiceAccount may not list and watch %s: apply config/interceptor, or name the allowed namespaces with --namespaces: %w",
+			resource, err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server does not accept the credentials for %s: check the ServiceAccount token or --kubeconfig: %w", resource, err)
+	default:
+		return fmt.Errorf("%s: %w", resource, err)
+	}
+}
+
+// patient is a source's ListerWatcher with deadlines, and with retries of its own where the reflector would wait too long.
+type patient struct{ source *source }
+
+// List is List without a context, which the reflector does not call.
+func (p patient) List(options metav1.ListOptions) (runtime.Object, error) {
+	return p.ListWithContext(context.Background(), options)
+}
+
+// Watch is Watch without a context, which the reflector does not call.
+func (p patient) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return p.WatchWithContext(context.Background(), options)
+}
+
+// ListWithContext lists within listDeadline. The reflector's first list takes "any version" (0), which a lagging API server may answer from the past; a
+// restarted interceptor must not go back to weights that are no longer asked for, so the newest version is demanded.
+func (p patient) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, listDeadline)
+	defer cancel()
+	if options.ResourceVersion == "0" {
+		options.ResourceVersion = ""
+	}
+	list, err := p.source.lists.ListWithContext(ctx, options)
+	if err == nil {
+		p.source.setTrouble(nil)
+	}
+	return list, err
+}
+
+// WatchWithContext opens a watch. While the API server is away or sheds load it tries again from the same version, so that an outage costs no new list.
+func (p patient) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	pause := newPause()
+	for {
+		opened, err := p.source.lists.WatchWithContext(ctx, options)
+		if err == nil {
+			p.source.setTrouble(nil)
+			return opened, nil
+		}
+		if !utilnet.IsConnectionRefused(err) && !apierrors.IsTooManyRequests(err) {
+			return nil, err
+		}
+		if p.source.setTrouble(explain(p.source.resource, err)) {
+			p.source.logger.WarnContext(ctx, "watch refused; trying again", "resource", p.source.resource, "error", err)
+		}
+		p.source.failed()
+		if !pause.wait(ctx) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// pause is a wait that doubles each time, from retryFirst to retryLast, give or take a quarter so that several sources do not try in step.
+type pause struct{ next time.Duration }
+
+// newPause returns a pause of retryFirst.
+func newPause() *pause { return &pause{next: retryFirst} }
+
+// wait waits and doubles. It says false when ctx ended first.
+func (p *pause) wait(ctx context.Context) bool {
+	timer := time.NewTimer(p.next*3/4 + rand.N(p.next/2)) //nolint:gosec // Spreads retries; nobody gains from guessing it.
+	defer timer.Stop()
+	p.next = min(2*p.next, retryLast)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

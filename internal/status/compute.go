@@ -1,0 +1,126 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+// maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
+const maxMessage = 4096
+
+// Observation is what the last pass found out about one HTTPScaledObject.
+type Observation struct {
+	// Problems are the mistakes in the object, in the order in which they should be read.
+	Problems []ir.Problem
+	// Served says that the configuration in force has a route of the object: its present one or, with Problems, its last good one.
+	Served bool
+	// Failure says why the present route could not be published, "" when it was. It is a bug of the interceptor, not a mistake of the user.
+	Failure string
+}
+
+// equal says whether two observations lead to the same status.
+func (o Observation) equal(other Observation) bool {
+	return o.Served == other.Served && o.Failure == other.Failure && slices.Equal(o.Problems, other.Problems)
+}
+
+// Compute returns the status that object should have: what it has now, brought up to date. A condition keeps its transition time while its status stays the
+// same, so that Compute returns exactly the present status when nothing has changed. now is the transition time of what did change, cut to the second,
+// which is how Kubernetes stores it.
+func Compute(object *httpv1alpha1.HTTPScaledObject, seen Observation, now time.Time) httpv1alpha1.HTTPScaledObjectStatus {
+	status := *object.Status.DeepCopy()
+	status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
+	status.TargetService = targetService(object.Spec.ScaleTargetRef)
+	for _, condition := range []metav1.Condition{accepted(seen), ready(seen)} {
+		condition.ObservedGeneration = object.Generation
+		condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	return status
+}
+
+// accepted judges the object as its owner wrote it.
+func accepted(seen Observation) metav1.Condition {
+	condition := metav1.Condition{
+		Type:    httpv1alpha1.ConditionAccepted,
+		Status:  metav1.ConditionTrue,
+		Reason:  httpv1alpha1.ReasonAccepted,
+		Message: "The object is understood and every Service that it names can be routed to.",
+	}
+	if len(seen.Problems) > 0 {
+		condition.Status = metav1.ConditionFalse
+		condition.Reason = seen.Problems[0].Reason
+		condition.Message = messages(seen.Problems)
+	}
+	return condition
+}
+
+// ready tells what of the object is in force.
+func ready(seen Observation) metav1.Condition {
+	condition := metav1.Condition{Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
+	switch {
+	case seen.Failure != "":
+		condition.Reason = httpv1alpha1.ReasonPublishFailed
+		condition.Message = shorten("The interceptor could not publish the route, which is a bug in it: "+seen.Failure+". "+inForce(seen.Served), maxMessage)
+	case len(seen.Problems) > 0:
+		condition.Reason = httpv1alpha1.ReasonNotAccepted
+		condition.Message = "See the condition " + httpv1alpha1.ConditionAccepted + ". " + inForce(seen.Served)
+	default:
+		condition.Status = metav1.ConditionTrue
+		condition.Reason = httpv1alpha1.ReasonServing
+		condition.Message = "The route is published to the proxies."
+	}
+	return condition
+}
+
+// inForce tells the owner of a route that is not up to date what happens to requests meanwhile.
+func inForce(served bool) string {
+	if served {
+		return "Requests are routed as last published."
+	}
+	return "No request is routed to the object."
+}
+
+// messages joins what is wrong with an object to one text.
+func messages(problems []ir.Problem) string {
+	var texts []string
+	for _, problem := range problems {
+		texts = append(texts, problem.Message)
+	}
+	return shorten(strings.Join(texts, "; "), maxMessage)
+}
+
+// targetWorkload names the workload as apiVersion/Kind/name, "" when the object names none. The defaults are those of the HTTP add-on.
+func targetWorkload(ref httpv1alpha1.ScaleTargetRef) string {
+	if ref.Name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%s", cmp.Or(ref.APIVersion, "apps/v1"), cmp.Or(ref.Kind, "Deployment"), ref.Name)
+}
+
+// targetService names the Service and its port, by number or by name.
+func targetService(ref httpv1alpha1.ScaleTargetRef) string {
+	port := ref.PortName
+	if ref.Port != 0 {
+		port = strconv.Itoa(int(ref.Port))
+	}
+	return ref.Service + ":" + port
+}
+
+// shorten cuts text to at most limit bytes, between characters, and marks the cut.
+func shorten(text string, limit int) string {
+	const mark = "…"
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+}

@@ -1,0 +1,176 @@
+package status_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/status"
+)
+
+// noon is the time at which the tests play; later is a second point in time.
+func noon() time.Time  { return time.Date(2026, 1, 2, 12, 0, 0, 987654321, time.UTC) }
+func later() time.Time { return noon().Add(time.Hour) }
+
+// shop is an HTTPScaledObject for a Rollout, in its third generation, without a status.
+func shop() *httpv1alpha1.HTTPScaledObject {
+	return &httpv1alpha1.HTTPScaledObject{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "shop", UID: "u1", ResourceVersion: "7", Generation: 3},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			Hosts: []string{"shop.test"},
+			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{
+				APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "shop", Service: "shop-stable", Port: 80,
+			},
+		},
+	}
+}
+
+func problem(reason, message string) ir.Problem {
+	return ir.Problem{On: ir.Key{Namespace: "apps", Name: "shop"}, Reason: reason, Message: message}
+}
+
+// condition is the part of a metav1.Condition that the tests compare.
+type condition struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+	since   time.Time
+}
+
+func TestComputeConditions(t *testing.T) {
+	const (
+		fine  = "The object is understood and every Service that it names can be routed to."
+		ready = "The route is published to the proxies."
+	)
+	atNoon := noon().Truncate(time.Second)
+	tests := []struct {
+		name            string
+		seen            status.Observation
+		accepted, ready condition
+	}{
+		{
+			name:     "nothing to complain about",
+			seen:     status.Observation{Served: true},
+			accepted: condition{"True", "Accepted", fine, atNoon},
+			ready:    condition{"True", "Serving", ready, atNoon},
+		},
+		{
+			name: "a mistake with a last good route",
+			seen: status.Observation{Served: true, Problems: []ir.Problem{
+				problem(httpv1alpha1.ReasonInvalidWeightedBackends, "all weights are zero"), problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
+			}},
+			accepted: condition{"False", "InvalidWeightedBackends", "all weights are zero; a.test is taken", atNoon},
+			ready:    condition{"False", "NotAccepted", "See the condition Accepted. Requests are routed as last published.", atNoon},
+		},
+		{
+			name:     "a mistake from the start",
+			seen:     status.Observation{Problems: []ir.Problem{problem(httpv1alpha1.ReasonServiceNotFound, "no Service shop-stable")}},
+			accepted: condition{"False", "ServiceNotFound", "no Service shop-stable", atNoon},
+			ready:    condition{"False", "NotAccepted", "See the condition Accepted. No request is routed to the object.", atNoon},
+		},
+		{
+			name:     "a bug of ours is not the user's mistake",
+			seen:     status.Observation{Served: true, Failure: "cluster without a name"},
+			accepted: condition{"True", "Accepted", fine, atNoon},
+			ready: condition{
+				"False", "PublishFailed",
+				"The interceptor could not publish the route, which is a bug in it: cluster without a name. Requests are routed as last published.", atNoon,
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := status.Compute(shop(), test.seen, noon())
+			want := map[string]condition{"Accepted": test.accepted, "Ready": test.ready}
+			if diff := cmp.Diff(want, conditions(t, got), cmp.AllowUnexported(condition{})); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// conditions returns the interceptor's conditions of a status of shop by type.
+func conditions(t *testing.T, of httpv1alpha1.HTTPScaledObjectStatus) map[string]condition {
+	t.Helper()
+	found := map[string]condition{}
+	for _, c := range of.Conditions {
+		if c.Type != httpv1alpha1.ConditionAccepted && c.Type != httpv1alpha1.ConditionReady {
+			continue
+		}
+		if c.ObservedGeneration != 3 {
+			t.Errorf("condition %s observed generation %d, want 3", c.Type, c.ObservedGeneration)
+		}
+		found[c.Type] = condition{c.Status, c.Reason, c.Message, c.LastTransitionTime.Time}
+	}
+	return found
+}
+
+func TestComputeTargets(t *testing.T) {
+	tests := []struct {
+		name              string
+		ref               httpv1alpha1.ScaleTargetRef
+		workload, service string
+	}{
+		{
+			name:     "a Rollout and a port number",
+			ref:      httpv1alpha1.ScaleTargetRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "rollouts-demo", Service: "rollouts-demo-stable", Port: 80},
+			workload: "argoproj.io/v1alpha1/Rollout/rollouts-demo", service: "rollouts-demo-stable:80",
+		},
+		{
+			name:     "a name alone is a Deployment, and a port may have a name",
+			ref:      httpv1alpha1.ScaleTargetRef{Name: "shop", Service: "shop", PortName: "web"},
+			workload: "apps/v1/Deployment/shop", service: "shop:web",
+		},
+		{
+			name:    "no workload",
+			ref:     httpv1alpha1.ScaleTargetRef{Service: "shop", Port: 8080},
+			service: "shop:8080",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			object := shop()
+			object.Spec.ScaleTargetRef = test.ref
+			got := status.Compute(object, status.Observation{Served: true}, noon())
+			if got.TargetWorkload != test.workload || got.TargetService != test.service {
+				t.Errorf("targets %q and %q, want %q and %q", got.TargetWorkload, got.TargetService, test.workload, test.service)
+			}
+		})
+	}
+}
+
+func TestComputeIsStable(t *testing.T) {
+	foreign := metav1.Condition{Type: "Audited", Status: "True", Reason: "ByHand", LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
+	object := shop()
+	object.Status.Conditions = []metav1.Condition{foreign}
+	object.Status = status.Compute(object, status.Observation{Served: true}, noon())
+	before := object.DeepCopy()
+
+	again := status.Compute(object, status.Observation{Served: true}, later())
+	if diff := cmp.Diff(before.Status, again); diff != "" {
+		t.Errorf("nothing happened, but the status changed (-before +after):\n%s", diff)
+	}
+	broken := status.Compute(object, status.Observation{Served: true, Problems: []ir.Problem{problem("Conflict", "taken")}}, later())
+	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: broken},
+		status.Observation{Served: true, Problems: []ir.Problem{problem("ServiceNotFound", "gone")}}, later().Add(time.Hour)))["Accepted"]
+	if want := (condition{"False", "ServiceNotFound", "gone", later().Truncate(time.Second)}); got != want {
+		t.Errorf("another reason for the same status gives %v, want %v: the transition was earlier", got, want)
+	}
+	if diff := cmp.Diff(before, object); diff != "" {
+		t.Errorf("Compute changed its input (-before +after):\n%s", diff)
+	}
+}
+
+func TestComputeBoundsMessages(t *testing.T) {
+	long := status.Observation{Problems: []ir.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
+	message := conditions(t, status.Compute(shop(), long, noon()))["Accepted"].message
+	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
+		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message), message[len(message)-8:])
+	}
+}

@@ -1,0 +1,272 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	eventsv1 "k8s.io/api/events/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server plays the API server: it keeps objects and a protocol of what was written.
+type server struct {
+	mu       sync.Mutex
+	objects  map[string]*httpv1alpha1.HTTPScaledObject
+	protocol []string
+	fail     error
+	version  int
+}
+
+// ApplyStatus is status.Client's.
+func (s *server) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	stored := s.objects[object.Name].DeepCopy()
+	stored.Status = is
+	s.version++
+	stored.ResourceVersion = fmt.Sprint("v", s.version)
+	s.objects[object.Name] = stored
+	s.protocol = append(s.protocol, "status "+object.Name+" "+is.Conditions[0].Reason)
+	return nil
+}
+
+// CreateEvent is status.Client's.
+func (s *server) CreateEvent(_ context.Context, event *eventsv1.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.protocol = append(s.protocol, fmt.Sprintf("event %s %s %s: %s", event.Regarding.Name, event.Type, event.Reason, event.Note))
+	return nil
+}
+
+// written returns the protocol since the last call, sorted.
+func (s *server) written() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	protocol := s.protocol
+	s.protocol = nil
+	slices.Sort(protocol)
+	return protocol
+}
+
+// list returns the objects as a watch would bring them.
+func (s *server) list() []*httpv1alpha1.HTTPScaledObject {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*httpv1alpha1.HTTPScaledObject
+	for _, object := range s.objects {
+		list = append(list, object)
+	}
+	return list
+}
+
+// stage is a Writer in front of a server.
+type stage struct {
+	*server
+	writer *status.Writer
+	listed []*httpv1alpha1.HTTPScaledObject
+}
+
+// newStage starts a Writer in front of the objects shop and other. It stops with the test.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	other := shop()
+	other.Name, other.UID = "other", "u2"
+	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}}}
+	writer, err := status.NewWriter(s.server, "interceptor-0", time.Now, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.writer = writer
+	s.watch()
+	return s
+}
+
+// watch lets the Writer's side see what is stored.
+func (s *stage) watch() { s.listed = s.list() }
+
+// lead runs the Writer as the elected one until the returned function is called.
+func (s *stage) lead(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.writer.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// report tells the Writer of a pass that found these problems, each in an object that is served, and waits until it has written.
+func (s *stage) report(problems ...ir.Problem) {
+	observations := map[ir.Key]status.Observation{}
+	for _, object := range s.listed {
+		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
+		seen := status.Observation{Served: true}
+		for _, found := range problems {
+			if found.On == key {
+				seen.Problems = append(seen.Problems, found)
+			}
+		}
+		observations[key] = seen
+	}
+	s.writer.Report(status.Report{Objects: s.listed, Observations: observations})
+	time.Sleep(time.Second) // The clock is synctest's.
+}
+
+func TestWriterWritesChangesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		zero := problem("InvalidWeightedBackends", "all weights are zero")
+		steps := []struct {
+			name string
+			do   func()
+			want []string
+		}{
+			{"new objects get a status and no event", func() { s.report() }, []string{"status other Accepted", "status shop Accepted"}},
+			{"the same pass again, before the watch has brought the status", func() { s.report() }, nil},
+			{"and after", func() { s.watch(); s.report() }, nil},
+			{"a mistake", func() { s.report(zero) }, []string{
+				"event shop Warning InvalidWeightedBackends: all weights are zero", "status shop InvalidWeightedBackends",
+			}},
+			{"the same mistake in a hundred passes", func() {
+				for range 100 {
+					s.report(zero)
+				}
+			}, nil},
+			{"and after the watch", func() { s.watch(); s.report(zero) }, nil},
+			{"another mistake", func() { s.report(problem("ServiceNotFound", "no Service x")) }, []string{
+				"event shop Warning ServiceNotFound: no Service x", "status shop ServiceNotFound",
+			}},
+			{"corrected, seen before the watch", func() { s.report() }, []string{
+				"event shop Normal Accepted: The object is understood and every Service that it names can be routed to.", "status shop Accepted",
+			}},
+		}
+		for _, step := range steps {
+			step.do()
+			if diff := cmp.Diff(step.want, s.written()); diff != "" {
+				t.Errorf("%s: written (-want +got):\n%s", step.name, diff)
+			}
+		}
+	})
+}
+
+func TestWriterOnlyWritesWhileElected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.report(problem("Conflict", "taken"))
+		if got := s.written(); got != nil {
+			t.Fatalf("written without being elected: %v", got)
+		}
+		stop := s.lead(t)
+		synctest.Wait()
+		want := []string{"event shop Warning Conflict: taken", "status other Accepted", "status shop Conflict"}
+		if diff := cmp.Diff(want, s.written()); diff != "" {
+			t.Errorf("written after the election (-want +got):\n%s", diff)
+		}
+		stop()
+		s.watch()
+		s.report(problem("Conflict", "taken"))
+		defer s.lead(t)()
+		synctest.Wait()
+		if got := s.written(); got != nil {
+			t.Errorf("a new term began with writing what is there: %v", got)
+		}
+	})
+}
+
+func TestWriterTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.fail = errors.New("the API server is away")
+		s.report()
+		if got := s.written(); got != nil {
+			t.Fatalf("written: %v", got)
+		}
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second) // The clock is synctest's. No other report comes.
+		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.written()); diff != "" {
+			t.Errorf("written after the API server came back (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWriterForgetsWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.fail = fmt.Errorf("%w: not found", status.ErrGone)
+		s.report()
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		time.Sleep(time.Minute) // The clock is synctest's.
+		if got := s.written(); got != nil {
+			t.Errorf("written for objects that are gone: %v", got)
+		}
+	})
+}
+
+// collector keeps events.
+type collector struct {
+	server
+	events []*eventsv1.Event
+}
+
+// CreateEvent is status.Client's.
+func (c *collector) CreateEvent(_ context.Context, event *eventsv1.Event) error {
+	c.events = append(c.events, event)
+	return nil
+}
+
+func TestEventsFitTheAPI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		object := shop()
+		object.Name = strings.Repeat("s", 253)
+		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
+		writer, err := status.NewWriter(client, strings.Repeat("i", 300), time.Now, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &stage{server: &client.server, writer: writer, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		defer s.lead(t)()
+		long := ir.Problem{On: ir.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts", Message: strings.Repeat("ö", 2000)}
+		s.report(long)
+		if len(client.events) != 1 {
+			t.Fatalf("%d events, want 1", len(client.events))
+		}
+		event := client.events[0]
+		if len(event.Note) > 1024 || len(event.Name) > 253 || len(event.ReportingInstance) > 128 {
+			t.Errorf("note of %d bytes, name of %d, instance of %d", len(event.Note), len(event.Name), len(event.ReportingInstance))
+		}
+		if event.Regarding.UID != object.UID || event.Regarding.Kind != "HTTPScaledObject" || event.EventTime.IsZero() ||
+			event.ReportingController == "" || event.Action == "" || event.ObjectMeta.Namespace != "apps" {
+			t.Errorf("incomplete event: %+v", event)
+		}
+	})
+}

@@ -1,0 +1,263 @@
+package feature
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come. Nothing that the tests expect takes a hundredth of it.
+const patience = 10 * time.Second
+
+// cluster plays the API server: objects can be stored, which watches see, and statuses and Events can be written.
+type cluster struct {
+	t                               *testing.T
+	scaledObjects, services, slices *cachetesting.FakeControllerSource
+
+	mu       sync.Mutex
+	statuses map[string]httpv1alpha1.HTTPScaledObjectStatus // by name of the HTTPScaledObject
+	events   []string
+	written  chan struct{} // closed and replaced at each write
+}
+
+// newCluster returns a cluster without objects. It ends with the test.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{
+		t:             t,
+		scaledObjects: cachetesting.NewFakeControllerSource(),
+		services:      cachetesting.NewFakeControllerSource(),
+		slices:        cachetesting.NewFakeControllerSource(),
+		statuses:      map[string]httpv1alpha1.HTTPScaledObjectStatus{},
+		written:       make(chan struct{}),
+	}
+	t.Cleanup(func() {
+		c.scaledObjects.Shutdown()
+		c.services.Shutdown()
+		c.slices.Shutdown()
+	})
+	return c
+}
+
+// store creates or changes objects. It keeps none of them.
+func (c *cluster) store(objects ...runtime.Object) {
+	c.t.Helper()
+	for _, object := range objects {
+		object = object.DeepCopyObject()
+		switch kind := object.GetObjectKind().GroupVersionKind().Kind; kind {
+		case httpv1alpha1.Kind:
+			c.scaledObjects.Modify(object)
+		case "Service":
+			c.services.Modify(object)
+		case "EndpointSlice":
+			c.slices.Modify(object)
+		default:
+			c.t.Fatalf("the cluster has no kind %q", kind)
+		}
+	}
+}
+
+// app stores a Service with endpoints.
+func (c *cluster) app(name string, addresses ...string) {
+	c.t.Helper()
+	c.store(testkit.NewService("apps", name), testkit.NewEndpointSlice("apps", name, addresses...))
+}
+
+// ApplyStatus is status.Client's. The stored object stays as it is: what the interceptor makes of its own writes is tested in package status.
+func (c *cluster) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.statuses[object.Name] = is
+	close(c.written)
+	c.written = make(chan struct{})
+	return nil
+}
+
+// CreateEvent is status.Client's.
+func (c *cluster) CreateEvent(_ context.Context, event *eventsv1.Event) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, event.Regarding.Name+" "+event.Type+" "+event.Reason)
+	close(c.written)
+	c.written = make(chan struct{})
+	return nil
+}
+
+// waitForCondition waits until a condition of an HTTPScaledObject has this status and reason, and returns its message.
+func (c *cluster) waitForCondition(name, kind string, is metav1.ConditionStatus, reason string) string {
+	c.t.Helper()
+	deadline := time.After(patience)
+	for {
+		c.mu.Lock()
+		found, written := meta.FindStatusCondition(c.statuses[name].Conditions, kind), c.written
+		c.mu.Unlock()
+		if found != nil && found.Status == is && found.Reason == reason {
+			return found.Message
+		}
+		select {
+		case <-written:
+		case <-deadline:
+			c.t.Fatalf("condition %s of %s is %+v, want %s with reason %s", kind, name, found, is, reason)
+		}
+	}
+}
+
+// replica is one interceptor.
+type replica struct {
+	xds  *xds.Server
+	conn *grpc.ClientConn
+	stop func()
+}
+
+// publisher is ingest.Publisher over a discovery server.
+type publisher struct{ server *xds.Server }
+
+func (p publisher) Publish(resources translate.Resources) error { return p.server.Publish(resources) }
+
+// reporter is ingest.Reporter over a status writer.
+type reporter struct{ writer *status.Writer }
+
+func (r reporter) Report(pass ingest.Pass) {
+	observations := map[ir.Key]status.Observation{}
+	for key, outcome := range pass.Outcomes {
+		observations[key] = status.Observation(outcome)
+	}
+	r.writer.Report(status.Report{Objects: pass.ScaledObjects, Observations: observations})
+}
+
+// start starts an interceptor that watches c, and returns when it serves. It stops with the test, or earlier by its stop.
+func (c *cluster) start() *replica {
+	c.t.Helper()
+	r := &replica{xds: xds.NewServer(xds.WithGrace(50 * time.Millisecond))}
+	logger := slog.New(slog.DiscardHandler)
+	registry := prometheus.NewRegistry()
+	writer, err := status.NewWriter(c, "interceptor-0", time.Now, registry, logger)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	watched := func(source *cachetesting.FakeControllerSource) []cache.ListerWatcherWithContext {
+		return []cache.ListerWatcherWithContext{cache.ToListerWatcherWithContext(source)}
+	}
+	loop, err := ingest.New(ingest.Options{
+		Sources:   ingest.Sources{ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices)},
+		Translate: translate.DefaultOptions(), Publisher: publisher{r.xds}, Reporter: reporter{writer}, Registerer: registry, Logger: logger,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := loop.Run(ctx); err != nil {
+			c.t.Errorf("Run = %v", err)
+		}
+	})
+	running.Go(func() { writer.Run(ctx) })
+	select {
+	case <-loop.Seeded():
+	case <-time.After(patience):
+		c.t.Fatalf("not seeded, waiting for %q", loop.Waiting())
+	}
+	r.listen(c.t)
+	closeServer := r.stop
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		closeServer()
+	})
+	c.t.Cleanup(r.stop)
+	return r
+}
+
+// listen serves discovery on a port of its own and connects to it.
+func (r *replica) listen(t *testing.T) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(xds.GRPCOptions()...)
+	r.xds.Register(server)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	r.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stop = func() {
+		if err := r.conn.Close(); err != nil {
+			t.Errorf("close the connection: %v", err)
+		}
+		r.xds.Close()
+		server.GracefulStop()
+		serving.Wait()
+	}
+}
+
+// modes are both forms of the discovery protocol.
+func modes() map[string]testkit.XDSMode {
+	return map[string]testkit.XDSMode{"delta": testkit.XDSDelta, "state of the world": testkit.XDSStateOfTheWorld}
+}
+
+// shares returns the clusters that get the requests for a host, with their weights; a single one has weight 100. It is nil when the host is unknown.
+func shares(state testkit.XDSState, host string) map[string]uint32 {
+	for _, virtual := range state.Routes[translate.RouteConfigName].GetVirtualHosts() {
+		if virtual.GetName() == host {
+			return sharesOf(virtual.GetRoutes()[0].GetRoute())
+		}
+	}
+	return nil
+}
+
+// sharesOf returns the clusters of one action with their weights.
+func sharesOf(action *routev3.RouteAction) map[string]uint32 {
+	if name := action.GetCluster(); name != "" {
+		return map[string]uint32{name: 100}
+	}
+	found := map[string]uint32{}
+	for _, weighted := range action.GetWeightedClusters().GetClusters() {
+		found[weighted.GetName()] = weighted.GetWeight().GetValue()
+	}
+	return found
+}
+
+// addresses returns the endpoints of a cluster in their order.
+func addresses(state testkit.XDSState, name string) []string {
+	var found []string
+	for _, locality := range state.Endpoints[name].GetEndpoints() {
+		for _, endpoint := range locality.GetLbEndpoints() {
+			found = append(found, endpoint.GetEndpoint().GetAddress().GetSocketAddress().GetAddress())
+		}
+	}
+	return found
+}
