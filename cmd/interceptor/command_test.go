@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -77,9 +78,7 @@ func TestSettings(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			environment := map[string]string{"POD_NAME": "pod-1"}
-			for variable, value := range test.environment {
-				environment[variable] = value
-			}
+			maps.Copy(environment, test.environment)
 			got, output, err := execute(t, environment, test.args...)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, output)

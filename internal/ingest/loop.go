@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -307,7 +308,7 @@ func merge[T metav1.Object](stores []*store[T]) (all []T, generations uint64) {
 		objects, generation := s.current()
 		generations += generation
 		if i == 0 {
-			all = objects[:len(objects):len(objects)]
+			all = slices.Clip(objects)
 		} else {
 			all = append(all, objects...)
 		}

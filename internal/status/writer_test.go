@@ -240,6 +240,8 @@ type collector struct {
 
 // CreateEvent is status.Client's.
 func (c *collector) CreateEvent(_ context.Context, event *eventsv1.Event) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.events = append(c.events, event)
 	return nil
 }
@@ -257,6 +259,8 @@ func TestEventsFitTheAPI(t *testing.T) {
 		defer s.lead(t)()
 		long := ir.Problem{On: ir.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts", Message: strings.Repeat("ö", 2000)}
 		s.report(long)
+		client.mu.Lock()
+		defer client.mu.Unlock()
 		if len(client.events) != 1 {
 			t.Fatalf("%d events, want 1", len(client.events))
 		}
@@ -265,7 +269,7 @@ func TestEventsFitTheAPI(t *testing.T) {
 			t.Errorf("note of %d bytes, name of %d, instance of %d", len(event.Note), len(event.Name), len(event.ReportingInstance))
 		}
 		if event.Regarding.UID != object.UID || event.Regarding.Kind != "HTTPScaledObject" || event.EventTime.IsZero() ||
-			event.ReportingController == "" || event.Action == "" || event.ObjectMeta.Namespace != "apps" {
+			event.ReportingController == "" || event.Action == "" || event.Namespace != "apps" {
 			t.Errorf("incomplete event: %+v", event)
 		}
 	})

@@ -3,8 +3,10 @@ package feature
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -109,23 +111,44 @@ func (c *cluster) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	return nil
 }
 
-// waitForCondition waits until a condition of an HTTPScaledObject has this status and reason, and returns its message.
-func (c *cluster) waitForCondition(name, kind string, is metav1.ConditionStatus, reason string) string {
+// waitFor waits until a condition on what was written holds. describe says what there is when it never does.
+func (c *cluster) waitFor(holds func() bool, describe func() string) {
 	c.t.Helper()
 	deadline := time.After(patience)
 	for {
 		c.mu.Lock()
-		found, written := meta.FindStatusCondition(c.statuses[name].Conditions, kind), c.written
+		done, written, seen := holds(), c.written, describe()
 		c.mu.Unlock()
-		if found != nil && found.Status == is && found.Reason == reason {
-			return found.Message
+		if done {
+			return
 		}
 		select {
 		case <-written:
 		case <-deadline:
-			c.t.Fatalf("condition %s of %s is %+v, want %s with reason %s", kind, name, found, is, reason)
+			c.t.Fatalf("waited in vain: %s", seen)
 		}
 	}
+}
+
+// waitForCondition waits until a condition of an HTTPScaledObject has this status and reason.
+func (c *cluster) waitForCondition(name, kind string, is metav1.ConditionStatus, reason string) {
+	c.t.Helper()
+	find := func() *metav1.Condition { return meta.FindStatusCondition(c.statuses[name].Conditions, kind) }
+	c.waitFor(
+		func() bool { found := find(); return found != nil && found.Status == is && found.Reason == reason },
+		func() string {
+			return fmt.Sprintf("condition %s of %s is %+v, want %s with reason %s", kind, name, find(), is, reason)
+		},
+	)
+}
+
+// waitForEvents waits until exactly these Events were written, oldest first.
+func (c *cluster) waitForEvents(want ...string) {
+	c.t.Helper()
+	c.waitFor(
+		func() bool { return slices.Equal(c.events, want) },
+		func() string { return fmt.Sprintf("events %q, want %q", c.events, want) },
+	)
 }
 
 // replica is one interceptor.
