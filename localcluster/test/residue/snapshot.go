@@ -17,14 +17,6 @@ import (
 // Snapshot is what was found on the machine: kind of thing to its sorted list.
 type Snapshot map[string][]string
 
-// markers are words in a command line that only the cluster's processes have.
-func markers() []string {
-	return []string{
-		"localcluster", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
-		"kubelet", "kube-proxy", "containerd", "/pause", "coredns", "rollouts-controller", "interceptor", "envoy",
-	}
-}
-
 // Take looks at the machine. The processes of this test itself and those that
 // it was started by are left out.
 func Take(self int) (Snapshot, error) {
@@ -52,18 +44,24 @@ func Take(self int) (Snapshot, error) {
 	return out, nil
 }
 
-// processes lists the command lines of the cluster's kinds of processes.
+// processes lists the command lines of the cluster's processes: its supervisor,
+// and all that live in a PID namespace other than this process's. What else
+// comes and goes on the machine is nobody's business here.
 func processes(self int) ([]string, error) {
 	own := ancestors(self)
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return nil, err
+	}
 	return eachProcess(func(pid string) (string, bool) {
 		raw, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 		if err != nil || slices.Contains(own, pid) {
 			return "", false
 		}
 		program, _, _ := strings.Cut(string(raw), "\x00")
-		return strings.ReplaceAll(string(raw), "\x00", " "), slices.ContainsFunc(markers(), func(m string) bool {
-			return strings.Contains(filepath.Base(program), filepath.Base(m))
-		})
+		other, err := os.Readlink(filepath.Join("/proc", pid, "ns", "pid"))
+		return strings.ReplaceAll(string(raw), "\x00", " "),
+			err == nil && other != namespace || filepath.Base(program) == "localcluster"
 	})
 }
 
