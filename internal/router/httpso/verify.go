@@ -56,7 +56,7 @@ func (r *Router) verify(ctx context.Context, rollout *v1alpha1.Rollout, want int
 			return false, err
 		}
 	}
-	if !want.holds(found) {
+	if _, isForeign := want.foreign(found); isForeign || !want.holds(found) {
 		return false, nil
 	}
 	if !want.verifyDataPlane {
