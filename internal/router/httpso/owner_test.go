@@ -128,3 +128,20 @@ func TestALeftoverMarkWithoutWeightsIsNobodysBusiness(t *testing.T) {
 		t.Errorf("mark is %q", got)
 	}
 }
+
+func TestWeightsWithoutAMarkGetOne(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(map[string]string{httpv1alpha1.AnnotationWeightedBackends: at20}))
+	router := newRouter(api)
+	for range 2 {
+		if err := router.SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]; got != routertest.Mark {
+		t.Errorf("mark is %q", got)
+	}
+	if writes := len(api.Requests(http.MethodPatch)); writes != 1 {
+		t.Errorf("%d writes, want 1", writes)
+	}
+}

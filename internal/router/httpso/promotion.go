@@ -32,6 +32,9 @@ var errNotMoved = errors.New("the ready addresses of the stable Service are not 
 // longer than promotionWait: the controller then makes no change to weights, scale or status and reconciles again, after 1 ms at first and 10 s at most (v1.10.1
 // rollout/canary.go, rolloutCanary; utils/queue). After promotionLimit the promotion goes on, with a Warning event.
 //
+// The controller handles a change of spec.replicas without any router, so a promotion cannot be held then; with dynamicStableScale, which has scaled the
+// old Pods down by that time, a Warning event says so.
+//
 // It does nothing for aborted Rollouts, those scaled to zero, and those that say safePromotion: false. What is wrong with a Rollout's fields, or what may not be
 // read, SetWeight reports, which comes next.
 func (r *Router) UpdateHash(ctx context.Context, rollout *v1alpha1.Rollout, canaryHash, stableHash string, _ []v1alpha1.WeightDestination) error {
@@ -54,6 +57,10 @@ func (r *Router) UpdateHash(ctx context.Context, rollout *v1alpha1.Rollout, cana
 	if _, isForeign := want.foreign(found); isForeign || !shared(found, want.shares.Canary.Service) {
 		r.waits.end(key)
 		return nil
+	}
+	if rollout.Spec.Strategy.Canary.DynamicStableScale {
+		r.warn(ctx, rollout, "PromotionWithoutOldPods", "spec.strategy.canary.dynamicStableScale has scaled the old Pods down already, and the controller handles a change of "+
+			"spec.replicas without its traffic router: one during a promotion can bypass the wait for the stable Service")
 	}
 	return r.awaitPromotion(ctx, rollout, want, stableHash, key)
 }

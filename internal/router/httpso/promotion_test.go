@@ -173,6 +173,23 @@ func TestAPromotionWaitsThirtySecondsInAll(t *testing.T) {
 	})
 }
 
+func TestDynamicStableScaleIsWarnedAbout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := routertest.NewInMemory(t, reported(at100, nil))
+		ready(api, "web-canary", "10.0.0.2")
+		ready(api, "web-stable", "10.0.0.2")
+		rollout := promoted(config)
+		rollout.Spec.Strategy.Canary.DynamicStableScale = true
+		if err := watching(t, api).UpdateHash(deadlined(t), rollout, "new", "new", nil); err != nil {
+			t.Error(err)
+		}
+		if events := api.Events(); len(events) != 1 || !strings.Contains(events[0].Message, "dynamicStableScale") {
+			t.Errorf("events: %+v", events)
+		}
+	})
+}
+
 func TestAPromotionIsNotJudgedByWhatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

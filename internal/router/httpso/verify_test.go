@@ -40,7 +40,10 @@ func TestVerifyWeightAsksTheDataPlane(t *testing.T) {
 		"a share is redirected": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
 			AnnotationHash: split.Hash(at20), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2},
 		}},
-		"no proxy is Ready":                {text: at20, weight: 20, report: taken(at20, 0)},
+		"no proxy is Ready": {text: at20, weight: 20, report: taken(at20, 0)},
+		"no proxy is Ready, whatever else is said": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
+			AnnotationHash: split.Hash(at20), Effective: true,
+		}},
 		"they took what was not asked for": {text: at100, weight: 20, report: taken(at100, 2)},
 		"the Rollout opted out": {
 			text: at20, weight: 20, want: true,
@@ -225,6 +228,19 @@ func TestAtTheFullWeightTheCacheIsNotBelieved(t *testing.T) {
 		}
 		if got := requests(api); got != 1 {
 			t.Errorf("%d requests, want one read: the old Pods are scaled down after it", got)
+		}
+	})
+}
+
+func TestANoOfTheCacheIsConfirmed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := routertest.NewInMemory(t, reported("", nil))
+		router := watching(t, api)
+		api.HoldEvents()
+		api.Put(reported(at20, nil)) // by another process of the controller
+		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil); err != nil || !verified {
+			t.Errorf("VerifyWeight before the watch tells: %v, %v; want true, a no would cost 10 s", verified, err)
 		}
 	})
 }

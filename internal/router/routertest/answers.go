@@ -44,6 +44,9 @@ func (s *APIServer) watch(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		changed := s.changed
 		news := slices.Clone(s.history[sort.Search(len(s.history), func(i int) bool { return s.history[i].version > after }):])
+		if s.held {
+			news = nil
+		}
 		s.mu.Unlock()
 		for _, change := range news {
 			if err := encoder.Encode(change.event); err != nil {

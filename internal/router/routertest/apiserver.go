@@ -42,6 +42,7 @@ type APIServer struct {
 	changed  chan struct{} // closed at the next change
 	requests []Request
 	faults   []http.HandlerFunc
+	held     bool             // whether watches tell nothing more
 	unlisted http.HandlerFunc // answers list and watch, where set
 }
 
@@ -203,6 +204,13 @@ func (s *APIServer) Expire() {
 	s.history = []change{{s.version, metav1.WatchEvent{Type: "ERROR", Object: runtime.RawExtension{Object: &status}}}}
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// HoldEvents keeps watches from telling anything more.
+func (s *APIServer) HoldEvents() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = true
 }
 
 // Unlisted lets every further list and watch be answered by fault; nil lets the server answer again.
