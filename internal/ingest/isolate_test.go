@@ -112,7 +112,7 @@ func TestTranslateAll(t *testing.T) {
 			if diff := cmp.Diff(test.want, published, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("configuration (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.failures, failures, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) })); diff != "" {
+			if diff := cmp.Diff(test.failures, failures, cmp.Comparer(errors.Is)); diff != "" {
 				t.Errorf("failures (-want +got):\n%s", diff)
 			}
 		})

@@ -181,12 +181,7 @@ func TestABadAnnotationKeepsTheLastGoodSplit(t *testing.T) {
 			world.store(shopAt(50))
 			unbroken(t, proxy.WaitFor(at(50)))
 			world.waitForCondition("shop", "Accepted", "True", "Accepted")
-			world.mu.Lock()
-			defer world.mu.Unlock()
-			want := []string{"shop Warning " + test.reason, "shop Normal Accepted"}
-			if diff := cmp.Diff(want, world.events); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			world.waitForEvents("shop Warning "+test.reason, "shop Normal Accepted")
 		})
 	}
 }

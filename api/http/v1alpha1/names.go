@@ -60,6 +60,9 @@ const (
 	ReasonNotAccepted = "NotAccepted"
 	// ReasonPublishFailed says that the route could not be published; the last good route stays in force.
 	ReasonPublishFailed = "PublishFailed"
+	// ReasonRefusedByProxy says that a proxy refused the route (a NACK) and keeps what it had. It is a bug of the interceptor; the message has the proxy's
+	// address and reason.
+	ReasonRefusedByProxy = "RefusedByProxy"
 )
 
 // The Lease (coordination.k8s.io/v1) that shows that status.dataPlane is kept up to date. The interceptor that holds it writes the reports of all; while nobody
