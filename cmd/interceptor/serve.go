@@ -108,12 +108,21 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 }
 
 // parts opens the ports that are open from the start and returns what is to run. The port for proxies is opened later, see serveXDS.
-func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]lifecycle.Part, error) {
-	parts := []lifecycle.Part{
+func (p *process) parts(ctx context.Context, registry *prometheus.Registry) (parts []lifecycle.Part, err error) {
+	parts = []lifecycle.Part{
 		{Name: "ingest", Run: p.loop.Run},
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporting.Run(ctx, p.loop.Observed()) }},
 	}
+	var opened []net.Listener
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, listener := range opened {
+			err = errors.Join(err, listener.Close())
+		}
+	}()
 	for _, port := range []struct {
 		name, address, flag string
 		handler             http.Handler
@@ -126,6 +135,7 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]l
 		if err != nil {
 			return nil, err
 		}
+		opened = append(opened, listener)
 		p.logger.InfoContext(ctx, "listening", "port", port.name, "address", listener.Addr().String())
 		parts = append(parts, lifecycle.Part{Name: port.name, Run: func(ctx context.Context) error {
 			return lifecycle.ServeHTTP(ctx, listener, port.handler, p.logger)

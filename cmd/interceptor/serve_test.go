@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -135,9 +134,6 @@ func TestServeRefuses(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), part) {
 					t.Errorf("error %v, want one with %q", err, part)
 				}
-			}
-			if name == "a port that is taken" && !errors.As(err, new(*lifecycle.ListenError)) {
-				t.Errorf("error %v, want a ListenError", err)
 			}
 		})
 	}

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // faulty is a ListerWatcher that can be made to fail.
 type faulty struct {
 	*cachetesting.FakeControllerSource
+	t       *testing.T
 	mu      sync.Mutex
 	failure error
 	lists   int
@@ -45,7 +46,7 @@ type faulty struct {
 // newFaulty returns a source of objects that works. It ends with the test.
 func newFaulty(t *testing.T, objects ...runtime.Object) *faulty {
 	t.Helper()
-	f := &faulty{FakeControllerSource: cachetesting.NewFakeControllerSource()}
+	f := &faulty{t: t, FakeControllerSource: cachetesting.NewFakeControllerSource()}
 	for _, object := range objects {
 		f.Add(object)
 	}
@@ -64,8 +65,12 @@ func (f *faulty) fail(err error) {
 	f.open = nil
 }
 
-// ListWithContext is cache.ListerWithContext's.
+// ListWithContext is cache.ListerWithContext's. It fails the test when a real API server could answer with objects of the past: version 0 is any version, and
+// pages are of exactly the version that is named (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
 func (f *faulty) ListWithContext(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if options.ResourceVersion == "0" || options.Limit != 0 {
+		f.t.Errorf("list with resource version %q and limit %d", options.ResourceVersion, options.Limit)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lists++

@@ -121,11 +121,16 @@ func (p patient) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return p.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext lists within listDeadline. The reflector's first list takes "any version" (0), which a lagging API server may answer from the past; a
-// restarted interceptor must not go back to weights that are no longer asked for, so the newest version is demanded.
+// ListWithContext lists within listDeadline, everything at once.
+//
+// The reflector's first list takes "any version" (0), which a lagging API server may answer from the past; a restarted interceptor must not go back to
+// weights that are no longer asked for, so the newest version is demanded. And it is never divided into pages: after a first list of several pages the
+// reflector asks for pages ever after, and a page of a given version is by the API's rules of exactly that version, so that a list after an outage would
+// bring back the old objects for as long as etcd has them.
 func (p patient) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
 	defer cancel()
+	options.Limit = 0
 	if options.ResourceVersion == "0" {
 		options.ResourceVersion = ""
 	}

@@ -16,8 +16,8 @@ type Health struct {
 	waiting func() []string // says what readiness waits for
 }
 
-// retryAfterSeconds is the Retry-After of requests that arrive while there is nothing to answer them.
-const retryAfterSeconds = 1
+// retryAfter is the Retry-After, in seconds, of requests that arrive while there is nothing to answer them.
+const retryAfter = "1"
 
 // NewHealth returns a Health that is alive but not ready. waiting is asked at each probe what readiness waits for; its words go to the one who probes.
 func NewHealth(waiting func() []string) *Health {
@@ -63,7 +63,7 @@ func (h *Health) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *Health) other(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Retry-After", fmt.Sprint(retryAfterSeconds))
+	w.Header().Set("Retry-After", retryAfter)
 	writePlain(w, http.StatusServiceUnavailable, "no endpoint of the requested service is ready")
 }
 

@@ -21,9 +21,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // get asks h for path and returns the status code, the Retry-After header and the body.
-func get(h http.Handler, method, path string) (code int, retryAfter, body string) {
+func get(ctx context.Context, h http.Handler, method, path string) (code int, retryAfter, body string) {
 	recorder := httptest.NewRecorder()
-	h.ServeHTTP(recorder, httptest.NewRequest(method, path, http.NoBody))
+	h.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, method, path, http.NoBody))
 	return recorder.Code, recorder.Header().Get("Retry-After"), recorder.Body.String()
 }
 
@@ -46,7 +46,7 @@ func TestHealth(t *testing.T) {
 	}
 	for _, step := range steps {
 		step.before()
-		code, retryAfter, body := get(health, step.method, step.path)
+		code, retryAfter, body := get(t.Context(), health, step.method, step.path)
 		if code != step.code || retryAfter != step.retryAfter || !strings.Contains(body, step.says) {
 			t.Errorf("%s: %s %s = %d, Retry-After %q, %q; want %d, %q, something with %q",
 				step.name, step.method, step.path, code, retryAfter, body, step.code, step.retryAfter, step.says)
@@ -61,8 +61,7 @@ func TestListenNamesPortAndRemedy(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	_, err = lifecycle.Listen(t.Context(), "xDS", taken.Addr().String(), "--xds-address")
-	var listen *lifecycle.ListenError
-	if !errors.As(err, &listen) {
+	if _, ok := errors.AsType[*lifecycle.ListenError](err); !ok {
 		t.Fatalf("Listen on a taken port = %v, want a ListenError", err)
 	}
 	for _, part := range []string{taken.Addr().String(), "xDS", "--xds-address", "end the process that has the port"} {
@@ -174,7 +173,7 @@ func TestRun(t *testing.T) {
 				health := lifecycle.NewHealth(func() []string { return nil })
 				health.SetReady()
 				var readyInDelay int
-				time.AfterFunc(time.Minute+time.Second, func() { readyInDelay, _, _ = get(health, http.MethodGet, "/readyz") })
+				time.AfterFunc(time.Minute+time.Second, func() { readyInDelay, _, _ = get(t.Context(), health, http.MethodGet, "/readyz") })
 				began := time.Now()
 				err := lifecycle.Run(ctx, health, shutdown, slog.New(slog.DiscardHandler), test.parts...)
 				if took := time.Since(began); took != test.took {
@@ -185,6 +184,7 @@ func TestRun(t *testing.T) {
 					t.Errorf("Run = %v, want %v with %q", err, test.want, test.says)
 				}
 				time.Sleep(2 * time.Minute) // Past everything that is still to come; the clock is synctest's.
+				synctest.Wait()
 				if readyInDelay != http.StatusServiceUnavailable {
 					t.Errorf("/readyz after the signal = %d, want 503", readyInDelay)
 				}

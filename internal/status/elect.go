@@ -71,7 +71,9 @@ func (e Election) term(ctx context.Context, lead func(ctx context.Context)) erro
 			},
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(identity string) {
-				e.Logger.InfoContext(ctx, "statuses are written by", "identity", identity)
+				if identity != e.Identity {
+					e.Logger.InfoContext(ctx, "another replica writes statuses", "identity", identity)
+				}
 			},
 		},
 	})

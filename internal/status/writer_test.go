@@ -268,6 +268,8 @@ type collector struct {
 
 // CreateEvent is status.Client's.
 func (c *collector) CreateEvent(_ context.Context, event *eventsv1.Event) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.events = append(c.events, event)
 	return nil
 }
@@ -282,6 +284,8 @@ func TestEventsFitTheAPI(t *testing.T) {
 		defer s.lead(t)()
 		long := ir.Problem{On: ir.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts", Message: strings.Repeat("ö", 2000)}
 		s.report(long)
+		client.mu.Lock()
+		defer client.mu.Unlock()
 		if len(client.events) != 1 {
 			t.Fatalf("%d events, want 1", len(client.events))
 		}

@@ -52,7 +52,7 @@ func TestMetricsHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	telemetry.MetricsHandler(registry).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	telemetry.MetricsHandler(registry).ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	for _, want := range []string{`kedify_build_info{component="interceptor",version="v1.2.3"} 1`, "go_goroutines ", "process_resident_memory_bytes "} {
 		if !strings.Contains(recorder.Body.String(), want) {
 			t.Errorf("/metrics lacks %q", want)
@@ -64,7 +64,7 @@ func TestAddProfiling(t *testing.T) {
 	mux := http.NewServeMux()
 	telemetry.AddProfiling(mux)
 	recorder := httptest.NewRecorder()
-	mux.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine?debug=1", http.NoBody))
+	mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/pprof/goroutine?debug=1", http.NoBody))
 	if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), "goroutine profile") {
 		t.Errorf("goroutine profile = %d, %.60q", recorder.Code, recorder.Body.String())
 	}

@@ -11,7 +11,7 @@ import (
 // serve starts a forward on a free port and returns its address.
 func serve(t *testing.T, dial Dial) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func serve(t *testing.T, dial Dial) string {
 }
 
 func TestBytesGoBothWaysAndTheEndIsPassedOn(t *testing.T) {
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	echo, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestBytesGoBothWaysAndTheEndIsPassedOn(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", echo.Addr().String())
 	})
 
-	connection, err := net.Dial("tcp", address)
+	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestBytesGoBothWaysAndTheEndIsPassedOn(t *testing.T) {
 
 func TestAConnectionWithoutTargetIsClosed(t *testing.T) {
 	address := serve(t, func(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") })
-	connection, err := net.Dial("tcp", address)
+	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -40,20 +39,10 @@ func reported(is httpv1alpha1.HTTPScaledObjectStatus, object *httpv1alpha1.HTTPS
 // waitForStatus waits until the status of an HTTPScaledObject is as wanted.
 func (c *cluster) waitForStatus(name, want string, look func(httpv1alpha1.HTTPScaledObjectStatus) string) {
 	c.t.Helper()
-	deadline := time.After(patience)
-	for {
-		c.mu.Lock()
-		got, written := look(c.statuses[name]), c.written
-		c.mu.Unlock()
-		if got == want {
-			return
-		}
-		select {
-		case <-written:
-		case <-deadline:
-			c.t.Fatalf("%s has %q, want %q", name, got, want)
-		}
-	}
+	c.waitFor(
+		func() bool { return look(c.statuses[name]) == want },
+		func() string { return fmt.Sprintf("%s has %q, want %q", name, look(c.statuses[name]), want) },
+	)
 }
 
 // waitForReport waits until what is reported of object is as wanted.

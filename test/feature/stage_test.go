@@ -3,6 +3,7 @@ package feature
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -119,45 +119,52 @@ func (c *cluster) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	return nil
 }
 
-// waitForCondition waits until a condition of an HTTPScaledObject has this status and reason, and returns its message.
-func (c *cluster) waitForCondition(name, kind string, is metav1.ConditionStatus, reason string) string {
+// waitFor waits until a condition on what was written holds. describe says what there is when it never does.
+func (c *cluster) waitFor(holds func() bool, describe func() string) {
 	c.t.Helper()
 	deadline := time.After(patience)
 	for {
 		c.mu.Lock()
-		found, written := meta.FindStatusCondition(c.statuses[name].Conditions, kind), c.written
+		done, written, seen := holds(), c.written, describe()
 		c.mu.Unlock()
-		if found != nil && found.Status == is && found.Reason == reason {
-			return found.Message
-		}
-		select {
-		case <-written:
-		case <-deadline:
-			c.t.Fatalf("condition %s of %s is %+v, want %s with reason %s", kind, name, found, is, reason)
-		}
-	}
-}
-
-// waitForEvents waits until as many Events were created as are wanted, and compares them.
-func (c *cluster) waitForEvents(want ...string) {
-	c.t.Helper()
-	deadline := time.After(patience)
-	for {
-		c.mu.Lock()
-		got, written := slices.Clone(c.events), c.written
-		c.mu.Unlock()
-		if len(got) >= len(want) {
-			if diff := cmp.Diff(want, got); diff != "" {
-				c.t.Errorf("events (-want +got):\n%s", diff)
-			}
+		if done {
 			return
 		}
 		select {
 		case <-written:
 		case <-deadline:
-			c.t.Fatalf("events %q, want %q", got, want)
+			c.t.Fatalf("waited in vain: %s", seen)
 		}
 	}
+}
+
+// waitForCondition waits until a condition of an HTTPScaledObject has this status and reason, and returns its message.
+func (c *cluster) waitForCondition(name, kind string, is metav1.ConditionStatus, reason string) (message string) {
+	c.t.Helper()
+	find := func() *metav1.Condition { return meta.FindStatusCondition(c.statuses[name].Conditions, kind) }
+	c.waitFor(
+		func() bool {
+			found := find()
+			if found == nil || found.Status != is || found.Reason != reason {
+				return false
+			}
+			message = found.Message
+			return true
+		},
+		func() string {
+			return fmt.Sprintf("condition %s of %s is %+v, want %s with reason %s", kind, name, find(), is, reason)
+		},
+	)
+	return message
+}
+
+// waitForEvents waits until exactly these Events were written, oldest first.
+func (c *cluster) waitForEvents(want ...string) {
+	c.t.Helper()
+	c.waitFor(
+		func() bool { return slices.Equal(c.events, want) },
+		func() string { return fmt.Sprintf("events %q, want %q", c.events, want) },
+	)
 }
 
 // replica is one interceptor.

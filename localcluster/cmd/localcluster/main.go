@@ -17,7 +17,7 @@ import (
 )
 
 // version is set by the linker.
-var version = "dev" //nolint:gochecknoglobals // -ldflags -X needs a variable
+var version = "dev"
 
 func main() {
 	// The supervisor's death signal follows the thread that starts the cluster.

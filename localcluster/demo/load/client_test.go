@@ -30,8 +30,8 @@ func serve(t *testing.T, handler http.HandlerFunc) (*httptest.Server, string) {
 
 func config(address string) Config {
 	return Config{
-		Address: address, Host: "rollouts-demo.example.com", Path: "/color", Rate: 1000,
-		Timeout: 2 * time.Second, MaxInFlight: 500, Colors: []string{"blue", "yellow"},
+		Address: address, Host: "rollouts-demo.example.com", Path: "/color", Rate: 250,
+		Timeout: 5 * time.Second, MaxInFlight: 500, Colors: []string{"blue", "yellow"},
 	}
 }
 

@@ -14,14 +14,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/report"
 )
 
+// sampleSize is the number of requests that a step is judged by here. The rate
+// is low: the tests run side by side, under the race detector, on small machines.
+const sampleSize = 160
+
 // quick are settings for a world that answers at once.
 func quick(w *world) Settings {
 	s := DefaultSettings()
 	s.Proxy = w.proxy.Listener.Addr().String()
 	s.Repo = "repo"
-	s.Rate, s.Sample = 600, 300
+	s.Rate, s.Sample = 200, sampleSize
 	s.Settle, s.SettleEnd, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 20*time.Millisecond
-	s.Pause, s.Patience, s.EnvoyPatience = time.Second, 5*time.Second, 1500*time.Millisecond
+	s.Pause, s.Patience, s.EnvoyPatience = 3*time.Second, 10*time.Second, 1500*time.Millisecond
 	s.Begun = time.Now()
 	return s
 }
@@ -35,7 +39,7 @@ func TestDemo(t *testing.T) {
 	}
 	var steps []string
 	for _, r := range outcome.Rows {
-		if r.State != report.Right || r.Done != 300 || r.Errors != 0 {
+		if r.State != report.Right || r.Done != sampleSize || r.Errors != 0 {
 			t.Errorf("row %+v", r)
 		}
 		steps = append(steps, strings.Join([]string{r.Canary, r.Step, report.Percent(r.Asked), r.Color, r.Annotation, r.Envoy}, " | "))
@@ -92,7 +96,7 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: ErrCheck, says: "lds.update_success 1 → 2"},
 		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: ErrCheck, says: "Envoy counted the same"},
 		{name: "a step that is over too soon", faults: faults{skipsPauses: true}, is: ErrNotReached, says: "Envoy has gone on"},
-		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "too slow for 600 requests/s", change: func(s *Settings) { s.MaxInFlight = 100 }},
+		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "too slow for 200 requests/s", change: func(s *Settings) { s.MaxInFlight = 100 }},
 		{name: "kubectl fails", faults: faults{brokenCommands: true}, says: "unexpected EOF"},
 	}
 	for _, tt := range tests {
@@ -120,11 +124,11 @@ func TestAnOddSampleIsMeasuredAgain(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, w.text())
 	}
-	if got := outcome.Rows[0].Done; got != 600 {
-		t.Errorf("the first step was judged by %d requests, want a fresh sample of 600", got)
+	if got := outcome.Rows[0].Done; got != 2*sampleSize {
+		t.Errorf("the first step was judged by %d requests, want a fresh sample of %d", got, 2*sampleSize)
 	}
-	if got := outcome.Rows[1].Done; got != 300 {
-		t.Errorf("the second step was judged by %d requests, want 300", got)
+	if got := outcome.Rows[1].Done; got != sampleSize {
+		t.Errorf("the second step was judged by %d requests, want %d", got, sampleSize)
 	}
 }
 

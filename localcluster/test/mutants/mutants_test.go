@@ -43,7 +43,7 @@ func (e environment) up(t *testing.T, args ...string) {
 	}
 	defer printed.Close()
 	t.Cleanup(func() {
-		if out, err := exec.Command(e.cluster, append(base, "down")...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), e.cluster, append(base, "down")...).CombinedOutput(); err != nil {
 			t.Errorf("cluster down: %v\n%s", err, out)
 		}
 	})
