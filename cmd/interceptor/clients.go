@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -47,7 +48,7 @@ func newClients(kubeconfig string) (clients, error) {
 	binary.ContentType = runtime.ContentTypeProtobuf
 	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	if all.core, err = corev1client.NewForConfig(binary); err != nil {
-		return clients{}, fmt.Errorf("client for Services: %w", err)
+		return clients{}, fmt.Errorf("client for Services and Pods: %w", err)
 	}
 	if all.discovery, err = discoveryv1client.NewForConfig(binary); err != nil {
 		return clients{}, fmt.Errorf("client for EndpointSlices: %w", err)
@@ -81,21 +82,39 @@ func scaledObjectClient(config *rest.Config) (*rest.RESTClient, error) {
 	return client, nil
 }
 
-// sources returns the lists and watches of the namespaces, of all if none is named.
-func (c clients) sources(namespaces []string) ingest.Sources {
+// What is watched for reports: the Pods with the label of proxies, and the EndpointSlices of the Service that all replicas of the interceptor are behind.
+const (
+	proxyLabels     = "app=kedify-proxy"
+	replicasService = "keda-add-ons-http-interceptor-admin"
+)
+
+// sources returns the lists and watches that chosen asks for: of the named namespaces, of all if none is named.
+func (c clients) sources(chosen settings) ingest.Sources {
+	namespaces := chosen.namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	var sources ingest.Sources
+	core, discovery := c.core.RESTClient(), c.discovery.RESTClient()
+	sources := ingest.Sources{Replicas: []cache.ListerWatcherWithContext{
+		listWatch(discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+replicasService),
+	}}
 	for _, namespace := range namespaces {
-		all := func(client rest.Interface, resource string) cache.ListerWatcherWithContext {
-			return cache.NewFilteredListWatchFromClient(client, resource, namespace, func(*metav1.ListOptions) {})
-		}
-		sources.ScaledObjects = append(sources.ScaledObjects, all(c.scaledObjects, httpv1alpha1.Resource))
-		sources.Services = append(sources.Services, all(c.core.RESTClient(), "services"))
-		sources.EndpointSlices = append(sources.EndpointSlices, all(c.discovery.RESTClient(), "endpointslices"))
+		sources.ScaledObjects = append(sources.ScaledObjects, listWatch(c.scaledObjects, httpv1alpha1.Resource, namespace, ""))
+		sources.Services = append(sources.Services, listWatch(core, "services", namespace, ""))
+		sources.EndpointSlices = append(sources.EndpointSlices, listWatch(discovery, "endpointslices", namespace, ""))
+	}
+	if chosen.fleet == fleetShared {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		sources.Proxies = append(sources.Proxies, listWatch(core, "pods", namespace, proxyLabels))
 	}
 	return sources
+}
+
+// listWatch lists and watches the objects that have labels, all if that is empty.
+func listWatch(client rest.Interface, resource, namespace, labels string) cache.ListerWatcherWithContext {
+	return cache.NewFilteredListWatchFromClient(client, resource, namespace, func(options *metav1.ListOptions) { options.LabelSelector = labels })
 }
 
 // statusClient returns the client that writes statuses.

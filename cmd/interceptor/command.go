@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -33,6 +34,7 @@ type settings struct {
 
 	podName      string
 	podNamespace string
+	fleet        string
 
 	batchInterval    time.Duration
 	clusterGrace     time.Duration
@@ -44,6 +46,12 @@ type settings struct {
 	logLevel  string
 	profiling bool
 }
+
+// Values of --fleet.
+const (
+	fleetPerNamespace = "namespace"
+	fleetShared       = "cluster"
+)
 
 // envPrefix begins the environment variables that stand for flags.
 const envPrefix = "KEDIFY_INTERCEPTOR_"
@@ -100,7 +108,10 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries, "highest `number` of retries of a proxy to a backend at a time")
 
 	flags.StringVar(&s.podName, "pod-name", "", "`name` of this replica in elections and Events; by default the host's name")
-	flags.StringVar(&s.podNamespace, "pod-namespace", "keda", "`namespace` of the Lease by which one replica is elected to write statuses")
+	flags.StringVar(&s.podNamespace, "pod-namespace", httpv1alpha1.DefaultInterceptorNamespace,
+		"`namespace` of the replicas and of the Lease by which one of them is elected to write statuses")
+	flags.StringVar(&s.fleet, "fleet", fleetPerNamespace, "which proxies serve an HTTPScaledObject, and so count in its status: those of its `namespace`, or "+
+		"with the value cluster all proxies of all namespaces")
 
 	flags.DurationVar(&s.batchInterval, "batch-interval", ingest.DefaultInterval, "shortest `time` between two publications; the first change goes out at once")
 	flags.DurationVar(&s.clusterGrace, "cluster-grace", xds.DefaultGrace, "`time` that proxies keep a backend after no route names it any more")
@@ -127,6 +138,9 @@ func (s *settings) check() error {
 	}
 	if s.maxStreams < 1 {
 		return fmt.Errorf("%w: --max-streams is %d, but at least 1 is needed", errSetting, s.maxStreams)
+	}
+	if s.fleet != fleetPerNamespace && s.fleet != fleetShared {
+		return fmt.Errorf("%w: --fleet is %.80q, but it is either %s or %s", errSetting, s.fleet, fleetPerNamespace, fleetShared)
 	}
 	if s.podName != "" {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
@@ -56,13 +57,12 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 
 // process is the interceptor, put together.
 type process struct {
-	settings settings
-	logger   *slog.Logger
-	health   *lifecycle.Health
-	loop     *ingest.Loop
-	xds      *xds.Server
-	writer   *status.Writer
-	election status.Election
+	settings  settings
+	logger    *slog.Logger
+	health    *lifecycle.Health
+	loop      *ingest.Loop
+	xds       *xds.Server
+	reporting *status.Reporting
 }
 
 // newProcess puts the interceptor together and starts nothing.
@@ -72,15 +72,24 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger))
-	writer, err := status.NewWriter(api.statusClient(), chosen.podName, time.Now, registry, logger)
+	reporting, err := status.New(status.Options{
+		Client:      api.statusClient(),
+		Source:      book{server},
+		Elector:     status.Election{Leases: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
+		Replica:     chosen.podName,
+		SharedFleet: chosen.fleet == fleetShared,
+		Now:         time.Now,
+		Registerer:  registry,
+		Logger:      logger,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
+		return nil, err
 	}
 	loop, err := ingest.New(ingest.Options{
-		Sources:    api.sources(chosen.namespaces),
+		Sources:    api.sources(chosen),
 		Translate:  chosen.translate,
 		Publisher:  publisher{server},
-		Reporter:   reporter{writer},
+		Reporter:   reporter{reporting},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,
@@ -89,13 +98,12 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	return &process{
-		settings: chosen,
-		logger:   logger,
-		health:   lifecycle.NewHealth(loop.Waiting),
-		loop:     loop,
-		xds:      server,
-		writer:   writer,
-		election: status.Election{Leases: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
+		settings:  chosen,
+		logger:    logger,
+		health:    lifecycle.NewHealth(loop.Waiting),
+		loop:      loop,
+		xds:       server,
+		reporting: reporting,
 	}, nil
 }
 
@@ -104,7 +112,7 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) (par
 	parts = []lifecycle.Part{
 		{Name: "ingest", Run: p.loop.Run},
 		{Name: "xds", Run: p.serveXDS},
-		{Name: "status", Run: func(ctx context.Context) error { return p.election.Run(ctx, p.writer.Run) }},
+		{Name: "status", Run: func(ctx context.Context) error { return p.reporting.Run(ctx, p.loop.Observed()) }},
 	}
 	var opened []net.Listener
 	defer func() {
@@ -136,9 +144,10 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) (par
 	return parts, nil
 }
 
-// admin serves people who look into the process.
+// admin serves the other replicas, and people who look into the process.
 func (p *process) admin() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle(status.AcksPath, p.reporting.Handler())
 	if p.settings.profiling {
 		telemetry.AddProfiling(mux)
 	}
@@ -184,8 +193,8 @@ type publisher struct{ server *xds.Server }
 // Publish is ingest.Publisher's.
 func (p publisher) Publish(resources translate.Resources) error { return p.server.Publish(resources) }
 
-// reporter hands the outcome of a pass on to the status writer.
-type reporter struct{ writer *status.Writer }
+// reporter hands the outcome of a pass on to the reporting.
+type reporter struct{ reporting *status.Reporting }
 
 // Report is ingest.Reporter's.
 func (r reporter) Report(pass ingest.Pass) {
@@ -193,5 +202,41 @@ func (r reporter) Report(pass ingest.Pass) {
 	for key, outcome := range pass.Outcomes {
 		observations[key] = status.Observation(outcome)
 	}
-	r.writer.Report(status.Report{Objects: pass.ScaledObjects, Observations: observations})
+	r.reporting.Report(status.Report{
+		Objects:      pass.ScaledObjects,
+		Observations: observations,
+		Config:       pass.Config,
+		Publication:  pass.Publication,
+		Proxies:      pass.Proxies,
+		Replicas:     pass.Replicas,
+	})
 }
+
+// book is status.Source over the discovery server.
+type book struct{ server *xds.Server }
+
+// Streams is status.Source's.
+func (b book) Streams() []status.Stream {
+	reports := b.server.Book(resourcev3.RouteType, resourcev3.ClusterType, resourcev3.EndpointType)
+	streams := make([]status.Stream, 0, len(reports))
+	for _, report := range reports {
+		streams = append(streams, status.Stream{
+			Number: report.Stream,
+			Peer:   report.Peer,
+			Confirmed: func(typeURL string) func(string) status.Confirmation {
+				resources := report.Resources[typeURL]
+				return func(name string) status.Confirmation {
+					found := resources[name]
+					return status.Confirmation{Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage}
+				}
+			},
+		})
+	}
+	return streams
+}
+
+// Versions is status.Source's.
+func (b book) Versions(typeURL string) map[string]string { return b.server.Versions(typeURL) }
+
+// Changed is status.Source's.
+func (b book) Changed() <-chan struct{} { return b.server.Changed() }

@@ -34,7 +34,7 @@ func local(t *testing.T) settings {
 	return settings{
 		kubeconfig: kubeconfig(t, "http://127.0.0.1:1"),
 		xdsAddress: free, proxyAddress: free, adminAddress: free, metricsAddress: free,
-		podName: "pod-1", podNamespace: "keda", maxStreams: 1, shutdownDeadline: 10 * time.Second,
+		podName: "pod-1", podNamespace: "keda", fleet: fleetPerNamespace, maxStreams: 1, shutdownDeadline: 10 * time.Second,
 		logFormat: "json", logLevel: "info", profiling: true,
 	}
 }
@@ -96,6 +96,7 @@ func TestServeWaitsForTheAPIServer(t *testing.T) {
 		{at["health"] + "/shop", "no endpoint", 503},
 		{at["metrics"] + "/metrics", "kedify_ingest_passes_total 0", 200},
 		{at["admin"] + "/debug/pprof/goroutine?debug=1", "goroutine profile", 200},
+		{at["admin"] + "/acks", `{"replica":"pod-1","objects":[],"proxies":[]}`, 200},
 		{at["admin"] + "/queue", "not found", 404},
 	} {
 		if code, text := get(t, "http://"+page.url); code != page.code || !strings.Contains(text, page.says) {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,9 +14,11 @@ import (
 	"os"
 	"runtime/debug"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
@@ -51,9 +54,10 @@ func main() {
 
 // options are what the command line can set.
 type options struct {
-	kubeconfig  string
-	level       slog.Level
-	showVersion bool
+	kubeconfig   string
+	interceptors types.NamespacedName
+	level        slog.Level
+	showVersion  bool
 }
 
 // run is the program with its surroundings as arguments. It returns the exit code: 0 for done, 1 for failed, 2 for a wrong command line.
@@ -62,6 +66,9 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	flags := flag.NewFlagSet(program, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&chosen.kubeconfig, "kubeconfig", "", "kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
+	flags.StringVar(&chosen.interceptors.Namespace, "interceptor-namespace", httpv1alpha1.DefaultInterceptorNamespace, "`namespace` of the interceptors")
+	flags.StringVar(&chosen.interceptors.Name, "interceptor-lease", httpv1alpha1.DefaultInterceptorLease,
+		"`name` of the Lease there that they renew; while they do, weights are verified by what the proxies took")
 	flags.TextVar(&chosen.level, "log-level", slog.LevelInfo, "lowest `level` that is logged: debug, info, warn or error")
 	flags.BoolVar(&chosen.showVersion, "version", false, "print the version")
 	switch err := flags.Parse(args); {
@@ -94,8 +101,11 @@ func serve(chosen options, stderr io.Writer) {
 	klog.SetSlogLogger(log) // client-go's warnings would otherwise be lines without a level
 	userAgent := program + "/" + buildVersion()
 	client := httpso.NewClient(func() (*rest.Config, error) { return connect.Config(chosen.kubeconfig, userAgent) })
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go client.Watch(ctx, log)
 	log.Debug("serving", "router", httpso.Type, "version", buildVersion())
-	router.Serve(httpso.New(client, log), log, stderr)
+	router.Serve(httpso.New(client, chosen.interceptors, log), log, stderr)
 }
 
 // runInstall is the subcommand install.

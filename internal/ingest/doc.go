@@ -5,5 +5,6 @@
 // listed once, so that a restart never publishes less than is there ("seed, then serve").
 //
 // Changes are batched: the first one is handled at once, later ones at most once per interval, and none waits longer than that. What the loop found,
-// problems included, goes to a Reporter.
+// problems included, goes to a Reporter, together with two kinds that routing does not depend on and never waits for: the Pods of proxies and the replicas
+// of the interceptor.
 package ingest

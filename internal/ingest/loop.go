@@ -47,6 +47,12 @@ type Pass struct {
 	Config ir.Config
 	// Failure says why nothing of this pass could be published, nil when it was. It is part of every Outcome too.
 	Failure error
+	// Publication counts the passes that published, or tried to, from 1. Passes with equal numbers differ at most in ScaledObjects' statuses and in what
+	// follows.
+	Publication uint64
+	// Proxies are the Pods of proxies, and Replicas the EndpointSlices of the replicas of the interceptor, as they are now.
+	Proxies  []*corev1.Pod
+	Replicas []*discoveryv1.EndpointSlice
 }
 
 // Outcome is what became of one HTTPScaledObject.
@@ -57,11 +63,17 @@ type Outcome struct {
 	Served bool
 	// Failure says why its present version could not be published although nothing is wrong with it: a bug of the interceptor. "" when it could.
 	Failure string
+	// StableHashes are the pod-template-hashes of the ready Pods behind its stable Service, sorted; empty when some are not known.
+	StableHashes []string
 }
 
 // Sources are where the objects come from: for each kind one list and watch per namespace, or one for all namespaces.
 type Sources struct {
+	// ScaledObjects, Services and EndpointSlices are what routing depends on.
 	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
+	// Proxies are the Pods of proxies, and Replicas the EndpointSlices of the replicas of the interceptor. They are there for the Reporter: nothing that is
+	// published depends on them or waits for them.
+	Proxies, Replicas []cache.ListerWatcherWithContext
 }
 
 // Options are what a Loop works with. All fields but Interval and Translate are required; the zero value of Translate allows no connections, see
@@ -93,12 +105,16 @@ type Loop struct {
 	metrics   *metrics
 
 	sources       []*source
+	required      int // how many sources, from the first, publication waits for
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
 	services      []*store[*corev1.Service]
 	slices        []*store[*discoveryv1.EndpointSlice]
+	proxies       []*store[*corev1.Pod]
+	replicas      []*store[*discoveryv1.EndpointSlice]
 
-	changed chan struct{} // holds one element when a store has changed since the last pass
-	seeded  chan struct{} // closed after the first publication
+	changed  chan struct{} // holds one element when a store has changed since the last pass
+	seeded   chan struct{} // closed after the first publication
+	observed chan struct{} // closed after the first complete report
 
 	// What follows belongs to the goroutine of Run.
 	last Pass
@@ -124,6 +140,7 @@ func New(options Options) (*Loop, error) {
 		metrics:   counted,
 		changed:   make(chan struct{}, 1),
 		seeded:    make(chan struct{}),
+		observed:  make(chan struct{}),
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval
@@ -137,6 +154,14 @@ func New(options Options) (*Loop, error) {
 	}
 	for _, lists := range options.Sources.EndpointSlices {
 		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{},
+			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
+	}
+	l.required = len(l.sources)
+	for _, lists := range options.Sources.Proxies {
+		l.proxies = append(l.proxies, watchInto(l, "pods", lists, &corev1.Pod{}, newStore(reducePod, samePod, l.wake)))
+	}
+	for _, lists := range options.Sources.Replicas {
+		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{},
 			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
 	}
 	return l, nil
@@ -159,10 +184,16 @@ func watchInto[T metav1.Object](l *Loop, resource string, lists cache.ListerWatc
 // Seeded returns a channel that is closed after the first publication.
 func (l *Loop) Seeded() <-chan struct{} { return l.seeded }
 
+// Observed returns a channel that is closed after the first report of a publication for which everything was listed, what only the Reporter needs included.
+func (l *Loop) Observed() <-chan struct{} { return l.observed }
+
 // Waiting says what the first publication waits for, with remedies where there are some. It is empty when nothing is missing.
-func (l *Loop) Waiting() []string {
+func (l *Loop) Waiting() []string { return waiting(l.sources[:l.required]) }
+
+// waiting says what of sources was not listed yet.
+func waiting(sources []*source) []string {
 	var missing []string
-	for _, s := range l.sources {
+	for _, s := range sources {
 		if text := s.waiting(); text != "" {
 			missing = append(missing, text)
 		}
@@ -215,7 +246,14 @@ func (l *Loop) pass(ctx context.Context) {
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())
 	}
+	isObserved := l.isSeeded() && len(waiting(l.sources)) == 0 // asked before the view, so that the report has what it says
+	l.last.Proxies, _ = merge(l.proxies)
+	l.last.Replicas, _ = merge(l.replicas)
+	l.metrics.objects.WithLabelValues("pods").Set(float64(len(l.last.Proxies)))
 	l.reporter.Report(l.last)
+	if isObserved && !isClosed(l.observed) {
+		close(l.observed)
+	}
 }
 
 // publish resolves, translates and publishes world, and keeps the outcome in l.last.
@@ -239,7 +277,8 @@ func (l *Loop) publish(ctx context.Context, world resolve.World) {
 		l.metrics.lastSucceeded.SetToCurrentTime()
 	}
 	l.last.Failure = err
-	l.last.Outcomes = outcomes(world.ScaledObjects, l.last.Config, problems, failures, err)
+	l.last.Publication++
+	l.last.Outcomes = outcomes(world, l.last.Config, problems, failures, err)
 	l.metrics.problems.Set(float64(len(problems)))
 	l.metrics.routes.Set(float64(len(l.last.Config.Routes)))
 	if err == nil && !l.isSeeded() {
@@ -248,19 +287,24 @@ func (l *Loop) publish(ctx context.Context, world resolve.World) {
 	}
 }
 
-// outcomes tells what became of each object, given the configuration in force, the users' mistakes, failures by object and the failure of all.
+// outcomes tells what became of each object of world, given the configuration in force, the users' mistakes, failures by object and the failure of all.
 func outcomes(
-	objects []*httpv1alpha1.HTTPScaledObject, inForce ir.Config, problems []ir.Problem, failures map[ir.Key]error, failure error,
+	world resolve.World, inForce ir.Config, problems []ir.Problem, failures map[ir.Key]error, failure error,
 ) map[ir.Key]Outcome {
-	all := make(map[ir.Key]Outcome, len(objects))
+	all := make(map[ir.Key]Outcome, len(world.ScaledObjects))
 	served := byOwner(inForce.Routes)
+	hashes := indexHashes(world)
 	mistakes := map[ir.Key][]ir.Problem{}
 	for _, problem := range problems {
 		mistakes[problem.On] = append(mistakes[problem.On], problem)
 	}
-	for _, object := range objects {
+	for _, object := range world.ScaledObjects {
 		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
-		outcome := Outcome{Problems: mistakes[key], Served: len(served[key]) > 0}
+		stable := ir.Key{Namespace: object.Namespace, Name: object.Spec.ScaleTargetRef.Service}
+		if routes := served[key]; len(routes) > 0 {
+			stable = routes[0].Backends[0].Service
+		}
+		outcome := Outcome{Problems: mistakes[key], Served: len(served[key]) > 0, StableHashes: hashes.ready(stable)}
 		if err := errors.Join(failure, failures[key]); err != nil {
 			outcome.Failure = err.Error()
 		}
@@ -277,9 +321,12 @@ func (l *Loop) fail(ctx context.Context, stage string, err error, attributes ...
 }
 
 // isSeeded says whether there was a publication.
-func (l *Loop) isSeeded() bool {
+func (l *Loop) isSeeded() bool { return isClosed(l.seeded) }
+
+// isClosed says whether a channel on which nothing is sent is closed.
+func isClosed(channel <-chan struct{}) bool {
 	select {
-	case <-l.seeded:
+	case <-channel:
 		return true
 	default:
 		return false

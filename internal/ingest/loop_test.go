@@ -95,6 +95,7 @@ func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions)
 // stage is a running Loop between sources and a protocol of what it published and reported.
 type stage struct {
 	scaledObjects, services, slices *faulty
+	proxies, replicas               *faulty // nil for none
 	loop                            *ingest.Loop
 
 	mu        sync.Mutex
@@ -147,13 +148,16 @@ func newStage(t *testing.T) *stage {
 // run starts the Loop; it ends with the returned function.
 func (s *stage) run(t *testing.T) (stop func()) {
 	t.Helper()
+	sources := ingest.Sources{
+		ScaledObjects:  []cache.ListerWatcherWithContext{s.scaledObjects},
+		Services:       []cache.ListerWatcherWithContext{s.services},
+		EndpointSlices: []cache.ListerWatcherWithContext{s.slices},
+	}
+	if s.proxies != nil {
+		sources.Proxies, sources.Replicas = []cache.ListerWatcherWithContext{s.proxies}, []cache.ListerWatcherWithContext{s.replicas}
+	}
 	loop, err := ingest.New(ingest.Options{
-		Sources: ingest.Sources{
-			ScaledObjects:  []cache.ListerWatcherWithContext{s.scaledObjects},
-			Services:       []cache.ListerWatcherWithContext{s.services},
-			EndpointSlices: []cache.ListerWatcherWithContext{s.slices},
-		},
-		Translate: translate.DefaultOptions(), Publisher: s, Reporter: s, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, Translate: translate.DefaultOptions(), Publisher: s, Reporter: s, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

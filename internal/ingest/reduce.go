@@ -71,7 +71,7 @@ func sameServiceRouting(before, after *corev1.Service) bool {
 	return apiequality.Semantic.DeepEqual(before, after)
 }
 
-// reduceEndpointSlice keeps the label that names the Service, the ports, and address and conditions of each endpoint.
+// reduceEndpointSlice keeps the label that names the Service, the ports, and addresses, conditions and Pod of each endpoint.
 func reduceEndpointSlice(object *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	reduced := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -85,6 +85,9 @@ func reduceEndpointSlice(object *discoveryv1.EndpointSlice) *discoveryv1.Endpoin
 	}
 	for i, endpoint := range object.Endpoints {
 		reduced.Endpoints[i] = discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions}
+		if target := endpoint.TargetRef; target != nil {
+			reduced.Endpoints[i].TargetRef = &corev1.ObjectReference{Kind: target.Kind, Name: target.Name}
+		}
 	}
 	return reduced
 }
@@ -94,3 +97,20 @@ func reduceEndpointSlice(object *discoveryv1.EndpointSlice) *discoveryv1.Endpoin
 func sameEndpointSliceRouting(before, after *discoveryv1.EndpointSlice) bool {
 	return apiequality.Semantic.DeepEqual(before, after)
 }
+
+// reducePod keeps the identity, the addresses, and whether the Pod is Ready and stays.
+func reducePod(object *corev1.Pod) *corev1.Pod {
+	reduced := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace, DeletionTimestamp: object.DeletionTimestamp},
+		Status:     corev1.PodStatus{PodIPs: object.Status.PodIPs},
+	}
+	for _, condition := range object.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			reduced.Status.Conditions = []corev1.PodCondition{{Type: condition.Type, Status: condition.Status}}
+		}
+	}
+	return reduced
+}
+
+// samePod says whether two versions of a Pod are the same to reports.
+func samePod(before, after *corev1.Pod) bool { return apiequality.Semantic.DeepEqual(before, after) }

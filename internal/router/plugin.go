@@ -15,6 +15,9 @@ import (
 // up is asked again at the next reconcile.
 const CallTimeout = 9 * time.Second
 
+// grace is how long a Router may go on after its deadline before its call is answered without it.
+const grace = 500 * time.Millisecond
+
 // maxStack bounds a logged stack in bytes. go-plugin takes log lines of up to 64 KiB for structured ones.
 const maxStack = 32 << 10
 
@@ -45,15 +48,14 @@ func (p *Plugin) SetWeight(rollout *v1alpha1.Rollout, weight int32, others []v1a
 
 // VerifyWeight answers with Router.VerifyWeight.
 func (p *Plugin) VerifyWeight(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (types.RpcVerified, types.RpcError) {
-	verified := types.NotVerified
-	answer := p.answer("VerifyWeight", rollout, func(ctx context.Context) error {
+	result := p.run("VerifyWeight", rollout, func(ctx context.Context) outcome {
 		holds, err := p.router.VerifyWeight(ctx, rollout, weight, others)
-		if holds && err == nil {
-			verified = types.Verified
-		}
-		return err
+		return outcome{holds: holds, err: err}
 	})
-	return verified, answer
+	if result.holds && result.err == nil {
+		return types.Verified, types.RpcError{}
+	}
+	return types.NotVerified, result.answer("VerifyWeight", rollout)
 }
 
 // UpdateHash answers with Router.UpdateHash.
@@ -84,24 +86,55 @@ func (p *Plugin) RemoveManagedRoutes(rollout *v1alpha1.Rollout) types.RpcError {
 	})
 }
 
-// answer runs one call of the Router within CallTimeout and puts its error, or its panic, into the form in which it travels. There, an empty text means
-// success, so an error always gets one.
-func (p *Plugin) answer(method string, rollout *v1alpha1.Rollout, call func(context.Context) error) (answer types.RpcError) {
+// answer runs one call of the Router that succeeds or fails.
+func (p *Plugin) answer(method string, rollout *v1alpha1.Rollout, call func(context.Context) error) types.RpcError {
+	return p.run(method, rollout, func(ctx context.Context) outcome { return outcome{err: call(ctx)} }).answer(method, rollout)
+}
+
+// outcome is what came of one call of the Router.
+type outcome struct {
+	holds bool // VerifyWeight's answer
+	err   error
+}
+
+// answer is the form in which an error travels. There, an empty text means success, so an error always gets one.
+func (o outcome) answer(method string, rollout *v1alpha1.Rollout) types.RpcError {
+	if o.err != nil && o.err.Error() == "" {
+		return types.RpcError{ErrorString: fmt.Sprintf("%s of rollout %q: an error of type %T without a text", method, NameOf(rollout), o.err)}
+	}
+	if o.err != nil {
+		return types.RpcError{ErrorString: o.err.Error()}
+	}
+	return types.RpcError{}
+}
+
+// run runs one call of the Router within CallTimeout. A call that does not end by its context, as one that waits for a program that a kubeconfig names for
+// its credentials, is left to itself after grace: the controller's worker must not wait with it.
+func (p *Plugin) run(method string, rollout *v1alpha1.Rollout, call func(context.Context) outcome) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), CallTimeout)
 	defer cancel()
+	done := make(chan outcome, 1)
+	go func() { done <- p.guarded(ctx, method, rollout, call) }()
+	abandoned := time.NewTimer(CallTimeout + grace)
+	defer abandoned.Stop()
+	select {
+	case result := <-done:
+		return result
+	case <-abandoned.C:
+		return outcome{err: fmt.Errorf("%s of rollout %q: no answer within %v: does the kubeconfig name a program for credentials that hangs?",
+			method, NameOf(rollout), CallTimeout+grace)}
+	}
+}
+
+// guarded turns a panic of call into its error.
+func (p *Plugin) guarded(ctx context.Context, method string, rollout *v1alpha1.Rollout, call func(context.Context) outcome) (result outcome) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			stack := debug.Stack()
 			p.log.ErrorContext(ctx, "panic in a call", "method", method, "rollout", NameOf(rollout), "panic", fmt.Sprint(cause),
 				"stack", string(stack[:min(len(stack), maxStack)]))
-			answer.ErrorString = fmt.Sprintf("%s of rollout %q: panic: %v: this is a bug of the plugin, its log has the stack", method, NameOf(rollout), cause)
+			result = outcome{err: fmt.Errorf("%s of rollout %q: panic: %v: this is a bug of the plugin, its log has the stack", method, NameOf(rollout), cause)}
 		}
 	}()
-	if err := call(ctx); err != nil {
-		answer.ErrorString = err.Error()
-		if answer.ErrorString == "" {
-			answer.ErrorString = fmt.Sprintf("%s of rollout %q: an error of type %T without a text", method, NameOf(rollout), err)
-		}
-	}
-	return answer
+	return call(ctx)
 }

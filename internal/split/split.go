@@ -6,6 +6,8 @@
 package split
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -80,6 +82,16 @@ func Validate(backends []Backend) error {
 		return fmt.Errorf("%w: the sum %d is above %d", ErrWeight, sum, uint64(MaxWeightSum))
 	}
 	return nil
+}
+
+// Hash identifies a text of the annotation in reports about it: its SHA-256 as 64 lower-case hexadecimal digits. The empty text, which stands for an absent
+// annotation, has the empty hash. Every byte counts: another notation of the same split has another hash.
+func Hash(text string) string {
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // isDNSLabel says whether name is a DNS label as RFC 1123 has it: 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends.

@@ -140,6 +140,18 @@ func TestParseTakesBackWhatFormatWrote(t *testing.T) {
 	}
 }
 
+func TestHashIsSHA256InHexadecimal(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":    "",
+		"abc": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", // FIPS 180-4's example
+	} {
+		if got := split.Hash(text); got != want {
+			t.Errorf("Hash(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 // randomSplit makes a valid split: reserved words, numbers and ordinary names, with at least one weight above zero.
 func randomSplit(random *rand.Rand) []split.Backend {
 	names := []string{"null", "true", "no", "y", "7", "1e3", "0b1", "a", "shop-stable", "x-1", strings.Repeat("z", 63)}

@@ -76,7 +76,8 @@ func TestApplyStatusRequest(t *testing.T) {
 	client, asked := serve(t, http.StatusOK)
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Audited", Status: "True", Reason: "ByHand"}}
-	if err := client.ApplyStatus(t.Context(), object, status.Compute(object, status.Observation{Served: true}, noon())); err != nil {
+	taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
+	if err := client.ApplyStatus(t.Context(), object, status.Compute(object, status.Observation{Served: true}, taken, "interceptor-0", noon())); err != nil {
 		t.Fatal(err)
 	}
 	own := func(kind, reason, message string) map[string]any {
@@ -96,6 +97,9 @@ func TestApplyStatusRequest(t *testing.T) {
 				"conditions": []any{
 					own("Accepted", "Accepted", "The object is understood and every Service that it names can be routed to."),
 					own("Ready", "Serving", "The route is published to the proxies."),
+				},
+				"dataPlane": map[string]any{
+					"annotationHash": "", "proxies": map[string]any{"ready": 2.0, "acked": 2.0}, "effective": true, "reportedBy": "interceptor-0",
 				},
 			},
 		},

@@ -26,25 +26,32 @@ type Observation struct {
 	Served bool
 	// Failure says why the present route could not be published, "" when it was. It is a bug of the interceptor, not a mistake of the user.
 	Failure string
+	// StableHashes are the pod-template-hashes of the ready Pods behind the stable Service, sorted. They are empty when some are not known.
+	StableHashes []string
 }
 
 // equal says whether two observations lead to the same status.
 func (o Observation) equal(other Observation) bool {
-	return o.Served == other.Served && o.Failure == other.Failure && slices.Equal(o.Problems, other.Problems)
+	return o.Served == other.Served && o.Failure == other.Failure && slices.Equal(o.Problems, other.Problems) &&
+		slices.Equal(o.StableHashes, other.StableHashes)
 }
 
+// isAccepted says whether the configuration in force has the object as it is.
+func (o Observation) isAccepted() bool { return o.Served && o.Failure == "" && len(o.Problems) == 0 }
+
 // Compute returns the status that object should have: what it has now, brought up to date. A condition keeps its transition time while its status stays the
-// same, so that Compute returns exactly the present status when nothing has changed. now is the transition time of what did change, cut to the second,
-// which is how Kubernetes stores it.
-func Compute(object *httpv1alpha1.HTTPScaledObject, seen Observation, now time.Time) httpv1alpha1.HTTPScaledObjectStatus {
+// same, and the data-plane report its writer, so that Compute returns exactly the present status when nothing has changed. now is the transition time of
+// what did change, cut to the second, which is how Kubernetes stores it; writer is who reports it.
+func Compute(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Taken, writer string, now time.Time) httpv1alpha1.HTTPScaledObjectStatus {
 	status := *object.Status.DeepCopy()
 	status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
 	status.TargetService = targetService(object.Spec.ScaleTargetRef)
-	for _, condition := range []metav1.Condition{accepted(seen), ready(seen)} {
+	for _, condition := range []metav1.Condition{accepted(seen), ready(seen, taken)} {
 		condition.ObservedGeneration = object.Generation
 		condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+	status.DataPlane = dataPlane(object, seen, taken, writer)
 	return status
 }
 
@@ -65,7 +72,7 @@ func accepted(seen Observation) metav1.Condition {
 }
 
 // ready tells what of the object is in force.
-func ready(seen Observation) metav1.Condition {
+func ready(seen Observation, taken Taken) metav1.Condition {
 	condition := metav1.Condition{Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	switch {
 	case seen.Failure != "":
@@ -74,6 +81,9 @@ func ready(seen Observation) metav1.Condition {
 	case len(seen.Problems) > 0:
 		condition.Reason = httpv1alpha1.ReasonNotAccepted
 		condition.Message = "See the condition " + httpv1alpha1.ConditionAccepted + ". " + inForce(seen.Served)
+	case taken.Refusal != "":
+		condition.Reason = httpv1alpha1.ReasonRefusedByProxy
+		condition.Message = shorten("A proxy refused the route and keeps what it had, which is a bug in the interceptor: "+taken.Refusal, maxMessage)
 	default:
 		condition.Status = metav1.ConditionTrue
 		condition.Reason = httpv1alpha1.ReasonServing

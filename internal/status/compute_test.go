@@ -86,7 +86,7 @@ func TestComputeConditions(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := status.Compute(shop(), test.seen, noon())
+			got := status.Compute(shop(), test.seen, status.Taken{}, "interceptor-0", noon())
 			want := map[string]condition{"Accepted": test.accepted, "Ready": test.ready}
 			if diff := cmp.Diff(want, conditions(t, got), cmp.AllowUnexported(condition{})); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
@@ -137,7 +137,7 @@ func TestComputeTargets(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			object := shop()
 			object.Spec.ScaleTargetRef = test.ref
-			got := status.Compute(object, status.Observation{Served: true}, noon())
+			got := status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", noon())
 			if got.TargetWorkload != test.workload || got.TargetService != test.service {
 				t.Errorf("targets %q and %q, want %q and %q", got.TargetWorkload, got.TargetService, test.workload, test.service)
 			}
@@ -149,16 +149,16 @@ func TestComputeIsStable(t *testing.T) {
 	foreign := metav1.Condition{Type: "Audited", Status: "True", Reason: "ByHand", LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{foreign}
-	object.Status = status.Compute(object, status.Observation{Served: true}, noon())
+	object.Status = status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", noon())
 	before := object.DeepCopy()
 
-	again := status.Compute(object, status.Observation{Served: true}, later())
+	again := status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", later())
 	if diff := cmp.Diff(before.Status, again); diff != "" {
 		t.Errorf("nothing happened, but the status changed (-before +after):\n%s", diff)
 	}
-	broken := status.Compute(object, status.Observation{Served: true, Problems: []ir.Problem{problem("Conflict", "taken")}}, later())
+	broken := status.Compute(object, status.Observation{Served: true, Problems: []ir.Problem{problem("Conflict", "taken")}}, status.Taken{}, "interceptor-0", later())
 	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: broken},
-		status.Observation{Served: true, Problems: []ir.Problem{problem("ServiceNotFound", "gone")}}, later().Add(time.Hour)))["Accepted"]
+		status.Observation{Served: true, Problems: []ir.Problem{problem("ServiceNotFound", "gone")}}, status.Taken{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
 	if want := (condition{"False", "ServiceNotFound", "gone", later().Truncate(time.Second)}); got != want {
 		t.Errorf("another reason for the same status gives %v, want %v: the transition was earlier", got, want)
 	}
@@ -169,7 +169,7 @@ func TestComputeIsStable(t *testing.T) {
 
 func TestComputeBoundsMessages(t *testing.T) {
 	long := status.Observation{Problems: []ir.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
-	message := conditions(t, status.Compute(shop(), long, noon()))["Accepted"].message
+	message := conditions(t, status.Compute(shop(), long, status.Taken{}, "interceptor-0", noon()))["Accepted"].message
 	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
 		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message), message[len(message)-8:])
 	}

@@ -11,20 +11,15 @@ import (
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// Times of the election. The Lease is renewed every renewEvery, which makes it the sign of life of whoever writes; a replica that was killed is replaced
-// after leaseDuration, one that stops in order at once.
-const (
-	leaseDuration = 15 * time.Second
-	renewDeadline = 10 * time.Second
-	renewEvery    = 5 * time.Second
-)
+// renewDeadline is how long the elected replica tries to renew the Lease before it stops to write: less than the time after which another one takes it.
+const renewDeadline = 10 * time.Second
 
-// LeaseName is the name of the Lease, in the namespace of the interceptor.
-const LeaseName = "kedify-http-interceptor"
-
-// Election chooses one of several replicas by a Lease.
+// Election chooses one of several replicas by the Lease httpv1alpha1.DefaultInterceptorLease. It is renewed every httpv1alpha1.LeaseRenewInterval, which makes
+// it the sign of life of whoever writes. A replica that was killed is replaced after httpv1alpha1.LeaseFreshness, one that stops in order at once.
 type Election struct {
 	// Leases is the client for the Lease. It needs the permissions to get, create and update it.
 	Leases coordinationv1client.LeasesGetter
@@ -54,15 +49,15 @@ func (e Election) term(ctx context.Context, lead func(ctx context.Context)) erro
 		over bool
 	)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name: LeaseName,
+		Name: httpv1alpha1.DefaultInterceptorLease,
 		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: LeaseName},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: httpv1alpha1.DefaultInterceptorLease},
 			Client:     e.Leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
 		},
-		LeaseDuration:   leaseDuration,
+		LeaseDuration:   httpv1alpha1.LeaseFreshness,
 		RenewDeadline:   renewDeadline,
-		RetryPeriod:     renewEvery,
+		RetryPeriod:     httpv1alpha1.LeaseRenewInterval,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			// client-go calls this in a goroutine for which it does not wait.
@@ -83,7 +78,7 @@ func (e Election) term(ctx context.Context, lead func(ctx context.Context)) erro
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("election by Lease %s/%s: %w", e.Namespace, LeaseName, err)
+		return fmt.Errorf("election by Lease %s/%s: %w", e.Namespace, httpv1alpha1.DefaultInterceptorLease, err)
 	}
 	elector.Run(ctx)
 	mu.Lock()

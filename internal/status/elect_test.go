@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
 
@@ -82,7 +83,7 @@ func TestElection(t *testing.T) {
 			}
 		}
 		renewed := func() time.Time {
-			lease, err := leases.CoordinationV1().Leases("keda").Get(t.Context(), status.LeaseName, metav1.GetOptions{})
+			lease, err := leases.CoordinationV1().Leases("keda").Get(t.Context(), httpv1alpha1.DefaultInterceptorLease, metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

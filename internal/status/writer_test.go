@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -31,6 +32,7 @@ type server struct {
 	protocol []string
 	fail     error
 	version  int
+	news     chan struct{} // closed and replaced at each write
 }
 
 // ApplyStatus is status.Client's.
@@ -46,6 +48,10 @@ func (s *server) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledO
 	stored.ResourceVersion = fmt.Sprint("v", s.version)
 	s.objects[object.Name] = stored
 	s.protocol = append(s.protocol, "status "+object.Name+" "+is.Conditions[0].Reason)
+	if s.news != nil {
+		close(s.news)
+	}
+	s.news = make(chan struct{})
 	return nil
 }
 
@@ -78,47 +84,68 @@ func (s *server) list() []*httpv1alpha1.HTTPScaledObject {
 	return list
 }
 
-// stage is a Writer in front of a server.
-type stage struct {
-	*server
-	writer *status.Writer
-	listed []*httpv1alpha1.HTTPScaledObject
+// always elects.
+type always struct{}
+
+// Run is status.Elector's.
+func (always) Run(ctx context.Context, lead func(context.Context)) error {
+	lead(ctx)
+	return nil
 }
 
-// newStage starts a Writer in front of the objects shop and other. It stops with the test.
+// stage is a Reporting in front of a server, of a replica to which proxies connect.
+type stage struct {
+	*server
+	proxies     *proxies
+	reporting   *status.Reporting
+	listed      []*httpv1alpha1.HTTPScaledObject
+	publication uint64
+	replicas    []*discoveryv1.EndpointSlice
+}
+
+// newReporting returns the Reporting of a replica that is elected whenever it runs.
+func newReporting(t *testing.T, client status.Client, source status.Source, replica string) *status.Reporting {
+	t.Helper()
+	reporting, err := status.New(status.Options{
+		Client: client, Source: source, Elector: always{}, Replica: replica,
+		Now: time.Now, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reporting
+}
+
+// newStage returns a stage in front of the objects shop and other. Nothing runs yet.
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	other := shop()
 	other.Name, other.UID = "other", "u2"
-	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}}}
-	writer, err := status.NewWriter(s.server, "interceptor-0", time.Now, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.writer = writer
+	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}, news: make(chan struct{})}, proxies: newProxies()}
+	s.reporting = newReporting(t, s.server, s.proxies, "interceptor-0")
 	s.watch()
 	return s
 }
 
-// watch lets the Writer's side see what is stored.
+// watch lets the Reporting see what is stored.
 func (s *stage) watch() { s.listed = s.list() }
 
-// lead runs the Writer as the elected one until the returned function is called.
+// lead runs the Reporting as the elected one until the returned function is called.
 func (s *stage) lead(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.writer.Run(ctx)
-	}()
+	observed, done := make(chan struct{}), make(chan error)
+	close(observed)
+	go func() { done <- s.reporting.Run(ctx, observed) }()
 	return func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
 	}
 }
 
-// report tells the Writer of a pass that found these problems, each in an object that is served, and waits until it has written.
+// report tells the Reporting of a pass that found these problems, each in an object that is served, and waits until it has written.
 func (s *stage) report(problems ...ir.Problem) {
 	observations := map[ir.Key]status.Observation{}
 	for _, object := range s.listed {
@@ -131,8 +158,9 @@ func (s *stage) report(problems ...ir.Problem) {
 		}
 		observations[key] = seen
 	}
-	s.writer.Report(status.Report{Objects: s.listed, Observations: observations})
+	s.reporting.Report(status.Report{Objects: s.listed, Observations: observations})
 	time.Sleep(time.Second) // The clock is synctest's.
+	synctest.Wait()
 }
 
 func TestWriterWritesChangesOnce(t *testing.T) {
@@ -251,11 +279,8 @@ func TestEventsFitTheAPI(t *testing.T) {
 		object := shop()
 		object.Name = strings.Repeat("s", 253)
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
-		writer, err := status.NewWriter(client, strings.Repeat("i", 300), time.Now, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &stage{server: &client.server, writer: writer, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		reporting := newReporting(t, client, newProxies(), strings.Repeat("i", 300))
+		s := &stage{server: &client.server, reporting: reporting, listed: []*httpv1alpha1.HTTPScaledObject{object}}
 		defer s.lead(t)()
 		long := ir.Problem{On: ir.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts", Message: strings.Repeat("ö", 2000)}
 		s.report(long)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +28,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -41,6 +44,7 @@ const patience = 10 * time.Second
 type cluster struct {
 	t                               *testing.T
 	scaledObjects, services, slices *cachetesting.FakeControllerSource
+	proxies, replicas               *cachetesting.FakeControllerSource
 
 	mu       sync.Mutex
 	statuses map[string]httpv1alpha1.HTTPScaledObjectStatus // by name of the HTTPScaledObject
@@ -56,13 +60,15 @@ func newCluster(t *testing.T) *cluster {
 		scaledObjects: cachetesting.NewFakeControllerSource(),
 		services:      cachetesting.NewFakeControllerSource(),
 		slices:        cachetesting.NewFakeControllerSource(),
+		proxies:       cachetesting.NewFakeControllerSource(),
+		replicas:      cachetesting.NewFakeControllerSource(),
 		statuses:      map[string]httpv1alpha1.HTTPScaledObjectStatus{},
 		written:       make(chan struct{}),
 	}
 	t.Cleanup(func() {
-		c.scaledObjects.Shutdown()
-		c.services.Shutdown()
-		c.slices.Shutdown()
+		for _, source := range []*cachetesting.FakeControllerSource{c.scaledObjects, c.services, c.slices, c.proxies, c.replicas} {
+			source.Shutdown()
+		}
 	})
 	return c
 }
@@ -79,6 +85,8 @@ func (c *cluster) store(objects ...runtime.Object) {
 			c.services.Modify(object)
 		case "EndpointSlice":
 			c.slices.Modify(object)
+		case "Pod":
+			c.proxies.Modify(object)
 		default:
 			c.t.Fatalf("the cluster has no kind %q", kind)
 		}
@@ -130,16 +138,24 @@ func (c *cluster) waitFor(holds func() bool, describe func() string) {
 	}
 }
 
-// waitForCondition waits until a condition of an HTTPScaledObject has this status and reason.
-func (c *cluster) waitForCondition(name, kind string, is metav1.ConditionStatus, reason string) {
+// waitForCondition waits until a condition of an HTTPScaledObject has this status and reason, and returns its message.
+func (c *cluster) waitForCondition(name, kind string, is metav1.ConditionStatus, reason string) (message string) {
 	c.t.Helper()
 	find := func() *metav1.Condition { return meta.FindStatusCondition(c.statuses[name].Conditions, kind) }
 	c.waitFor(
-		func() bool { found := find(); return found != nil && found.Status == is && found.Reason == reason },
+		func() bool {
+			found := find()
+			if found == nil || found.Status != is || found.Reason != reason {
+				return false
+			}
+			message = found.Message
+			return true
+		},
 		func() string {
 			return fmt.Sprintf("condition %s of %s is %+v, want %s with reason %s", kind, name, find(), is, reason)
 		},
 	)
+	return message
 }
 
 // waitForEvents waits until exactly these Events were written, oldest first.
@@ -153,9 +169,10 @@ func (c *cluster) waitForEvents(want ...string) {
 
 // replica is one interceptor.
 type replica struct {
-	xds  *xds.Server
-	conn *grpc.ClientConn
-	stop func()
+	xds     *xds.Server
+	address string // where it serves discovery
+	conn    *grpc.ClientConn
+	stop    func()
 }
 
 // publisher is ingest.Publisher over a discovery server.
@@ -163,24 +180,62 @@ type publisher struct{ server *xds.Server }
 
 func (p publisher) Publish(resources translate.Resources) error { return p.server.Publish(resources) }
 
-// reporter is ingest.Reporter over a status writer.
-type reporter struct{ writer *status.Writer }
+// reporter is ingest.Reporter over a status.Reporting.
+type reporter struct{ reporting *status.Reporting }
 
 func (r reporter) Report(pass ingest.Pass) {
 	observations := map[ir.Key]status.Observation{}
 	for key, outcome := range pass.Outcomes {
 		observations[key] = status.Observation(outcome)
 	}
-	r.writer.Report(status.Report{Objects: pass.ScaledObjects, Observations: observations})
+	r.reporting.Report(status.Report{
+		Objects: pass.ScaledObjects, Observations: observations, Config: pass.Config, Publication: pass.Publication,
+		Proxies: pass.Proxies, Replicas: pass.Replicas,
+	})
 }
 
-// start starts an interceptor that watches c, and returns when it serves. It stops with the test, or earlier by its stop.
+// book is status.Source over a discovery server.
+type book struct{ *xds.Server }
+
+func (b book) Streams() []status.Stream {
+	var streams []status.Stream
+	for _, report := range b.Book() {
+		streams = append(streams, status.Stream{Number: report.Stream, Peer: report.Peer, Confirmed: func(typeURL string) func(string) status.Confirmation {
+			return func(name string) status.Confirmation {
+				found := report.Resources[typeURL][name]
+				return status.Confirmation{Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage}
+			}
+		}})
+	}
+	return streams
+}
+
+// elector elects the replica or doesn't.
+type elector bool
+
+func (e elector) Run(ctx context.Context, lead func(context.Context)) error {
+	if e {
+		lead(ctx)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// start starts an interceptor that watches c and is elected, and returns when it serves. It stops with the test, or earlier by its stop.
 func (c *cluster) start() *replica {
+	c.t.Helper()
+	return c.startReplica("interceptor-0", true)
+}
+
+// startReplica starts an interceptor that watches c, and returns when it serves. It stops with the test, or earlier by its stop.
+func (c *cluster) startReplica(name string, elected elector) *replica {
 	c.t.Helper()
 	r := &replica{xds: xds.NewServer(xds.WithGrace(50 * time.Millisecond))}
 	logger := slog.New(slog.DiscardHandler)
 	registry := prometheus.NewRegistry()
-	writer, err := status.NewWriter(c, "interceptor-0", time.Now, registry, logger)
+	reporting, err := status.New(status.Options{
+		Client: c, Source: book{r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,
+	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -188,8 +243,11 @@ func (c *cluster) start() *replica {
 		return []cache.ListerWatcherWithContext{cache.ToListerWatcherWithContext(source)}
 	}
 	loop, err := ingest.New(ingest.Options{
-		Sources:   ingest.Sources{ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices)},
-		Translate: translate.DefaultOptions(), Publisher: publisher{r.xds}, Reporter: reporter{writer}, Registerer: registry, Logger: logger,
+		Sources: ingest.Sources{
+			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices),
+			Proxies: watched(c.proxies), Replicas: watched(c.replicas),
+		},
+		Translate: translate.DefaultOptions(), Publisher: publisher{r.xds}, Reporter: reporter{reporting}, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -201,7 +259,17 @@ func (c *cluster) start() *replica {
 			c.t.Errorf("Run = %v", err)
 		}
 	})
-	running.Go(func() { writer.Run(ctx) })
+	running.Go(func() {
+		if err := reporting.Run(ctx, loop.Observed()); err != nil {
+			c.t.Errorf("Run = %v", err)
+		}
+	})
+	admin := c.announce(name)
+	running.Go(func() {
+		if err := lifecycle.ServeHTTP(ctx, admin, reporting.Handler(), logger); err != nil {
+			c.t.Errorf("serve: %v", err)
+		}
+	})
 	select {
 	case <-loop.Seeded():
 	case <-time.After(patience):
@@ -216,6 +284,51 @@ func (c *cluster) start() *replica {
 	})
 	c.t.Cleanup(r.stop)
 	return r
+}
+
+// announce opens the port on which a replica answers the others, and stores where it is.
+func (c *cluster) announce(name string) net.Listener {
+	c.t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(c.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	at := netip.MustParseAddrPort(listener.Addr().String())
+	slice := testkit.NewEndpointSlice("keda", "interceptors-"+name, at.Addr().String())
+	port, portName := int32(at.Port()), status.AcksPort
+	slice.Ports[0].Port, slice.Ports[0].Name = &port, &portName
+	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: name}
+	c.replicas.Modify(slice)
+	return listener
+}
+
+// proxy starts a proxy, whose Pod is Ready in the namespace apps with an address of this host's own network, and connects it to r.
+func (c *cluster) proxy(r *replica, mode testkit.XDSMode, address string) *testkit.XDSClient {
+	c.t.Helper()
+	c.store(&corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "kedify-proxy-" + address},
+		Status: corev1.PodStatus{
+			PodIPs:     []corev1.PodIP{{IP: address}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	})
+	return testkit.NewXDSClient(c.t, c.dial(r, address), mode)
+}
+
+// dial connects to r from an address. The connection ends with the test.
+func (c *cluster) dial(r *replica, from string) *grpc.ClientConn {
+	c.t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := grpc.NewClient("passthrough:///"+r.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 // listen serves discovery on a port of its own and connects to it.
@@ -233,7 +346,8 @@ func (r *replica) listen(t *testing.T) {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	r.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	r.address = listener.Addr().String()
+	r.conn, err = grpc.NewClient(r.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,15 @@ const (
 func started(t *testing.T) (*routertest.APIServer, controller) {
 	t.Helper()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
-	file := filepath.Join(t.TempDir(), "kubeconfig")
+	return api, start(t, kubeconfig(t, api))
+}
+
+// kubeconfig writes a kubeconfig file that leads to api.
+func kubeconfig(t *testing.T, api *routertest.APIServer) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "kubeconfig")
 	api.WriteKubeconfig(t, file)
-	return api, start(t, file)
+	return file
 }
 
 // must fails the test when an answer is an error.
@@ -146,12 +152,15 @@ func TestAnAPIServerThatIsDownHeals(t *testing.T) {
 		down[i] = routertest.Cut
 	}
 	api.Fail(down[:]...)
+	api.Unlisted(routertest.Cut)
+	api.Expire()
 	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, `HTTPScaledObject "shop/web"`) {
 		t.Fatalf("SetWeight while the API server is down answered %q", answer.ErrorString)
 	}
 	if verified, answer := asked.VerifyWeight(rollout, 20, nil); answer.HasError() || verified != types.NotVerified {
 		t.Fatalf("VerifyWeight while the API server is down: %v, %v; want false without an error", verified, answer)
 	}
+	api.Unlisted(nil)
 	must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
 	expect(t, api, "once the API server is back", at20)
 }
@@ -219,12 +228,20 @@ func TestManyRolloutsAtOnceAreNotHeldUp(t *testing.T) {
 
 func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 	t.Parallel()
-	api, asked := started(t)
+	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+	unavailable := routertest.Answer(apierrors.NewServiceUnavailable("starting"))
+	api.Unlisted(unavailable)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	api.WriteKubeconfig(t, file)
+	asked := start(t, file)
 	rollout := routertest.Rollout(httpso.Type, config)
 	for range 3 {
 		must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
+		if _, answer := asked.VerifyWeight(rollout, 20, nil); answer.HasError() {
+			t.Fatal(answer)
+		}
 	}
-	api.Fail(routertest.Answer(apierrors.NewServiceUnavailable("starting")))
+	api.Fail(unavailable)
 	if _, answer := asked.VerifyWeight(rollout, 20, nil); answer.HasError() {
 		t.Fatal(answer)
 	}
@@ -232,8 +249,17 @@ func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 	lines := slices.DeleteFunc(strings.Split(asked.log.String(), "\n"), func(line string) bool {
 		return !strings.Contains(line, " "+filepath.Base(binary)+": ") // what the plugin library says for itself
 	})
-	if len(lines) != 2 || !strings.Contains(lines[0], "[INFO]") || !strings.Contains(lines[0], "weighted backends written") ||
-		!strings.Contains(lines[0], "rollout=shop/web") || !strings.Contains(lines[1], "[WARN]") {
-		t.Errorf("log is not one INFO line for the write and one WARN line for the fault:\n%s", strings.Join(lines, "\n"))
+	for _, want := range []string{
+		"[WARN]  kedify-router: HTTPScaledObjects cannot be watched: each call reads its own",
+		"[INFO]  kedify-router: weighted backends written",
+		"[INFO]  kedify-router: no interceptor renews its Lease: weights are verified by the annotation alone",
+		"[WARN]  kedify-router: weights cannot be verified now",
+	} {
+		if count := strings.Count(strings.Join(lines, "\n"), want); count != 1 {
+			t.Errorf("the log has %q %d times, want it once", want, count)
+		}
+	}
+	if len(lines) != 4 {
+		t.Errorf("the log has %d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 }

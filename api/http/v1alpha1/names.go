@@ -1,11 +1,16 @@
 package v1alpha1
 
+import "time"
+
 // Annotations on an HTTPScaledObject.
 const (
 	// AnnotationWeightedBackends shares the object's requests between Services of its namespace: a YAML list of {service, weight}, the stable Service
 	// first. The router plugin writes it during a canary and removes it afterwards; absent, every request goes to spec.scaleTargetRef.service.
 	// Package internal/split reads and writes its text.
 	AnnotationWeightedBackends = "http.kedify.io/weighted-backends"
+	// AnnotationWeightedBackendsOwner names the Rollout that wrote AnnotationWeightedBackends, as "namespace/name uid". The router plugin writes and removes
+	// both together, and refuses a second Rollout while the first one exists and names this object.
+	AnnotationWeightedBackendsOwner = "http.kedify.io/weighted-backends-owner"
 	// AnnotationFallbackService names the Service that answers while the proxy path cannot.
 	AnnotationFallbackService = "http.kedify.io/fallback-service"
 	// AnnotationTrafficAutowire lists the kinds of routing objects that may be pointed at the proxy; "false" means none.
@@ -55,4 +60,21 @@ const (
 	ReasonNotAccepted = "NotAccepted"
 	// ReasonPublishFailed says that the route could not be published; the last good route stays in force.
 	ReasonPublishFailed = "PublishFailed"
+	// ReasonRefusedByProxy says that a proxy refused the route (a NACK) and keeps what it had. It is a bug of the interceptor; the message has the proxy's
+	// address and reason.
+	ReasonRefusedByProxy = "RefusedByProxy"
+)
+
+// The Lease (coordination.k8s.io/v1) that shows that status.dataPlane is kept up to date. The interceptor that holds it writes the reports of all; while nobody
+// renews it, what status.dataPlane says is history.
+const (
+	// DefaultInterceptorNamespace is the namespace of the interceptors and their Lease where nothing else is set.
+	DefaultInterceptorNamespace = "keda"
+	// DefaultInterceptorLease is the name of the Lease where nothing else is set. It is also the one by which the writer is elected.
+	DefaultInterceptorLease = "kedify-http-interceptor"
+	// LeaseRenewInterval is how often the holder renews the Lease (spec.renewTime).
+	LeaseRenewInterval = 5 * time.Second
+	// LeaseFreshness is how long a reader takes the Lease for a sign of life after it saw spec.renewTime change: three renewals. Readers go by the changes they
+	// see, not by the time written there, because clocks of machines differ.
+	LeaseFreshness = 15 * time.Second
 )

@@ -192,4 +192,41 @@ type HTTPScaledObjectStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// DataPlane is what the proxies have taken of the object. It means something only while the Lease of the interceptors is renewed
+	// (DefaultInterceptorLease).
+	// +optional
+	DataPlane *DataPlaneStatus `json:"dataPlane,omitempty"`
+}
+
+// DataPlaneStatus is what the proxies that serve an HTTPScaledObject have taken of it. Annotations do not count in metadata.generation, so the report names
+// the annotation that it is about by its hash. One elected interceptor writes it, for all interceptors together, and only when it changes: its age
+// says nothing, the Lease of the interceptors is the sign of life.
+type DataPlaneStatus struct {
+	// AnnotationHash is the hash of the text of the annotation http.kedify.io/weighted-backends that this report is about: SHA-256 of exactly that text, as
+	// 64 lower-case hexadecimal digits, or empty where the object has no such annotation. Package internal/split computes it.
+	// +kubebuilder:validation:Pattern=`^([0-9a-f]{64})?$`
+	AnnotationHash string `json:"annotationHash"`
+	// Proxies counts the proxies that serve the object.
+	Proxies ProxyCounts `json:"proxies"`
+	// StableHashes are the pod-template-hashes (label rollouts-pod-template-hash) of the ready Pods behind the stable Service, each once, in ascending order.
+	// Pods without that label add nothing.
+	// +optional
+	// +listType=set
+	StableHashes []string `json:"stableHashes,omitempty"`
+	// Effective is true when every Ready proxy shares requests exactly as the annotation of AnnotationHash asks for: it was accepted, all of them have
+	// acknowledged it, and no share is redirected, as that of a canary Service without ready endpoints is. It is false without Ready proxies.
+	Effective bool `json:"effective"`
+	// ReportedBy names the interceptor that wrote this report: the holder of the Lease.
+	// +optional
+	ReportedBy string `json:"reportedBy,omitempty"`
+}
+
+// ProxyCounts counts the proxies (Pods) that serve an HTTPScaledObject: those of its namespace, or all where one fleet serves every namespace.
+type ProxyCounts struct {
+	// Ready is the number of Ready proxies.
+	// +kubebuilder:validation:Minimum=0
+	Ready int32 `json:"ready"`
+	// Acked is how many of them have acknowledged a configuration that carries the object as its annotation has it (AnnotationHash).
+	// +kubebuilder:validation:Minimum=0
+	Acked int32 `json:"acked"`
 }

@@ -18,10 +18,14 @@ import (
 // FieldManager is the name under which the API server records what this router writes (metadata.managedFields).
 const FieldManager = "rollouts-plugin-kedify"
 
-// Client reads HTTPScaledObjects and writes their annotations. It connects at its first call. While the configuration cannot be found or used, each call
-// fails with the reason, and the next one looks again. It asks once and reports what happened: client-go's own repetitions, at least a second apart, are off.
+// Client reads HTTPScaledObjects and writes their annotations, and reads the few other objects that this router has to know about. It connects at its first
+// call. While the configuration cannot be found or used, each call fails with the reason, and the next one looks again. It asks once and reports what
+// happened: client-go's own repetitions, at least a second apart, are off.
+//
+// What it reads and writes of HTTPScaledObjects goes into a cache, which Watch keeps up to date; without Watch, every read is a request.
 type Client struct {
 	config func() (*rest.Config, error)
+	cache  *cache
 
 	mu   sync.Mutex
 	rest *rest.RESTClient // nil until configured
@@ -29,55 +33,99 @@ type Client struct {
 
 // NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
 func NewClient(config func() (*rest.Config, error)) *Client {
-	return &Client{config: config}
+	return &Client{config: config, cache: newCache()}
 }
 
-// Get reads one object from the API server, not from a cache. Its errors are those of k8s.io/apimachinery/pkg/api/errors or of the connection.
-func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*httpv1alpha1.HTTPScaledObject, error) {
+// get reads one object from the API server, not from the cache. Its errors are those of k8s.io/apimachinery/pkg/api/errors or of the connection.
+func (c *Client) get(ctx context.Context, name types.NamespacedName) (*object, error) {
 	client, err := c.connection()
 	if err != nil {
 		return nil, err
 	}
-	object := new(httpv1alpha1.HTTPScaledObject)
-	err = client.Get().MaxRetries(0).Namespace(name.Namespace).Resource(httpv1alpha1.Resource).Name(name.Name).Do(ctx).Into(object)
+	answer := new(httpv1alpha1.HTTPScaledObject)
+	err = client.Get().MaxRetries(0).Namespace(name.Namespace).Resource(httpv1alpha1.Resource).Name(name.Name).Do(ctx).Into(answer)
 	if err != nil {
 		return nil, err
 	}
-	return object, nil
+	live := objectOf(answer)
+	c.cache.put(live)
+	return live, nil
 }
 
-// Annotate sets one annotation of object to text, or removes it when text is empty, and touches nothing else. It fails with a conflict when the live object
-// is no longer the one that was read, so that no decision rests on an old state.
-func (c *Client) Annotate(ctx context.Context, object *httpv1alpha1.HTTPScaledObject, annotation, text string) error {
+// recent returns an object from the cache where that can be believed, else from the API server; cached tells which. That an object does not exist is always
+// the API server's word.
+func (c *Client) recent(ctx context.Context, name types.NamespacedName) (state *object, cached bool, err error) {
+	if known, believed := c.cache.get(name); believed && known != nil {
+		return known, true, nil
+	}
+	state, err = c.get(ctx, name)
+	return state, false, err
+}
+
+// annotate sets annotations of an object, or removes those without a text, and touches nothing else. It fails with a conflict when the live object is no longer
+// the one that was read, so that no decision rests on an old state.
+func (c *Client) annotate(ctx context.Context, read *object, annotations map[string]string) error {
 	client, err := c.connection()
 	if err != nil {
 		return err
 	}
-	patch, err := annotationPatch(object.ResourceVersion, annotation, text)
+	patch, err := annotationPatch(read.resourceVersion, annotations)
 	if err != nil {
 		return err
 	}
-	return client.Patch(types.MergePatchType).MaxRetries(0).
-		Namespace(object.Namespace).Resource(httpv1alpha1.Resource).Name(object.Name).
+	answer := new(httpv1alpha1.HTTPScaledObject)
+	err = client.Patch(types.MergePatchType).MaxRetries(0).
+		Namespace(read.name.Namespace).Resource(httpv1alpha1.Resource).Name(read.name.Name).
 		VersionedParams(&metav1.PatchOptions{FieldManager: FieldManager}, metav1.ParameterCodec).
-		Body(patch).Do(ctx).Error()
+		Body(patch).Do(ctx).Into(answer)
+	if err != nil {
+		return err
+	}
+	c.cache.put(objectOf(answer))
+	return nil
 }
 
-// annotationPatch is a JSON merge patch (RFC 7386) of a single annotation; null removes it. The API server compares a resource version in it with the
+// annotationPatch is a JSON merge patch (RFC 7386) of annotations; null removes one. The API server compares a resource version in it with the
 // live object's.
-func annotationPatch(resourceVersion, annotation, text string) ([]byte, error) {
-	var value any
-	if text != "" {
-		value = text
+func annotationPatch(resourceVersion string, annotations map[string]string) ([]byte, error) {
+	values := make(map[string]any, len(annotations))
+	for name, text := range annotations {
+		values[name] = text
+		if text == "" {
+			values[name] = nil
+		}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": resourceVersion,
-		"annotations":     map[string]any{annotation: value},
-	}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": resourceVersion, "annotations": values}})
 	if err != nil {
-		return nil, fmt.Errorf("patch of annotation %s: %w", annotation, err)
+		return nil, fmt.Errorf("patch of annotations: %w", err)
 	}
 	return patch, nil
+}
+
+// lookUp reads an object of another kind from the API server into target, a struct with the fields that matter.
+func (c *Client) lookUp(ctx context.Context, target any, path ...string) error {
+	client, err := c.connection()
+	if err != nil {
+		return err
+	}
+	body, err := client.Get().MaxRetries(0).AbsPath(path...).Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, target)
+}
+
+// create creates an object of another kind.
+func (c *Client) create(ctx context.Context, created any, path ...string) error {
+	client, err := c.connection()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(created)
+	if err != nil {
+		return err
+	}
+	return client.Post().MaxRetries(0).AbsPath(path...).Body(body).Do(ctx).Error()
 }
 
 // connection returns the REST client, setting it up if that has not succeeded before. Nothing is contacted here, so callers wait for no one.

@@ -53,6 +53,11 @@ func isFault(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network)
 }
 
+// passes says whether err may be gone at the next call, without anybody's doing.
+func passes(err error) bool {
+	return err != nil && (errors.Is(err, context.DeadlineExceeded) || isFault(err) || apierrors.IsConflict(err))
+}
+
 // explain says for a failed read or write which object it concerns and what to do about it. A nil err stays nil.
 func explain(want intent, err error) error {
 	var remedy string
@@ -66,7 +71,7 @@ func explain(want intent, err error) error {
 		remedy = "allow the controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http"
 	case apierrors.IsUnauthorized(err):
 		remedy = "the API server does not accept the controller's credentials: check its ServiceAccount token or kubeconfig"
-	case errors.Is(err, context.DeadlineExceeded), isFault(err), apierrors.IsConflict(err):
+	case passes(err):
 		remedy = "the controller tries again at its next reconcile"
 	default:
 		return fmt.Errorf("HTTPScaledObject %q of rollout %q: %w", want.object, want.rollout, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
@@ -15,76 +16,80 @@ import (
 // Type is the name under which Rollouts and the controller's configuration know this router.
 const Type = "kedify/http"
 
-// Router is the router kedify/http. It keeps nothing between calls but its connection, so a process that was killed and started again goes on
-// where the other one was.
+// Router is the router kedify/http. What it does follows from the Rollout and the cluster alone: between calls it keeps only what it can do without, a cache,
+// and since when it waits for something. So a process that was killed and started again goes on where the other one was.
 type Router struct {
 	client *Client
+	pulse  *pulse
+	waits  *waits
 	log    *slog.Logger
 }
 
 var _ router.Router = (*Router)(nil)
 
-// New returns a Router that reads and writes through client and logs changed weights, at info level, to log.
-func New(client *Client, log *slog.Logger) *Router {
-	return &Router{client: client, log: log}
+// New returns a Router that reads and writes through client, takes the Lease of that name for the sign of life of the interceptors, and logs changed weights, at
+// info level, to log.
+func New(client *Client, interceptors types.NamespacedName, log *slog.Logger) *Router {
+	return &Router{client: client, pulse: newPulse(client, interceptors, log), waits: newWaits(), log: log}
 }
 
 // Type is kedify/http.
 func (*Router) Type() string { return Type }
 
 // SetWeight writes the shares into the annotation, stable first, or removes it when the stable Service gets everything. An annotation that reads so
-// already is not written. With nothing to share, a missing HTTPScaledObject is no error: there is no annotation to remove.
+// already is not written, and where a watch shows that, nothing is asked at all. What anybody else wrote there is overwritten, unless another Rollout did, which
+// is an error while that Rollout exists and names the object. With nothing to share, a missing HTTPScaledObject is no error: there is no
+// annotation to remove.
 func (r *Router) SetWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) error {
 	want, err := intentOf(rollout, weight, others)
 	if err != nil {
 		return err
 	}
-	err = retry(ctx, func(ctx context.Context) error { return r.write(ctx, want) })
+	read := r.client.recent
+	err = retry(ctx, func(ctx context.Context) error {
+		err := r.write(ctx, want, read)
+		read = r.live // the cache had its chance
+		return err
+	})
 	if apierrors.IsNotFound(err) && want.shares.Idle() {
 		return nil
 	}
 	return explain(want, err)
 }
 
-// write brings the live object's annotation to what want asks for, in at most one read and one write.
-func (r *Router) write(ctx context.Context, want intent) error {
-	object, err := r.client.Get(ctx, want.object)
+// live reads an object from the API server.
+func (r *Router) live(ctx context.Context, name types.NamespacedName) (state *object, cached bool, err error) {
+	state, err = r.client.get(ctx, name)
+	return state, false, err
+}
+
+// write brings the annotations to what want asks for, in at most one read and one write. Where another Rollout seems to own the object, that is looked up too.
+func (r *Router) write(ctx context.Context, want intent, read func(context.Context, types.NamespacedName) (*object, bool, error)) error {
+	found, cached, err := read(ctx, want.object)
 	if err != nil {
 		return err
 	}
-	if want.holds(object) {
+	if _, isForeign := want.foreign(found); isForeign && cached {
+		if found, err = r.client.get(ctx, want.object); err != nil {
+			return err
+		}
+	}
+	if err := r.concede(ctx, want, found); err != nil {
+		return err
+	}
+	text, mark := want.text(found), want.mark(found)
+	if want.holds(found) && found.owner == mark {
 		return nil
 	}
-	text := want.text(object)
-	if err := r.client.Annotate(ctx, object, httpv1alpha1.AnnotationWeightedBackends, text); err != nil {
+	err = r.client.annotate(ctx, found, map[string]string{
+		httpv1alpha1.AnnotationWeightedBackends:      text,
+		httpv1alpha1.AnnotationWeightedBackendsOwner: mark,
+	})
+	if err != nil {
 		return err
 	}
 	r.log.InfoContext(ctx, "weighted backends written", "rollout", want.rollout, "httpScaledObject", want.object.String(),
 		"stableWeight", want.shares.Stable.Weight, "canaryWeight", want.shares.Canary.Weight, "removed", text == "")
-	return nil
-}
-
-// VerifyWeight says whether the live object carries the annotation exactly as SetWeight writes it. That is the intent: what the proxies have taken is not
-// looked at yet. Whatever keeps it from reading the object is logged and answered with false, because the controller asks about false again after 10 s
-// but about an error only minutes later; and SetWeight, which it calls before each VerifyWeight, reports what does not pass.
-func (r *Router) VerifyWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (bool, error) {
-	want, err := intentOf(rollout, weight, others)
-	if err != nil {
-		return false, err
-	}
-	object, err := r.client.Get(ctx, want.object)
-	switch {
-	case apierrors.IsNotFound(err) && want.shares.Idle():
-		return true, nil
-	case err != nil:
-		r.log.WarnContext(ctx, "weights cannot be verified now", "rollout", want.rollout, "error", explain(want, err).Error())
-		return false, nil
-	}
-	return want.holds(object), nil
-}
-
-// UpdateHash does nothing and succeeds: the shares name Services, and it is the controller that points those at the ReplicaSets of these hashes.
-func (*Router) UpdateHash(context.Context, *v1alpha1.Rollout, string, string, []v1alpha1.WeightDestination) error {
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -27,14 +28,19 @@ const (
 	foreign = "example.com/not-ours"
 )
 
-// newRouter is a router in front of the API server.
+// lease is the Lease of the interceptors in these tests.
+var lease = types.NamespacedName{Namespace: httpv1alpha1.DefaultInterceptorNamespace, Name: httpv1alpha1.DefaultInterceptorLease}
+
+// newRouter is a router in front of the API server, without a watch.
 func newRouter(api *routertest.APIServer) *httpso.Router {
 	connect := func() (*rest.Config, error) { return api.Config(), nil }
-	return httpso.New(httpso.NewClient(connect), slog.New(slog.DiscardHandler))
+	return httpso.New(httpso.NewClient(connect), lease, slog.New(slog.DiscardHandler))
 }
 
 func weighted(text string) map[string]string {
-	return map[string]string{httpv1alpha1.AnnotationWeightedBackends: text, foreign: "stays"}
+	return map[string]string{
+		httpv1alpha1.AnnotationWeightedBackends: text, httpv1alpha1.AnnotationWeightedBackendsOwner: routertest.Mark, foreign: "stays",
+	}
 }
 
 func TestSetWeight(t *testing.T) {
@@ -134,14 +140,15 @@ func TestSetWeight(t *testing.T) {
 	}
 }
 
-func TestSetWeightWritesOneAnnotationAndNothingElse(t *testing.T) {
+func TestSetWeightWritesItsTwoAnnotationsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		weight int32
 		want   any
+		mark   any
 	}{
-		"to write it":  {20, at20},
-		"to remove it": {0, nil},
+		"to write them":  {20, at20, routertest.Mark},
+		"to remove them": {0, nil, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +167,9 @@ func TestSetWeightWritesOneAnnotationAndNothingElse(t *testing.T) {
 			}
 			want := map[string]any{"metadata": map[string]any{
 				"resourceVersion": "1",
-				"annotations":     map[string]any{httpv1alpha1.AnnotationWeightedBackends: test.want},
+				"annotations": map[string]any{
+					httpv1alpha1.AnnotationWeightedBackends: test.want, httpv1alpha1.AnnotationWeightedBackendsOwner: test.mark,
+				},
 			}}
 			if diff := cmp.Diff(want, body); diff != "" {
 				t.Errorf("patch (-want +got):\n%s", diff)
@@ -328,7 +337,7 @@ func TestClientConnectsAsSoonAsItCan(t *testing.T) {
 		}
 		return api.Config(), nil
 	})
-	router := httpso.New(client, slog.New(slog.DiscardHandler))
+	router := httpso.New(client, lease, slog.New(slog.DiscardHandler))
 	rollout := routertest.Rollout(httpso.Type, config)
 	if err := router.SetWeight(t.Context(), rollout, 20, nil); !errors.Is(err, missing) {
 		t.Fatalf("error is %v, want %v", err, missing)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -16,8 +15,11 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -25,16 +27,29 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// APIServer answers the Kubernetes REST API for HTTPScaledObjects over real HTTP and JSON: GET and merge PATCH, with resource versions, conflicts and Status
-// answers. It knows nothing else; a test that asks for more sees a 404.
+// APIServer answers the Kubernetes REST API over real HTTP and JSON: for HTTPScaledObjects GET, list, watch and merge PATCH, with resource versions, conflicts and
+// Status answers; for anything else GET of what a test puts there; and it takes events. A test that asks for more sees a 404.
 type APIServer struct {
-	server *httptest.Server
+	server *httptest.Server // nil where there is no network between
+	closed chan struct{}
 
 	mu       sync.Mutex
 	objects  map[string]*httpv1alpha1.HTTPScaledObject // by REST path
+	others   map[string]any                            // objects of other kinds, by REST path
+	events   []corev1.Event
 	version  int
+	history  []change      // of HTTPScaledObjects, oldest first
+	changed  chan struct{} // closed at the next change
 	requests []Request
 	faults   []http.HandlerFunc
+	held     bool             // whether watches tell nothing more
+	unlisted http.HandlerFunc // answers list and watch, where set
+}
+
+// change is what a watch tells.
+type change struct {
+	version int
+	event   metav1.WatchEvent
 }
 
 // Request is a request that the server was sent.
@@ -56,17 +71,33 @@ type Request struct {
 // NewAPIServer starts a server that holds objects. It ends with the test.
 func NewAPIServer(tb testing.TB, objects ...*httpv1alpha1.HTTPScaledObject) *APIServer {
 	tb.Helper()
-	s := &APIServer{objects: map[string]*httpv1alpha1.HTTPScaledObject{}}
-	for _, object := range objects {
-		s.Put(object)
-	}
+	s := newAPIServer(objects)
 	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
-	tb.Cleanup(s.server.Close)
+	tb.Cleanup(func() {
+		close(s.closed)
+		s.server.Close()
+	})
 	return s
 }
 
-// Config is a client configuration for the server, with client-go's own defaults.
-func (s *APIServer) Config() *rest.Config { return &rest.Config{Host: s.server.URL} }
+func newAPIServer(objects []*httpv1alpha1.HTTPScaledObject) *APIServer {
+	s := &APIServer{
+		closed:  make(chan struct{}),
+		objects: map[string]*httpv1alpha1.HTTPScaledObject{}, others: map[string]any{}, changed: make(chan struct{}),
+	}
+	for _, object := range objects {
+		s.Put(object)
+	}
+	return s
+}
+
+// Config is a client configuration for the server, without a limit on requests as package connect makes it.
+func (s *APIServer) Config() *rest.Config {
+	if s.server == nil {
+		return &rest.Config{Host: "http://api.test", Transport: inMemory{s}, QPS: -1}
+	}
+	return &rest.Config{Host: s.server.URL, QPS: -1}
+}
 
 // WriteKubeconfig writes a kubeconfig file for the server.
 func (s *APIServer) WriteKubeconfig(tb testing.TB, file string) {
@@ -88,11 +119,54 @@ func (s *APIServer) Put(object *httpv1alpha1.HTTPScaledObject) {
 }
 
 func (s *APIServer) put(object *httpv1alpha1.HTTPScaledObject) {
-	s.version++
+	path := objectPath(object.Namespace, object.Name)
+	kind := "ADDED"
+	if s.objects[path] != nil {
+		kind = "MODIFIED"
+	}
 	stored := object.DeepCopy()
 	stored.TypeMeta = metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind}
-	stored.ResourceVersion = strconv.Itoa(s.version)
-	s.objects[objectPath(object.Namespace, object.Name)] = stored
+	s.objects[path] = stored
+	s.record(kind, stored)
+}
+
+// record gives object the next resource version and tells watches about it.
+func (s *APIServer) record(kind string, object *httpv1alpha1.HTTPScaledObject) {
+	s.version++
+	object.ResourceVersion = strconv.Itoa(s.version)
+	s.history = append(s.history, change{s.version, metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Object: object.DeepCopy()}}})
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Report sets the data-plane report of an HTTPScaledObject, as an interceptor does.
+func (s *APIServer) Report(namespace, name string, report *httpv1alpha1.DataPlaneStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object := s.objects[objectPath(namespace, name)].DeepCopy()
+	object.Status.DataPlane = report
+	s.put(object)
+}
+
+// PutOther creates or replaces an object of another kind: what a GET of path answers. An http.HandlerFunc in its place answers itself.
+func (s *APIServer) PutOther(path string, object any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others[path] = object
+}
+
+// DeleteOther removes an object of another kind.
+func (s *APIServer) DeleteOther(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.others, path)
+}
+
+// Events returns the events that were created so far.
+func (s *APIServer) Events() []corev1.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
 }
 
 // Object returns a copy of an object, or nil.
@@ -106,7 +180,11 @@ func (s *APIServer) Object(namespace, name string) *httpv1alpha1.HTTPScaledObjec
 func (s *APIServer) Delete(namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.objects, objectPath(namespace, name))
+	path := objectPath(namespace, name)
+	if gone := s.objects[path]; gone != nil {
+		delete(s.objects, path)
+		s.record("DELETED", gone)
+	}
 }
 
 // Requests returns the requests of one method so far, those answered by a fault included.
@@ -116,7 +194,34 @@ func (s *APIServer) Requests(method string) []Request {
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r Request) bool { return r.Method != method })
 }
 
-// Fail lets the next requests be answered by faults, one each, in order. A fault that writes nothing lets the server answer after it.
+// Expire ends every watch as the API server does when it has forgotten the events since then: with 410 Gone. New ones go on.
+func (s *APIServer) Expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := apierrors.NewResourceExpired("too old resource version").Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	s.version++
+	s.history = []change{{s.version, metav1.WatchEvent{Type: "ERROR", Object: runtime.RawExtension{Object: &status}}}}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// HoldEvents keeps watches from telling anything more.
+func (s *APIServer) HoldEvents() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = true
+}
+
+// Unlisted lets every further list and watch be answered by fault; nil lets the server answer again.
+func (s *APIServer) Unlisted(fault http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlisted = fault
+}
+
+// Fail lets the next requests for single HTTPScaledObjects be answered by faults, one each, in order. A fault that writes nothing lets the server answer
+// after it.
 func (s *APIServer) Fail(faults ...http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,6 +235,10 @@ func Cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 func Answer(err *apierrors.StatusError) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { answer(w, err) }
 }
+
+func groupPath() string { return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() }
+
+func listPath() string { return groupPath() + "/" + httpv1alpha1.Resource }
 
 func objectPath(namespace, name string) string {
 	return fmt.Sprintf("/apis/%s/namespaces/%s/%s/%s", httpv1alpha1.SchemeGroupVersion, namespace, httpv1alpha1.Resource, name)
@@ -147,7 +256,10 @@ func (s *APIServer) serve(w http.ResponseWriter, r *http.Request) {
 		ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(), Body: string(body),
 	})
 	var fault http.HandlerFunc
-	if len(s.faults) > 0 {
+	switch {
+	case r.URL.Path == listPath():
+		fault = s.unlisted
+	case strings.HasPrefix(r.URL.Path, groupPath()) && len(s.faults) > 0:
 		fault, s.faults = s.faults[0], s.faults[1:]
 	}
 	s.mu.Unlock()
@@ -166,6 +278,9 @@ type noticing struct {
 	wrote bool
 }
 
+// Unwrap is for http.ResponseController.
+func (n *noticing) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+
 // WriteHeader notices the answer and passes it on.
 func (n *noticing) WriteHeader(code int) {
 	n.wrote = true
@@ -174,6 +289,44 @@ func (n *noticing) WriteHeader(code int) {
 
 // api answers as a Kubernetes API server does.
 func (s *APIServer) api(w http.ResponseWriter, r *http.Request, body []byte) {
+	switch {
+	case r.URL.Path == listPath() && r.URL.Query().Has("watch"):
+		s.watch(w, r)
+	case r.URL.Path == listPath():
+		s.list(w)
+	case strings.HasPrefix(r.URL.Path, groupPath()):
+		s.single(w, r, body)
+	default:
+		s.other(w, r, body)
+	}
+}
+
+// other answers for objects of other kinds.
+func (s *APIServer) other(w http.ResponseWriter, r *http.Request, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, found := s.others[r.URL.Path]
+	if handler, ok := object.(http.HandlerFunc); ok {
+		handler(w, r)
+		return
+	}
+	switch event := (corev1.Event{}); {
+	case r.Method == http.MethodGet && found:
+		respond(w, http.StatusOK, object)
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events"):
+		if err := json.Unmarshal(body, &event); err != nil {
+			answer(w, apierrors.NewBadRequest(err.Error()))
+			return
+		}
+		s.events = append(s.events, event)
+		respond(w, http.StatusCreated, event)
+	default:
+		answer(w, apierrors.NewNotFound(schema.GroupResource{}, r.URL.Path))
+	}
+}
+
+// single answers for one HTTPScaledObject.
+func (s *APIServer) single(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	object, found := s.objects[r.URL.Path]
@@ -216,41 +369,4 @@ func respond(w http.ResponseWriter, code int, body any) {
 	if err := json.NewEncoder(w).Encode(body); err != nil {
 		panic(http.ErrAbortHandler) // the client has gone; this cuts its connection, as a server that dies does
 	}
-}
-
-// patch applies a JSON merge patch (RFC 7386) to a copy of object.
-func patch(object *httpv1alpha1.HTTPScaledObject, body []byte) (*httpv1alpha1.HTTPScaledObject, error) {
-	document, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	var target, changes map[string]any
-	if err := errors.Join(json.Unmarshal(document, &target), json.Unmarshal(body, &changes)); err != nil {
-		return nil, err
-	}
-	if document, err = json.Marshal(merge(target, changes)); err != nil {
-		return nil, err
-	}
-	patched := new(httpv1alpha1.HTTPScaledObject)
-	return patched, json.Unmarshal(document, patched)
-}
-
-// merge is the function MergePatch of RFC 7386, section 2, for a patch that is an object.
-func merge(target, changes map[string]any) map[string]any {
-	merged := maps.Clone(target)
-	if merged == nil {
-		merged = map[string]any{}
-	}
-	for key, change := range changes {
-		switch change := change.(type) {
-		case nil:
-			delete(merged, key)
-		case map[string]any:
-			below, _ := merged[key].(map[string]any)
-			merged[key] = merge(below, change)
-		default:
-			merged[key] = change
-		}
-	}
-	return merged
 }

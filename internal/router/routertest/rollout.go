@@ -9,6 +9,9 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
+// Mark is the owner's mark of Rollout's Rollout.
+const Mark = "shop/web uid-of-web"
+
 // Rollout is the canary Rollout shop/web with the Services web-stable and web-canary, and config under the plugin's name; no plugin where config
 // is empty.
 func Rollout(plugin, config string) *v1alpha1.Rollout {
@@ -17,7 +20,7 @@ func Rollout(plugin, config string) *v1alpha1.Rollout {
 		routing.Plugins = map[string]json.RawMessage{plugin: json.RawMessage(config)}
 	}
 	return &v1alpha1.Rollout{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-of-web"},
 		Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
 			StableService:  "web-stable",
 			CanaryService:  "web-canary",

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+const (
+	// maxRatio is the limit for SetWeight's p50 in multiples of a bare PATCH's.
+	maxRatio = 1.5
+	// maxWrites is the limit for the writes of unchanged SetWeights.
+	maxWrites = 0
+)
+
+// report is what a run found.
+type report struct {
+	// Objects is the number of HTTPScaledObjects in the cluster.
+	Objects int `json:"objects"`
+	// Calls is the number of calls of each kind in a round.
+	Calls int `json:"callsPerRound"`
+	// Repeats is the number of measured rounds of each kind.
+	Repeats int `json:"repeats"`
+	// Lines are the results by workers and kind.
+	Lines []line `json:"results"`
+	// Limits are the checks of the results.
+	Limits []limit `json:"limits"`
+}
+
+// line is one kind of call with one number of workers; times in microseconds, each the median over the repeats.
+type line struct {
+	Workers int     `json:"workers"`
+	Kind    string  `json:"kind"`
+	P50     float64 `json:"p50us"`
+	P99     float64 `json:"p99us"`
+	Rate    float64 `json:"callsPerSecond"`
+	Reads   int     `json:"reads"`  // of all repeats
+	Writes  int     `json:"writes"` // of all repeats
+
+	p50s, p99s, rates []float64
+}
+
+// limit is a value that must not be above its limit.
+type limit struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Limit float64 `json:"limit"`
+}
+
+// add takes the samples of one round.
+func (r *report) add(callers int, samples map[string]sample) {
+	for _, kind := range kinds() {
+		measured := samples[kind]
+		slices.Sort(measured.took)
+		into := r.line(callers, kind)
+		into.p50s = append(into.p50s, micros(quantile(measured.took, 0.5)))
+		into.p99s = append(into.p99s, micros(quantile(measured.took, 0.99)))
+		into.rates = append(into.rates, float64(len(measured.took))/measured.whole.Seconds())
+		into.Reads += measured.reads
+		into.Writes += measured.writes
+	}
+}
+
+// line finds or begins a line.
+func (r *report) line(callers int, kind string) *line {
+	at := slices.IndexFunc(r.Lines, func(l line) bool { return l.Workers == callers && l.Kind == kind })
+	if at < 0 {
+		r.Lines = append(r.Lines, line{Workers: callers, Kind: kind})
+		at = len(r.Lines) - 1
+	}
+	return &r.Lines[at]
+}
+
+// summarise works out the medians and the limits. The ratio is taken round by round, so that a slow moment of the machine counts on both sides.
+func (r *report) summarise() {
+	for i := range r.Lines {
+		l := &r.Lines[i]
+		l.P50, l.P99, l.Rate = median(l.p50s), median(l.p99s), median(l.rates)
+	}
+	for _, callers := range workers() {
+		bare, changed, same := r.line(callers, barePatch), r.line(callers, setChanged), r.line(callers, setSame)
+		ratios := make([]float64, len(bare.p50s))
+		for i := range ratios {
+			ratios[i] = changed.p50s[i] / bare.p50s[i]
+		}
+		r.Limits = append(r.Limits,
+			limit{fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), median(ratios), maxRatio},
+			limit{fmt.Sprintf("writes of %d × %s, %d workers", r.Calls*r.Repeats, setSame, callers), float64(same.Writes), maxWrites})
+	}
+}
+
+// table prints the results for people.
+func (r *report) table(w io.Writer) {
+	fmt.Fprintf(w, "%d HTTPScaledObjects, %d calls a round, medians of %d rounds\n\n", r.Objects, r.Calls, r.Repeats)
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(columns, "workers\tcall\tp50 µs\tp99 µs\tcalls/s\treads/call\twrites/call\t")
+	total := float64(r.Calls * r.Repeats)
+	for _, l := range r.Lines {
+		fmt.Fprintf(columns, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t\n", l.Workers, l.Kind, l.P50, l.P99, l.Rate, float64(l.Reads)/total, float64(l.Writes)/total)
+	}
+	fmt.Fprintln(columns)
+	fmt.Fprintln(columns, "\tlimit\tvalue\tat most\t\t\t\t")
+	for _, check := range r.Limits {
+		fmt.Fprintf(columns, "\t%s\t%.2f\t%.2f\t%s\t\t\t\n", check.Name, check.Value, check.Limit, map[bool]string{true: "ok", false: "OVER"}[check.Value <= check.Limit])
+	}
+	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+}
+
+// verdict fails when a value is above its limit.
+func (r *report) verdict() error {
+	var errs error
+	for _, check := range r.Limits {
+		if check.Value > check.Limit {
+			errs = errors.Join(errs, fmt.Errorf("%s is %.2f, at most %.2f is allowed", check.Name, check.Value, check.Limit))
+		}
+	}
+	return errs
+}
+
+// quantile of sorted values, by nearest rank.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// median of values.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestVerdictNamesValueAndLimit(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		changed time.Duration // beside a bare PATCH of 10 ms
+		writes  int
+		want    string
+	}{
+		"within the limits": {15 * time.Millisecond, 0, ""},
+		"too slow":          {16 * time.Millisecond, 0, "is 1.60, at most 1.50 is allowed"},
+		"a needless write":  {10 * time.Millisecond, 1, "is 1.00, at most 0.00 is allowed"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			results := report{Calls: 1, Repeats: 1}
+			for _, callers := range workers() {
+				results.add(callers, map[string]sample{
+					barePatch: {took: []time.Duration{10 * time.Millisecond}, whole: time.Second}, setChanged: {took: []time.Duration{test.changed}, whole: time.Second},
+					setSame: {took: []time.Duration{1}, whole: time.Second, writes: test.writes}, verify: {took: []time.Duration{1}, whole: time.Second},
+					bareCall: {took: []time.Duration{1}, whole: time.Second},
+				})
+			}
+			results.summarise()
+			switch err := results.verdict(); {
+			case (err != nil) != (test.want != ""):
+				t.Errorf("verdict is %v", err)
+			case err != nil && !strings.Contains(err.Error(), test.want):
+				t.Errorf("verdict %q lacks %q", err, test.want)
+			}
+		})
+	}
+}

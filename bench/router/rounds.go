@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+)
+
+// The kinds of calls, in the order of a round.
+const (
+	barePatch  = "bare PATCH"
+	setChanged = "SetWeight, changed"
+	setSame    = "SetWeight, unchanged"
+	verify     = "VerifyWeight"
+	bareCall   = "Type (RPC alone)"
+)
+
+// kinds are the kinds of calls in the order of a round.
+func kinds() []string { return []string{barePatch, setChanged, setSame, verify, bareCall} }
+
+// workers are the numbers of concurrent callers: one, and as many as the controller has.
+func workers() []int { return []int{1, 10} }
+
+// rounds measures every kind with every number of workers, chosen.repeats times, one after the other.
+func rounds(ctx context.Context, w *world, asked rpc.TrafficRouterPlugin, chosen options, progress io.Writer) (report, error) {
+	results := report{Objects: chosen.objects, Calls: chosen.calls, Repeats: chosen.repeats}
+	weight, first := uint32(0), 0
+	for repeat := range chosen.repeats + 1 {
+		for _, callers := range workers() {
+			weight = weight%89 + 1 // every round changes every weight it touches; bare and router differ by 10
+			round := round{world: w, asked: asked, first: first, weight: weight, callers: callers, options: chosen}
+			first = (first + chosen.calls) % chosen.objects
+			samples, err := round.run(ctx)
+			if err != nil {
+				return report{}, fmt.Errorf("repeat %d with %d workers: %w", repeat, callers, err)
+			}
+			if repeat > 0 { // the first one warms up
+				results.add(callers, samples)
+			}
+		}
+		fmt.Fprintf(progress, "repeat %d of %d done\n", repeat, chosen.repeats)
+	}
+	results.summarise()
+	return results, nil
+}
+
+// round is one round of all kinds over the same objects.
+type round struct {
+	options
+
+	world   *world
+	asked   rpc.TrafficRouterPlugin
+	first   int
+	weight  uint32
+	callers int
+}
+
+// sample is what one kind of call took in a round.
+type sample struct {
+	took          []time.Duration // of each call
+	whole         time.Duration   // of all of them, by all workers
+	reads, writes int             // requests for HTTPScaledObjects that the API server answered meanwhile
+}
+
+// run measures each kind in turn.
+func (r round) run(ctx context.Context) (map[string]sample, error) {
+	calls := map[string]func(i int) error{
+		barePatch:  func(i int) error { return r.world.barePatch(ctx, i, r.weight+10) },
+		setChanged: func(i int) error { return failure(r.asked.SetWeight(rollout(i), int32(r.weight), nil)) }, //nolint:gosec // 1 to 89
+		setSame:    func(i int) error { return failure(r.asked.SetWeight(rollout(i), int32(r.weight), nil)) }, //nolint:gosec // 1 to 89
+		verify: func(i int) error {
+			verified, answer := r.asked.VerifyWeight(rollout(i), int32(r.weight), nil) //nolint:gosec // 1 to 89
+			if verified != rolloutstypes.Verified {
+				return errors.Join(failure(answer), fmt.Errorf("weight %d of object %d is not verified", r.weight, i))
+			}
+			return nil
+		},
+		bareCall: func(int) error { _ = r.asked.Type(); return nil },
+	}
+	samples := map[string]sample{}
+	for _, kind := range kinds() {
+		if kind == verify {
+			for n := range r.calls {
+				if err := r.world.report(ctx, r.object(n), r.weight); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if err := settle(ctx); err != nil {
+			return nil, err
+		}
+		measured, err := r.measure(ctx, calls[kind])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", kind, err)
+		}
+		samples[kind] = measured
+	}
+	return samples, nil
+}
+
+// settle lets what the calls before have caused come to an end.
+func settle(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(200 * time.Millisecond):
+		return nil
+	}
+}
+
+// object is the object of the n-th call.
+func (r round) object(n int) int { return (r.first + n) % r.objects }
+
+// measure makes r.calls calls, each for an object of its own, with r.callers workers.
+func (r round) measure(ctx context.Context, call func(i int) error) (sample, error) {
+	reads, writes, err := r.world.served(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	measured := sample{took: make([]time.Duration, r.calls)}
+	errs := make([]error, r.calls)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	begin := time.Now()
+	for range r.callers {
+		group.Go(func() {
+			for n := int(next.Add(1)) - 1; n < r.calls; n = int(next.Add(1)) - 1 {
+				start := time.Now()
+				errs[n] = call(r.object(n))
+				measured.took[n] = time.Since(start)
+			}
+		})
+	}
+	group.Wait()
+	measured.whole = time.Since(begin)
+	if err := errors.Join(errs...); err != nil {
+		return sample{}, err
+	}
+	readsAfter, writesAfter, err := r.world.served(ctx)
+	measured.reads, measured.writes = readsAfter-reads, writesAfter-writes
+	return measured, err
+}
+
+// failure is an RPC answer as an error.
+func failure(answer rolloutstypes.RpcError) error {
+	if answer.HasError() {
+		return answer
+	}
+	return nil
+}

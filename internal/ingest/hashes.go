@@ -1,0 +1,103 @@
+package ingest
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+)
+
+const (
+	// hashLabel is the label by which Argo Rollouts tells the Pods of one ReplicaSet from those of another. It adds it to the selectors of the Services of a
+	// Rollout, and to nobody else's.
+	hashLabel = "rollouts-pod-template-hash"
+	// randomLength and maxPodName are the length of what the API server adds to a generated name, and of such a name in all; what comes before is cut to fit
+	// (k8s.io/apiserver/pkg/storage/names).
+	randomLength, maxPodName = 5, 63
+	// maxHash is the length of the longest hash: it is the decimal form of 32 bits in another alphabet.
+	maxHash = 10
+	// alphabet are the characters of hashes and of generated names (k8s.io/apimachinery/pkg/util/rand).
+	alphabet = "bcdfghjklmnpqrstvwxz2456789"
+)
+
+// hashIndex finds the Services of Rollouts and their EndpointSlices.
+type hashIndex struct {
+	selected map[ir.Key]string // the hash in the selector
+	slices   map[ir.Key][]*discoveryv1.EndpointSlice
+}
+
+// indexHashes makes a hashIndex.
+func indexHashes(world resolve.World) hashIndex {
+	index := hashIndex{map[ir.Key]string{}, map[ir.Key][]*discoveryv1.EndpointSlice{}}
+	for _, service := range world.Services {
+		if hash := service.Spec.Selector[hashLabel]; hash != "" {
+			index.selected[ir.Key{Namespace: service.Namespace, Name: service.Name}] = hash
+		}
+	}
+	for _, slice := range world.EndpointSlices {
+		key := ir.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		if index.selected[key] != "" {
+			index.slices[key] = append(index.slices[key], slice)
+		}
+	}
+	return index
+}
+
+// ready returns the pod-template-hashes of the ready Pods behind a Service, sorted. It returns none for a Service that is no Rollout's, and none when it cannot
+// tell for every Pod: no answer is better than a wrong one.
+//
+// The hash in the Service's selector is not the answer. It changes at once when a canary is promoted, while the endpoints are those of the old Pods for
+// some time yet. And the labels of all Pods are too much to watch for it. But EndpointSlices name the Pods, and ReplicaSets of a Rollout, which are called
+// <rollout>-<hash>, name theirs <rollout>-<hash>-<five random characters>.
+func (x hashIndex) ready(service ir.Key) []string {
+	selected := x.selected[service]
+	if selected == "" {
+		return nil
+	}
+	var hashes []string
+	for _, slice := range x.slices[service] {
+		if slice.AddressType == discoveryv1.AddressTypeFQDN {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			if endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready {
+				continue
+			}
+			hash := hashOf(endpoint.TargetRef, selected)
+			if hash == "" {
+				return nil
+			}
+			hashes = append(hashes, hash)
+		}
+	}
+	slices.Sort(hashes)
+	return slices.Compact(hashes)
+}
+
+// hashOf returns the pod-template-hash of the Pod that an endpoint stands for, or "" when its name does not tell. A name of the greatest length may have been
+// cut, and then what looks like a hash may be a part of the Rollout's name; unless it is the selected one, which no accident makes.
+func hashOf(target *corev1.ObjectReference, selected string) string {
+	if target == nil || target.Kind != "Pod" || len(target.Name) <= randomLength {
+		return ""
+	}
+	base, random := target.Name[:len(target.Name)-randomLength], target.Name[len(target.Name)-randomLength:]
+	owner, isWhole := strings.CutSuffix(base, "-")
+	cut := strings.LastIndexByte(owner, '-')
+	if !isWhole || cut < 1 || !isEncoded(random) {
+		return ""
+	}
+	hash := owner[cut+1:]
+	if hash == "" || len(hash) > maxHash || !isEncoded(hash) || len(target.Name) >= maxPodName && hash != selected {
+		return ""
+	}
+	return hash
+}
+
+// isEncoded says whether text is made of the characters of hashes.
+func isEncoded(text string) bool {
+	return strings.Trim(text, alphabet) == ""
+}

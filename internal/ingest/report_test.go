@@ -1,0 +1,144 @@
+package ingest_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+// proxyPod returns the Pod of a proxy with much that nobody reads.
+func proxyPod(name string, isReady corev1.ConditionStatus) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: name, Labels: map[string]string{"app": "kedify-proxy"}},
+		Spec:       corev1.PodSpec{NodeName: "node"},
+		Status: corev1.PodStatus{
+			PodIPs:     []corev1.PodIP{{IP: "10.0.0.7"}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: isReady}},
+		},
+	}
+}
+
+// isClosed says whether channel is closed.
+func isClosed(channel <-chan struct{}) bool {
+	select {
+	case <-channel:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestProxiesAreReportedAndChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.proxies, s.replicas = newFaulty(t, proxyPod("a", corev1.ConditionFalse)), newFaulty(t, slice("interceptors", "10.0.0.1"))
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		published, number := s.publications(), s.lastPass().Publication
+		s.proxies.Modify(proxyPod("a", corev1.ConditionTrue))
+		time.Sleep(time.Second)
+		want := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "a"},
+			Status: corev1.PodStatus{
+				PodIPs:     []corev1.PodIP{{IP: "10.0.0.7"}},
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			},
+		}
+		pass := s.lastPass()
+		if diff := cmp.Diff([]*corev1.Pod{want}, pass.Proxies); diff != "" {
+			t.Errorf("proxies (-want +got):\n%s", diff)
+		}
+		if len(pass.Replicas) != 1 || len(pass.ScaledObjects) != 1 || pass.Publication != number || s.publications() != published {
+			t.Errorf("%d publications after %d, pass %+v", s.publications(), published, pass)
+		}
+		s.slices.Modify(slice("shop", "10.0.0.2"))
+		time.Sleep(time.Second)
+		if got := s.lastPass().Publication; got != number+1 {
+			t.Errorf("publication %d follows %d", got, number)
+		}
+	})
+}
+
+func TestServingDoesNotWaitForProxiesButReportsDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.proxies, s.replicas = newFaulty(t), newFaulty(t)
+		s.proxies.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
+		defer s.run(t)()
+		time.Sleep(time.Minute) // The clock is synctest's, here and below.
+		if !isClosed(s.loop.Seeded()) || len(s.loop.Waiting()) != 0 {
+			t.Errorf("not seeded, waiting for %q", s.loop.Waiting())
+		}
+		if isClosed(s.loop.Observed()) {
+			t.Error("proxies are not known, but count as observed")
+		}
+		s.proxies.fail(nil)
+		time.Sleep(2 * time.Second)
+		if !isClosed(s.loop.Observed()) {
+			t.Error("not observed 2 s after the fault has ended")
+		}
+	})
+}
+
+func TestStableHashes(t *testing.T) {
+	long := strings.Repeat("a", 47) // with a hash of ten characters and two hyphens more than fits
+	tests := []struct {
+		name     string
+		selected string
+		pods     []string
+		want     []string
+	}{
+		{"a Service of no Rollout", "", []string{"shop-6c54544bf9-x7k2z"}, nil},
+		{"no Pods", "6c54544bf9", nil, nil},
+		{"the Pods that are selected", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", "shop-6c54544bf9-bbbbb"}, []string{"6c54544bf9"}},
+		{"the selector is ahead of the endpoints", "789746c88d", []string{"shop-6c54544bf9-x7k2z"}, []string{"6c54544bf9"}},
+		{"old and new Pods", "789746c88d", []string{"shop-789746c88d-x7k2z", "shop-6c54544bf9-x7k2z"}, []string{"6c54544bf9", "789746c88d"}},
+		{"a short hash", "8", []string{"shop-8-x7k2z"}, []string{"8"}},
+		{"a Pod that no ReplicaSet made", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", "by-hand"}, nil},
+		{"an endpoint that is no Pod", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", ""}, nil},
+		{"vowels are not in hashes", "6c54544bf9", []string{"shop-abcdefg-x7k2z"}, nil},
+		{"too long for a hash", "6c54544bf9", []string{"shop-66666666666-x7k2z"}, nil},
+		{"a name that was cut within the hash", "6c54544bf9", []string{long + "-6c54544bf9x7k2z"}, nil},
+		{"a name that was cut within the Rollout's", "6c54544bf9", []string{long + "-bbbbbbbbb-x7k2z"}, nil},
+		{"a name of that length that holds what is selected", "bbbbbbbbb", []string{long + "-bbbbbbbbb-x7k2z"}, []string{"bbbbbbbbb"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				selecting := service("shop")
+				selecting.Spec.Selector = map[string]string{"app": "shop", "rollouts-pod-template-hash": test.selected}
+				pods, isFalse := slice("shop"), false
+				for i, pod := range test.pods {
+					endpoint := discoveryv1.Endpoint{Addresses: []string{fmt.Sprint("10.0.0.", i+1)}}
+					if pod != "" {
+						endpoint.TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: pod}
+					}
+					pods.Endpoints = append(pods.Endpoints, endpoint)
+				}
+				pods.Endpoints = append(pods.Endpoints, discoveryv1.Endpoint{
+					Addresses: []string{"10.0.0.99"}, Conditions: discoveryv1.EndpointConditions{Ready: &isFalse},
+					TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "shop-zzzzz-zzzzz"},
+				})
+				s := &stage{scaledObjects: newFaulty(t, shop()), services: newFaulty(t, selecting), slices: newFaulty(t, pods)}
+				defer s.run(t)()
+				synctest.Wait()
+				got := s.lastPass().Outcomes[ir.Key{Namespace: "apps", Name: "shop"}].StableHashes
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("hashes (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package httpso_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+)
+
+// leasePath is where the Lease of the interceptors is.
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
+
+// watching is a router in front of an API server in memory, with a watch that has begun. For tests in a synctest bubble.
+func watching(t *testing.T, api *routertest.APIServer) *httpso.Router {
+	t.Helper()
+	client := httpso.NewClient(func() (*rest.Config, error) { return api.Config(), nil })
+	log := slog.New(slog.DiscardHandler)
+	go client.Watch(t.Context(), log)
+	synctest.Wait()
+	return httpso.New(client, lease, log)
+}
+
+// renew writes the Lease once, as its holder does.
+func renew(api *routertest.APIServer) {
+	api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a", "renewTime": time.Now().Format(time.RFC3339Nano)}})
+}
+
+// beat renews the Lease until the test ends.
+func beat(t *testing.T, api *routertest.APIServer) {
+	t.Helper()
+	renew(api)
+	go func() {
+		for {
+			select {
+			case <-time.After(httpv1alpha1.LeaseRenewInterval):
+				renew(api)
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+}
+
+// taken is the report that ready proxies, all of them, took text.
+func taken(text string, ready int32) *httpv1alpha1.DataPlaneStatus {
+	return &httpv1alpha1.DataPlaneStatus{
+		AnnotationHash: split.Hash(text), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: ready}, Effective: ready > 0, ReportedBy: "interceptor-a",
+	}
+}
+
+// requests counts the requests for one HTTPScaledObject.
+func requests(api *routertest.APIServer) int {
+	count := 0
+	for _, method := range []string{http.MethodGet, http.MethodPatch} {
+		for _, request := range api.Requests(method) {
+			if request.Path == "/apis/http.keda.sh/v1alpha1/namespaces/shop/httpscaledobjects/web" {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// reported is the HTTPScaledObject shop/web with an annotation and a report.
+func reported(text string, report *httpv1alpha1.DataPlaneStatus) *httpv1alpha1.HTTPScaledObject {
+	object := routertest.ScaledObject(weighted(text))
+	if text == "" {
+		object.Annotations = nil
+	}
+	object.Status.DataPlane = report
+	return object
+}
+
+// deadlined is a context as the controller's calls have it.
+func deadlined(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,42 @@
+package httpso
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
+
+// object is what this router needs to know of an HTTPScaledObject, and all that it keeps of one. It never changes once made.
+type object struct {
+	name            types.NamespacedName
+	resourceVersion string
+	service         string                        // spec.scaleTargetRef.service
+	text            string                        // the annotation weighted-backends
+	present         bool                          // whether there is that annotation, be it empty
+	owner           string                        // the annotation weighted-backends-owner
+	report          *httpv1alpha1.DataPlaneStatus // status.dataPlane; nil where no interceptor has reported yet
+}
+
+// objectOf takes from an HTTPScaledObject what an object holds.
+func objectOf(from *httpv1alpha1.HTTPScaledObject) *object {
+	text, present := from.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+	return &object{
+		name:            types.NamespacedName{Namespace: from.Namespace, Name: from.Name},
+		resourceVersion: from.ResourceVersion,
+		service:         from.Spec.ScaleTargetRef.Service,
+		text:            text,
+		present:         present,
+		owner:           from.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner],
+		report:          from.Status.DataPlane.DeepCopy(),
+	}
+}
+
+// older says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
+// (KEP-5504, "comparable resource version"); of others nothing is known.
+func older(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x < y
+}

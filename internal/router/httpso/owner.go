@@ -1,0 +1,75 @@
+package httpso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// errOwned says that another Rollout shares the requests of an HTTPScaledObject.
+var errOwned = errors.New("another Rollout already shares its requests")
+
+// owner is a Rollout as the annotation weighted-backends-owner names it: "namespace/name uid".
+type owner struct {
+	rollout types.NamespacedName
+	uid     types.UID
+}
+
+// ownerOf is rollout as an owner.
+func ownerOf(rollout *v1alpha1.Rollout) owner {
+	return owner{rollout: types.NamespacedName{Namespace: rollout.Namespace, Name: rollout.Name}, uid: rollout.UID}
+}
+
+// String is the text of the annotation.
+func (o owner) String() string { return strings.TrimSpace(o.rollout.String() + " " + string(o.uid)) }
+
+// parseOwner reads the annotation's text. What nobody of ours could have written names no owner: a Rollout owns objects of its own namespace only.
+func parseOwner(text, namespace string) (owner, bool) {
+	path, uid, _ := strings.Cut(text, " ")
+	ofNamespace, name, found := strings.Cut(path, "/")
+	if !found || name == "" || ofNamespace != namespace || strings.ContainsAny(name, "/") || len(text) > 400 {
+		return owner{}, false
+	}
+	return owner{rollout: types.NamespacedName{Namespace: ofNamespace, Name: name}, uid: types.UID(uid)}, true
+}
+
+// foreign returns the other Rollout that found's weights belong to, if its marks say so. A Rollout of the same name is the same or its successor. Marks
+// without weights are a leftover.
+func (i intent) foreign(found *object) (other owner, isForeign bool) {
+	other, marked := parseOwner(found.owner, found.name.Namespace)
+	return other, marked && found.present && other.rollout != i.owner.rollout
+}
+
+// concede fails with errOwned when another Rollout really owns live: it exists, is the very one that the mark means, and still names the object. Otherwise its
+// mark is a leftover, of a Rollout that was deleted or given another object, and the weights are free.
+func (r *Router) concede(ctx context.Context, want intent, live *object) error {
+	other, isForeign := want.foreign(live)
+	if !isForeign {
+		return nil
+	}
+	rollout := new(v1alpha1.Rollout)
+	err := r.client.lookUp(ctx, rollout, "apis", "argoproj.io", "v1alpha1", "namespaces", other.rollout.Namespace, "rollouts", other.rollout.Name)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (rollout.UID != other.uid || !names(rollout, live.name)):
+		r.log.InfoContext(ctx, "weights of a Rollout that has left the object are taken over", "rollout", want.rollout, "httpScaledObject", live.name.String(),
+			"former", other.rollout.String())
+		return nil
+	case err != nil && !apierrors.IsForbidden(err):
+		return fmt.Errorf("its owner, rollout %q: %w", other.rollout, err)
+	}
+	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s", errOwned, other.rollout, want.rollout, configField, objectKey)
+}
+
+// names says whether rollout is routed by this router through the object of that name.
+func names(rollout *v1alpha1.Rollout, object types.NamespacedName) bool {
+	if rollout.Spec.Strategy.Canary == nil {
+		return false
+	}
+	chosen, err := settingsOf(rollout)
+	return err == nil && rollout.Namespace == object.Namespace && chosen.object == object.Name
+}

@@ -1,0 +1,249 @@
+package httpso_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+)
+
+const at100 = "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n"
+
+func TestVerifyWeightAsksTheDataPlane(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text   string
+		weight int32
+		report *httpv1alpha1.DataPlaneStatus
+		config string
+		want   bool
+	}{
+		"every proxy took it":              {text: at20, weight: 20, report: taken(at20, 2), want: true},
+		"every proxy took the removal":     {text: "", weight: 0, report: taken("", 2), want: true},
+		"nothing is reported yet":          {text: at20, weight: 20},
+		"the report is about another text": {text: at20, weight: 20, report: taken(at100, 2)},
+		"the report is about no text":      {text: at20, weight: 20, report: taken("", 2)},
+		"one proxy of two did not": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
+			AnnotationHash: split.Hash(at20), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 1}, Effective: true,
+		}},
+		"a share is redirected": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
+			AnnotationHash: split.Hash(at20), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2},
+		}},
+		"no proxy is Ready": {text: at20, weight: 20, report: taken(at20, 0)},
+		"no proxy is Ready, whatever else is said": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
+			AnnotationHash: split.Hash(at20), Effective: true,
+		}},
+		"they took what was not asked for": {text: at100, weight: 20, report: taken(at100, 2)},
+		"the Rollout opted out": {
+			text: at20, weight: 20, want: true,
+			config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`,
+		},
+		"it opted out, the text is wrong": {text: at100, weight: 20, config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`},
+	}
+	for name, test := range tests {
+		for _, watch := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", watched", false: ", read"}[watch], func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					api := routertest.NewInMemory(t, reported(test.text, test.report))
+					beat(t, api)
+					if !watch {
+						api.Unlisted(routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule"))))
+					}
+					router := watching(t, api)
+					given := test.config
+					if given == "" {
+						given = config
+					}
+					begin := time.Now()
+					verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, given), test.weight, nil)
+					if err != nil || verified != test.want {
+						t.Errorf("VerifyWeight: %v, %v; want %v", verified, err, test.want)
+					}
+					if took := time.Since(begin); took > 200*time.Millisecond || test.want && took > 0 {
+						t.Errorf("it took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestVerifyWeightWaitsForTheReport(t *testing.T) {
+	t.Parallel()
+	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	tests := map[string]struct {
+		unlisted http.HandlerFunc
+		after    time.Duration
+		want     bool
+		took     time.Duration
+	}{
+		"it comes in time":            {after: 120 * time.Millisecond, want: true, took: 120 * time.Millisecond},
+		"it comes too late":           {after: 300 * time.Millisecond, took: 200 * time.Millisecond},
+		"it comes in time, no watch":  {unlisted: forbidden, after: 120 * time.Millisecond, want: true, took: 150 * time.Millisecond},
+		"it comes too late, no watch": {unlisted: forbidden, after: 300 * time.Millisecond, took: 200 * time.Millisecond},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewInMemory(t, reported(at20, taken("", 2)))
+				api.Unlisted(test.unlisted)
+				beat(t, api)
+				router := watching(t, api)
+				time.AfterFunc(test.after, func() { api.Report("shop", "web", taken(at20, 2)) })
+				begin := time.Now()
+				verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil)
+				if err != nil || verified != test.want || time.Since(begin) != test.took {
+					t.Errorf("VerifyWeight: %v, %v after %v; want %v after %v", verified, err, time.Since(begin), test.want, test.took)
+				}
+				pass(test.after)
+			})
+		})
+	}
+}
+
+// TestTheLeaseDecidesWhetherReportsCount asks for an annotation that no report confirms: true means that the annotation alone was judged.
+func TestTheLeaseDecidesWhetherReportsCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := routertest.NewInMemory(t, reported(at20, nil))
+		router := watching(t, api)
+		expect := func(when string, want bool) {
+			t.Helper()
+			verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil)
+			if err != nil || verified != want {
+				t.Errorf("%s: %v, %v; want %v", when, verified, err, want)
+			}
+		}
+		expect("without a Lease", true)
+		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a", "renewTime": "1999-12-31T23:59:59.000000Z"}})
+		pass(5 * time.Second)
+		expect("at first sight, whatever its clock says", false)
+		pass(10 * time.Second)
+		expect("10 s later", false)
+		pass(5 * time.Second)
+		expect("unchanged for 15 s", true)
+		renew(api)
+		pass(5 * time.Second)
+		expect("renewed", false)
+		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "", "renewTime": "2000-01-01T00:00:00.000000Z"}})
+		pass(5 * time.Second)
+		expect("given up by its holder", true)
+		renew(api)
+		pass(5 * time.Second)
+		expect("held again", false)
+		api.DeleteOther(leasePath)
+		pass(5 * time.Second)
+		expect("deleted", true)
+	})
+}
+
+func TestALeaseThatCannotBeReadIsNoLicence(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "", errors.New("no rule"))
+	for name, test := range map[string]struct {
+		fault http.HandlerFunc
+		want  bool
+	}{
+		"for now":     {routertest.Answer(apierrors.NewServiceUnavailable("starting")), false},
+		"by the role": {routertest.Answer(forbidden), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewInMemory(t, reported(at20, nil))
+				api.PutOther(leasePath, test.fault)
+				verified, err := watching(t, api).VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil)
+				if err != nil || verified != test.want {
+					t.Errorf("VerifyWeight: %v, %v; want %v", verified, err, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestTheFullWeightDoesNotWaitForeverForAProxy(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text   string
+		weight int32
+		report *httpv1alpha1.DataPlaneStatus
+		want   bool // after a minute
+	}{
+		"no Ready proxy":                 {at100, 100, taken(at100, 0), true},
+		"no report":                      {at100, 100, nil, true},
+		"a Ready proxy that stalls":      {at100, 100, taken(at20, 1), false},
+		"no Ready proxy, a lower weight": {at20, 20, taken(at20, 0), false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewInMemory(t, reported(test.text, test.report))
+				beat(t, api)
+				router, rollout, begin := watching(t, api), routertest.Rollout(httpso.Type, config), time.Now()
+				for time.Since(begin) < 2*time.Minute {
+					asked := time.Since(begin)
+					verified, err := router.VerifyWeight(deadlined(t), rollout, test.weight, nil)
+					if want := test.want && time.Since(begin) >= time.Minute; err != nil || verified != want {
+						t.Fatalf("asked after %v: %v, %v; want %v", asked, verified, err, want)
+					}
+					pass(10 * time.Second)
+				}
+				events := api.Events()
+				if !test.want && len(events) > 0 || test.want && len(events) != 1 {
+					t.Fatalf("events: %v", events)
+				}
+				for _, event := range events {
+					if event.Type != corev1.EventTypeWarning || event.Reason != "DataPlaneNotVerified" || event.InvolvedObject.UID != rollout.UID ||
+						event.InvolvedObject.Kind != "Rollout" || !strings.Contains(event.Message, `"shop/web" has had no Ready proxy for 1m0s`) {
+						t.Errorf("event: %+v", event)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAtTheFullWeightTheCacheIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := routertest.NewInMemory(t, reported(at100, taken(at100, 1)))
+		beat(t, api)
+		router := watching(t, api)
+		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 100, nil); err != nil || !verified {
+			t.Fatalf("VerifyWeight: %v, %v", verified, err)
+		}
+		if got := requests(api); got != 1 {
+			t.Errorf("%d requests, want one read: the old Pods are scaled down after it", got)
+		}
+	})
+}
+
+func TestANoOfTheCacheIsConfirmed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := routertest.NewInMemory(t, reported("", nil))
+		router := watching(t, api)
+		api.HoldEvents()
+		api.Put(reported(at20, nil)) // by another process of the controller
+		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil); err != nil || !verified {
+			t.Errorf("VerifyWeight before the watch tells: %v, %v; want true, a no would cost 10 s", verified, err)
+		}
+	})
+}
+
+// pass lets time pass in a bubble.
+func pass(duration time.Duration) { <-time.After(duration) }

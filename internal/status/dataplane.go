@@ -1,0 +1,38 @@
+package status
+
+import (
+	"slices"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+)
+
+// dataPlane returns the data-plane report that object should have. While it has one that says the same, that one stays, with its writer.
+func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Taken, writer string) *httpv1alpha1.DataPlaneStatus {
+	before := object.Status.DataPlane
+	report := &httpv1alpha1.DataPlaneStatus{
+		AnnotationHash: split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends]),
+		Proxies:        taken.Proxies,
+		StableHashes:   slices.Clone(seen.StableHashes),
+		ReportedBy:     writer,
+	}
+	if !seen.isAccepted() {
+		report.Proxies.Acked = 0 // Proxies may have all that is in force, but that is not the object as its annotation has it.
+	}
+	everywhere := report.Proxies.Acked == report.Proxies.Ready
+	report.Effective = seen.isAccepted() && taken.AsDesired && everywhere && report.Proxies.Ready > 0
+	if before == nil {
+		return report
+	}
+	if !everywhere {
+		// A proxy may still send requests to the Pods that were there before.
+		report.StableHashes = slices.Concat(report.StableHashes, before.StableHashes)
+		slices.Sort(report.StableHashes)
+		report.StableHashes = slices.Compact(report.StableHashes)
+	}
+	if isSame := before.AnnotationHash == report.AnnotationHash && before.Proxies == report.Proxies && before.Effective == report.Effective &&
+		slices.Equal(before.StableHashes, report.StableHashes); isSame {
+		report.ReportedBy = before.ReportedBy
+	}
+	return report
+}

@@ -1,0 +1,247 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+const (
+	// roundPace is the shortest time between two rounds.
+	roundPace = 10 * time.Millisecond
+	// settle is how long a status waits for proxies that have not answered yet. They mostly do within milliseconds, so that a change and all of its ACKs
+	// are one write.
+	settle = 100 * time.Millisecond
+	// writesBurst and writesInterval bound the writes to one object: so many at once, then one per interval.
+	writesBurst    = 5
+	writesInterval = time.Second
+	// calmWrites is how many objects that share no requests between Services are written in one round, and calmPace the time until the rest is looked at: a
+	// proxy that comes changes the count in every object, and those in a canary must not wait for the others.
+	calmWrites = 32
+	calmPace   = 100 * time.Millisecond
+	// retryAfter is the time after which a failed write is repeated.
+	retryAfter = 2 * time.Second
+	// parallelWrites is how many objects are written at a time.
+	parallelWrites = 8
+	// writeDeadline bounds one request.
+	writeDeadline = 10 * time.Second
+)
+
+// deed is what the writer knows and has done about one object.
+type deed struct {
+	// resourceVersion, seen and taken are what was last looked at. status is what the object had then or was given since; nil when nothing is known.
+	resourceVersion string
+	seen            Observation
+	taken           Taken
+	status          *httpv1alpha1.HTTPScaledObjectStatus
+	// waiting is since when the status is not what it should be, zero when it is.
+	waiting time.Time
+	// notBefore is when a failed write may be repeated.
+	notBefore time.Time
+	// spent is the time until which the writes so far use up one writesInterval each.
+	spent time.Time
+}
+
+// task is one status that is to be written.
+type task struct {
+	object *httpv1alpha1.HTTPScaledObject
+	status httpv1alpha1.HTTPScaledObjectStatus
+	before []metav1.Condition
+	next   deed // what is known when it is done
+}
+
+// round brings every object up to date whose time has come. It returns when to look again if nothing happens before, zero for never, and how long to pause
+// in any case.
+func (w *writer) round(ctx context.Context, latest *assignment) (next time.Time, pause time.Duration) {
+	began := w.now()
+	taken := Merge(latest.fleet, latest.parts, w.acks())
+	w.metrics.observe(taken)
+	var due []task
+	present := make(map[types.UID]bool, len(latest.objects))
+	for _, object := range latest.objects {
+		present[object.UID] = true
+		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
+		found, at := w.consider(object, latest.observations[key], taken[key], began)
+		switch {
+		case at.IsZero():
+		case at.After(began):
+			next = earlier(next, at)
+		default:
+			due = append(due, found)
+		}
+	}
+	for uid := range w.done {
+		if !present[uid] {
+			delete(w.done, uid)
+		}
+	}
+	pause = max(roundPace, idleShare*w.now().Sub(began))
+	due, left := first(due)
+	if left {
+		next = earlier(next, began.Add(calmPace))
+	}
+	if !w.carryOut(ctx, due) {
+		next = earlier(next, w.now().Add(retryAfter))
+	}
+	return next, pause
+}
+
+// first returns the tasks for objects that share requests between Services and for the first few others, and says whether that leaves some out.
+func first(due []task) (chosen []task, left bool) {
+	isCalm := func(t task) bool {
+		_, shares := t.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+		return !shares
+	}
+	calm := 0
+	for _, each := range due {
+		if isCalm(each) {
+			calm++
+			if calm > calmWrites {
+				continue
+			}
+		}
+		chosen = append(chosen, each)
+	}
+	slices.SortStableFunc(chosen, func(a, b task) int {
+		switch {
+		case isCalm(a) == isCalm(b):
+			return 0
+		case isCalm(a):
+			return 1
+		}
+		return -1
+	})
+	return chosen, calm > calmWrites
+}
+
+// consider compares one object's status with what it should be, and returns what to write and when. The zero time says that there is nothing to write.
+func (w *writer) consider(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Taken, now time.Time) (task, time.Time) {
+	last := w.done[object.UID]
+	isKnown := last.status != nil && last.resourceVersion == object.ResourceVersion
+	if isKnown && last.waiting.IsZero() && last.taken == taken && last.seen.equal(seen) {
+		return task{}, time.Time{}
+	}
+	base := &object.Status
+	if isKnown {
+		base = last.status // What was written since is not in object yet.
+	}
+	current := *object
+	current.Status = *base
+	status := Compute(&current, seen, taken, w.instance, now)
+	if apiequality.Semantic.DeepEqual(*base, status) {
+		w.done[object.UID] = deed{resourceVersion: object.ResourceVersion, seen: seen, taken: taken, status: base, spent: last.spent}
+		return task{}, time.Time{}
+	}
+	if last.waiting.IsZero() {
+		last.waiting = now
+	}
+	w.done[object.UID] = last
+	next := deed{resourceVersion: object.ResourceVersion, seen: seen, taken: taken, status: &status, spent: last.spent}
+	before := base.Conditions
+	if last.status != nil {
+		before = last.status.Conditions // A change of the object may overtake the status that was written before it.
+	}
+	return task{object, status, before, next}, last.due(seen, taken)
+}
+
+// due returns when the status may be written: at once when there is no answer of a proxy to wait for, but not more often than allowed.
+func (d deed) due(seen Observation, taken Taken) time.Time {
+	at := d.waiting
+	isRefused := len(seen.Problems) > 0 || seen.Failure != ""
+	if !isRefused && (taken.Proxies.Acked < taken.Proxies.Ready || taken.Refusal != "") {
+		at = at.Add(settle)
+	}
+	if allowed := d.spent.Add(-(writesBurst - 1) * writesInterval); allowed.After(at) {
+		at = allowed
+	}
+	if d.notBefore.After(at) {
+		at = d.notBefore
+	}
+	return at
+}
+
+// carryOut writes, keeps what became of it, and says whether everything succeeded.
+func (w *writer) carryOut(ctx context.Context, due []task) bool {
+	var group errgroup.Group
+	group.SetLimit(parallelWrites)
+	var mu sync.Mutex // for done
+	for _, each := range due {
+		group.Go(func() error {
+			err := w.bringUpToDate(ctx, each)
+			now := w.now()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed := w.done[each.object.UID]
+				failed.notBefore = now.Add(retryAfter)
+				w.done[each.object.UID] = failed
+				return err
+			}
+			if each.next.spent.Before(now) {
+				each.next.spent = now
+			}
+			each.next.spent = each.next.spent.Add(writesInterval)
+			w.done[each.object.UID] = each.next
+			return nil
+		})
+	}
+	return group.Wait() == nil
+}
+
+// bringUpToDate writes one object's status, and tells of it by an Event if that is worth one.
+func (w *writer) bringUpToDate(ctx context.Context, due task) error {
+	object := due.object
+	err := w.write(ctx, "status", func(ctx context.Context) error { return w.client.ApplyStatus(ctx, object, due.status) })
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	if err != nil {
+		w.logger.WarnContext(ctx, "cannot write the status; trying again",
+			"namespace", object.Namespace, "httpScaledObject", object.Name, "after", retryAfter, "error", err)
+		return err
+	}
+	var was metav1.Condition
+	if before := meta.FindStatusCondition(due.before, httpv1alpha1.ConditionAccepted); before != nil {
+		was = *before
+	}
+	is := meta.FindStatusCondition(due.status.Conditions, httpv1alpha1.ConditionAccepted)
+	if event := eventFor(object, was, *is, w.instance, w.now()); event != nil {
+		if err := w.write(ctx, "event", func(ctx context.Context) error { return w.client.CreateEvent(ctx, event) }); err != nil {
+			// The condition says the same and stays, so nothing is lost that would be worth another try.
+			w.logger.WarnContext(ctx, "cannot create the event", "namespace", object.Namespace, "httpScaledObject", object.Name, "error", err)
+		}
+	}
+	return nil
+}
+
+// write makes one request within its deadline and counts it.
+func (w *writer) write(ctx context.Context, kind string, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
+	defer cancel()
+	err := request(ctx)
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	w.metrics.writes.WithLabelValues(kind, result).Inc()
+	return err
+}
+
+// earlier returns the earlier of two times, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
