@@ -36,12 +36,18 @@ type stream struct {
 	mu      sync.Mutex // guards what follows: Book reads it
 	node    string
 	session *session
+	// heldBack is what the observer was told last.
+	heldBack [kindCount]int
 }
 
 // report copies the stream's state for the book.
 func (st *stream) report(kinds []kind) StreamReport {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	var refused []Refusal
+	for _, k := range kinds {
+		refused = append(refused, st.session.refusals(k)...)
+	}
 	return StreamReport{
 		Stream:    st.number,
 		Peer:      st.peer,
@@ -49,6 +55,7 @@ func (st *stream) report(kinds []kind) StreamReport {
 		Mode:      st.session.mode,
 		Connected: st.connected,
 		Resources: st.session.report(kinds),
+		Refused:   refused,
 	}
 }
 
@@ -68,6 +75,21 @@ func (st *stream) receive(r request) (output, error) {
 		r.message = strings.ToValidUTF8(r.message[:min(len(r.message), messageLimit)], "")
 		return s.receive(now, r)
 	})
+}
+
+// held returns by how much the number of things that are held back has changed
+// since the last call, for each kind. An ended stream holds nothing back.
+func (st *stream) held(ended bool) (changes [kindCount]int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for k := range kind(kindCount) {
+		now := 0
+		if !ended {
+			now = len(st.session.refusals(k))
+		}
+		changes[k], st.heldBack[k] = now-st.heldBack[k], now
+	}
+	return changes
 }
 
 // wake returns how long to wait before the session's next tick, and false when
@@ -92,6 +114,7 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 	s.signal()
 	defer func() {
 		s.leave(st)
+		s.tellHeld(st, true)
 		s.observer.StreamClosed(t.mode())
 		logger.InfoContext(ctx, "Proxy disconnected")
 	}()
@@ -133,6 +156,7 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 		if err != nil {
 			return status.Error(codes.ResourceExhausted, err.Error())
 		}
+		s.tellHeld(st, false)
 		if err := s.carryOut(ctx, t, logger, out); err != nil {
 			return err
 		}
@@ -140,6 +164,15 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			timer.Reset(max(0, wait))
 		} else {
 			timer.Stop()
+		}
+	}
+}
+
+// tellHeld tells the observer what is held back from a proxy.
+func (s *Server) tellHeld(st *stream, ended bool) {
+	for k, change := range st.held(ended) {
+		if change != 0 {
+			s.observer.HeldBack(kind(k).String(), change)
 		}
 	}
 }
