@@ -68,15 +68,16 @@ type ResourceReport struct {
 	Unconfirmed []string
 }
 
-// report copies what the session knows of the given kinds.
-func (s *session) report(kinds []kind) map[string]map[string]ResourceReport {
+// report copies what the session knows of the given kinds. published is the latest
+// world, of which the session need not have heard yet; nil before the first.
+func (s *session) report(kinds []kind, published *world) map[string]map[string]ResourceReport {
 	out := make(map[string]map[string]ResourceReport, len(kinds))
 	for _, k := range kinds {
 		reports := make(map[string]ResourceReport, len(s.subs[k].records))
 		for name, rec := range s.subs[k].records {
 			reports[name] = rec.report()
-			if k == routeKind {
-				s.reportHosts(reports, name)
+			if k == routeKind && published != nil {
+				s.reportHosts(reports, name, published.resources[k][name])
 			}
 		}
 		out[k.typeURL()] = reports
@@ -84,13 +85,11 @@ func (s *session) report(kinds []kind) map[string]map[string]ResourceReport {
 	return out
 }
 
-// reportHosts completes the report of a route configuration.
-func (s *session) reportHosts(reports map[string]ResourceReport, name string) {
-	if s.world == nil || s.world.resources[routeKind][name] == nil {
-		return
-	}
-	report, want := reports[name], s.world.resources[routeKind][name]
-	if report.Acked == want.version {
+// reportHosts completes the report of a route configuration, which is published as
+// want, or not at all.
+func (s *session) reportHosts(reports map[string]ResourceReport, name string, want *resource) {
+	report := reports[name]
+	if want == nil || report.Acked == want.version {
 		return
 	}
 	has := s.subs[routeKind].records[name].acked.parts()
@@ -134,9 +133,10 @@ func (s *Server) Book(typeURLs ...string) []StreamReport {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(open, func(a, b *stream) int { return cmp.Compare(a.number, b.number) })
+	published := s.current().world
 	reports := make([]StreamReport, 0, len(open))
 	for _, st := range open {
-		reports = append(reports, st.report(kinds))
+		reports = append(reports, st.report(kinds, published))
 	}
 	return reports
 }

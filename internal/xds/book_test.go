@@ -75,7 +75,7 @@ func TestReportTellsWhatIsCertain(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got := s.report([]kind{endpointKind})[endpoints]["a"]
+				got := s.report([]kind{endpointKind}, w)[endpoints]["a"]
 				got.Sent, got.Acked, got.Nacked = versions[got.Sent], versions[got.Acked], versions[got.Nacked]
 				if diff := cmp.Diff(step.want, got); diff != "" {
 					t.Errorf("after step %d the report differs (-want +got):\n%s", i+1, diff)

@@ -144,6 +144,9 @@ func (s *session) withdraw(k kind, names []string) {
 			s.forgetEndpoints(rec, s.sent)
 			rec.base, rec.acked, rec.warm = nil, nil, false
 		}
+		if k == clusterKind && rec.base != nil && rec.base != rec.sent {
+			s.rewarm(rec.base.endpoints)
+		}
 		rec.sent = rec.base
 	}
 }
@@ -185,9 +188,12 @@ func (s *session) onTrial(now time.Time, k kind, group []string) []*resource {
 }
 
 // refusals lists what is held back of a kind: what was refused alone in the
-// version that is desired.
-func (s *session) refusals(k kind) []Refusal {
+// version that the world has.
+func (s *session) refusals(k kind, w *world) []Refusal {
 	sub := &s.subs[k]
+	if w == nil {
+		return nil
+	}
 	var out []Refusal
 	for _, name := range sorted(sub.refused) {
 		rec := sub.records[name]
@@ -195,7 +201,7 @@ func (s *session) refusals(k kind) []Refusal {
 			delete(sub.refused, name)
 			continue
 		}
-		want := s.world.resources[k][name]
+		want := w.resources[k][name]
 		entry := Refusal{TypeURL: k.typeURL(), Resource: name}
 		if rec.condemns(want) {
 			entry.Message, entry.Retained = rec.refusal.message, rec.base != nil

@@ -65,6 +65,7 @@ func (m *model) hello() {
 		r := request{typeURL: k.typeURL(), subscribe: names, names: names, initial: map[string]string{}}
 		for name, res := range m.held[k] {
 			r.initial[name] = res.version
+			r.version = "known"
 		}
 		m.toServer = append(m.toServer, r)
 	}
@@ -114,6 +115,43 @@ func (m *model) reconnect() {
 	m.hello()
 	for len(m.toServer) > 0 {
 		m.serverStep()
+	}
+}
+
+// canReturn tells whether a proxy that speaks state of the world can reconnect
+// without a gap: nothing that it has is gone, or its routes need nothing new. Of
+// clusters without endpoints the server can't know.
+func (m *model) canReturn() bool {
+	if m.refuses || m.bad || m.world == nil {
+		return false
+	}
+	gone := false
+	for name, res := range m.held[clusterKind] {
+		missing := m.world.resources[clusterKind][name] == nil
+		if missing && res.endpoints == "" || m.warming[name] {
+			return false
+		}
+		gone = gone || missing
+	}
+	for _, routes := range m.world.resources[routeKind] {
+		for _, cluster := range routes.table.clusters() {
+			if gone && (!m.subscribed[endpointKind][cluster] || m.world.resources[clusterKind][cluster].endpoints == "") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// exchange has everything answered, without delay.
+func (m *model) exchange() {
+	m.t.Helper()
+	for steps := 0; len(m.toProxy)+len(m.toServer) > 0; steps++ {
+		m.proxyStep()
+		m.serverStep()
+		if steps > 2000 {
+			m.fail("it never ends")
+		}
 	}
 }
 

@@ -43,8 +43,15 @@ func (m *model) play(steps int) {
 		case dice < 19:
 			m.pass(time.Duration(m.random.IntN(3000)) * time.Millisecond)
 		default:
-			if m.mode == Delta && m.random.IntN(4) == 0 {
+			switch {
+			case m.random.IntN(4) > 0:
+			case m.mode == Delta:
 				m.reconnect()
+			case m.canReturn():
+				m.reconnect()
+				m.exchange()
+				m.pass(scriptGrace)
+				m.exchange()
 			}
 		}
 	}
@@ -57,7 +64,7 @@ func (m *model) play(steps int) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			m.fail(fmt.Sprintf("in the end the %ss differ (-world +proxy):\n%s", k, diff))
 		}
-		if n := len(m.session.refusals(k)); n > 0 {
+		if n := len(m.session.refusals(k, m.world)); n > 0 {
 			m.fail(fmt.Sprintf("in the end %d %ss are held back", n, k))
 		}
 	}
@@ -68,13 +75,7 @@ func (m *model) settle(items string) {
 	m.t.Helper()
 	m.publish(items)
 	for range 4 {
-		for steps := 0; len(m.toProxy)+len(m.toServer) > 0; steps++ {
-			m.proxyStep()
-			m.serverStep()
-			if steps > 2000 {
-				m.fail("it never ends")
-			}
-		}
+		m.exchange()
 		m.pass(2 * scriptGrace)
 	}
 }
@@ -98,7 +99,7 @@ func (m *model) checkCulprits() {
 				m.fail(fmt.Sprintf("the good %s %s isn't on the proxy", k, name))
 			}
 		}
-		for _, refused := range m.session.refusals(k) {
+		for _, refused := range m.session.refusals(k, m.world) {
 			if k == endpointKind && isBad(labelOf(m.t, m.world.resources[clusterKind][refused.Resource])) {
 				continue
 			}
@@ -151,7 +152,7 @@ func (m *model) randomWorld(era int, bad bool) string {
 			return fmt.Sprint(m.random.IntN(n))
 		}
 	}
-	items := []string{"static:default/" + fmt.Sprint(era), "listener:web/" + version(1)}
+	items := []string{"default/" + fmt.Sprint(era), "listener:web/" + version(1)}
 	var names []string
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		if m.random.IntN(2) == 0 {

@@ -30,6 +30,7 @@ import (
 //	> TYPE *                   subscribe to all (cluster, listener)
 //	> TYPE +a -b have c/1      delta: subscribe, unsubscribe, initial versions
 //	> TYPE = a b               state of the world: all names of the subscription
+//	> TYPE returns a b         the same, of a proxy that had a connection before
 //	> TYPE ack N               the answer to response N
 //	> TYPE nack N REASON
 //	< TYPE N: a/1 -b           response N with version 1 of a and the removal of b
@@ -285,6 +286,8 @@ func (s *script) request(words []string) request {
 		if served {
 			r.nonce = s.session.subs[k].nonce
 		}
+	case "returns":
+		s.names[k], r.version = words[2:], "known"
 	case "*":
 	default:
 		r.subscribe, r.unsubscribe = changesOf(words[1:])

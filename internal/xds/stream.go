@@ -41,12 +41,12 @@ type stream struct {
 }
 
 // report copies the stream's state for the book.
-func (st *stream) report(kinds []kind) StreamReport {
+func (st *stream) report(kinds []kind, published *world) StreamReport {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	var refused []Refusal
 	for _, k := range kinds {
-		refused = append(refused, st.session.refusals(k)...)
+		refused = append(refused, st.session.refusals(k, published)...)
 	}
 	return StreamReport{
 		Stream:    st.number,
@@ -54,7 +54,7 @@ func (st *stream) report(kinds []kind) StreamReport {
 		Node:      st.node,
 		Mode:      st.session.mode,
 		Connected: st.connected,
-		Resources: st.session.report(kinds),
+		Resources: st.session.report(kinds, published),
 		Refused:   refused,
 	}
 }
@@ -85,7 +85,7 @@ func (st *stream) held(ended bool) (changes [kindCount]int) {
 	for k := range kind(kindCount) {
 		now := 0
 		if !ended {
-			now = len(st.session.refusals(k))
+			now = len(st.session.refusals(k, st.session.world))
 		}
 		changes[k], st.heldBack[k] = now-st.heldBack[k], now
 	}
