@@ -259,7 +259,7 @@ func TestIsolationIsCheap(t *testing.T) {
 			if trials > test.most {
 				t.Errorf("it took %d trials, want at most %d", trials, test.most)
 			}
-			found := append(i.doubted, i.untried()...)
+			found := slices.Concat(i.doubted, i.untried())
 			if trials < trialLimit && !cmp.Equal(bad, found) || trials == trialLimit && len(found) != test.suspects {
 				t.Errorf("found %d: %v, want %d", len(found), found[:min(len(found), 10)], len(bad))
 			}

@@ -129,7 +129,7 @@ func (rec *record) accept(r *resource, number uint64) {
 	}
 	// To have the last good version back doesn't redeem what was refused.
 	retained := rec.base != nil && rec.base.version == r.version
-	if rec.refusal != nil && rec.refusal.in < number && !(rec.refusal.alone && retained) {
+	if rec.refusal != nil && rec.refusal.in < number && (!rec.refusal.alone || !retained) {
 		rec.refusal = nil
 	}
 	rec.acked, rec.base, rec.ackedIn = r, r, number

@@ -27,17 +27,11 @@ func (s *session) decideTable(now time.Time, rec *record, want *resource) (*reso
 		rec.recognise(want)
 	}
 	rec.forgetHosts(want.table)
-	if rec.isolation != nil {
+	switch {
+	case rec.isolation != nil:
 		return s.tryParts(now, rec, want)
-	}
-	if rec.sent == want && !rec.force {
-		if rec.isOpen(want) {
-			return nil, try
-		}
-		if rec.inSync() {
-			rec.refusal = nil
-		}
-		return nil, nothing
+	case rec.sent == want && !rec.force:
+		return nil, rec.recheck(want)
 	}
 	d := s.draft(rec, want, nil)
 	if len(d.again) > 0 && (rec.sent.parts() != nil || d.fresh == 0) {
@@ -46,17 +40,37 @@ func (s *session) decideTable(now time.Time, rec *record, want *resource) (*reso
 		}
 		return s.tryParts(now, rec, want)
 	}
-	pending := nothing
-	if d.unserved || d.again != nil {
-		pending = wait
+	switch {
+	case s.maySend(now, rec, want, d):
+		return d.resource(want), send
+	case d.unserved || len(d.again) > 0:
+		return nil, wait
+	default:
+		return nil, nothing
 	}
-	if rec.sent.parts() == nil && !s.mayBegin(now, rec, d) || len(d.hosts) == 0 && len(want.table.hosts) > 0 {
-		return nil, pending
+}
+
+// recheck is decideTable for a route configuration that was sent last.
+func (rec *record) recheck(want *resource) action {
+	if rec.isOpen(want) {
+		return try
 	}
-	if !rec.force && rec.sent.parts() != nil && d.fresh == 0 && len(d.hosts) == len(rec.sent.table.hosts) {
-		return nil, pending
+	if rec.inSync() {
+		rec.refusal = nil
 	}
-	return d.resource(want), send
+	return nothing
+}
+
+// maySend tells whether a draft has something to say and may say it. One without
+// virtual hosts is sent only if that is what is desired.
+func (s *session) maySend(now time.Time, rec *record, want *resource, d draft) bool {
+	if len(d.hosts) == 0 && len(want.table.hosts) > 0 {
+		return false
+	}
+	if rec.sent.parts() == nil {
+		return s.mayBegin(now, rec, d)
+	}
+	return rec.force || d.fresh > 0 || len(d.hosts) != len(rec.sent.table.hosts)
 }
 
 // mayBegin tells whether a draft may be the first table of the stream. A fresh
@@ -67,7 +81,7 @@ func (s *session) mayBegin(now time.Time, rec *record, d draft) bool {
 	if !d.waiting {
 		return true
 	}
-	if rec.sent != nil || len(d.hosts) == 0 {
+	if rec.sent != nil {
 		return false
 	}
 	if rec.waitingSince.IsZero() {

@@ -141,6 +141,8 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			return ending(end)
 		case r := <-requests:
 			out, err = st.receive(r)
+			s.tellVerdicts(ctx, logger, out.verdicts)
+			s.tellHeld(st, false)
 			s.signal()
 		case <-latest.superseded:
 			latest = s.current()
@@ -157,7 +159,7 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			return status.Error(codes.ResourceExhausted, err.Error())
 		}
 		s.tellHeld(st, false)
-		if err := s.carryOut(ctx, t, logger, out); err != nil {
+		if err := s.sendAll(t, out.responses); err != nil {
 			return err
 		}
 		if wait, due := st.wake(); due {
@@ -177,9 +179,9 @@ func (s *Server) tellHeld(st *stream, ended bool) {
 	}
 }
 
-// carryOut reports what the proxy answered and sends what the step decided.
-func (s *Server) carryOut(ctx context.Context, t transport, logger *slog.Logger, out output) error {
-	for _, v := range out.verdicts {
+// tellVerdicts reports what the proxy answered.
+func (s *Server) tellVerdicts(ctx context.Context, logger *slog.Logger, verdicts []verdict) {
+	for _, v := range verdicts {
 		s.observer.Answered(v.kind.String(), v.accepted)
 		if !v.accepted {
 			logger.WarnContext(ctx, "Proxy refused resources",
@@ -187,7 +189,11 @@ func (s *Server) carryOut(ctx context.Context, t transport, logger *slog.Logger,
 				slog.Any("names", v.names[:min(len(v.names), 10)]), slog.String("reason", v.message))
 		}
 	}
-	for _, r := range out.responses {
+}
+
+// sendAll sends what a step decided.
+func (s *Server) sendAll(t transport, responses []response) error {
+	for _, r := range responses {
 		if err := t.send(r); err != nil {
 			return err
 		}

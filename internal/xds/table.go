@@ -59,8 +59,8 @@ func newTable(prev *table, message *routev3.RouteConfiguration) (*table, error) 
 	}
 	hosts := make([]*part, 0, len(message.GetVirtualHosts()))
 	field := message.ProtoReflect().Descriptor().Fields().ByName(hostsField).Number()
-	for _, source := range message.GetVirtualHosts() {
-		if old := prev.host(source.GetName()); old != nil && old.source == source {
+	for i, source := range message.GetVirtualHosts() {
+		if old := prev.made(i, source); old != nil {
 			hosts = append(hosts, old)
 			continue
 		}
@@ -77,6 +77,18 @@ func newTable(prev *table, message *routev3.RouteConfiguration) (*table, error) 
 		}
 	}
 	return makeTable(frame, hosts), nil
+}
+
+// made returns the part that was made of a virtual host; nil if there is none. It
+// probably is in the same place, i.
+func (t *table) made(i int, source *routev3.VirtualHost) *part {
+	if t != nil && i < len(t.hosts) && t.hosts[i].source == source {
+		return t.hosts[i]
+	}
+	if old := t.host(source.GetName()); old != nil && old.source == source {
+		return old
+	}
+	return nil
 }
 
 // makeTable puts parts together, the hosts in order of their names.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +101,7 @@ func (p *proxy) listens() bool {
 		return false
 	}
 	socket := status.Listeners[0].Address.Socket
-	p.address = net.JoinHostPort(socket.Address, fmt.Sprint(socket.Port))
+	p.address = net.JoinHostPort(socket.Address, strconv.Itoa(socket.Port))
 	_, err = p.ask("http://"+p.admin+"/ready", "")
 	return err == nil
 }

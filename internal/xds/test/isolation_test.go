@@ -28,8 +28,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
-// forms are the api_type of a bootstrap.
-var forms = []string{"DELTA_GRPC", "GRPC"} //nolint:gochecknoglobals // a constant table
+// forms are the values that api_type may have in a bootstrap.
+func forms() []string { return []string{"DELTA_GRPC", "GRPC"} }
 
 // fleet is a world of so many applications, each with a host, a cluster and
 // endpoints named a0, a1 and so on.
@@ -134,7 +134,7 @@ func (f *fleet) pack(message proto.Message) *anypb.Any {
 
 func socket(address string, port int) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)}, //nolint:gosec // a port
+		Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
 	}}}
 }
 
@@ -200,7 +200,7 @@ func (f *fleet) behind(server *xds.Server, report xds.StreamReport) []string {
 // 999 get through in the same world and in the next.
 func TestEnvoyRefusesOneOfAThousand(t *testing.T) {
 	const applications = 1000
-	for _, form := range forms {
+	for _, form := range forms() {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, applications)
 			server, port, _ := startServer(t, 0)
@@ -284,7 +284,7 @@ func check(t *testing.T, envoy *proxy, want map[string]string) {
 // TestEnvoyIsPoisonedFromTheStart has a fresh Envoy refuse part of the first
 // world that it ever gets.
 func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
-	for _, form := range forms {
+	for _, form := range forms() {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, 100)
 			f.host(50, "1", "a50").GetRoutes()[0].Match = &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: "("}}}
@@ -318,7 +318,7 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 // TestEnvoyReturnsWithoutAGap kills the server, has a canary leave the world, and
 // starts another server, all under load: no request may fail.
 func TestEnvoyReturnsWithoutAGap(t *testing.T) {
-	for _, form := range forms {
+	for _, form := range forms() {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, 50)
 			server, port, stop := startServer(t, 0)
