@@ -22,6 +22,26 @@ type StreamReport struct {
 	Connected time.Time
 	// Resources are the reports by type URL and resource name.
 	Resources map[string]map[string]ResourceReport
+	// Refused is what this proxy refused on its own merits, in order of type,
+	// resource and virtual host. It is held back until its content changes, and
+	// everything else goes on.
+	Refused []Refusal
+}
+
+// Refusal is a resource or a virtual host that a proxy refused when nothing else
+// was new in the response.
+type Refusal struct {
+	// TypeURL and Resource name the resource.
+	TypeURL, Resource string
+	// VirtualHost names the virtual host, of a route configuration. It is empty if
+	// the refusal is about a resource of another type, or about what a route
+	// configuration has beside its virtual hosts.
+	VirtualHost string
+	// Message is the proxy's reason.
+	Message string
+	// Retained is true when the proxy goes on with an older version; otherwise it
+	// has none.
+	Retained bool
 }
 
 // ResourceReport is the state of one resource on one stream. Versions are those
@@ -41,19 +61,44 @@ type ResourceReport struct {
 	Nacked string
 	// NackMessage is the proxy's reason for the refusal.
 	NackMessage string
+	// Unconfirmed are the names of the virtual hosts, of a route configuration, that
+	// the proxy isn't known to have as they are published: not yet, or because they
+	// are held back. All others it has confirmed. In order; empty when it confirmed
+	// all.
+	Unconfirmed []string
 }
 
-// report copies what the session knows of the given kinds.
-func (s *session) report(kinds []kind) map[string]map[string]ResourceReport {
+// report copies what the session knows of the given kinds. published is the latest
+// world, of which the session need not have heard yet; nil before the first.
+func (s *session) report(kinds []kind, published *world) map[string]map[string]ResourceReport {
 	out := make(map[string]map[string]ResourceReport, len(kinds))
 	for _, k := range kinds {
 		reports := make(map[string]ResourceReport, len(s.subs[k].records))
 		for name, rec := range s.subs[k].records {
 			reports[name] = rec.report()
+			if k == routeKind && published != nil {
+				s.reportHosts(reports, name, published.resources[k][name])
+			}
 		}
 		out[k.typeURL()] = reports
 	}
 	return out
+}
+
+// reportHosts completes the report of a route configuration, which is published as
+// want, or not at all.
+func (s *session) reportHosts(reports map[string]ResourceReport, name string, want *resource) {
+	report := reports[name]
+	if want == nil || report.Acked == want.version {
+		return
+	}
+	has := s.subs[routeKind].records[name].acked.parts()
+	for _, host := range want.table.hosts {
+		if old := has.host(host.name); old == nil || old.version != host.version {
+			report.Unconfirmed = append(report.Unconfirmed, host.name)
+		}
+	}
+	reports[name] = report
 }
 
 // report copies what is known of one resource.
@@ -88,9 +133,10 @@ func (s *Server) Book(typeURLs ...string) []StreamReport {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(open, func(a, b *stream) int { return cmp.Compare(a.number, b.number) })
+	published := s.current().world
 	reports := make([]StreamReport, 0, len(open))
 	for _, st := range open {
-		reports = append(reports, st.report(kinds))
+		reports = append(reports, st.report(kinds, published))
 	}
 	return reports
 }

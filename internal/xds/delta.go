@@ -37,7 +37,7 @@ func (t deltaTransport) send(r response) error {
 		out.Resources = append(out.Resources, &discoveryv3.Resource{
 			Name:     res.name,
 			Version:  res.version,
-			Resource: res.body,
+			Resource: res.pack(),
 		})
 	}
 	return t.stream.Send(out)

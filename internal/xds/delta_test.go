@@ -318,26 +318,55 @@ func TestDeltaSession(t *testing.T) {
 			> world a/1.10
 			> endpoint ack 1
 			< endpoint 9: a/10`,
-		"a world that always changes doesn't hold routes back for ever": freshDelta + `
-			> world a b c listener:web web/2>a,c
-			< cluster 5: c/1
+		"a virtual host that waits for its cluster doesn't hold up the others": `
+			> world a listener:web web>x:a+y:a
+			> cluster *
+			< cluster 1: a/1
+			> endpoint +a
+			< endpoint 2: a/1
+			> endpoint ack 2
+			> cluster ack 1
+			> route +web
+			< route 3: web[x/1 y/1]
+			> route ack 3
+			> world a c listener:web web>x/2:c+y/2:a
+			< cluster 4: c/1
+			< route 5: web[x/1 y/2]
+			> route ack 5
 			> endpoint +c
 			< endpoint 6: c/1
-			> world a b c d listener:web web/3>a,c,d
-			< cluster 7: d/1
-			< wake 1s
+			> world a c listener:web web>x/2:c+y/2:a+z/2:c
 			> endpoint ack 6
+			> cluster ack 4
+			< route 7: web[x/2 y/2 z/2]`,
+		"a fresh proxy waits a while for all of its routes, then gets what it can serve": `
+			> world a c listener:web web>x:a+y:c
+			> cluster *
+			< cluster 1: a/1 c/1
+			> endpoint +a
+			< endpoint 2: a/1
+			> endpoint ack 2
+			> cluster ack 1
+			> route +web
 			< wake 1s
-			> cluster ack 5
-			< wake 1s
-			# The newer version is preferred as long as there is hope for it.
 			> after 1s
-			< route 8: web/2
-			> endpoint +d
-			< endpoint 9: d/1
-			> endpoint ack 9
-			> cluster ack 7
-			< route 10: web/3`,
+			< route 3: web[x/1]
+			> endpoint +c
+			< endpoint 4: c/1
+			> endpoint ack 4
+			< route 5: web[x/1 y/1]`,
+		"a proxy that brought unknown routes keeps them until all are ready": `
+			> world a c listener:web web/2>x/2:a+y/2:c
+			> cluster * have a/1
+			< cluster 1: c/1
+			> endpoint +a have a/1
+			> route +web have web>x:a+y:a
+			> after 1h
+			> cluster ack 1
+			> endpoint +c
+			< endpoint 2: c/1
+			> endpoint ack 2
+			< route 3: web/2[x/2 y/2]`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,9 +14,10 @@
 // warming, and it does not warm routes: the server has to keep the order. Per
 // stream:
 //
-//   - A new or changed cluster goes first, its endpoints follow. A route
-//     configuration is withheld until the proxy has ACKed every cluster that it
-//     names, and their endpoints. Meanwhile the proxy keeps its previous routes.
+//   - A new or changed cluster goes first, its endpoints follow. A virtual host is
+//     withheld until the proxy has ACKed every cluster that it names, and their
+//     endpoints. Meanwhile the proxy keeps its previous form, and the other virtual
+//     hosts of the route configuration go on.
 //   - A cluster that left the world stays on the stream, with its endpoints,
 //     until the proxy can no longer hold routes that name it, plus a grace for
 //     requests under way.
@@ -25,10 +26,26 @@
 //     behind the cluster.
 //   - A change of endpoints alone goes out at once.
 //
-// One gap is the protocol's: in state of the world a proxy that reconnects
-// doesn't say which clusters it has, and the first list removes those that left
-// the world while it was away, before it can get the routes that no longer name
-// them. In delta it says so, and they stay until then.
+// In state of the world a proxy that reconnects doesn't say which clusters it
+// has, and the first list would remove those that left the world while it was
+// away, before it gets the routes that no longer name them. Its subscription to
+// endpoints names them, so the routes go first if they need only what the proxy
+// has. When clusters both left and came while it was away, one gap remains.
+//
+// # Refusals
+//
+// A NACK takes back the ACK of every resource of that response, because Envoy may
+// have dropped good ones beside the bad one. They are tried again in halves of
+// halves, one response at a time, until what is bad was refused alone: about
+// 2 log2(n) responses for one among n, and no look at Envoy's words. A route
+// configuration is taken apart by virtual host and put together again from the
+// last good one and the virtual hosts on trial.
+//
+// What was refused alone is held back until its content changes, and then tried
+// alone. Its last good version stays in force on the proxy. All else goes on.
+// This is knowledge of one stream: a proxy that reconnects tells anew. If the
+// content of the routes that it brought along isn't known here, those that are on
+// trial are missing on it for the moment that finding the culprit takes.
 //
 // The rules of the wire are those of the xDS protocol description,
 // https://www.envoyproxy.io/docs/envoy/v1.40.0/api-docs/xds_protocol.
@@ -36,9 +53,7 @@
 // # The book
 //
 // For every stream and resource the server knows what was sent, ACKed and
-// NACKed: see [Server.Book]. A NACK takes back the ACK of every resource of that
-// response, because Envoy may have dropped good ones beside the bad one. What was
-// refused is not sent again until it changes or the proxy asks for it.
+// NACKed, and what is held back: see [Server.Book].
 //
 // Versions are content hashes: equal resources have equal versions on every
 // replica and after every restart, so a proxy that reconnects in delta with what

@@ -12,8 +12,10 @@ type action int
 const (
 	nothing action = iota
 	send
+	sendAlone // in a response of its own
+	try       // in a response of its own, once all others are answered
 	remove
-	wait // neither now, but look again at the next step
+	wait // none of these now, but look again at the next step
 )
 
 // flush sends what is due, in the order that makes before it breaks.
@@ -29,31 +31,42 @@ func (s *session) flush(now time.Time, out *output) {
 	s.scheduleLeaving(now)
 }
 
-// flushKind sends what is due of one kind, as one response.
+// flushKind sends what is due of one kind, in most cases as one response.
 func (s *session) flushKind(now time.Time, k kind, out *output) {
 	sub := &s.subs[k]
-	if !sub.started || len(sub.flights) >= flightLimit {
+	if !sub.started || k == clusterKind && s.holdsList(now) {
 		return
 	}
-	var sending []*resource
+	s.isolate(now, k, out)
+	if sub.isolation != nil || len(sub.flights) >= flightLimit {
+		return
+	}
+	var sending, alone []*resource
 	var removed []string
 	for _, name := range sorted(sub.dirty) {
 		res, todo := s.decide(now, k, name)
 		switch todo {
 		case send:
 			sending = append(sending, res)
+		case sendAlone:
+			alone = append(alone, res)
+		case try:
+			sub.suspect(k, []string{name})
 		case remove:
 			removed = append(removed, name)
 		default:
 		}
-		if todo != wait && !s.behind(k, name, res) {
+		if todo != wait && todo != sendAlone && !s.behind(k, name, res) {
 			delete(sub.dirty, name)
 		}
 	}
-	if len(sending) == 0 && len(removed) == 0 && !sub.owed {
-		return
+	if len(sending) > 0 || len(removed) > 0 || sub.owed && sub.isolation == nil {
+		s.emit(k, sending, removed, out)
 	}
-	s.emit(k, sending, removed, out)
+	for _, res := range alone {
+		s.emit(k, []*resource{res}, nil, out)
+	}
+	s.isolate(now, k, out)
 }
 
 // behind tells whether a version older than the desired one is being sent, so
@@ -71,27 +84,64 @@ func (s *session) decide(now time.Time, k kind, name string) (*resource, action)
 	if k == clusterKind {
 		delete(s.leaving, name)
 	}
-	if rec != nil && rec.sent != nil && rec.sent.version == want.version {
+	if k == routeKind {
+		return s.decideTable(now, s.subs[k].record(name, s.sent), want)
+	}
+	if rec == nil {
+		return want, send
+	}
+	switch {
+	case rec.refusal != nil && rec.refusal.alone:
+		return rec.decideRefused(want)
+	case rec.isOpen(want):
+		return nil, try
+	default:
+		return rec.decideSame(want)
+	}
+}
+
+// decideSame is decide for a resource that may have been sent already.
+func (rec *record) decideSame(want *resource) (*resource, action) {
+	if rec.sent != nil && rec.sent.version == want.version {
 		rec.recognise(want)
-		rec.candidate = nil
 		if !rec.force {
 			return nil, nothing
 		}
 	}
-	if k != routeKind {
-		return want, send
+	return want, send
+}
+
+// decideRefused is decide for a resource that was refused alone. The proxy keeps
+// its last good version. A new version is under suspicion too: it has to prove
+// itself before it travels with others again.
+func (rec *record) decideRefused(want *resource) (*resource, action) {
+	switch {
+	case rec.base != nil && rec.base.version == want.version:
+		rec.refusal = nil
+		return rec.decideSame(want)
+	case !rec.condemns(want):
+		return nil, try
+	case !rec.force:
+		return nil, nothing
+	case rec.base == nil:
+		// The proxy asks for it.
+		return nil, try
+	case !rec.base.known():
+		return nil, nothing
+	default:
+		return rec.base, send
 	}
-	if ready := s.readyRoute(now, s.subs[k].record(name, s.sent), want); ready != nil {
-		return ready, send
-	}
-	return nil, wait
 }
 
 // decideAbsent is decide for a name that isn't in the world.
 func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, action) {
-	switch {
-	case rec == nil:
+	if rec == nil {
 		return nil, nothing
+	}
+	if rec.refusal != nil && rec.refusal.alone {
+		rec.refusal = nil
+	}
+	switch {
 	case rec.sent == nil:
 		// The client asked for something that doesn't exist. Only delta can say so.
 		if s.mode == StateOfTheWorld || rec.absent && !rec.force {
@@ -111,67 +161,6 @@ func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, act
 	}
 }
 
-// readyRoute returns the version of a route configuration that can go out now:
-// the desired one, or an older one if that was withheld for too long, or nil.
-func (s *session) readyRoute(now time.Time, rec *record, want *resource) *resource {
-	if s.ready(want) {
-		rec.candidate = nil
-		return want
-	}
-	older := rec.candidate
-	if older == nil || !s.reachable(older) {
-		rec.candidate, rec.withheldSince = want, now
-		return nil
-	}
-	if older.version == want.version {
-		return nil
-	}
-	if end := rec.withheldSince.Add(patience); now.Before(end) {
-		s.alarm = earlier(s.alarm, end)
-		return nil
-	}
-	if !s.ready(older) {
-		return nil
-	}
-	rec.candidate, rec.withheldSince = want, now
-	return older
-}
-
-// ready tells whether the proxy can serve every cluster that the route names.
-func (s *session) ready(route *resource) bool {
-	for _, name := range route.clusters {
-		rec := s.subs[clusterKind].records[name]
-		if rec == nil || !rec.warm && !s.warmed(rec) {
-			return false
-		}
-	}
-	return true
-}
-
-// warmed tells whether the proxy has ACKed the cluster and, if it gets them by
-// EDS, its endpoints; and notes it.
-func (s *session) warmed(cluster *record) bool {
-	if cluster.base == nil {
-		return false
-	}
-	if needs := cluster.base.endpointsName(); needs != "" {
-		if rec := s.subs[endpointKind].records[needs]; rec == nil || rec.base == nil {
-			return false
-		}
-	}
-	cluster.warm = true
-	return true
-}
-
-// reachable tells whether the route can become ready: its clusters are in the
-// world or still on the stream.
-func (s *session) reachable(route *resource) bool {
-	return !slices.ContainsFunc(route.clusters, func(name string) bool {
-		rec := s.subs[clusterKind].records[name]
-		return s.world.resources[clusterKind][name] == nil && (rec == nil || rec.sent == nil)
-	})
-}
-
 // emit makes one response of what was decided, notes it and appends it.
 func (s *session) emit(k kind, sending []*resource, removed []string, out *output) {
 	sub := &s.subs[k]
@@ -187,7 +176,7 @@ func (s *session) emit(k kind, sending []*resource, removed []string, out *outpu
 	}
 	sub.owed = false
 	sub.nonce = nonce
-	sub.flights = append(sub.flights, flight{number: number, nonce: nonce, resources: sending})
+	sub.flights = append(sub.flights, flight{number: number, nonce: nonce, resources: sending, removed: removed})
 	out.responses = append(out.responses, response{kind: k, nonce: nonce, resources: sending, removed: removed})
 }
 
@@ -196,7 +185,7 @@ func (s *session) emit(k kind, sending []*resource, removed []string, out *outpu
 func (s *session) complete(k kind, number uint64) []*resource {
 	all := make([]*resource, 0, len(s.subs[k].records))
 	for _, rec := range s.subs[k].records {
-		if rec.sent != nil {
+		if rec.sent != nil && rec.sent.known() {
 			rec.sentIn = number
 			all = append(all, rec.sent)
 		}
@@ -212,7 +201,7 @@ func (s *session) noteSent(k kind, res *resource, number uint64) {
 	rec.send(res, number, k == routeKind)
 	switch k {
 	case clusterKind:
-		if before == nil || before.version != res.version {
+		if before == nil || before.version != res.version || rec.acked == nil {
 			s.rewarm(res.endpoints)
 		}
 	case endpointKind:
@@ -244,6 +233,7 @@ func (s *session) noteRemoved(k kind, name string, number uint64) {
 		// Envoy ignores the removal of routes in use and drops them with their
 		// listener, when it unsubscribes. Until then it may hold them.
 		rec.sent, rec.acked, rec.force, rec.absent = nil, nil, false, true
+		rec.hosts, rec.isolation, rec.trying = nil, nil, false
 		return
 	case clusterKind:
 		delete(s.leaving, name)

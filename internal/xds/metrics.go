@@ -20,6 +20,10 @@ type Observer interface {
 	Sent(resourceType string, resources int)
 	// Answered is called for each ACK (accepted) and NACK.
 	Answered(resourceType string, accepted bool)
+	// HeldBack is called when proxies are kept from more (or, if it is negative,
+	// fewer) things than before because they refused them: resources, and of type
+	// route virtual hosts. It is counted once for each stream.
+	HeldBack(resourceType string, change int)
 }
 
 // silent is the Observer of a server that was given none.
@@ -29,6 +33,7 @@ func (silent) StreamOpened(Mode)     {}
 func (silent) StreamClosed(Mode)     {}
 func (silent) Sent(string, int)      {}
 func (silent) Answered(string, bool) {}
+func (silent) HeldBack(string, int)  {}
 
 // Metrics counts into Prometheus. Its labels have few values: streams, nodes and
 // resources are never labels.
@@ -38,11 +43,12 @@ type Metrics struct {
 	resources *prometheus.CounterVec
 	acks      *prometheus.CounterVec
 	nacks     *prometheus.CounterVec
+	heldBack  *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics kedify_xds_streams{mode} and, all by {type},
-// kedify_xds_responses_total, kedify_xds_resources_total, kedify_xds_acks_total
-// and kedify_xds_nacks_total. The error is that of the registry, when one of the
+// kedify_xds_responses_total, kedify_xds_resources_total, kedify_xds_acks_total,
+// kedify_xds_nacks_total and kedify_xds_held_back. The error is that of the registry, when one of the
 // names is taken.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	counter := func(name, help string) *prometheus.CounterVec {
@@ -56,9 +62,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		resources: counter("resources_total", "Resources that the responses carried, removals included."),
 		acks:      counter("acks_total", "Responses that a proxy accepted."),
 		nacks:     counter("nacks_total", "Responses that a proxy refused."),
+		heldBack: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "kedify", Subsystem: "xds", Name: "held_back",
+			Help: "Resources and virtual hosts that are not sent because a proxy refused them, summed over all open streams.",
+		}, []string{"type"}),
 	}
 	var problems []error
-	for _, c := range []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks} {
+	for _, c := range []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks, m.heldBack} {
 		problems = append(problems, registry.Register(c))
 	}
 	if err := errors.Join(problems...); err != nil {
@@ -68,6 +78,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		for _, vec := range []*prometheus.CounterVec{m.responses, m.resources, m.acks, m.nacks} {
 			vec.WithLabelValues(k.String())
 		}
+		m.heldBack.WithLabelValues(k.String())
 	}
 	return m, nil
 }
@@ -91,4 +102,9 @@ func (m *Metrics) Answered(resourceType string, accepted bool) {
 		return
 	}
 	m.nacks.WithLabelValues(resourceType).Inc()
+}
+
+// HeldBack implements [Observer].
+func (m *Metrics) HeldBack(resourceType string, change int) {
+	m.heldBack.WithLabelValues(resourceType).Add(float64(change))
 }

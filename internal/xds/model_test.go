@@ -19,7 +19,9 @@ type model struct {
 	session *session
 	world   *world
 	now     time.Time
-	refuses bool // some responses are refused, in part
+	refuses bool // now and then a good resource is refused; bad ones always are
+
+	bad bool // some of what is published is bad
 
 	toProxy  []response
 	toServer []request
@@ -48,7 +50,7 @@ func newModel(t *testing.T, mode Mode, seed uint64) *model {
 	for k := range m.held {
 		m.held[k], m.subscribed[k], m.confirmed[k] = map[string]*resource{}, map[string]bool{}, map[string]bool{}
 	}
-	m.refuses = seed%2 == 0
+	m.refuses, m.bad = seed%2 == 0, seed%3 == 0
 	m.hello()
 	return m
 }
@@ -63,6 +65,7 @@ func (m *model) hello() {
 		r := request{typeURL: k.typeURL(), subscribe: names, names: names, initial: map[string]string{}}
 		for name, res := range m.held[k] {
 			r.initial[name] = res.version
+			r.version = "known"
 		}
 		m.toServer = append(m.toServer, r)
 	}
@@ -115,6 +118,43 @@ func (m *model) reconnect() {
 	}
 }
 
+// canReturn tells whether a proxy that speaks state of the world can reconnect
+// without a gap: nothing that it has is gone, or its routes need nothing new. Of
+// clusters without endpoints the server can't know.
+func (m *model) canReturn() bool {
+	if m.refuses || m.bad || m.world == nil {
+		return false
+	}
+	gone := false
+	for name, res := range m.held[clusterKind] {
+		missing := m.world.resources[clusterKind][name] == nil
+		if missing && res.endpoints == "" || m.warming[name] {
+			return false
+		}
+		gone = gone || missing
+	}
+	for _, routes := range m.world.resources[routeKind] {
+		for _, cluster := range routes.table.clusters() {
+			if gone && (!m.subscribed[endpointKind][cluster] || m.world.resources[clusterKind][cluster].endpoints == "") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// exchange has everything answered, without delay.
+func (m *model) exchange() {
+	m.t.Helper()
+	for steps := 0; len(m.toProxy)+len(m.toServer) > 0; steps++ {
+		m.proxyStep()
+		m.serverStep()
+		if steps > 2000 {
+			m.fail("it never ends")
+		}
+	}
+}
+
 // sent checks what the session sends and puts it on the wire.
 func (m *model) sent(out output) {
 	for _, r := range out.responses {
@@ -137,7 +177,7 @@ func (m *model) sent(out output) {
 // checkRoutes wants every cluster of a route confirmed when the route is sent.
 func (m *model) checkRoutes(routes []*resource) {
 	for _, route := range routes {
-		for _, cluster := range route.clusters {
+		for _, cluster := range route.table.clusters() {
 			if !m.confirmed[clusterKind][cluster] {
 				m.fail("sent a route to " + cluster + " before the cluster was ACKed")
 			}
@@ -180,18 +220,20 @@ func (m *model) proxyStep() {
 	r := m.toProxy[0]
 	m.toProxy = m.toProxy[1:]
 	m.nonces[r.kind] = r.nonce
-	refused := m.refuses && len(r.resources) > 0 && m.random.IntN(6) == 0
+	culprits := m.culprits(r)
 	fresh := map[string]bool{}
 	for _, res := range r.resources {
 		unasked := !r.kind.wildcard() && !m.subscribed[r.kind][res.name]
-		if unasked || refused && m.random.IntN(2) == 0 {
+		// Envoy drops good ones beside a bad one.
+		if unasked || culprits[res.name] || len(culprits) > 0 && m.random.IntN(2) == 0 {
 			continue
 		}
 		old := m.held[r.kind][res.name]
 		fresh[res.name] = old == nil || old.version != res.version
 		m.held[r.kind][res.name] = res
 	}
-	m.note(fmt.Sprintf("proxy takes %s %s refused %v", r.kind, r.nonce, refused))
+	refused := len(culprits) > 0
+	m.note(fmt.Sprintf("proxy takes %s %s but for %v", r.kind, r.nonce, slices.Sorted(maps.Keys(culprits))))
 	follower := m.follow(r, fresh)
 	answer := request{typeURL: r.kind.typeURL(), nonce: r.nonce, refused: refused, message: "no"}
 	answer.names = slices.Sorted(maps.Keys(m.subscribed[r.kind]))
@@ -201,6 +243,27 @@ func (m *model) proxyStep() {
 	}
 	m.checkProxy()
 }
+
+// culprits are the resources of a response that the proxy refuses.
+func (m *model) culprits(r response) map[string]bool {
+	culprits := map[string]bool{}
+	var news []string
+	for _, res := range r.resources {
+		if isBad(labelOf(m.t, res)) {
+			culprits[res.name] = true
+		}
+		if old := m.held[r.kind][res.name]; old == nil || old.version != res.version {
+			news = append(news, res.name)
+		}
+	}
+	if m.refuses && len(news) > 0 && m.random.IntN(10) == 0 {
+		culprits[news[m.random.IntN(len(news))]] = true
+	}
+	return culprits
+}
+
+// isBad tells whether something with this label is refused by the model's proxy.
+func isBad(label string) bool { return strings.Contains(label, "/bad") }
 
 // follow draws a response's consequences and returns the request they lead to.
 func (m *model) follow(r response, fresh map[string]bool) *request {
@@ -285,7 +348,7 @@ func (m *model) resubscribe(k kind, wanted map[string]bool, again bool) *request
 // checkProxy wants every cluster of every route that the proxy holds in service.
 func (m *model) checkProxy() {
 	for name, route := range m.held[routeKind] {
-		for _, cluster := range route.clusters {
+		for _, cluster := range route.table.clusters() {
 			if !m.active[cluster] {
 				m.fail(fmt.Sprintf("the proxy would answer 503: route %s names %s", name, cluster))
 			}
@@ -299,16 +362,7 @@ func (m *model) note(line string) { m.trace = append(m.trace, line) }
 // fail reports a violation with the last events.
 func (m *model) fail(message string) {
 	m.t.Helper()
-	m.t.Fatalf("%s\n%s", message, strings.Join(m.trace[max(0, len(m.trace)-60):], "\n"))
-}
-
-// namesOf lists the names of resources.
-func namesOf(resources []*resource) []string {
-	names := make([]string, 0, len(resources))
-	for _, res := range resources {
-		names = append(names, res.name)
-	}
-	return names
+	m.t.Fatalf("%s\n%s", message, strings.Join(m.trace[max(0, len(m.trace)-100):], "\n"))
 }
 
 // versionsOf lists the versions of resources by name.

@@ -27,10 +27,17 @@ func endpointsOf(c *clusterv3.Cluster) string {
 func clustersOf(c *routev3.RouteConfiguration) []string {
 	names := mirrors(nil, c.GetRequestMirrorPolicies())
 	for _, host := range c.GetVirtualHosts() {
-		names = mirrors(names, host.GetRequestMirrorPolicies())
-		for _, route := range host.GetRoutes() {
-			names = targets(names, route.GetRoute())
-		}
+		names = append(names, clustersOfHost(host)...)
+	}
+	slices.Sort(names)
+	return slices.Clip(slices.Compact(names))
+}
+
+// clustersOfHost is clustersOf for one virtual host.
+func clustersOfHost(host *routev3.VirtualHost) []string {
+	names := mirrors(nil, host.GetRequestMirrorPolicies())
+	for _, route := range host.GetRoutes() {
+		names = targets(names, route.GetRoute())
 	}
 	slices.Sort(names)
 	return slices.Clip(slices.Compact(names))

@@ -1,10 +1,9 @@
 package xds
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
+	"sync"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -20,23 +19,23 @@ import (
 const versionBytes = 16
 
 // resource is one named resource in one version. It is immutable and shared by
-// all streams, its marshalled body included.
+// all streams, its marshalled form included.
 type resource struct {
 	name    string
 	version string
-	// body is the resource as it travels. Nil for a resource that a reconnecting
-	// proxy says it has in a version that this server doesn't know.
-	body *anypb.Any
-	// clusters are the names of the clusters that a route configuration sends
-	// requests to, sorted.
-	clusters []string
+	// pack returns the resource as it travels. Nil for a resource that a
+	// reconnecting proxy says it has in a version that this server doesn't know.
+	pack func() *anypb.Any
+	// table is a route configuration taken apart.
+	table *table
 	// endpoints is the name under which a cluster asks for its endpoints; empty
 	// when it doesn't get them by EDS.
 	endpoints string
 }
 
-// newResource marshals and hashes a message once, for all streams.
-func newResource(k kind, name string, message proto.Message) (*resource, error) {
+// newResource marshals and hashes a message once, for all streams. What a route
+// configuration has in common with the one before (nil for none) is taken over.
+func newResource(k kind, name string, message proto.Message, before *resource) (*resource, error) {
 	r := &resource{name: name}
 	own, err := r.inspect(k, message)
 	if err != nil {
@@ -45,14 +44,30 @@ func newResource(k kind, name string, message proto.Message) (*resource, error) 
 	if own != name {
 		return nil, fmt.Errorf("%s %q is published as %q: the names must be equal: %w", k, own, name, ErrInconsistent)
 	}
+	if routes, is := message.(*routev3.RouteConfiguration); is {
+		var known *table
+		if before != nil {
+			known = before.table
+		}
+		if r.table, err = newTable(known, routes); err != nil {
+			return nil, fmt.Errorf("%s %q: %w", k, name, err)
+		}
+		r.version, r.pack = r.table.version(), sync.OnceValue(r.table.pack)
+		return r, nil
+	}
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
 		return nil, fmt.Errorf("marshal %s %q: %w", k, name, err)
 	}
-	sum := sha256.Sum256(body)
-	r.version = hex.EncodeToString(sum[:versionBytes])
-	r.body = &anypb.Any{TypeUrl: k.typeURL(), Value: body}
+	packed := &anypb.Any{TypeUrl: k.typeURL(), Value: body}
+	r.version, r.pack = hashOf(body), func() *anypb.Any { return packed }
 	return r, nil
+}
+
+// newTableResource makes a resource of a table that is for one stream only. It is
+// put together whenever it is sent and not kept.
+func newTableResource(name string, t *table) *resource {
+	return &resource{name: name, version: t.version(), table: t, pack: t.pack}
 }
 
 // inspect reads what the session has to know from the message and returns the
@@ -74,15 +89,23 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 		}
 	case *routev3.RouteConfiguration:
 		if k == routeKind {
-			r.clusters = clustersOf(m)
 			return m.GetName(), nil
 		}
 	}
 	return "", fmt.Errorf("%q is a %T, which is no %s: %w", r.name, message, k, ErrInconsistent)
 }
 
+// parts is the table of a route configuration; nil when it is unknown, or there is
+// no resource at all.
+func (r *resource) parts() *table {
+	if r == nil {
+		return nil
+	}
+	return r.table
+}
+
 // known is false for a resource of which only the proxy knows the content.
-func (r *resource) known() bool { return r.body != nil }
+func (r *resource) known() bool { return r.pack != nil }
 
 // refersTo tells whether a route configuration may send requests to the cluster.
 // Of an unknown one the worst is assumed.
@@ -90,7 +113,7 @@ func (r *resource) refersTo(cluster string) bool {
 	if !r.known() {
 		return true
 	}
-	_, found := slices.BinarySearch(r.clusters, cluster)
+	_, found := slices.BinarySearch(r.table.clusters(), cluster)
 	return found
 }
 

@@ -30,6 +30,7 @@ import (
 //	> TYPE *                   subscribe to all (cluster, listener)
 //	> TYPE +a -b have c/1      delta: subscribe, unsubscribe, initial versions
 //	> TYPE = a b               state of the world: all names of the subscription
+//	> TYPE returns a b         the same, of a proxy that had a connection before
 //	> TYPE ack N               the answer to response N
 //	> TYPE nack N REASON
 //	< TYPE N: a/1 -b           response N with version 1 of a and the removal of b
@@ -59,7 +60,7 @@ func desiredWorld(tb testing.TB, items string) map[string]map[string]proto.Messa
 			version = "1"
 		}
 		if isRoute {
-			put(resourcev3.RouteType, head, routeMessage(head, version, strings.Split(targets, ",")))
+			put(resourcev3.RouteType, head, routeMessage(head, version, targets))
 			continue
 		}
 		prefix, name, prefixed := strings.Cut(head, ":")
@@ -118,20 +119,58 @@ func listenerMessage(tb testing.TB, name, version string) *listenerv3.Listener {
 	}
 }
 
-func routeMessage(name, version string, clusters []string) *routev3.RouteConfiguration {
-	host := &routev3.VirtualHost{Name: version, Domains: []string{"*"}}
+// onlyHost is the virtual host of a route configuration that was given clusters.
+const onlyHost = "all"
+
+func routeMessage(name, version, targets string) *routev3.RouteConfiguration {
+	routes := &routev3.RouteConfiguration{Name: name}
+	if !strings.Contains(targets, ":") {
+		targets = onlyHost + "/" + version + ":" + targets
+	} else {
+		routes.InternalOnlyHeaders = []string{version}
+	}
+	for host := range strings.SplitSeq(targets, "+") {
+		head, clusters, _ := strings.Cut(host, ":")
+		hostName, hostVersion, versioned := strings.Cut(head, "/")
+		if !versioned {
+			hostVersion = "1"
+		}
+		routes.VirtualHosts = append(routes.VirtualHosts, hostMessage(hostName, hostVersion, strings.Split(clusters, ",")))
+	}
+	return routes
+}
+
+func hostMessage(name, version string, clusters []string) *routev3.VirtualHost {
+	host := &routev3.VirtualHost{Name: name, Domains: []string{name}, RequestHeadersToRemove: []string{version}}
 	for _, cluster := range clusters {
 		host.Routes = append(host.Routes, &routev3.Route{Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
 		}}})
 	}
-	return &routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{host}}
+	return host
+}
+
+// labelOfRoutes is labelOf for a route configuration.
+func labelOfRoutes(m *routev3.RouteConfiguration) string {
+	var labels []string
+	for _, host := range m.GetVirtualHosts() {
+		version := host.GetRequestHeadersToRemove()[0]
+		if host.GetName() == onlyHost {
+			return m.GetName() + "/" + version
+		}
+		labels = append(labels, host.GetName()+"/"+version)
+	}
+	name := m.GetName()
+	if frame := m.GetInternalOnlyHeaders(); len(frame) > 0 && frame[0] != "1" {
+		name += "/" + frame[0]
+	}
+	return name + "[" + strings.Join(labels, " ") + "]"
 }
 
 // labelOf is a resource as scripts write it: its name and its version.
 func labelOf(tb testing.TB, res *resource) string {
 	tb.Helper()
-	message, err := res.body.UnmarshalNew()
+	message, err := res.pack().UnmarshalNew()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -144,7 +183,7 @@ func labelOf(tb testing.TB, res *resource) string {
 	case *listenerv3.Listener:
 		version = m.GetStatPrefix()
 	case *routev3.RouteConfiguration:
-		version = m.GetVirtualHosts()[0].GetName()
+		return labelOfRoutes(m)
 	}
 	return res.name + "/" + version
 }
@@ -247,6 +286,8 @@ func (s *script) request(words []string) request {
 		if served {
 			r.nonce = s.session.subs[k].nonce
 		}
+	case "returns":
+		s.names[k], r.version = words[2:], "known"
 	case "*":
 	default:
 		r.subscribe, r.unsubscribe = changesOf(words[1:])
@@ -280,7 +321,7 @@ func (s *script) versions(k kind, items []string) map[string]string {
 	versions := map[string]string{}
 	for _, item := range items {
 		for name, message := range desiredWorld(s.tb, item)[k.typeURL()] {
-			res, err := newResource(k, name, message)
+			res, err := newResource(k, name, message, nil)
 			if err != nil {
 				s.tb.Fatal(err)
 			}

@@ -256,19 +256,19 @@ func TestServerKeepsTheBook(t *testing.T) {
 			s.world("a listener:web web/2>a")
 			second := s.Versions(resourcev3.RouteType)["web"]
 			good.WaitFor(func(state testkit.XDSState) bool {
-				return state.Routes["web"].GetVirtualHosts()[0].GetName() == "2"
+				return hasRoutes("2")(state)
 			})
 			book := s.awaitBook(func(book []StreamReport) bool {
 				return slices.ContainsFunc(book, func(r StreamReport) bool { return r.Resources[resourcev3.RouteType]["web"].Nacked != "" }) &&
 					slices.ContainsFunc(book, func(r StreamReport) bool {
 						return r.Resources[resourcev3.RouteType]["web"].Acked == second
-					})
+					}) && testutil.ToFloat64(metrics.heldBack.WithLabelValues("route")) == 1
 			})
 			got := []ResourceReport{book[0].Resources[resourcev3.RouteType]["web"], book[1].Resources[resourcev3.RouteType]["web"]}
 			slices.SortFunc(got, func(a, b ResourceReport) int { return strings.Compare(a.Nacked, b.Nacked) })
 			want := []ResourceReport{
 				{Sent: second, Acked: second, InSync: true},
-				{Sent: second, Nacked: second, NackMessage: "no such filter"},
+				{Sent: first, Acked: first, InSync: true, Nacked: second, NackMessage: "no such filter", Unconfirmed: []string{"all"}},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("the book differs (-want +got):\n%s", diff)
@@ -276,13 +276,21 @@ func TestServerKeepsTheBook(t *testing.T) {
 			if n := testutil.ToFloat64(metrics.nacks.WithLabelValues("route")); n != 1 {
 				t.Errorf("%v NACKs were counted, want 1", n)
 			}
+			refused := slices.Concat(book[0].Refused, book[1].Refused)
+			wantRefused := []Refusal{{TypeURL: resourcev3.RouteType, Resource: "web", VirtualHost: onlyHost, Message: "no such filter", Retained: true}}
+			if diff := cmp.Diff(wantRefused, refused); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
 			if n := testutil.ToFloat64(metrics.streams); n != 2 {
 				t.Errorf("%v streams were counted, want 2", n)
 			}
 
 			bad.Refuse(nil)
 			s.world("a listener:web web/1>a")
-			s.awaitBook(s.acked(2, resourcev3.RouteType))
+			all := s.acked(2, resourcev3.RouteType)
+			s.awaitBook(func(book []StreamReport) bool {
+				return all(book) && testutil.ToFloat64(metrics.heldBack.WithLabelValues("route")) == 0
+			})
 			if again := s.Versions(resourcev3.RouteType)["web"]; again != first {
 				t.Errorf("the same content has version %s, and had %s", again, first)
 			}
@@ -326,6 +334,6 @@ func TestServerIsNotHeldUpByAStalledProxy(t *testing.T) {
 func hasRoutes(version string) func(testkit.XDSState) bool {
 	return func(state testkit.XDSState) bool {
 		hosts := state.Routes["web"].GetVirtualHosts()
-		return len(hosts) > 0 && hosts[0].GetName() == version
+		return len(hosts) > 0 && hosts[0].GetRequestHeadersToRemove()[0] == version
 	}
 }

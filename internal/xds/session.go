@@ -19,8 +19,8 @@ const (
 	// nameLimit is the length of a name in bytes. Ours are made of three
 	// Kubernetes names of at most 253 characters.
 	nameLimit = 1024
-	// patience is how long a route may be withheld before an older version that
-	// can be served takes its place for the time being.
+	// patience is how long a fresh proxy waits for all of a route configuration
+	// before it gets the part that it can serve.
 	patience = time.Second
 )
 
@@ -44,6 +44,8 @@ type request struct {
 	initial                map[string]string
 	// names is the whole subscription, in state of the world.
 	names []string
+	// version is what the proxy last accepted of the kind, in state of the world.
+	version string
 }
 
 // response is a discovery response of either form. In state of the world,
@@ -60,7 +62,7 @@ type verdict struct {
 	kind     kind
 	accepted bool
 	message  string   // the reason of a NACK
-	names    []string // what the response carried; of a NACK only
+	names    []string // the suspects of a NACK
 }
 
 // output is what one step of a session leads to.
@@ -74,6 +76,8 @@ type flight struct {
 	number    uint64
 	nonce     string
 	resources []*resource
+	removed   []string
+	trial     bool // one group of an isolation
 }
 
 // subscription is what one stream asked for and got of one kind.
@@ -92,6 +96,11 @@ type subscription struct {
 	dirty   map[string]struct{}
 	flights []flight // oldest first
 	nonce   string   // of the last response
+	// isolation finds out which resources are refused; nil unless there is something
+	// to find out.
+	isolation *isolation
+	// refused are the names of resources of which something was refused alone.
+	refused map[string]struct{}
 }
 
 // wants tells whether the proxy asked for the name.
@@ -130,8 +139,13 @@ type session struct {
 	// warming are the names of endpoints whose cluster was sent after them: Envoy
 	// warms the cluster until they come again.
 	warming map[string]struct{}
-	// alarm is when a withheld route is to be looked at again; zero for never.
+	// alarm is when something that is withheld is to be looked at again; zero for
+	// never.
 	alarm time.Time
+	// returning is true while the list of clusters is held back from a proxy that
+	// comes back in state of the world, at most until returnBy.
+	returning bool
+	returnBy  time.Time
 }
 
 // newSession begins a stream. grace is how long a removed cluster outlives the
@@ -139,7 +153,7 @@ type session struct {
 func newSession(mode Mode, grace time.Duration) *session {
 	s := &session{mode: mode, grace: grace, leaving: map[string]departure{}, warming: map[string]struct{}{}}
 	for k := range s.subs {
-		s.subs[k] = subscription{names: map[string]struct{}{}, records: map[string]*record{}, dirty: map[string]struct{}{}}
+		s.subs[k] = subscription{names: map[string]struct{}{}, records: map[string]*record{}, dirty: map[string]struct{}{}, refused: map[string]struct{}{}}
 	}
 	return s
 }
@@ -253,18 +267,10 @@ func (s *session) settle(k kind, r request, out *output) bool {
 	f := sub.flights[i]
 	sub.flights = slices.Delete(sub.flights, i, i+1)
 	v := verdict{kind: k, accepted: !r.refused, message: r.message}
-	for _, res := range f.resources {
-		rec := sub.records[res.name]
-		switch {
-		case rec == nil:
-		case r.refused:
-			rec.refuse(res, f.number, r.message)
-		default:
-			rec.accept(res, f.number)
-		}
-		if r.refused {
-			v.names = append(v.names, res.name)
-		}
+	if r.refused {
+		v.names = s.refuse(k, f, r.message)
+	} else {
+		s.accept(k, f)
 	}
 	out.verdicts = append(out.verdicts, v)
 	return true
@@ -279,11 +285,23 @@ func (s *session) settleEarlier(k kind, flights []flight) {
 		return
 	}
 	for _, f := range flights {
-		for _, res := range f.resources {
-			if rec := s.subs[k].records[res.name]; rec != nil {
-				rec.accept(res, f.number)
+		s.accept(k, f)
+	}
+}
+
+// accept takes an ACK.
+func (s *session) accept(k kind, f flight) {
+	sub := &s.subs[k]
+	for _, res := range f.resources {
+		if rec := sub.records[res.name]; rec != nil {
+			rec.accept(res, f.number)
+			if want := s.world.resources[k][res.name]; k == routeKind && want != nil {
+				rec.forgetHosts(want.table)
 			}
 		}
+	}
+	if f.trial {
+		sub.isolation.passed()
 	}
 }
 

@@ -27,6 +27,7 @@ func (t wholeTransport) receive() (request, error) {
 		refused: in.GetErrorDetail() != nil,
 		message: in.GetErrorDetail().GetMessage(),
 		names:   in.GetResourceNames(),
+		version: in.GetVersionInfo(),
 	}, nil
 }
 
@@ -38,7 +39,7 @@ func (t wholeTransport) send(r response) error {
 		Resources:   make([]*anypb.Any, 0, len(r.resources)),
 	}
 	for _, res := range r.resources {
-		out.Resources = append(out.Resources, res.body)
+		out.Resources = append(out.Resources, res.pack())
 	}
 	return t.stream.Send(out)
 }

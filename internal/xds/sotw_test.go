@@ -123,14 +123,6 @@ func TestStateOfTheWorldSession(t *testing.T) {
 			> cluster = a
 			< cluster 2: a/1
 			> world a b/2 c/2`,
-		"a refused list is not sent again until it changes": freshWhole + `
-			> world a b/2.1 listener:web web>a
-			< cluster 5: a/1 b/2
-			< endpoint 6: b/1
-			> cluster nack 5 no
-			> world a b/3.1 listener:web web>a
-			< cluster 7: a/1 b/3
-			< endpoint 8: b/1`,
 		"an ACK covers the responses before it": freshWhole + `
 			> world a b c listener:web web/2>a,c
 			< cluster 5: a/1 b/1 c/1

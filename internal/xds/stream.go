@@ -36,19 +36,26 @@ type stream struct {
 	mu      sync.Mutex // guards what follows: Book reads it
 	node    string
 	session *session
+	// heldBack is what the observer was told last.
+	heldBack [kindCount]int
 }
 
 // report copies the stream's state for the book.
-func (st *stream) report(kinds []kind) StreamReport {
+func (st *stream) report(kinds []kind, published *world) StreamReport {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	var refused []Refusal
+	for _, k := range kinds {
+		refused = append(refused, st.session.refusals(k, published)...)
+	}
 	return StreamReport{
 		Stream:    st.number,
 		Peer:      st.peer,
 		Node:      st.node,
 		Mode:      st.session.mode,
 		Connected: st.connected,
-		Resources: st.session.report(kinds),
+		Resources: st.session.report(kinds, published),
+		Refused:   refused,
 	}
 }
 
@@ -68,6 +75,21 @@ func (st *stream) receive(r request) (output, error) {
 		r.message = strings.ToValidUTF8(r.message[:min(len(r.message), messageLimit)], "")
 		return s.receive(now, r)
 	})
+}
+
+// held returns by how much the number of things that are held back has changed
+// since the last call, for each kind. An ended stream holds nothing back.
+func (st *stream) held(ended bool) (changes [kindCount]int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for k := range kind(kindCount) {
+		now := 0
+		if !ended {
+			now = len(st.session.refusals(k, st.session.world))
+		}
+		changes[k], st.heldBack[k] = now-st.heldBack[k], now
+	}
+	return changes
 }
 
 // wake returns how long to wait before the session's next tick, and false when
@@ -92,6 +114,7 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 	s.signal()
 	defer func() {
 		s.leave(st)
+		s.tellHeld(st, true)
 		s.observer.StreamClosed(t.mode())
 		logger.InfoContext(ctx, "Proxy disconnected")
 	}()
@@ -118,6 +141,8 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			return ending(end)
 		case r := <-requests:
 			out, err = st.receive(r)
+			s.tellVerdicts(ctx, logger, out.verdicts)
+			s.tellHeld(st, false)
 			s.signal()
 		case <-latest.superseded:
 			latest = s.current()
@@ -133,7 +158,8 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 		if err != nil {
 			return status.Error(codes.ResourceExhausted, err.Error())
 		}
-		if err := s.carryOut(ctx, t, logger, out); err != nil {
+		s.tellHeld(st, false)
+		if err := s.sendAll(t, out.responses); err != nil {
 			return err
 		}
 		if wait, due := st.wake(); due {
@@ -144,9 +170,18 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 	}
 }
 
-// carryOut reports what the proxy answered and sends what the step decided.
-func (s *Server) carryOut(ctx context.Context, t transport, logger *slog.Logger, out output) error {
-	for _, v := range out.verdicts {
+// tellHeld tells the observer what is held back from a proxy.
+func (s *Server) tellHeld(st *stream, ended bool) {
+	for k, change := range st.held(ended) {
+		if change != 0 {
+			s.observer.HeldBack(kind(k).String(), change)
+		}
+	}
+}
+
+// tellVerdicts reports what the proxy answered.
+func (s *Server) tellVerdicts(ctx context.Context, logger *slog.Logger, verdicts []verdict) {
+	for _, v := range verdicts {
 		s.observer.Answered(v.kind.String(), v.accepted)
 		if !v.accepted {
 			logger.WarnContext(ctx, "Proxy refused resources",
@@ -154,7 +189,11 @@ func (s *Server) carryOut(ctx context.Context, t transport, logger *slog.Logger,
 				slog.Any("names", v.names[:min(len(v.names), 10)]), slog.String("reason", v.message))
 		}
 	}
-	for _, r := range out.responses {
+}
+
+// sendAll sends what a step decided.
+func (s *Server) sendAll(t transport, responses []response) error {
+	for _, r := range responses {
 		if err := t.send(r); err != nil {
 			return err
 		}

@@ -43,6 +43,7 @@ func (s *session) subscribeWhole(k kind, r request, again bool) error {
 	if !sub.named {
 		if first {
 			s.subscribeAll(k)
+			return s.welcome(k, r)
 		}
 		return nil
 	}
@@ -69,6 +70,9 @@ func (s *session) subscribeWhole(k kind, r request, again bool) error {
 	}
 	// A list that got shorter is a change of the complete response too.
 	sub.owed = sub.owed || k.wildcard() && (first || changed)
+	if first {
+		return s.welcome(k, r)
+	}
 	return nil
 }
 
@@ -149,6 +153,7 @@ func (s *session) drop(k kind, name string) {
 	sub := &s.subs[k]
 	delete(sub.records, name)
 	delete(sub.dirty, name)
+	delete(sub.refused, name)
 	if k == clusterKind {
 		delete(s.leaving, name)
 	}

@@ -76,7 +76,7 @@ func (w *world) fill(k kind, prev *world, desired map[string]proto.Message) ([]s
 			next[name] = before
 			continue
 		}
-		now, err := newResource(k, name, message)
+		now, err := newResource(k, name, message, before)
 		if err != nil {
 			return nil, err
 		}
@@ -138,11 +138,21 @@ func (w *world) check(changed []change) error {
 		}
 	}
 	for name, route := range w.resources[routeKind] {
-		for _, cluster := range route.clusters {
-			if w.resources[clusterKind][cluster] == nil {
-				return fmt.Errorf("route configuration %q: no cluster %q: %w", name, cluster, ErrInconsistent)
-			}
+		if missing := w.missing(route.table); missing != "" {
+			return fmt.Errorf("route configuration %q: no cluster %q: %w", name, missing, ErrInconsistent)
 		}
 	}
 	return nil
+}
+
+// missing returns a cluster that the table names and that doesn't exist, or "".
+func (w *world) missing(t *table) string {
+	for p := range t.all() {
+		for _, cluster := range p.clusters {
+			if w.resources[clusterKind][cluster] == nil {
+				return cluster
+			}
+		}
+	}
+	return ""
 }

@@ -200,21 +200,3 @@ func TestEndpointsOfCluster(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkPublishOneOfMany is a publish of 10,000 clusters of which one changed,
-// the others being the same pointers.
-func BenchmarkPublishOneOfMany(b *testing.B) {
-	names := manyNames(10_000)
-	desired := desiredWorld(b, strings.Join(names, " ")+" web>"+strings.Join(names, ","))
-	w, err := nextWorld(nil, desired)
-	if err != nil {
-		b.Fatal(err)
-	}
-	versions := []string{"1", "2"}
-	for i := 0; b.Loop(); i++ {
-		desired[resourcev3.EndpointType][names[0]] = endpointMessage(names[0], versions[i%2])
-		if w, err = nextWorld(w, desired); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

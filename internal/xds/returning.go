@@ -1,0 +1,113 @@
+package xds
+
+import "time"
+
+// In state of the world a proxy that reconnects doesn't say which clusters it
+// has, and a list of clusters that lacks one removes it, even if routes still
+// name it. Its subscription to endpoints tells: Envoy asks for those of all its
+// clusters. So the first list waits for the first requests of the other kinds,
+// and if a cluster of the proxy left the world meanwhile, for the routes that no
+// longer name it, and for the grace. That works when the routes need nothing new;
+// when they do, the list has to go first after all.
+
+// welcome notes what the first request of a kind tells about a proxy that comes
+// back in state of the world. The version is that of the last response that it
+// accepted; a fresh proxy has none.
+func (s *session) welcome(k kind, r request) error {
+	if r.version == "" || s.mode != StateOfTheWorld {
+		return nil
+	}
+	switch k {
+	case clusterKind:
+		s.returning = s.subs[clusterKind].wildcard
+	case endpointKind:
+		if !s.returning {
+			return nil
+		}
+		for _, name := range r.names {
+			if err := s.assume(clusterKind, name, ""); err != nil {
+				return err
+			}
+		}
+	case routeKind:
+		for _, name := range r.names {
+			if err := s.assume(routeKind, name, ""); err != nil {
+				return err
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+// holdsList tells whether the list of clusters is held back for now.
+func (s *session) holdsList(now time.Time) bool {
+	if !s.returning {
+		return false
+	}
+	if s.returnBy.IsZero() {
+		s.returnBy = now.Add(patience)
+	}
+	if s.mustReturn(now) {
+		return true
+	}
+	s.returning = false
+	// Nothing is known of the content of what is left of them.
+	for name, rec := range s.subs[clusterKind].records {
+		if s.isGone(name, rec) {
+			s.drop(clusterKind, name)
+		}
+	}
+	return false
+}
+
+// mustReturn tells whether a proxy that came back needs its routes first.
+func (s *session) mustReturn(now time.Time) bool {
+	patient := now.Before(s.returnBy)
+	if !s.subs[routeKind].started {
+		// Envoy asks for routes last.
+		if patient {
+			s.alarm = earlier(s.alarm, s.returnBy)
+		}
+		return patient
+	}
+	gone, named := false, false
+	for name, rec := range s.subs[clusterKind].records {
+		if s.isGone(name, rec) && s.lingers(clusterKind, name) {
+			gone = true
+			named = named || s.mayBeUsed(name)
+		}
+	}
+	if !named {
+		return gone
+	}
+	if !patient || !s.canRoute() {
+		return false
+	}
+	s.alarm = earlier(s.alarm, s.returnBy)
+	return true
+}
+
+// isGone tells whether a cluster is one that the proxy brought along and that
+// isn't desired.
+func (s *session) isGone(name string, rec *record) bool {
+	return rec.sent != nil && !rec.sent.known() && s.world.resources[clusterKind][name] == nil
+}
+
+// canRoute tells whether the proxy has all clusters that its routes need.
+func (s *session) canRoute() bool {
+	for name := range s.subs[routeKind].names {
+		want := s.world.resources[routeKind][name]
+		if want == nil {
+			continue
+		}
+		for p := range want.table.all() {
+			for _, cluster := range p.clusters {
+				if rec := s.subs[clusterKind].records[cluster]; rec == nil || rec.sent == nil {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
