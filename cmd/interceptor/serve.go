@@ -227,12 +227,28 @@ func (b book) Streams() []status.Stream {
 				resources := report.Resources[typeURL]
 				return func(name string) status.Confirmation {
 					found := resources[name]
-					return status.Confirmation{Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage}
+					return status.Confirmation{
+						Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage,
+						// Never nil: the server always knows what a proxy misses.
+						Unconfirmed: append([]string{}, found.Unconfirmed...),
+					}
 				}
 			},
+			Refused: culprits(report.Refused),
 		})
 	}
 	return streams
+}
+
+// culprits says in status's words what a proxy refuses.
+func culprits(refusals []xds.Refusal) []status.Culprit {
+	out := make([]status.Culprit, 0, len(refusals))
+	for _, refusal := range refusals {
+		out = append(out, status.Culprit{
+			TypeURL: refusal.TypeURL, Name: refusal.Resource, Host: refusal.VirtualHost, Message: refusal.Message,
+		})
+	}
+	return out
 }
 
 // Versions is status.Source's.

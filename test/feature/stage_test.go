@@ -203,7 +203,10 @@ func (b book) Streams() []status.Stream {
 		streams = append(streams, status.Stream{Number: report.Stream, Peer: report.Peer, Confirmed: func(typeURL string) func(string) status.Confirmation {
 			return func(name string) status.Confirmation {
 				found := report.Resources[typeURL][name]
-				return status.Confirmation{Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage}
+				return status.Confirmation{
+					Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage,
+					Unconfirmed: append([]string{}, found.Unconfirmed...),
+				}
 			}
 		}})
 	}
