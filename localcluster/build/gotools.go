@@ -117,17 +117,3 @@ func run(ctx context.Context, dir string, log io.Writer, env []string, name stri
 	}
 	return nil
 }
-
-// tail returns the last lines of a log.
-func tail(path string) string {
-	const lines = 20
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Sprintf("(its log cannot be read: %v)", err)
-	}
-	all := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
-	if len(all) > lines {
-		all = all[len(all)-lines:]
-	}
-	return fmt.Sprintf("last lines of %s:\n  %s", path, strings.Join(all, "\n  "))
-}

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/logtail"
 )
 
 // Part is one thing that is built as a whole and cached under a key of all
@@ -136,7 +138,7 @@ func (c Cache) make(ctx context.Context, part Part, folder string) error {
 	}
 	defer log.Close()
 	if err := part.Recipe.Make(ctx, work, log); err != nil {
-		return fmt.Errorf("%w: %s: %w\n%s", ErrBuild, part.Name, err, tail(logPath))
+		return fmt.Errorf("%w: %s: %w\n%s", ErrBuild, part.Name, err, logtail.Of(logPath))
 	}
 	if err := os.Chmod(work, 0o755); err != nil {
 		return fmt.Errorf("finish part %s: %w", part.Name, err)

@@ -41,12 +41,14 @@ type Status struct {
 	Message string `json:"message,omitempty"`
 }
 
+// The files of a run directory that the supervisor and those who wait for it
+// share: what was asked for, what runs, what happened, and what was printed.
 const (
+	PlanFile     = "plan.json"
+	StatusFile   = "status.json"
+	ProgressFile = "progress.jsonl"
+	LogFile      = "supervisor.log"
 	lockFile     = "lock"
-	statusFile   = "status.json"
-	progressFile = "progress.jsonl"
-	configFile   = "node.json"
-	logFile      = "supervisor.log"
 )
 
 // ReadStatus tells what runs in a run directory. The record on disk is believed
@@ -56,7 +58,7 @@ func ReadStatus(dir string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, statusFile))
+	raw, err := os.ReadFile(filepath.Join(dir, StatusFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && holder == 0:
 		return unrecorded(dir)
@@ -94,7 +96,7 @@ func writeStatus(dir string, status Status) error {
 	if err != nil {
 		return fmt.Errorf("encode the cluster's status: %w", err)
 	}
-	return replaceFile(filepath.Join(dir, statusFile), raw)
+	return replaceFile(filepath.Join(dir, StatusFile), raw)
 }
 
 // replaceFile writes a file so that a reader sees the old or the new content.

@@ -87,19 +87,12 @@ func openListeners(forwards []node.Forward, addresses map[string]string) ([]*os.
 // startInside starts the first process of the cluster's namespaces.
 func startInside(config node.Config, listeners []*os.File) (*exec.Cmd, io.Reader, error) {
 	dir := config.Settings.Dir
-	raw, err := json.Marshal(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode the node configuration: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, configFile), raw, 0o600); err != nil {
-		return nil, nil, fmt.Errorf("write the node configuration: %w", err)
-	}
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the progress pipe: %w", err)
 	}
 	defer writer.Close()
-	command := exec.Command("/proc/self/exe", "inside", "init", filepath.Join(dir, configFile), strconv.Itoa(len(listeners))) //nolint:noctx // our own program; ended by signal
+	command := exec.Command("/proc/self/exe", "inside", "init", filepath.Join(dir, PlanFile), strconv.Itoa(len(listeners))) //nolint:noctx // our own program; ended by signal
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	command.ExtraFiles = append([]*os.File{writer}, listeners...)
 	command.SysProcAttr = &syscall.SysProcAttr{
@@ -171,7 +164,7 @@ func watch(ctx context.Context, config node.Config, owner int, inside *exec.Cmd,
 }
 
 func appendProgress(dir string, event node.Event) error {
-	file, err := os.OpenFile(filepath.Join(dir, progressFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(filepath.Join(dir, ProgressFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("record progress: %w", err)
 	}

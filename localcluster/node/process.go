@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +10,8 @@ import (
 	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/logtail"
 )
-
-// tailLines is how much of a failed component's log is shown.
-const tailLines = 20
 
 // ErrComponent is wrapped by every error that says that a component failed.
 var ErrComponent = errors.New("component failed")
@@ -55,7 +52,7 @@ func (p *process) failure(s cluster.Settings) error {
 	if p.result != nil {
 		reason = p.result.Error()
 	}
-	return fmt.Errorf("%w: %s: %s\n%s", ErrComponent, p.component.Name, reason, logTail(s, p.component.Name))
+	return fmt.Errorf("%w: %s: %s\n%s", ErrComponent, p.component.Name, reason, logtail.Of(logPath(s, p.component.Name)))
 }
 
 // wait returns when the process is ready, or with the reason why it is not.
@@ -77,7 +74,7 @@ func (p *process) wait(ctx context.Context, s cluster.Settings) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s is not ready (%s): %w\n%s",
-			ErrComponent, p.component.Name, p.component.Ready, err, logTail(s, p.component.Name))
+			ErrComponent, p.component.Name, p.component.Ready, err, logtail.Of(logPath(s, p.component.Name)))
 	}
 	return nil
 }
@@ -99,15 +96,3 @@ func environment(s cluster.Settings) []string {
 }
 
 func logPath(s cluster.Settings, name string) string { return s.Path("logs", name+".log") }
-
-func logTail(s cluster.Settings, name string) string {
-	raw, err := os.ReadFile(logPath(s, name))
-	if err != nil {
-		return fmt.Sprintf("(its log cannot be read: %v)", err)
-	}
-	lines := bytes.Split(bytes.TrimRight(raw, "\n"), []byte("\n"))
-	if len(lines) > tailLines {
-		lines = lines[len(lines)-tailLines:]
-	}
-	return fmt.Sprintf("last lines of %s:\n  %s", logPath(s, name), bytes.Join(lines, []byte("\n  ")))
-}

@@ -32,7 +32,7 @@ func launch(ctx context.Context, config node.Config) error {
 	if err != nil {
 		return fmt.Errorf("describe the cluster: %w", err)
 	}
-	plan := filepath.Join(dir, "plan.json")
+	plan := filepath.Join(dir, host.PlanFile)
 	if err := os.WriteFile(plan, raw, 0o600); err != nil {
 		return fmt.Errorf("describe the cluster: %w", err)
 	}
@@ -40,7 +40,7 @@ func launch(ctx context.Context, config node.Config) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "supervisor.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(filepath.Join(dir, host.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open the supervisor's log: %w", err)
 	}
@@ -71,10 +71,10 @@ func awaitLock(ctx context.Context, dir string, exited <-chan error) error {
 		}
 		select {
 		case err := <-exited:
-			if _, statErr := os.Stat(filepath.Join(dir, "status.json")); statErr == nil {
+			if _, statErr := os.Stat(filepath.Join(dir, host.StatusFile)); statErr == nil {
 				return nil // it wrote down why; awaitReady tells
 			}
-			printed, _ := os.ReadFile(filepath.Join(dir, "supervisor.log"))
+			printed, _ := os.ReadFile(filepath.Join(dir, host.LogFile))
 			return fmt.Errorf("%w: the supervisor ended at once (%w)\n%s", errFailed, err, printed)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -145,7 +145,7 @@ func awaitReady(ctx context.Context, dir string) error {
 // showProgress prints the events from an offset on, and returns the next
 // offset and the state after the last event.
 func showProgress(dir string, offset int64) (int64, node.State, error) {
-	file, err := os.Open(filepath.Join(dir, "progress.jsonl"))
+	file, err := os.Open(filepath.Join(dir, host.ProgressFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return offset, "", nil
 	}

@@ -92,7 +92,7 @@ func (e environment) supervisor(t *testing.T) int {
 		t.Fatal(err)
 	}
 	for _, lock := range locks {
-		plan, err := os.ReadFile(filepath.Join(filepath.Dir(lock), "plan.json"))
+		plan, err := os.ReadFile(filepath.Join(filepath.Dir(lock), host.PlanFile))
 		if err != nil || !strings.Contains(string(plan), e.repo) {
 			continue
 		}
