@@ -11,8 +11,10 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 GOBUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 
-LOCALCLUSTER := $(CACHE)/bin/localcluster
-DEMO         := $(CACHE)/bin/demo
+# The cluster's own programs are of this checkout: another one may hold others.
+CLUSTER_BIN  := $(CACHE)/bin/$(shell printf %s "$(CURDIR)" | sha256sum | cut -c1-12)
+LOCALCLUSTER := $(CLUSTER_BIN)/localcluster
+DEMO         := $(CLUSTER_BIN)/demo
 CLUSTER      := $(LOCALCLUSTER) --repo $(CURDIR) --cache $(CACHE)
 # Where `make build` puts the plugin.
 PLUGIN ?= rollouts-plugin-kedify
@@ -103,4 +105,4 @@ $(GOLANGCI):
 
 .PHONY: tools-cluster
 tools-cluster:
-	@CGO_ENABLED=0 go -C localcluster build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CACHE)/bin/ ./cmd/...
+	@CGO_ENABLED=0 go -C localcluster build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
