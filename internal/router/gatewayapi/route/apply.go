@@ -2,41 +2,157 @@ package route
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 )
 
-// Apply returns object as want asks for it, and what was done to it. The object itself is not modified.
+// Apply returns object as want asks for it, and what was done to it. The object itself is not modified. Applying the same Intent to the result changes nothing.
+//
+// The errors are those of this package; with one, nothing is to be written. A nil Weights together with an empty Managed set, which only takes away what is
+// the Rollout's own, needs no rule with both Services and minds no other owner.
 func Apply(object map[string]any, want Intent) (map[string]any, Report, error) {
-	return nil, Report{}, fmt.Errorf("%s: %w", want.Kind, ErrUnsupported)
+	if err := want.validate(); err != nil {
+		return nil, Report{}, err
+	}
+	d, err := open(object, want)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	if err := d.undoGone(); err != nil {
+		return nil, Report{}, err
+	}
+	if err := d.change(); err != nil {
+		return nil, Report{}, err
+	}
+	active := d.settle()
+	changed := d.close()
+	return changed, Report{Changed: !reflect.DeepEqual(object, changed), Active: active, Warnings: d.warnings}, nil
 }
 
-// Holds returns nil when the spec of object is exactly as want asks for it, and otherwise an ErrDiffers that says what differs, or the error of Apply.
-func Holds(object map[string]any, want Intent) error {
-	return fmt.Errorf("%s: %w", want.Kind, ErrUnsupported)
+// change carries out the Intent on rules and backends.
+func (d *draft) change() error {
+	weights, managed := d.want.Weights, d.want.Managed
+	var sources []*rule
+	if weights != nil || managed != nil && len(*managed) > 0 {
+		if err := d.checkOwner(); err != nil {
+			return err
+		}
+		var err error
+		if sources, err = d.sources(); err != nil {
+			return err
+		}
+	}
+	if weights != nil {
+		before := d.entry()
+		if err := d.removeDestinations(d.want.Rollout, append(before.Services, d.want.Stable, d.want.Canary), before.Destinations); err != nil {
+			return err
+		}
+		if err := d.share(sources, *weights); err != nil {
+			return err
+		}
+	}
+	if managed == nil {
+		return nil
+	}
+	return d.manage(sources, *managed)
 }
 
-// Accepted says whether every parent that the route names and that has reported on it accepts the route in its current generation: conditions Accepted and
-// ResolvedRefs True with observedGeneration equal to metadata.generation. If not, the text says what is missing.
-func Accepted(object map[string]any) (bool, string) { return false, "unknown" }
+// checkOwner fails when another Rollout is active on the route with one of the same Services.
+func (d *draft) checkOwner() error {
+	for _, rollout := range d.record.owners() {
+		namespace, _, _ := strings.Cut(rollout, "/")
+		if rollout == d.want.Rollout || namespace != d.want.Namespace {
+			continue
+		}
+		var common []string
+		for _, service := range []string{d.want.Stable, d.want.Canary} {
+			if slices.Contains(d.record[rollout].Services, service) {
+				common = append(common, service)
+			}
+		}
+		if len(common) > 0 {
+			return &OwnedError{Rollout: rollout, UID: d.record[rollout].UID, Services: common}
+		}
+	}
+	return nil
+}
 
-// CanaryWeight is the highest weight that the canary Service of want has in a rule in scope that has both Services: its live share of the requests. A weight
-// that is absent counts 1, as the API has it.
-func CanaryWeight(object map[string]any, want Intent) int32 { return 0 }
+// undoGone takes away what Rollouts own that are there no more. Their weights stay: nobody knows what they should be, until another Rollout sets them.
+func (d *draft) undoGone() error {
+	for _, rollout := range d.want.Gone {
+		gone := d.record[rollout]
+		if gone == nil || rollout == d.want.Rollout {
+			continue
+		}
+		d.drop(rollout)
+		d.forgetLost(rollout)
+		if err := d.removeDestinations(rollout, gone.Services, gone.Destinations); err != nil {
+			return err
+		}
+		d.removeLabel(gone.Label, rollout)
+		delete(d.record, rollout)
+	}
+	return nil
+}
 
-// Owners are the Rollouts that are active on object by its annotation, sorted by name.
-func Owners(object map[string]any) []Owner { return nil }
+// settle brings record and label up to what the rules are now, and says whether the Rollout is active.
+func (d *draft) settle() bool {
+	own := d.entry()
+	own.UID = d.want.UID
+	own.Services = []string{d.want.Stable, d.want.Canary}
+	slices.Sort(own.Services)
+	if d.want.Weights != nil {
+		own.Weighted = !d.want.Weights.Idle()
+		own.Destinations = nil
+		for _, other := range d.want.Weights.Others {
+			own.Destinations = append(own.Destinations, other.Service)
+		}
+	}
+	d.remark()
+	active := own.active()
+	d.label(own, active)
+	if !active {
+		delete(d.record, d.want.Rollout)
+	}
+	return active
+}
 
-// Owner is a Rollout that is active on a route.
-type Owner struct {
-	// Rollout is "namespace/name".
-	Rollout string
-	// UID is the Rollout's UID.
-	UID string
+// label puts the in-progress label on the route while the Rollout is active and takes it off afterwards, unless another Rollout has it there too. A Rollout
+// whose label has another value joins the one that is there: the two would otherwise write over each other for ever.
+func (d *draft) label(own *entry, active bool) {
+	before := own.Label
+	own.Label = ""
+	if d.want.Label != nil && active {
+		own.Label = d.want.Label.Key
+	}
+	if before != own.Label {
+		d.removeLabel(before, d.want.Rollout)
+	}
+	if d.want.Label == nil {
+		return
+	}
+	labels, _ := d.metadata["labels"].(map[string]any)
+	present := textOf(labels, d.want.Label.Key, "")
+	switch {
+	case active && (present == "" || !d.record.labelled(own.Label, d.want.Rollout)):
+		d.setMetadata("labels", own.Label, d.want.Label.Value)
+	case !active && present == d.want.Label.Value:
+		// Also one that no entry tells of: the published plugin leaves it without a record.
+		d.removeLabel(d.want.Label.Key, d.want.Rollout)
+	}
+}
+
+// removeLabel takes a label off the route, unless a Rollout other than the one given has it there.
+func (d *draft) removeLabel(key, rollout string) {
+	if key != "" && !d.record.labelled(key, rollout) {
+		d.setMetadata("labels", key, "")
+	}
 }
 
 // Error names the owner and the remedy.
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("%s: rollout %q has Service %s in use on this route: give each Rollout Services of its own", ErrOwned.Error(), e.Rollout, strings.Join(e.Services, ", "))
+	return fmt.Sprintf("%v: rollout %q has %s in use on this route: give each Rollout Services of its own", ErrOwned, e.Rollout, quoted(e.Services))
 }
 
 // Unwrap makes the error an ErrOwned.

@@ -1,0 +1,204 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The defaults of a backendRef (Gateway API, BackendRef and BackendObjectReference).
+const (
+	defaultKind   = "Service"
+	defaultWeight = int64(1)
+)
+
+// maxWeight is the highest weight of a backendRef (Gateway API, BackendRef.weight).
+const maxWeight = 1_000_000
+
+// backends are the backendRefs of a rule. The objects are those of the rule itself: changes to them are changes to it.
+func (r *rule) backends() ([]map[string]any, error) {
+	return objectsAt(r.fields, "backendRefs", r.path+".backendRefs")
+}
+
+// is says whether a backendRef means the Service of that name in the Rollout's namespace.
+func (d *draft) is(ref map[string]any, service string) bool {
+	return d.isOneOf(ref, d.want.Namespace, []string{service})
+}
+
+// isOneOf says whether a backendRef means one of the Services of a namespace.
+func (d *draft) isOneOf(ref map[string]any, namespace string, services []string) bool {
+	return textOf(ref, "group", "") == "" && textOf(ref, "kind", defaultKind) == defaultKind &&
+		slices.Contains(services, textOf(ref, "name", "")) && textOf(ref, "namespace", d.namespace) == namespace
+}
+
+// find returns the index of the Service in backends, and -1 when it isn't there. Twice is ErrAmbiguous.
+func (d *draft) find(r *rule, backends []map[string]any, service string) (int, error) {
+	found := -1
+	for i, ref := range backends {
+		if !d.is(ref, service) {
+			continue
+		}
+		if found >= 0 {
+			return -1, fmt.Errorf("%w: %s.backendRefs[%d] and [%d] are both Service %q: keep one of them", ErrAmbiguous, r.path, found, i, service)
+		}
+		found = i
+	}
+	return found, nil
+}
+
+// pair returns where the stable and the canary Service stand among the backends of a rule, and false unless both are there.
+func (d *draft) pair(r *rule) (backends []map[string]any, stable, canary int, both bool, err error) {
+	if backends, err = r.backends(); err != nil {
+		return nil, -1, -1, false, err
+	}
+	if stable, err = d.find(r, backends, d.want.Stable); err != nil {
+		return nil, -1, -1, false, err
+	}
+	if canary, err = d.find(r, backends, d.want.Canary); err != nil {
+		return nil, -1, -1, false, err
+	}
+	return backends, stable, canary, stable >= 0 && canary >= 0, nil
+}
+
+// scoped says whether the Intent is about this rule of a user.
+func (d *draft) scoped(r *rule) bool {
+	return r.owner == "" && (d.want.RuleName == "" || r.name() == d.want.RuleName)
+}
+
+// sources are the user's rules in scope that have both Services. It is an error when there are none.
+func (d *draft) sources() ([]*rule, error) {
+	if d.want.RuleName != "" && !d.want.NamedRules {
+		return nil, fmt.Errorf("%w: the schema of %s that the cluster serves has no spec.rules[].name, so rule %q cannot be found: install the CRDs of Gateway API "+
+			"v1.4 or later, or remove the rule name from the Rollout", ErrUnsupported, d.want.Kind, d.want.RuleName)
+	}
+	var sources []*rule
+	var seen search
+	for _, r := range d.rules {
+		if !d.scoped(r) {
+			continue
+		}
+		_, stable, canary, both, err := d.pair(r)
+		if err != nil {
+			return nil, err
+		}
+		seen = search{rule: true, stable: seen.stable || stable >= 0, canary: seen.canary || canary >= 0}
+		if both {
+			sources = append(sources, r)
+		}
+	}
+	if len(sources) == 0 {
+		return nil, d.noRule(seen)
+	}
+	return sources, nil
+}
+
+// search is what was seen of a pair of Services while no rule had both.
+type search struct{ rule, stable, canary bool }
+
+// noRule is the error for a route without any rule that has both Services.
+func (d *draft) noRule(seen search) error {
+	where := "spec.rules"
+	if d.want.RuleName != "" {
+		where = fmt.Sprintf("spec.rules[name=%q]", d.want.RuleName)
+		if !seen.rule {
+			return fmt.Errorf("%w: spec.rules has no rule named %q: name one so, or correct the rule name in the Rollout", ErrNoRule, d.want.RuleName)
+		}
+	}
+	what := "neither is a backend of any rule"
+	switch {
+	case seen.stable && seen.canary:
+		what = "each is a backend, but not of the same rule"
+	case seen.stable:
+		what = fmt.Sprintf("%q is not a backend of any rule", d.want.Canary)
+	case seen.canary:
+		what = fmt.Sprintf("%q is not a backend of any rule", d.want.Stable)
+	}
+	if d.namespace != d.want.Namespace {
+		what += fmt.Sprintf(" with namespace: %s (a backendRef without namespace means %s, the route's)", d.want.Namespace, d.namespace)
+	}
+	return fmt.Errorf("%w: %s: stable Service %q and canary Service %q: %s: add both to the backendRefs of one rule", ErrNoRule, where, d.want.Stable,
+		d.want.Canary, what)
+}
+
+// share sets the weights and the destinations in every rule that they concern: the sources, and the managed rules that are copies of such rules.
+func (d *draft) share(sources []*rule, weights Weights) error {
+	for _, r := range d.rules {
+		copied := r.owner == d.want.Rollout || r.owner != "" && d.want.RuleName == ""
+		if !copied && !slices.Contains(sources, r) {
+			continue
+		}
+		backends, stable, canary, both, err := d.pair(r)
+		if err != nil {
+			return err
+		}
+		if !both {
+			continue
+		}
+		backends[stable]["weight"] = int64(weights.Stable)
+		backends[canary]["weight"] = int64(weights.Canary)
+		if err := d.addDestinations(r, backends, canary, weights.Others); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addDestinations puts an experiment's Services right behind the canary: copies of its backendRef, so with its port and filters, under other names.
+func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, others []Destination) error {
+	var added []map[string]any
+	for _, other := range others {
+		if at, err := d.find(r, backends, other.Service); err != nil || at >= 0 {
+			return fmt.Errorf("%w: %s.backendRefs has the experiment's Service %q already: remove it there, it is added while the experiment runs", ErrClash, r.path,
+				other.Service)
+		}
+		ref := cloneMap(backends[canary])
+		ref["name"], ref["weight"] = other.Service, int64(other.Weight)
+		added = append(added, ref)
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	if total := len(backends) + len(added); total > MaxBackends {
+		return fmt.Errorf("%w: %s.backendRefs would have %d backends with those of the experiment, and %d are allowed: remove backends, or run fewer templates",
+			ErrLimit, r.path, total, MaxBackends)
+	}
+	r.fields["backendRefs"] = listOf(slices.Insert(backends, canary+1, added...))
+	return nil
+}
+
+// removeDestinations takes the destinations of rollout's experiment out of the rules that have its stable or its canary Service.
+func (d *draft) removeDestinations(rollout string, services, destinations []string) error {
+	if len(destinations) == 0 {
+		return nil
+	}
+	namespace, _, _ := strings.Cut(rollout, "/")
+	ours := func(ref map[string]any) bool { return d.isOneOf(ref, namespace, services) }
+	added := func(ref map[string]any) bool { return d.isOneOf(ref, namespace, destinations) }
+	for _, r := range d.rules {
+		backends, err := r.backends()
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(backends, ours) && slices.ContainsFunc(backends, added) {
+			r.fields["backendRefs"] = listOf(slices.DeleteFunc(backends, added))
+		}
+	}
+	return nil
+}
+
+// canaryWeight is the highest weight of the canary in the sources.
+func (d *draft) canaryWeight(sources []*rule) int32 {
+	var highest int64
+	for _, r := range sources {
+		backends, _, canary, both, err := d.pair(r)
+		if err != nil || !both {
+			continue
+		}
+		weight, given := numberOf(backends[canary], "weight")
+		if !given {
+			weight = defaultWeight
+		}
+		highest = max(highest, weight)
+	}
+	return int32(min(highest, maxWeight)) //nolint:gosec // Bounded on both sides.
+}

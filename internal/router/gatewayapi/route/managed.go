@@ -1,0 +1,196 @@
+package route
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// manage puts the managed rules for routes in the place of those that the Rollout has.
+func (d *draft) manage(sources []*rule, routes []Managed) error {
+	d.drop(d.want.Rollout)
+	d.forgetLost(d.want.Rollout)
+	var block []*rule
+	for _, route := range routes {
+		rules, err := d.derive(sources, route)
+		if err != nil {
+			return err
+		}
+		if d.want.NamedRules {
+			if err := d.name(rules, block, route.Name); err != nil {
+				return err
+			}
+		}
+		block = append(block, rules...)
+	}
+	d.rules = slices.Insert(d.rules, d.front(), block...)
+	if len(block) == 0 {
+		return nil
+	}
+	return d.checkLimits(len(block))
+}
+
+// front is where the Rollout's managed rules begin: before every user's rule, and behind the managed rules of Rollouts that come first by name, so that the
+// order doesn't depend on who came when.
+func (d *draft) front() int {
+	at := 0
+	for at < len(d.rules) && d.rules[at].owner != "" && d.rules[at].owner < d.want.Rollout {
+		at++
+	}
+	return at
+}
+
+// derive makes the rules of one managed route: one for each source, unless no request can match both.
+func (d *draft) derive(sources []*rule, route Managed) ([]*rule, error) {
+	var rules []*rule
+	for _, source := range sources {
+		derived := &rule{
+			fields: cloneMap(source.fields), owner: d.want.Rollout, route: route.Name,
+			path: fmt.Sprintf("managed route %q for %s", route.Name, source.path),
+		}
+		delete(derived.fields, "name")
+		matches, err := d.matches(derived, route)
+		if err != nil {
+			return nil, fmt.Errorf("managed route %q, %s: %w", route.Name, source.path, err)
+		}
+		if len(matches) == 0 {
+			continue
+		}
+		if err := limited(derived.path, "matches", len(matches), MaxMatches); err != nil {
+			return nil, err
+		}
+		derived.fields["matches"] = listOf(matches)
+		if err := d.direct(derived, route); err != nil {
+			return nil, fmt.Errorf("managed route %q, %s: %w", route.Name, source.path, err)
+		}
+		rules = append(rules, derived)
+	}
+	if len(rules) == 0 {
+		d.warnings = append(d.warnings, fmt.Sprintf("managed route %q of rollout %q can match no request: its conditions contradict those of every rule", route.Name,
+			d.want.Rollout))
+	}
+	return rules, nil
+}
+
+// matches are the matches of a source with the conditions of a managed route added to each.
+func (d *draft) matches(derived *rule, route Managed) ([]map[string]any, error) {
+	own, err := objectsAt(derived.fields, "matches", "matches")
+	if err != nil {
+		return nil, err
+	}
+	if len(own) == 0 {
+		own = []map[string]any{{}}
+	}
+	conditions := []MirrorMatch{{Headers: route.Header}}
+	if route.Mirror != nil {
+		conditions = route.Mirror.Matches
+	}
+	var matches []map[string]any
+	for i, match := range own {
+		for _, condition := range conditions {
+			both, possible, err := d.want.Kind.and(match, condition)
+			if err != nil {
+				return nil, fmt.Errorf("matches[%d]: %w", i, err)
+			}
+			if possible {
+				matches = append(matches, both)
+			}
+		}
+	}
+	return matches, nil
+}
+
+// direct sends what a managed rule matches where its route says: to the canary alone, or where the source sends it with a copy for the canary.
+func (d *draft) direct(derived *rule, route Managed) error {
+	backends, _, canary, _, err := d.pair(derived)
+	if err != nil {
+		return err
+	}
+	if route.Mirror == nil {
+		only := backends[canary]
+		only["weight"] = defaultWeight // The source's may be 0.
+		derived.fields["backendRefs"] = listOf([]map[string]any{only})
+		return nil
+	}
+	filters, err := objectsAt(derived.fields, "filters", "filters")
+	if err != nil {
+		return err
+	}
+	if err := limited(derived.path, "filters", len(filters)+1, MaxFilters); err != nil {
+		return err
+	}
+	derived.fields["filters"] = listOf(append(filters, mirrorFilter(backends[canary], route.Mirror.Percent)))
+	return nil
+}
+
+// mirrorFilter is the filter that sends copies of percent of a hundred requests to a backend. 100 is the default of the API and not written, so that
+// implementations without percentages take it too. Every default is written out, because the rule is later recognised by what it reads.
+func mirrorFilter(backend map[string]any, percent int32) map[string]any {
+	target := map[string]any{"group": "", "kind": defaultKind, "name": backend["name"]}
+	for _, key := range []string{"namespace", "port"} {
+		if value, given := backend[key]; given {
+			target[key] = value
+		}
+	}
+	mirror := map[string]any{"backendRef": target}
+	if percent != fullPercent {
+		mirror["percent"] = int64(percent)
+	}
+	return map[string]any{"type": "RequestMirror", "requestMirror": mirror}
+}
+
+// name names the rules of one managed route: <route>, <route>-1, <route>-2 and so on. Numbers that belong to other managed rules are left out; a name that a
+// user's rule has is an error, because two things would be called the same.
+func (d *draft) name(rules, block []*rule, route string) error {
+	base := ruleName(route)
+	number := 0
+	for _, r := range rules {
+		for {
+			name := numbered(base, number)
+			number++
+			taken := func(other *rule) bool { return other.name() == name }
+			if at := slices.IndexFunc(d.rules, taken); at >= 0 && d.rules[at].owner == "" {
+				return fmt.Errorf("%w: %s has the name %q, which the rules of managed route %q get: rename the rule or the managed route", ErrClash, d.rules[at].path, name, route)
+			} else if at >= 0 || slices.ContainsFunc(block, taken) {
+				continue
+			}
+			r.fields["name"] = name
+			break
+		}
+	}
+	return nil
+}
+
+// numbered is the name of a managed route's rule of that number, from 0.
+func numbered(base string, number int) string {
+	if number == 0 {
+		return base
+	}
+	return fmt.Sprintf("%s-%d", base, number)
+}
+
+// maxName is the longest name of a managed rule without its number. (A SectionName has up to 253 bytes.)
+const maxName = 245
+
+// ruleName is the name of a managed route as the name of a rule, which is a DNS-1123 subdomain (Gateway API, SectionName). A name that isn't one is made into
+// one; a piece of its hash keeps it apart from others.
+func ruleName(route string) string {
+	name := strings.Map(func(char rune) rune {
+		switch {
+		case char >= 'a' && char <= 'z', char >= '0' && char <= '9':
+			return char
+		case char >= 'A' && char <= 'Z':
+			return char + 'a' - 'A'
+		default:
+			return '-'
+		}
+	}, route)
+	name = strings.Trim(name[:min(len(name), maxName)], "-")
+	if name == route {
+		return name
+	}
+	sum := sha256.Sum256([]byte(route))
+	return strings.TrimPrefix(name+"-", "-") + hex.EncodeToString(sum[:3])
+}

@@ -1,0 +1,167 @@
+package route
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+var update = flag.Bool("update", false, "write what the scenarios produce")
+
+// step is one call of the controller in a scenario, or one edit by somebody else: the text From in the route's YAML, which is there once, becomes To.
+type step struct {
+	Do   string // what happens, in words
+	Edit *struct{ From, To string }
+	Ask  json.RawMessage // an Intent, of which only what differs from the usual one is written
+}
+
+// usual is the Intent that steps are written against: Rollout shop/app with Services app-stable and app-canary.
+func usual() Intent {
+	return Intent{
+		Kind: HTTPRoute, Rollout: "shop/app", UID: "u-1", Namespace: "shop", Stable: "app-stable", Canary: "app-canary", NamedRules: true, MirrorPercent: true,
+		Label: &Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
+	}
+}
+
+// TestScenarios plays the steps of each folder on its route and compares route and report after each. In every one of them, whatever it is about: what is
+// given to Apply stays as it is, the same Intent once more changes nothing, and Holds agrees.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	testkit.Scenarios{Dir: "testdata", Update: *update}.Run(t, func(t *testing.T, scenario *testkit.Scenario) {
+		t.Helper()
+		object := decode(t, scenario.Input(t, "route.yaml"))
+		var steps []step
+		if err := yaml.UnmarshalStrict(scenario.Input(t, "steps.yaml"), &steps); err != nil {
+			t.Fatalf("steps.yaml: %v", err)
+		}
+		var out bytes.Buffer
+		for i, one := range steps {
+			fmt.Fprintf(&out, "# %d. %s\n", i+1, one.Do)
+			if one.Edit != nil {
+				object = edit(t, object, one.Edit.From, one.Edit.To)
+				fmt.Fprintf(&out, "---\n")
+				continue
+			}
+			result, text := play(t, object, intentOf(t, one.Ask))
+			object = result
+			out.WriteString(text)
+		}
+		scenario.Golden(t, "want.yaml", out.Bytes())
+	})
+}
+
+// play applies want to object and returns the route afterwards, and what is to be read about it.
+func play(t *testing.T, object map[string]any, want Intent) (map[string]any, string) {
+	t.Helper()
+	before := cloneMap(object)
+	result, report, err := Apply(object, want)
+	if diff := cmp.Diff(before, object); diff != "" {
+		t.Errorf("Apply changed what it was given:\n%s", diff)
+	}
+	if err != nil {
+		if holds := Holds(object, want); holds == nil || holds.Error() != err.Error() {
+			t.Errorf("Apply says %v and Holds %v", err, holds)
+		}
+		return object, fmt.Sprintf("# error: %v\n---\n", err)
+	}
+	if again, second, err := Apply(result, want); err != nil || second.Changed {
+		t.Errorf("the same once more: %+v, %v\n%s", second, err, cmp.Diff(result, again))
+	}
+	if err := Holds(result, want); err != nil {
+		t.Errorf("Holds after Apply: %v", err)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "# changed: %t, active: %t\n", report.Changed, report.Active)
+	for _, warning := range report.Warnings {
+		fmt.Fprintf(&text, "# warning: %s\n", warning)
+	}
+	if report.Changed {
+		text.Write(encode(t, result))
+	}
+	return result, text.String() + "---\n"
+}
+
+// intentOf reads what a step asks for.
+func intentOf(t *testing.T, ask json.RawMessage) Intent {
+	t.Helper()
+	want := usual()
+	if len(ask) == 0 {
+		t.Fatal("the step has neither ask nor edit")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(ask))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&want); err != nil {
+		t.Fatalf("ask: %v", err)
+	}
+	return want
+}
+
+// edit replaces one text in the route's YAML.
+func edit(t *testing.T, object map[string]any, from, to string) map[string]any {
+	t.Helper()
+	text := string(encode(t, object))
+	if strings.Count(text, from) != 1 {
+		t.Fatalf("the text to edit, %q, is in the route %d times:\n%s", from, strings.Count(text, from), text)
+	}
+	return decode(t, []byte(strings.Replace(text, from, to, 1)))
+}
+
+// decode reads a route as apimachinery's unstructured objects hold it: whole numbers are int64.
+func decode(t testing.TB, text []byte) map[string]any {
+	t.Helper()
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		t.Fatalf("route: %v", err)
+	}
+	return decodeJSON(t, asJSON)
+}
+
+func decodeJSON(t testing.TB, text []byte) map[string]any {
+	t.Helper()
+	object := map[string]any{}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&object); err != nil {
+		t.Fatalf("route: %v", err)
+	}
+	return numbers(object).(map[string]any)
+}
+
+// numbers turns the decoder's numbers into int64 and float64.
+func numbers(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key := range value {
+			value[key] = numbers(value[key])
+		}
+	case []any:
+		for i := range value {
+			value[i] = numbers(value[i])
+		}
+	case json.Number:
+		if whole, err := value.Int64(); err == nil {
+			return whole
+		}
+		broken, _ := value.Float64()
+		return broken
+	}
+	return value
+}
+
+// encode writes a route as YAML, with sorted keys.
+func encode(t testing.TB, object map[string]any) []byte {
+	t.Helper()
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
