@@ -250,7 +250,7 @@ func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 		return !strings.Contains(line, " "+filepath.Base(binary)+": ") // what the plugin library says for itself
 	})
 	for _, want := range []string{
-		"[WARN]  kedify-router: HTTPScaledObjects cannot be watched: each call reads its own",
+		"[WARN]  kedify-router: objects cannot be watched: each call reads its own: objects=HTTPScaledObjects",
 		"[INFO]  kedify-router: weighted backends written",
 		"[INFO]  kedify-router: no interceptor renews its Lease: weights are verified by the annotation alone",
 		"[WARN]  kedify-router: weights cannot be verified now",

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/promotion"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
@@ -24,7 +25,7 @@ const (
 	// verifyKey is the key for whether weights are verified by what the proxies took. Default true.
 	verifyKey = "verifyDataPlane"
 	// promotionKey is the key for whether a promotion waits until the stable Service has the promoted Pods. Default true.
-	promotionKey = "safePromotion"
+	promotionKey = promotion.OptOutKey
 )
 
 // settings are what a Rollout configures of this router.

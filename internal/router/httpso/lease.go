@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 )
 
 // leaseTimeout bounds the reading of the Lease, which happens while a call waits.
@@ -42,7 +43,7 @@ type lease struct {
 // has it. At first sight there is nothing to compare with and it counts as alive for LeaseFreshness: where the holder is in fact gone, that delays a
 // verification, where the opposite guess would let one through that nobody took.
 type pulse struct {
-	client *Client
+	client *connect.Client
 	name   types.NamespacedName
 	log    *slog.Logger
 
@@ -54,7 +55,7 @@ type pulse struct {
 	told    life      // what was logged last
 }
 
-func newPulse(client *Client, name types.NamespacedName, log *slog.Logger) *pulse {
+func newPulse(client *connect.Client, name types.NamespacedName, log *slog.Logger) *pulse {
 	return &pulse{client: client, name: name, log: log, told: alive}
 }
 
@@ -87,7 +88,7 @@ func (p *pulse) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	var found lease
-	err := p.client.lookUp(ctx, &found, "apis", "coordination.k8s.io", "v1", "namespaces", p.name.Namespace, "leases", p.name.Name)
+	err := p.client.Get(ctx, &found, "apis", "coordination.k8s.io", "v1", "namespaces", p.name.Namespace, "leases", p.name.Name)
 	if apierrors.IsForbidden(err) && p.told != absent {
 		p.log.WarnContext(ctx, "the interceptors' Lease may not be read", "lease", p.name.String(), "error", err.Error(),
 			"remedy", "allow the controller's ServiceAccount to get leases of coordination.k8s.io there")

@@ -1,7 +1,8 @@
 package httpso
 
 import (
-	"strconv"
+	"encoding/json"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,8 +20,18 @@ type object struct {
 	report          *httpv1alpha1.DataPlaneStatus // status.dataPlane; nil where no interceptor has reported yet
 }
 
-// objectOf takes from an HTTPScaledObject what an object holds.
-func objectOf(from *httpv1alpha1.HTTPScaledObject) *object {
+// Name is the object's namespace and name.
+func (o *object) Name() types.NamespacedName { return o.name }
+
+// Version is the object's resource version.
+func (o *object) Version() string { return o.resourceVersion }
+
+// parseObject takes from an HTTPScaledObject in JSON what an object holds.
+func parseObject(document []byte) (*object, error) {
+	var from httpv1alpha1.HTTPScaledObject
+	if err := json.Unmarshal(document, &from); err != nil {
+		return nil, fmt.Errorf("not an HTTPScaledObject: %w", err)
+	}
 	text, present := from.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	return &object{
 		name:            types.NamespacedName{Namespace: from.Namespace, Name: from.Name},
@@ -29,14 +40,6 @@ func objectOf(from *httpv1alpha1.HTTPScaledObject) *object {
 		text:            text,
 		present:         present,
 		owner:           from.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner],
-		report:          from.Status.DataPlane.DeepCopy(),
-	}
-}
-
-// older says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
-// (KEP-5504, "comparable resource version"); of others nothing is known.
-func older(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x < y
+		report:          from.Status.DataPlane,
+	}, nil
 }

@@ -53,7 +53,7 @@ func (r *Router) concede(ctx context.Context, want intent, live *object) error {
 		return nil
 	}
 	rollout := new(v1alpha1.Rollout)
-	err := r.client.lookUp(ctx, rollout, "apis", "argoproj.io", "v1alpha1", "namespaces", other.rollout.Namespace, "rollouts", other.rollout.Name)
+	err := r.client.api.Get(ctx, rollout, "apis", "argoproj.io", "v1alpha1", "namespaces", other.rollout.Namespace, "rollouts", other.rollout.Name)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && (rollout.UID != other.uid || !names(rollout, live.name)):
 		r.log.InfoContext(ctx, "weights of a Rollout that has left the object are taken over", "rollout", want.rollout, "httpScaledObject", live.name.String(),

@@ -11,6 +11,9 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/notice"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/promotion"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
 )
 
 // Type is the name under which Rollouts and the controller's configuration know this router.
@@ -19,10 +22,12 @@ const Type = "kedify/http"
 // Router is the router kedify/http. What it does follows from the Rollout and the cluster alone: between calls it keeps only what it can do without, a cache,
 // and since when it waits for something. So a process that was killed and started again goes on where the other one was.
 type Router struct {
-	client *Client
-	pulse  *pulse
-	waits  *waits
-	log    *slog.Logger
+	client     *Client
+	pulse      *pulse
+	waits      *resilience.Waits
+	board      *notice.Board
+	promotions *promotion.Guard
+	log        *slog.Logger
 }
 
 var _ router.Router = (*Router)(nil)
@@ -30,7 +35,11 @@ var _ router.Router = (*Router)(nil)
 // New returns a Router that reads and writes through client, takes the Lease of that name for the sign of life of the interceptors, and logs changed weights, at
 // info level, to log.
 func New(client *Client, interceptors types.NamespacedName, log *slog.Logger) *Router {
-	return &Router{client: client, pulse: newPulse(client, interceptors, log), waits: newWaits(), log: log}
+	board := notice.NewBoard(client.api, FieldManager, log)
+	return &Router{
+		client: client, pulse: newPulse(client.api, interceptors, log), waits: resilience.NewWaits(),
+		board: board, promotions: promotion.NewGuard(client.api, board), log: log,
+	}
 }
 
 // Type is kedify/http.
@@ -46,7 +55,7 @@ func (r *Router) SetWeight(ctx context.Context, rollout *v1alpha1.Rollout, weigh
 		return err
 	}
 	read := r.client.recent
-	err = retry(ctx, func(ctx context.Context) error {
+	err = resilience.Retry(ctx, func(ctx context.Context) error {
 		err := r.write(ctx, want, read)
 		read = r.live // the cache had its chance
 		return err

@@ -82,15 +82,16 @@ func (r *Router) awaitReport(ctx context.Context, want intent, found *object) (l
 	timer := time.NewTimer(reportWait)
 	defer timer.Stop()
 	for {
-		changed := r.client.cache.changed(want.object)
-		if known, believed := r.client.cache.get(want.object); believed && known != nil {
-			found = known
+		changed := r.client.cache.Changed(want.object)
+		state, known, believed := r.client.cache.Get(want.object)
+		if believed && known {
+			found = state
 		}
 		if !want.holds(found) || takenByAll(found) {
 			return found, want.holds(found), nil
 		}
 		var reread <-chan time.Time
-		if _, believed := r.client.cache.get(want.object); !believed {
+		if !believed {
 			reread = time.After(rereadPause)
 		}
 		select {
@@ -119,14 +120,14 @@ func takenByAll(found *object) bool {
 func (r *Router) excused(ctx context.Context, rollout *v1alpha1.Rollout, want intent, found *object) bool {
 	key := "empty fleet " + string(rollout.UID) + " " + want.rollout
 	if !want.full() || !want.holds(found) || (found.report != nil && found.report.Proxies.Ready > 0) {
-		r.waits.end(key)
+		r.waits.End(key)
 		return false
 	}
-	waited, _ := r.waits.elapsed(key)
+	waited, _ := r.waits.Elapsed(key)
 	if waited < emptyFleetLimit {
 		return false
 	}
-	r.warn(ctx, rollout, "DataPlaneNotVerified", fmt.Sprintf("HTTPScaledObject %q has had no Ready proxy for %v: the full canary weight counts as verified by its "+
+	r.board.Warn(ctx, rollout, "DataPlaneNotVerified", fmt.Sprintf("HTTPScaledObject %q has had no Ready proxy for %v: the full canary weight counts as verified by its "+
 		"annotation alone; check the kedify-proxy of namespace %q", want.object, emptyFleetLimit, want.object.Namespace))
 	return true
 }

@@ -1,12 +1,17 @@
-package httpso
+// Package notice tells users of a Rollout what they should know although no call fails for it: by Warning events, and in the log.
+package notice
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
 )
 
 const (
@@ -16,22 +21,36 @@ const (
 	eventPause = 10 * time.Minute
 )
 
-// warn writes a Warning event about rollout, and the same to the log. It never fails: an event is a courtesy, and where it may not be written the log has it.
-func (r *Router) warn(ctx context.Context, rollout *v1alpha1.Rollout, reason, message string) {
-	key := "event " + reason + " " + string(rollout.UID) + " " + rollout.Namespace + "/" + rollout.Name
-	waited, first := r.waits.elapsed(key)
+// Board is where a router puts its warnings.
+type Board struct {
+	client    *connect.Client
+	component string
+	log       *slog.Logger
+	told      *resilience.Waits
+}
+
+// NewBoard returns a Board that writes events through client, as coming from component, and the same to log.
+func NewBoard(client *connect.Client, component string, log *slog.Logger) *Board {
+	return &Board{client: client, component: component, log: log, told: resilience.NewWaits()}
+}
+
+// Warn writes a Warning event about rollout, and the same to the log, unless it did so for the same reason within the last 10 minutes. It never fails: an event is a
+// courtesy, and where it may not be written the log has it.
+func (b *Board) Warn(ctx context.Context, rollout *v1alpha1.Rollout, reason, message string) {
+	key := reason + " " + string(rollout.UID) + " " + rollout.Namespace + "/" + rollout.Name
+	waited, first := b.told.Elapsed(key)
 	if !first && waited < eventPause {
 		return
 	}
 	if !first {
-		r.waits.end(key)
-		r.waits.elapsed(key)
+		b.told.End(key)
+		b.told.Elapsed(key)
 	}
-	r.log.WarnContext(ctx, message, "rollout", rollout.Namespace+"/"+rollout.Name, "reason", reason) //nolint:sloglint // the event's text, to find one by the other
+	b.log.WarnContext(ctx, message, "rollout", rollout.Namespace+"/"+rollout.Name, "reason", reason) //nolint:sloglint // the event's text, to find one by the other
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
 	now := metav1.Now()
-	err := r.client.create(ctx, &corev1.Event{
+	err := b.client.Create(ctx, &corev1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: rollout.Namespace, GenerateName: rollout.Name + "-"},
 		InvolvedObject: corev1.ObjectReference{
@@ -39,9 +58,9 @@ func (r *Router) warn(ctx context.Context, rollout *v1alpha1.Rollout, reason, me
 			Namespace: rollout.Namespace, Name: rollout.Name, UID: rollout.UID, ResourceVersion: rollout.ResourceVersion,
 		},
 		Reason: reason, Message: message, Type: corev1.EventTypeWarning,
-		Source: corev1.EventSource{Component: FieldManager}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: corev1.EventSource{Component: b.component}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}, "api", "v1", "namespaces", rollout.Namespace, "events")
 	if err != nil {
-		r.log.DebugContext(ctx, "event not written", "error", err.Error())
+		b.log.DebugContext(ctx, "event not written", "error", err.Error())
 	}
 }

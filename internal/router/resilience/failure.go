@@ -1,4 +1,6 @@
-package httpso
+// Package resilience is how routers live with an API server in trouble: what passes is tried again within a call, what does not is told with its remedy,
+// and what takes longer than a call is waited for across calls.
+package resilience
 
 import (
 	"context"
@@ -16,9 +18,9 @@ import (
 // write, not that the server is in trouble, and end with the context's deadline at the latest.
 const maxFaults = 3
 
-// retry calls attempt until it succeeds, fails for good, or ctx ends. After a conflict it waits 5 to 10 ms, at random, so that writers of one object get out
+// Retry calls attempt until it succeeds, fails for good, or ctx ends. After a conflict it waits 5 to 10 ms, at random, so that writers of one object get out
 // of each other's way; after a fault 20 ms, then twice and four times that, or as long as the API server asks for (Retry-After) where that is longer.
-func retry(ctx context.Context, attempt func(context.Context) error) error {
+func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	afterConflict := wait.Backoff{Duration: 5 * time.Millisecond, Jitter: 1}
 	afterFault := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxFaults}
 	for faults := 0; ; {
@@ -34,13 +36,21 @@ func retry(ctx context.Context, attempt func(context.Context) error) error {
 		default:
 			return err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !Sleep(ctx, pause) {
 			return err
-		case <-timer.C:
 		}
+	}
+}
+
+// Sleep waits for pause or until ctx ends, and says whether it was the former.
+func Sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
@@ -53,28 +63,35 @@ func isFault(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network)
 }
 
-// passes says whether err may be gone at the next call, without anybody's doing.
-func passes(err error) bool {
+// Passes says whether err may be gone at the next call, without anybody's doing.
+func Passes(err error) bool {
 	return err != nil && (errors.Is(err, context.DeadlineExceeded) || isFault(err) || apierrors.IsConflict(err))
 }
 
-// explain says for a failed read or write which object it concerns and what to do about it. A nil err stays nil.
-func explain(want intent, err error) error {
+// Remedies are what a user can do about the failures that differ from router to router.
+type Remedies struct {
+	// NotFound is for an object that does not exist.
+	NotFound string
+	// Forbidden is for a request that the controller's ServiceAccount may not make.
+	Forbidden string
+}
+
+// Explain says for a failed read or write what it concerns, such as an object of a Rollout, and what to do about it. A nil err stays nil.
+func Explain(concerns string, err error, remedies Remedies) error {
 	var remedy string
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		remedy = fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct %s.%s",
-			configField, objectKey)
+		remedy = remedies.NotFound
 	case apierrors.IsForbidden(err):
-		remedy = "allow the controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http"
+		remedy = remedies.Forbidden
 	case apierrors.IsUnauthorized(err):
 		remedy = "the API server does not accept the controller's credentials: check its ServiceAccount token or kubeconfig"
-	case passes(err):
+	case Passes(err):
 		remedy = "the controller tries again at its next reconcile"
 	default:
-		return fmt.Errorf("HTTPScaledObject %q of rollout %q: %w", want.object, want.rollout, err)
+		return fmt.Errorf("%s: %w", concerns, err)
 	}
-	return fmt.Errorf("HTTPScaledObject %q of rollout %q: %w: %s", want.object, want.rollout, err, remedy)
+	return fmt.Errorf("%s: %w: %s", concerns, err, remedy)
 }

@@ -1,4 +1,4 @@
-package httpso
+package resilience
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func TestRetry(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
 				defer cancel()
 				start, attempts := time.Now(), 0
-				err := retry(ctx, func(context.Context) error {
+				err := Retry(ctx, func(context.Context) error {
 					attempts++
 					return test.errs[min(attempts, len(test.errs))-1]
 				})

@@ -1,4 +1,4 @@
-package httpso
+package resilience
 
 import (
 	"maps"
@@ -9,16 +9,17 @@ import (
 // forgetAfter is how long a wait is remembered that nobody ended, such as that of a deleted Rollout.
 const forgetAfter = time.Hour
 
-// waits remembers since when things are waited for across calls, by a key. A process that starts anew begins anew, which only makes waits longer.
-type waits struct {
+// Waits remembers since when things are waited for across calls, by a key. A process that starts anew begins anew, which only makes waits longer.
+type Waits struct {
 	mu    sync.Mutex
 	begun map[string]time.Time
 }
 
-func newWaits() *waits { return &waits{begun: map[string]time.Time{}} }
+// NewWaits returns Waits in which nothing is waited for.
+func NewWaits() *Waits { return &Waits{begun: map[string]time.Time{}} }
 
-// elapsed tells how long key is waited for, and whether this is the first time.
-func (w *waits) elapsed(key string) (waited time.Duration, first bool) {
+// Elapsed tells how long key is waited for, and whether this is the first time.
+func (w *Waits) Elapsed(key string) (waited time.Duration, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -31,8 +32,19 @@ func (w *waits) elapsed(key string) (waited time.Duration, first bool) {
 	return now.Sub(begin), !waiting
 }
 
-// end ends the wait for key.
-func (w *waits) end(key string) {
+// Underway tells how long key is waited for, and whether it is at all. It begins nothing.
+func (w *Waits) Underway(key string) (waited time.Duration, waiting bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	begin, waiting := w.begun[key]
+	if !waiting {
+		return 0, false
+	}
+	return time.Since(begin), true
+}
+
+// End ends the wait for key.
+func (w *Waits) End(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.begun, key)

@@ -1,6 +1,9 @@
-package httpso
+// Package watchcache keeps what routers know of the objects they write to: what a watch tells and, ahead of it, the answers to their own reads and writes. So
+// a call that changes nothing costs no request.
+package watchcache
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
@@ -11,30 +14,53 @@ import (
 // pkg/storage/cacher, defaultBookmarkFrequency) on a watch that is alive, however idle.
 const maxSilence = 75 * time.Second
 
-// cache holds the newest known state of every HTTPScaledObject: what a watch tells and, ahead of it, the answers to own reads and writes. It is believed
-// only while a watch that began with a complete list is open and heard from. What it says is at most as old as an event takes to arrive; whoever needs
-// more asks the API server.
-type cache struct {
+// State is what a cache keeps of one object. It never changes once made.
+type State interface {
+	// Name is the object's namespace and name.
+	Name() types.NamespacedName
+	// Version is the object's resource version.
+	Version() string
+}
+
+// Cache holds the newest known state of every object of one resource. It is believed only while a watch that began with a complete list is open and heard from.
+// What it says is at most as old as an event takes to arrive; whoever needs more asks the API server.
+type Cache[S State] struct {
 	mu      sync.Mutex
-	objects map[types.NamespacedName]*object
+	states  map[types.NamespacedName]S
 	changes map[types.NamespacedName]chan struct{} // closed at the next change of the object
 	open    bool                                   // the list is complete and the watch that follows it is open
 	heard   time.Time                              // when the watch said something, at last
 }
 
-func newCache() *cache {
-	return &cache{objects: map[types.NamespacedName]*object{}, changes: map[types.NamespacedName]chan struct{}{}}
+// New returns an empty Cache, which is not believed until Follow fills it.
+func New[S State]() *Cache[S] {
+	return &Cache[S]{states: map[types.NamespacedName]S{}, changes: map[types.NamespacedName]chan struct{}{}}
 }
 
-// get returns the newest known state of an object, nil where it is not known to exist, and whether that can be believed.
-func (c *cache) get(name types.NamespacedName) (known *object, believed bool) {
+// Get returns the newest known state of an object, whether it is known to exist, and whether all that can be believed.
+func (c *Cache[S]) Get(name types.NamespacedName) (state S, known, believed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.objects[name], c.open && time.Since(c.heard) < maxSilence
+	state, known = c.states[name]
+	return state, known, c.believed()
 }
 
-// changed returns a channel that is closed at the next change of an object. Taken before a get, it misses nothing after it.
-func (c *cache) changed(name types.NamespacedName) <-chan struct{} {
+// Select returns the newest known states that match, in no order, and whether they can be believed to be all.
+func (c *Cache[S]) Select(match func(S) bool) (states []S, believed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, state := range c.states {
+		if match(state) {
+			states = append(states, state)
+		}
+	}
+	return states, c.believed()
+}
+
+func (c *Cache[S]) believed() bool { return c.open && time.Since(c.heard) < maxSilence }
+
+// Changed returns a channel that is closed at the next change of an object. Taken before a Get, it misses nothing after it.
+func (c *Cache[S]) Changed(name types.NamespacedName) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change, waited := c.changes[name]
@@ -45,46 +71,56 @@ func (c *cache) changed(name types.NamespacedName) <-chan struct{} {
 	return change
 }
 
-// put takes a state of an object, whoever told it, unless a newer one is known.
-func (c *cache) put(state *object) {
+// Put takes a state of an object, whoever told it, unless a newer one is known.
+func (c *Cache[S]) Put(state S) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.set(state.name, state, state.resourceVersion)
+	c.set(state)
 }
 
-// remove takes note that the object was gone at resourceVersion, unless it is known to have been there later.
-func (c *cache) remove(name types.NamespacedName, resourceVersion string) {
+// remove takes note that the object was gone at version, unless it is known to have been there later.
+func (c *Cache[S]) remove(name types.NamespacedName, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.set(name, nil, resourceVersion)
+	c.unset(name, version)
 }
 
-// replace takes a complete list, made at resourceVersion. Objects that are not in it are gone, except those written since.
-func (c *cache) replace(list []*object, resourceVersion string) {
+// replace takes a complete list, made at version. Objects that are not in it are gone, except those written since.
+func (c *Cache[S]) replace(list []S, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	listed := make(map[types.NamespacedName]bool, len(list))
 	for _, state := range list {
-		listed[state.name] = true
-		c.set(state.name, state, state.resourceVersion)
+		listed[state.Name()] = true
+		c.set(state)
 	}
-	for name := range c.objects {
+	for name := range c.states {
 		if !listed[name] {
-			c.set(name, nil, resourceVersion)
+			c.unset(name, version)
 		}
 	}
 }
 
-// set is where every change goes through; nil removes the object. The answer to a write can be here before the events of earlier writes.
-func (c *cache) set(name types.NamespacedName, state *object, resourceVersion string) {
-	if known := c.objects[name]; known != nil && older(resourceVersion, known.resourceVersion) {
+// set is where every new state goes through. The answer to a write can be here before the events of earlier writes.
+func (c *Cache[S]) set(state S) {
+	if known, is := c.states[state.Name()]; is && older(state.Version(), known.Version()) {
 		return
 	}
-	if state == nil {
-		delete(c.objects, name)
-	} else {
-		c.objects[name] = state
+	c.states[state.Name()] = state
+	c.tell(state.Name())
+}
+
+// unset is where every removal goes through.
+func (c *Cache[S]) unset(name types.NamespacedName, version string) {
+	if known, is := c.states[name]; is && older(version, known.Version()) {
+		return
 	}
+	delete(c.states, name)
+	c.tell(name)
+}
+
+// tell closes the channel of those who wait for a change.
+func (c *Cache[S]) tell(name types.NamespacedName) {
 	if change, waited := c.changes[name]; waited {
 		close(change)
 		delete(c.changes, name)
@@ -92,15 +128,23 @@ func (c *cache) set(name types.NamespacedName, state *object, resourceVersion st
 }
 
 // alive says that the watch, which goes on from a complete list, has been opened or has said something.
-func (c *cache) alive() {
+func (c *Cache[S]) alive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open, c.heard = true, time.Now()
 }
 
 // lost says that the watch has ended.
-func (c *cache) lost() {
+func (c *Cache[S]) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = false
+}
+
+// older says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
+// (KEP-5504, "comparable resource version"); of others nothing is known.
+func older(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x < y
 }

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// install copies the running binary to target, or into target under its own name where that is a folder, and returns the file's path. The file appears
+// install copies the running binary to target, or into target under name where that is a folder, and returns the file's path. The file appears
 // complete and executable or not at all: a controller that looks at the wrong moment never starts half a binary.
-func install(target string) (string, error) {
+func install(name, target string) (string, error) {
 	if status, err := os.Stat(target); (err == nil && status.IsDir()) || strings.HasSuffix(target, string(filepath.Separator)) {
-		target = filepath.Join(target, program)
+		target = filepath.Join(target, name)
 	}
 	own, err := os.Executable()
 	if err != nil {

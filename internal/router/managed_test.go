@@ -1,0 +1,121 @@
+package router_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
+)
+
+// header is a step that sets a header route, or removes it where there is no value.
+func header(name, value string) v1alpha1.CanaryStep {
+	step := v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: name}}
+	if value != "" {
+		step.SetHeaderRoute.Match = []v1alpha1.HeaderRoutingMatch{{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Exact: value}}}
+	}
+	return step
+}
+
+// mirror is a step that sets a mirror route, or removes it where there is no path.
+func mirror(name, path string) v1alpha1.CanaryStep {
+	step := v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: name}}
+	if path != "" {
+		step.SetMirrorRoute.Match = []v1alpha1.RouteMatch{{Path: &v1alpha1.StringMatch{Prefix: path}}}
+	}
+	return step
+}
+
+// inTheMiddle is a Rollout in its second revision, at the step of that index, with the managed routes a, b and c.
+func inTheMiddle(index int32, steps ...v1alpha1.CanaryStep) *v1alpha1.Rollout {
+	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", UID: "uid-of-web", Annotations: map[string]string{"rollout.argoproj.io/revision": "2"},
+	}}
+	rollout.Spec.Strategy.Canary = &v1alpha1.CanaryStrategy{Steps: steps, TrafficRouting: &v1alpha1.RolloutTrafficRouting{
+		ManagedRoutes: []v1alpha1.MangedRoutes{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+	}}
+	rollout.Status.StableRS, rollout.Status.CurrentPodHash = "old", "new"
+	if index > 0 {
+		rollout.Status.CurrentStepIndex = &index
+	}
+	return rollout
+}
+
+func TestManagedRoutesFollowFromTheRollout(t *testing.T) {
+	t.Parallel()
+	weight := v1alpha1.CanaryStep{SetWeight: new(int32(20))}
+	set := func(name, value string) router.ManagedRoute {
+		return router.ManagedRoute{Name: name, Header: header(name, value).SetHeaderRoute}
+	}
+	copies := func(name, path string) router.ManagedRoute {
+		return router.ManagedRoute{Name: name, Mirror: mirror(name, path).SetMirrorRoute}
+	}
+	changed := func(change func(*v1alpha1.Rollout), index int32, steps ...v1alpha1.CanaryStep) *v1alpha1.Rollout {
+		rollout := inTheMiddle(index, steps...)
+		change(rollout)
+		return rollout
+	}
+	tests := map[string]struct {
+		rollout *v1alpha1.Rollout
+		want    []router.ManagedRoute
+	}{
+		"no step":                                {inTheMiddle(0), nil},
+		"the current step, which is the first":   {inTheMiddle(0, header("a", "qa"), weight), []router.ManagedRoute{set("a", "qa")}},
+		"an earlier step":                        {inTheMiddle(2, header("a", "qa"), weight, weight), []router.ManagedRoute{set("a", "qa")}},
+		"a later step":                           {inTheMiddle(1, weight, weight, header("a", "qa")), nil},
+		"behind the last step":                   {inTheMiddle(2, header("a", "qa"), weight), []router.ManagedRoute{set("a", "qa")}},
+		"the last step of a name wins":           {inTheMiddle(1, header("a", "qa"), header("a", "dev")), []router.ManagedRoute{set("a", "dev")}},
+		"one without a match removes it":         {inTheMiddle(1, header("a", "qa"), header("a", "")), nil},
+		"one of the other sort replaces it":      {inTheMiddle(1, header("a", "qa"), mirror("a", "/")), []router.ManagedRoute{copies("a", "/")}},
+		"one of the other sort removes it":       {inTheMiddle(1, header("a", "qa"), mirror("a", "")), nil},
+		"the order is that of managedRoutes":     {inTheMiddle(2, mirror("c", "/"), header("a", "qa"), header("b", "qa")), []router.ManagedRoute{set("a", "qa"), set("b", "qa"), copies("c", "/")}},
+		"names beyond managedRoutes come last":   {inTheMiddle(2, header("z", "1"), header("y", "1"), header("b", "qa")), []router.ManagedRoute{set("b", "qa"), set("z", "1"), set("y", "1")}},
+		"aborted":                                {changed(func(r *v1alpha1.Rollout) { r.Status.Abort = true }, 0, header("a", "qa")), nil},
+		"promoted in full":                       {changed(func(r *v1alpha1.Rollout) { r.Status.PromoteFull = true }, 1, header("a", "qa"), weight), nil},
+		"promoted":                               {changed(func(r *v1alpha1.Rollout) { r.Status.StableRS = "new" }, 2, header("a", "qa"), weight), nil},
+		"never stable":                           {changed(func(r *v1alpha1.Rollout) { r.Status.StableRS = "" }, 0, header("a", "qa")), nil},
+		"the first revision":                     {changed(func(r *v1alpha1.Rollout) { r.Annotations["rollout.argoproj.io/revision"] = "1" }, 0, header("a", "qa")), nil},
+		"a revision that is not told":            {changed(func(r *v1alpha1.Rollout) { r.Annotations = nil }, 0, header("a", "qa")), nil},
+		"no canary":                              {&v1alpha1.Rollout{}, nil},
+		"no traffic routing":                     {changed(func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.TrafficRouting = nil }, 0, header("a", "qa")), nil},
+		"an index beyond all steps, as by a bug": {inTheMiddle(9, header("a", "qa")), []router.ManagedRoute{set("a", "qa")}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, router.ManagedRoutes(test.rollout), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("managed routes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARemovalCountsUntilTheReconcileEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rollout, other, removals := inTheMiddle(0), inTheMiddle(0), router.NewRemovals()
+		other.UID = "uid-of-another"
+		expect := func(when string, want bool) {
+			t.Helper()
+			if got := removals.Underway(rollout); got != want {
+				t.Errorf("%s: under way is %v", when, got)
+			}
+		}
+		expect("at first", false)
+		removals.Begin(rollout)
+		removals.Begin(other)
+		expect("after RemoveManagedRoutes", true)
+		removals.End(other)
+		expect("after VerifyWeight of another Rollout", true)
+		removals.End(rollout)
+		expect("after VerifyWeight", false)
+		removals.Begin(rollout)
+		<-time.After(21 * time.Second)
+		expect("in a reconcile that ended without VerifyWeight", false)
+	})
+}
