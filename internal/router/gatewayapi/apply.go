@@ -1,0 +1,149 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
+)
+
+// atOnce is how many routes of one call are read or written at a time.
+const atOnce = 8
+
+// sideBySide does the same for all targets, several at a time.
+func sideBySide(targets []target, do func(i int, t target)) {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, t := range targets {
+		group.Go(func() error {
+			do(i, t)
+			return nil
+		})
+	}
+	_ = group.Wait() // do keeps its own errors: one must not stop the others
+}
+
+// change is what is to be done to one route.
+type change struct {
+	read    *object
+	content map[string]any // as it should be
+	report  route.Report
+}
+
+// apply brings the routes to what want asks for. Nothing is written before every route is found fit. Errors name their route.
+func (r *Router) apply(ctx context.Context, rollout *v1alpha1.Rollout, want intent) error {
+	targets, err := r.targets(ctx, want)
+	if err != nil {
+		return err
+	}
+	changes, errs := make([]change, len(targets)), make([]error, len(targets))
+	sideBySide(targets, func(i int, t target) {
+		errs[i] = resilience.Retry(ctx, func(ctx context.Context) (err error) {
+			changes[i], err = r.plan(ctx, want, t)
+			return err
+		})
+		if isMissing(errs[i]) && want.idle() {
+			errs[i] = nil
+		}
+		errs[i] = explain(want, t, errs[i])
+	})
+	if err := joined(errs); err != nil {
+		return err
+	}
+	sideBySide(targets, func(i int, t target) {
+		if !changes[i].report.Changed {
+			return
+		}
+		errs[i] = explain(want, t, r.write(ctx, want, t, &changes[i]))
+	})
+	for i, t := range targets {
+		if errs[i] == nil {
+			r.tell(ctx, rollout, want, t, changes[i])
+		}
+	}
+	return joined(errs)
+}
+
+// plan works out what is to be done to a route. That nothing is, the cache may say; what is wrong with a route is the API server's word.
+func (r *Router) plan(ctx context.Context, want intent, t target) (change, error) {
+	found, cached, err := r.client.recent(ctx, t.kind, t.name)
+	if err != nil {
+		return change{}, err
+	}
+	planned, err := r.applied(ctx, want, t, found)
+	if err != nil && cached {
+		return r.planLive(ctx, want, t)
+	}
+	return planned, err
+}
+
+// planLive is plan by the API server's word.
+func (r *Router) planLive(ctx context.Context, want intent, t target) (change, error) {
+	found, err := r.client.get(ctx, t.kind, t.name)
+	if err != nil {
+		return change{}, err
+	}
+	return r.applied(ctx, want, t, found)
+}
+
+// applied is found as want asks for it. Other Rollouts that stand in the way are looked up: those that have left the route don't count.
+func (r *Router) applied(ctx context.Context, want intent, t target, found *object) (change, error) {
+	schema, err := r.client.catalog.of(ctx, t.kind)
+	if err != nil {
+		return change{}, err
+	}
+	asked := want.of(t, schema)
+	for {
+		content, report, err := route.Apply(found.content, asked)
+		var owned *route.OwnedError
+		if !errors.As(err, &owned) {
+			return change{read: found, content: content, report: report}, err
+		}
+		gone, lookErr := r.left(ctx, t, found, owned)
+		if lookErr != nil {
+			return change{}, lookErr
+		}
+		if !gone {
+			return change{}, err
+		}
+		r.log.InfoContext(ctx, "a Rollout that has left the route counts no more", "rollout", want.rollout, "route", t.String(), "former", owned.Rollout)
+		asked.Gone = append(asked.Gone, owned.Rollout)
+	}
+}
+
+// write writes a route. When somebody else has written it since it was read, it is planned anew.
+func (r *Router) write(ctx context.Context, want intent, t target, planned *change) error {
+	first := true
+	return resilience.Retry(ctx, func(ctx context.Context) (err error) {
+		if !first {
+			if *planned, err = r.planLive(ctx, want, t); err != nil || !planned.report.Changed {
+				return err
+			}
+		}
+		first = false
+		return r.client.put(ctx, t.kind, planned.read, planned.content)
+	})
+}
+
+// tell logs what was written and passes warnings on to the user.
+func (r *Router) tell(ctx context.Context, rollout *v1alpha1.Rollout, want intent, t target, done change) {
+	for _, warning := range done.report.Warnings {
+		r.board.Warn(ctx, rollout, "RouteWarning", fmt.Sprintf("%s: %s", t, warning))
+	}
+	if !done.report.Changed {
+		return
+	}
+	attrs := []any{"rollout", want.rollout, "route", t.String(), "active", done.report.Active}
+	if weights := want.asked.Weights; weights != nil {
+		attrs = append(attrs, "stableWeight", weights.Stable, "canaryWeight", weights.Canary)
+	}
+	if managed := want.asked.Managed; managed != nil {
+		attrs = append(attrs, "managedRoutes", len(*managed))
+	}
+	r.log.InfoContext(ctx, "route written", attrs...)
+}

@@ -1,0 +1,194 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
+)
+
+// FieldManager is the name under which the API server records what this router writes (metadata.managedFields).
+const FieldManager = "rollouts-plugin-kedify"
+
+// Client reads and writes routes. It connects at its first call, as connect.Client has it, and finds out which version of the Gateway API the cluster serves.
+//
+// What it reads and writes goes into a cache for each kind of route, which Watch keeps up to date from the first use of that kind on; without Watch, every read is
+// a request.
+type Client struct {
+	api     *connect.Client
+	catalog *catalog
+	caches  map[route.Kind]*kindCache
+	wanted  chan route.Kind // kinds that are in use and not watched yet
+}
+
+// kindCache is the cache of one kind of route.
+type kindCache struct {
+	*watchcache.Cache[*object]
+
+	want sync.Once
+}
+
+// NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
+func NewClient(config func() (*rest.Config, error)) *Client {
+	api := connect.NewClient(config)
+	client := &Client{api: api, catalog: newCatalog(api), caches: map[route.Kind]*kindCache{}, wanted: make(chan route.Kind, len(kinds()))}
+	for _, kind := range kinds() {
+		client.caches[kind] = &kindCache{Cache: watchcache.New[*object]()}
+	}
+	return client
+}
+
+// Watch keeps the Client's caches until ctx ends, each by a watch on every route of its kind that begins with the first use of the kind. While it cannot, reads go to
+// the API server one by one. To be called once.
+func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	for {
+		select {
+		case kind := <-c.wanted:
+			watches.Go(func() { c.follow(ctx, kind, log) })
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow keeps the cache of kind until ctx ends.
+func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) {
+	c.caches[kind].Follow(ctx, watchcache.Source[*object]{
+		Client: c.api,
+		Path: func(ctx context.Context) ([]string, error) {
+			schema, err := c.catalog.of(ctx, kind)
+			if err != nil {
+				return nil, err
+			}
+			return []string{"apis", group, schema.version, kind.Resource()}, nil
+		},
+		Decode: parseObject,
+		Title:  string(kind) + "s",
+		Remedies: resilience.Remedies{
+			NotFound: fmt.Sprintf("install the CustomResourceDefinition %s.%s", kind.Resource(), group),
+			Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to list and watch %s of %s in all namespaces: apply the ClusterRole "+
+				"argo-rollouts-gateway-api", kind.Resource(), group),
+		},
+	}, log)
+}
+
+// path is where a route is in a version of the Gateway API.
+func path(kind route.Kind, version string, name types.NamespacedName) []string {
+	return []string{"apis", group, version, "namespaces", name.Namespace, kind.Resource(), name.Name}
+}
+
+// get reads one route from the API server, not from a cache. Where it isn't there, that may be because the cluster no longer serves the version that it did, so
+// that is looked up anew.
+func (c *Client) get(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
+	schema, err := c.catalog.of(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	live, err := c.answered(kind)(c.api.Do(ctx, connect.Request{Path: path(kind, schema.version, name)}))
+	if !apierrors.IsNotFound(err) {
+		return live, err
+	}
+	c.catalog.forget(kind)
+	now, again := c.catalog.of(ctx, kind)
+	if again != nil || now.version == schema.version {
+		return nil, errors.Join(again, err)
+	}
+	return c.answered(kind)(c.api.Do(ctx, connect.Request{Path: path(kind, now.version, name)}))
+}
+
+// answered takes a route that the API server answered with.
+func (c *Client) answered(kind route.Kind) func([]byte, error) (*object, error) {
+	return func(document []byte, err error) (*object, error) {
+		if err != nil {
+			return nil, err
+		}
+		live, err := parseObject(document)
+		if err != nil {
+			return nil, err
+		}
+		c.caches[kind].Put(live)
+		return live, nil
+	}
+}
+
+// recent returns a route from the cache where that can be believed, else from the API server; cached tells which. That a route does not exist is always the
+// API server's word.
+func (c *Client) recent(ctx context.Context, kind route.Kind, name types.NamespacedName) (state *object, cached bool, err error) {
+	c.use(kind)
+	if state, known, believed := c.caches[kind].Get(name); believed && known {
+		return state, true, nil
+	}
+	state, err = c.get(ctx, kind, name)
+	return state, false, err
+}
+
+// use lets Watch watch routes of kind.
+func (c *Client) use(kind route.Kind) {
+	c.caches[kind].want.Do(func() { c.wanted <- kind })
+}
+
+// selected returns the names of the routes of a selection.
+func (c *Client) selected(ctx context.Context, which selection) ([]types.NamespacedName, error) {
+	c.use(which.kind)
+	states, believed := c.caches[which.kind].Select(func(o *object) bool { return o.name.Namespace == which.namespace && which.labels.Matches(o.labels) })
+	if !believed {
+		var err error
+		if states, err = c.list(ctx, which); err != nil {
+			return nil, err
+		}
+	}
+	names := make([]types.NamespacedName, 0, len(states))
+	for _, state := range states {
+		names = append(names, state.name)
+	}
+	return names, nil
+}
+
+// list reads the routes of a selection from the API server.
+func (c *Client) list(ctx context.Context, which selection) ([]*object, error) {
+	schema, err := c.catalog.of(ctx, which.kind)
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.api.Do(ctx, connect.Request{
+		Path:  []string{"apis", group, schema.version, "namespaces", which.namespace, which.kind.Resource()},
+		Query: map[string]string{"labelSelector": which.labels.String()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return parseList(body)
+}
+
+// put writes a route whole. It fails with a conflict when the live route is no longer the one that was read, so that no decision rests on an old state.
+func (c *Client) put(ctx context.Context, kind route.Kind, read *object, content map[string]any) error {
+	schema, err := c.catalog.of(ctx, kind)
+	if err != nil {
+		return err
+	}
+	written := maps.Clone(content)
+	written["apiVersion"], written["kind"] = group+"/"+schema.version, string(kind)
+	body, err := utiljson.Marshal(written)
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", kind, read.name, err)
+	}
+	_, err = c.answered(kind)(c.api.Do(ctx, connect.Request{
+		Verb: http.MethodPut, Path: path(kind, schema.version, read.name), Query: map[string]string{"fieldManager": FieldManager}, Body: body,
+	}))
+	return err
+}
