@@ -66,6 +66,9 @@ func open(object map[string]any, want Intent) (*draft, error) {
 
 // claim finds the rules that the record names and tells each whose it is.
 func (d *draft) claim() {
+	if len(d.record) == 0 {
+		return // Hashes cost something, and most routes are at rest.
+	}
 	byMark := map[string][]*rule{}
 	for _, r := range d.rules {
 		mark := markOf(r.fields)

@@ -11,6 +11,9 @@ func clone(value any) any {
 	case map[string]any:
 		return cloneMap(value)
 	case []any:
+		if value == nil {
+			return value
+		}
 		copied := make([]any, len(value))
 		for i, element := range value {
 			copied[i] = clone(element)
