@@ -200,5 +200,5 @@ func (d *draft) canaryWeight(sources []*rule) int32 {
 		}
 		highest = max(highest, weight)
 	}
-	return int32(min(highest, maxWeight)) //nolint:gosec // Bounded on both sides.
+	return int32(min(highest, maxWeight))
 }

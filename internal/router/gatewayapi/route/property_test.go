@@ -214,7 +214,7 @@ func TestUndoWithOtherWeights(t *testing.T) {
 		t.Helper()
 		want := w.object(kind, named)
 		original := cloneMap(want)
-		eachPair(original, func(refs []any, stable, canary map[string]any) {
+		eachPair(original, func(_ []any, stable, canary map[string]any) {
 			delete(stable, "weight")
 			canary["weight"] = int64(w.IntN(50))
 		})

@@ -115,22 +115,22 @@ func edit(t *testing.T, object map[string]any, from, to string) map[string]any {
 }
 
 // decode reads a route as apimachinery's unstructured objects hold it: whole numbers are int64.
-func decode(t testing.TB, text []byte) map[string]any {
-	t.Helper()
+func decode(tb testing.TB, text []byte) map[string]any {
+	tb.Helper()
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		t.Fatalf("route: %v", err)
+		tb.Fatalf("route: %v", err)
 	}
-	return decodeJSON(t, asJSON)
+	return decodeJSON(tb, asJSON)
 }
 
-func decodeJSON(t testing.TB, text []byte) map[string]any {
-	t.Helper()
+func decodeJSON(tb testing.TB, text []byte) map[string]any {
+	tb.Helper()
 	object := map[string]any{}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&object); err != nil {
-		t.Fatalf("route: %v", err)
+		tb.Fatalf("route: %v", err)
 	}
 	return numbers(object).(map[string]any)
 }
@@ -157,11 +157,11 @@ func numbers(value any) any {
 }
 
 // encode writes a route as YAML, with sorted keys.
-func encode(t testing.TB, object map[string]any) []byte {
-	t.Helper()
+func encode(tb testing.TB, object map[string]any) []byte {
+	tb.Helper()
 	text, err := yaml.Marshal(object)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return text
 }

@@ -16,8 +16,8 @@ const (
 	maxHeaderValue = 4096
 )
 
-// tokenChars are the characters of a header's name beside letters and digits (RFC 9110, section 5.6.2).
-const tokenChars = "!#$%&'*+-.^_`|~"
+// nameChars are the characters of a header's name beside letters and digits (RFC 9110, section 5.6.2).
+const nameChars = "!#$%&'*+-.^_`|~"
 
 // validate checks what of an Intent doesn't depend on the route.
 func (want Intent) validate() error {
@@ -125,13 +125,13 @@ func validateHeaders(headers []HeaderMatch) error {
 	for i, header := range headers {
 		wrong := func(char rune) bool {
 			isWord := char >= 'a' && char <= 'z' || char >= 'A' && char <= 'Z' || char >= '0' && char <= '9'
-			return !isWord && !strings.ContainsRune(tokenChars, char)
+			return !isWord && !strings.ContainsRune(nameChars, char)
 		}
 		same := func(other HeaderMatch) bool { return strings.EqualFold(other.Name, header.Name) }
 		_, value := headerValue(header)
 		switch {
 		case header.Name == "" || len(header.Name) > maxHeaderName || strings.ContainsFunc(header.Name, wrong):
-			return fmt.Errorf("%w: the header name %.80q: write letters, digits and %s, at most %d", ErrInvalid, header.Name, tokenChars, maxHeaderName)
+			return fmt.Errorf("%w: the header name %.80q: write letters, digits and %s, at most %d", ErrInvalid, header.Name, nameChars, maxHeaderName)
 		case slices.ContainsFunc(headers[:i], same):
 			return fmt.Errorf("%w: header %q has two conditions, and a match has room for one", ErrInvalid, header.Name)
 		case header.Value == "" || len(value) > maxHeaderValue:
