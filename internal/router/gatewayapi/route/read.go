@@ -68,9 +68,9 @@ func differentField(path string, have, want map[string]any) string {
 }
 
 // CanaryWeight is the highest weight that the canary Service of want has in a rule in scope that has both Services: its live share of the requests. A weight
-// that is absent counts 1, as the API has it. It is 0 when there is no such rule.
+// that is absent counts 1, as the API has it. It is 0 when there is no such rule. Nothing of want counts but the Services and the scope.
 func CanaryWeight(object map[string]any, want Intent) int32 {
-	want.Managed, want.Weights = nil, nil
+	want.NamedRules = true // A rule of the name in scope has it, whatever else is known of the schema.
 	d, err := open(object, want)
 	if err != nil {
 		return 0

@@ -98,7 +98,7 @@ func TestCanaryWeight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := usual()
-			want.RuleName = test.ruleName
+			want.RuleName, want.NamedRules = test.ruleName, false
 			if got := CanaryWeight(decode(t, []byte(test.route)), want); got != test.want {
 				t.Errorf("CanaryWeight: %d, want %d", got, test.want)
 			}
