@@ -16,8 +16,9 @@ CLUSTER_BIN  := $(CACHE)/bin/$(shell printf %s "$(CURDIR)" | sha256sum | cut -c1
 LOCALCLUSTER := $(CLUSTER_BIN)/localcluster
 DEMO         := $(CLUSTER_BIN)/demo
 CLUSTER      := $(LOCALCLUSTER) --repo $(CURDIR) --cache $(CACHE)
-# Where `make build` puts the plugin.
-PLUGIN ?= rollouts-plugin-kedify
+# Where `make build` puts the plugins.
+PLUGIN         ?= rollouts-plugin-kedify
+GATEWAY_PLUGIN ?= gatewayapi-plugin
 # Arguments for the demo, such as ARGS=--keep.
 ARGS ?=
 
@@ -44,8 +45,9 @@ cluster-status: tools-cluster ## show how to reach the embedded cluster
 	$(CLUSTER) status
 
 .PHONY: build
-build: ## build ./rollouts-plugin-kedify for linux/amd64, static
+build: ## build ./rollouts-plugin-kedify and ./gatewayapi-plugin for linux/amd64, static
 	GOOS=linux GOARCH=amd64 $(GOBUILD) -o $(PLUGIN) ./cmd/rollouts-plugin-kedify
+	GOOS=linux GOARCH=amd64 $(GOBUILD) -o $(GATEWAY_PLUGIN) ./cmd/gatewayapi-plugin
 
 ##@ Tests
 
@@ -58,9 +60,15 @@ test-unit: ## run the tests that need nothing but Go
 	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v /test/)
 
 .PHONY: test-parts
-test-parts: tools-cluster ## run the tests against real parts: Envoy, the built plugin, gRPC
+test-parts: tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller
 	$(CLUSTER) build
-	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" go test -race -shuffle=on ./test/...
+	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" \
+	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
+	ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
+	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
+	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \
+	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
+		go test -race -shuffle=on ./test/...
 
 .PHONY: test-cluster
 test-cluster: tools-cluster ## run the tests of the embedded cluster itself (needs root)

@@ -1,0 +1,225 @@
+// Package controlplane runs a real etcd and kube-apiserver for tests and benchmarks: plain processes on free ports of the loopback, with their state in a
+// folder of their own, and clients with static tokens.
+package controlplane
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// startLimit bounds how long the processes may take until they are ready.
+const startLimit = 2 * time.Minute
+
+// Tokens of the static users. They open an API server that lives for one test or benchmark, on the loopback.
+const (
+	// AdminToken is that of a member of system:masters, who may do everything.
+	AdminToken = "admin"
+	// RolloutsToken is that of the Argo Rollouts controller's ServiceAccount, argo-rollouts in the namespace argo-rollouts.
+	RolloutsToken = "argo-rollouts"
+	// InterceptorToken is that of the interceptor's ServiceAccount, kedify-http-interceptor in the namespace keda.
+	InterceptorToken = "interceptor"
+	// StrangerToken is that of the ServiceAccount stranger in the namespace default, to which no manifest binds any role.
+	StrangerToken = "stranger"
+)
+
+// Binaries are the programs to run.
+type Binaries struct {
+	// Etcd is the file of etcd.
+	Etcd string
+	// APIServer is the file of kube-apiserver.
+	APIServer string
+}
+
+// FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN. An error names the one that is missing, and the remedy.
+func FromEnvironment(getenv func(string) string) (Binaries, error) {
+	found := Binaries{Etcd: getenv("ETCD_BIN"), APIServer: getenv("KUBE_APISERVER_BIN")}
+	for name, value := range map[string]string{"ETCD_BIN": found.Etcd, "KUBE_APISERVER_BIN": found.APIServer} {
+		if value == "" {
+			return Binaries{}, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that program", name)
+		}
+	}
+	return found, nil
+}
+
+// ControlPlane is a running etcd and kube-apiserver.
+type ControlPlane struct {
+	folder    string
+	port      int
+	processes []*exec.Cmd
+}
+
+// Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there. flags are given to the API server
+// beside its own.
+func Start(ctx context.Context, binaries Binaries, folder string, flags ...string) (*ControlPlane, error) {
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	c := &ControlPlane{folder: folder, port: ports[2]}
+	if err := c.writeIdentities(); err != nil {
+		return nil, err
+	}
+	etcd := "http://127.0.0.1:" + strconv.Itoa(ports[0])
+	// No controllers run, so nobody would make the ServiceAccounts that admission asks for before it lets a Pod in.
+	flags = append(flags, "--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port="+strconv.Itoa(c.port), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
+		"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false",
+		"--disable-admission-plugins=ServiceAccount")
+	err = errors.Join(
+		c.run(ctx, "etcd", binaries.Etcd, "--data-dir="+c.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
+			"--listen-peer-urls=http://127.0.0.1:"+strconv.Itoa(ports[1]), "--log-level=warn"),
+		c.run(ctx, "kube-apiserver", binaries.APIServer, flags...),
+	)
+	if err == nil {
+		err = c.ready(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// Config is a client configuration for the user of token, without a limit on requests.
+func (c *ControlPlane) Config(token string) *rest.Config {
+	return &rest.Config{
+		Host: "https://127.0.0.1:" + strconv.Itoa(c.port), BearerToken: token, QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(c.path("certs"), "apiserver.crt")},
+	}
+}
+
+// Client is a client for the user of token that knows no types but those of answers, such as errors: for requests by path.
+func (c *ControlPlane) Client(token string) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	config := c.Config(token)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.UnversionedRESTClientFor(config)
+}
+
+// WriteKubeconfig writes a kubeconfig file for the user of token.
+func (c *ControlPlane) WriteKubeconfig(file, token string) error {
+	const name = "controlplane"
+	config := clientcmdapi.NewConfig()
+	own := c.Config(token)
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: own.Host, CertificateAuthority: own.CAFile}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	return clientcmd.WriteToFile(*config, file)
+}
+
+// Stop ends both processes, the API server first, and waits for their ends.
+func (c *ControlPlane) Stop() error {
+	var errs error
+	for _, process := range slices.Backward(c.processes) {
+		if err := process.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			errs = errors.Join(errs, err)
+		}
+		_ = process.Wait() // it was killed, which Wait calls an error
+	}
+	c.processes = nil
+	return errs
+}
+
+func (c *ControlPlane) path(name string) string { return filepath.Join(c.folder, name) }
+
+// run starts one process.
+func (c *ControlPlane) run(ctx context.Context, name, binary string, args ...string) error {
+	log, err := os.Create(c.path(name + ".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	command := exec.CommandContext(ctx, binary, args...) //nolint:gosec // the developer names the program
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	c.processes = append(c.processes, command)
+	return nil
+}
+
+// ready waits until the API server says that it is.
+func (c *ControlPlane) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for {
+		client, err := c.Client(AdminToken) // fails until the API server has written its certificate
+		if err == nil {
+			_, err = client.Get().AbsPath("/readyz").DoRaw(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("kube-apiserver is not ready after %v, see its log in %s: %w", startLimit, c.folder, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// writeIdentities writes the static tokens and the key of service account tokens.
+func (c *ControlPlane) writeIdentities() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	encoded, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	tokens := AdminToken + ",admin,1,\"system:masters\"\n" +
+		serviceAccount(RolloutsToken, "argo-rollouts", "argo-rollouts") +
+		serviceAccount(InterceptorToken, "keda", "kedify-http-interceptor") +
+		serviceAccount(StrangerToken, "default", "stranger")
+	return errors.Join(
+		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600),
+		os.WriteFile(c.path("tokens.csv"), []byte(tokens), 0o600),
+	)
+}
+
+// serviceAccount is the line of a token file by which a token stands for a ServiceAccount, as one that the API server issues does.
+func serviceAccount(token, namespace, name string) string {
+	return fmt.Sprintf("%s,system:serviceaccount:%s:%s,%s,\"system:serviceaccounts,system:serviceaccounts:%s\"\n", token, namespace, name, token, namespace)
+}
+
+// freePorts finds TCP ports of the loopback that are free now.
+func freePorts(count int) ([]int, error) {
+	ports := make([]int, 0, count)
+	for range count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only asks the kernel for a number
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		address, ok := listener.Addr().(*net.TCPAddr)
+		if !ok {
+			return nil, fmt.Errorf("the listener has the address %v", listener.Addr())
+		}
+		ports = append(ports, address.Port)
+	}
+	return ports, nil
+}

@@ -1,0 +1,216 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+const (
+	// patience is how long anything may take that must come.
+	patience = 60 * time.Second
+	// pollEvery is how often it is looked for meanwhile.
+	pollEvery = 50 * time.Millisecond
+)
+
+// environment are the variables that name the parts; make test-parts sets them.
+const (
+	controllerVariable = "ROLLOUTS_CONTROLLER_BIN"
+	installVariable    = "ROLLOUTS_INSTALL_YAML"
+)
+
+// release is a set of CustomResourceDefinitions of the Gateway API.
+type release struct {
+	name     string
+	variable string // names its folder
+	kinds    []string
+}
+
+// releases are those that the tests run with: the oldest and the newest.
+func releases() []release {
+	return []release{
+		{name: "v1.2.1", variable: "GATEWAY_API_V1_2_1_CRDS", kinds: []string{"httproutes", "grpcroutes"}},
+		{name: "newest", variable: "GATEWAY_API_CRDS", kinds: []string{"httproutes", "grpcroutes", "tcproutes", "tlsroutes", "udproutes"}},
+	}
+}
+
+// cluster is an API server with a running Argo Rollouts controller.
+type cluster struct {
+	*controlplane.ControlPlane
+
+	release release
+	admin   *rest.RESTClient
+	log     *os.File // the controller's
+}
+
+// clusters are those of all tests, one for each release; TestMain starts them.
+var clusters []*cluster
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run builds the plugin, starts a cluster for each release, and runs the tests.
+func run(m *testing.M) (code int, err error) {
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		return 1, err
+	}
+	variables := []string{controllerVariable, installVariable}
+	for _, release := range releases() {
+		variables = append(variables, release.variable)
+	}
+	for _, name := range variables {
+		if os.Getenv(name) == "" {
+			return 1, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", name)
+		}
+	}
+	folder, err := os.MkdirTemp("", "controller-test")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if err := program.Build(ctx, folder, "v9.9.9-test", "gatewayapi-plugin"); err != nil {
+		return 1, err
+	}
+	for _, release := range releases() {
+		c, stop, err := start(ctx, binaries, release, folder)
+		if err != nil {
+			return 1, fmt.Errorf("cluster with Gateway API %s: %w", release.name, err)
+		}
+		defer stop()
+		clusters = append(clusters, c)
+	}
+	return m.Run(), nil
+}
+
+// start starts one cluster. The built plugin is in folder.
+func start(ctx context.Context, binaries controlplane.Binaries, which release, folder string) (c *cluster, stop func(), err error) {
+	own := filepath.Join(folder, which.name)
+	if err := os.MkdirAll(filepath.Join(own, "state"), 0o755); err != nil {
+		return nil, nil, err
+	}
+	plane, err := controlplane.Start(ctx, binaries, filepath.Join(own, "state"))
+	if err != nil {
+		return nil, nil, err
+	}
+	c = &cluster{ControlPlane: plane, release: which}
+	if c.admin, err = plane.Client(controlplane.AdminToken); err == nil {
+		err = c.install(ctx, folder)
+	}
+	var controller *exec.Cmd
+	if err == nil {
+		controller, err = c.startController(own)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, plane.Stop())
+	}
+	playing, end := context.WithCancel(ctx)
+	played := make(chan struct{})
+	go func() {
+		defer close(played)
+		c.play(playing)
+	}()
+	return c, func() {
+		end()
+		<-played
+		_ = controller.Process.Kill() // with its plugin, which notices
+		_ = controller.Wait()
+		_ = plane.Stop()
+	}, nil
+}
+
+// install applies what users install: the Gateway API, Argo Rollouts, and the plugin's role and registration.
+func (c *cluster) install(ctx context.Context, folder string) error {
+	files, err := filepath.Glob(filepath.Join(os.Getenv(c.release.variable), "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no CustomResourceDefinitions in %s, which %s names: %w", os.Getenv(c.release.variable), c.release.variable, err)
+	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		return !strings.Contains(filepath.Base(file), "routes.yaml")
+	})
+	manifests := []string{
+		"{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: argo-rollouts}\ndata:\n  trafficRouterPlugins: |\n" +
+			"    - {name: argoproj-labs/gatewayAPI, location: 'file://" + filepath.Join(folder, "gatewayapi-plugin") + "'}\n",
+	}
+	for _, file := range append(files, os.Getenv(installVariable), "../../config/argo-rollouts/gatewayapi/rbac.yaml") {
+		text, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return err
+		}
+		manifests = append(manifests, withoutDeployment(string(text)))
+	}
+	return controlplane.Apply(ctx, c.admin, "argo-rollouts", manifests...)
+}
+
+// withoutDeployment leaves the controller's Deployment out of install.yaml, and what else would want Pods, and the empty ConfigMap that is filled here.
+func withoutDeployment(manifest string) string {
+	documents := strings.Split(manifest, "\n---\n")
+	documents = slices.DeleteFunc(documents, func(document string) bool {
+		return strings.Contains(document, "\nkind: Deployment\n") || strings.Contains(document, "\nkind: ConfigMap\n") || strings.Contains(document, "\nkind: Secret\n")
+	})
+	return strings.Join(documents, "\n---\n")
+}
+
+// startController starts the Argo Rollouts controller as its ServiceAccount, with own as its home.
+func (c *cluster) startController(own string) (*exec.Cmd, error) {
+	kubeconfig := filepath.Join(own, "kubeconfig")
+	if err := c.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(own, "controller.log"))
+	if err != nil {
+		return nil, err
+	}
+	c.log = log
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	controller := exec.Command(os.Getenv(controllerVariable), "--kubeconfig", kubeconfig, "--namespace", "argo-rollouts", //nolint:noctx // ended after the tests
+		"--leader-elect=false", "--metricsPort", strconv.Itoa(ports[0]), "--healthzPort", strconv.Itoa(ports[1]))
+	controller.Dir, controller.Stdout, controller.Stderr = own, log, log
+	// The plugin inherits the environment, and finds the API server by it.
+	controller.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
+	return controller, controller.Start()
+}
+
+// freePorts finds TCP ports of the loopback that are free now.
+func freePorts(count int) ([]int, error) {
+	ports := make([]int, 0, count)
+	for range count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only asks the kernel for a number
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		address, ok := listener.Addr().(*net.TCPAddr)
+		if !ok {
+			return nil, fmt.Errorf("the listener has the address %v", listener.Addr())
+		}
+		ports = append(ports, address.Port)
+	}
+	return ports, nil
+}

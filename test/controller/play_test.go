@@ -1,0 +1,132 @@
+package controller_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// playEvery is how often the parts that are missing look at the cluster.
+const playEvery = 100 * time.Millisecond
+
+// hashLabel is the label by which the controller tells the Pods of its ReplicaSets apart.
+const hashLabel = "rollouts-pod-template-hash"
+
+// list is a list of objects with the fields that matter here.
+type list struct {
+	Items []struct {
+		Metadata struct {
+			Namespace, Name string
+			Generation      int64
+			Labels          map[string]string
+		}
+		Spec struct {
+			Replicas   *int32
+			Selector   json.RawMessage
+			ParentRefs []json.RawMessage
+		}
+		Status struct {
+			Replicas, AvailableReplicas int32
+			ObservedGeneration          int64
+			Parents                     []struct {
+				Conditions []struct{ ObservedGeneration int64 }
+			}
+		}
+	}
+}
+
+// play plays the parts that are missing until ctx ends: the ReplicaSets' Pods become available at once, Services get the endpoints of the Pods that they
+// select, and a Gateway accepts every route.
+func (c *cluster) play(ctx context.Context) {
+	endpoints := map[string]string{} // written, by path
+	for {
+		ready := c.playReplicaSets(ctx)
+		c.playServices(ctx, ready, endpoints)
+		for _, resource := range c.release.kinds {
+			c.playGateway(ctx, resource)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(playEvery):
+		}
+	}
+}
+
+// read reads a list; an error leaves it empty for this time.
+func (c *cluster) read(ctx context.Context, path string) list {
+	var read list
+	if body, err := c.admin.Get().AbsPath(path).DoRaw(ctx); err == nil {
+		_ = json.Unmarshal(body, &read)
+	}
+	return read
+}
+
+// patch merges content into what is at path; an error leaves it for next time.
+func (c *cluster) patch(ctx context.Context, path, content string) {
+	_ = c.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(content)).Do(ctx).Error()
+}
+
+// playReplicaSets reports all replicas as available and returns those that have some, as namespace/hash.
+func (c *cluster) playReplicaSets(ctx context.Context) map[string]bool {
+	ready := map[string]bool{}
+	for _, set := range c.read(ctx, "/apis/apps/v1/replicasets").Items {
+		wanted := *set.Spec.Replicas
+		if set.Status.AvailableReplicas != wanted || set.Status.ObservedGeneration != set.Metadata.Generation {
+			c.patch(ctx, fmt.Sprintf("/apis/apps/v1/namespaces/%s/replicasets/%s/status", set.Metadata.Namespace, set.Metadata.Name),
+				fmt.Sprintf(`{"status":{"replicas":%[1]d,"fullyLabeledReplicas":%[1]d,"readyReplicas":%[1]d,"availableReplicas":%[1]d,"observedGeneration":%[2]d}}`,
+					wanted, set.Metadata.Generation))
+		}
+		if wanted > 0 {
+			ready[set.Metadata.Namespace+"/"+set.Metadata.Labels[hashLabel]] = true
+		}
+	}
+	return ready
+}
+
+// playServices gives every Service that selects Pods by their hash one address for them.
+func (c *cluster) playServices(ctx context.Context, ready map[string]bool, written map[string]string) {
+	for _, service := range c.read(ctx, "/api/v1/services").Items {
+		var selector map[string]string
+		if json.Unmarshal(service.Spec.Selector, &selector) != nil || selector[hashLabel] == "" {
+			continue
+		}
+		pods, subsets := service.Metadata.Namespace+"/"+selector[hashLabel], "[]"
+		if ready[pods] {
+			sum := sha256.Sum256([]byte(pods))
+			subsets = fmt.Sprintf(`[{"addresses":[{"ip":"10.1.%d.%d"}],"ports":[{"port":8080}]}]`, sum[0], 1+sum[1]%250)
+		}
+		path := fmt.Sprintf("/api/v1/namespaces/%s/endpoints/%s", service.Metadata.Namespace, service.Metadata.Name)
+		if written[path] == subsets {
+			continue
+		}
+		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":%q},"subsets":%s}`, service.Metadata.Name, subsets)
+		err := c.admin.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "test").Param("force", "true").Body([]byte(body)).Do(ctx).Error()
+		if err == nil {
+			written[path] = subsets
+		}
+	}
+}
+
+// playGateway accepts every route in its current generation.
+func (c *cluster) playGateway(ctx context.Context, resource string) {
+	for _, route := range c.read(ctx, "/apis/gateway.networking.k8s.io/v1/"+resource).Items {
+		if len(route.Spec.ParentRefs) == 0 {
+			continue
+		}
+		if parents := route.Status.Parents; len(parents) == 1 && len(parents[0].Conditions) > 0 && parents[0].Conditions[0].ObservedGeneration == route.Metadata.Generation {
+			continue
+		}
+		condition := func(name string) string {
+			return fmt.Sprintf(`{"type":%q,"status":"True","reason":%q,"message":"","lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":%d}`,
+				name, name, route.Metadata.Generation)
+		}
+		c.patch(ctx, fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/%s/%s/status", route.Metadata.Namespace, resource, route.Metadata.Name),
+			fmt.Sprintf(`{"status":{"parents":[{"parentRef":%s,"controllerName":"example.com/gateway","conditions":[%s,%s]}]}}`,
+				route.Spec.ParentRefs[0], condition("Accepted"), condition("ResolvedRefs")))
+	}
+}

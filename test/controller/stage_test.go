@@ -1,0 +1,288 @@
+package controller_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// stage is a namespace of its own in a cluster.
+type stage struct {
+	*cluster
+
+	namespace string
+}
+
+// onStage runs a test once with each release of the Gateway API that serves resource.
+func onStage(t *testing.T, resource string, test func(t *testing.T, s *stage)) {
+	t.Helper()
+	t.Parallel()
+	for _, c := range clusters {
+		if !slices.Contains(c.release.kinds, resource) {
+			continue
+		}
+		t.Run("Gateway API "+c.release.name, func(t *testing.T) {
+			t.Parallel()
+			name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+			name = strings.NewReplacer("_", "-", ".", "-").Replace(name)
+			s := &stage{cluster: c, namespace: strings.Trim(name[:min(len(name), 50)], "-")}
+			s.apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+s.namespace+"}}")
+			t.Cleanup(func() { s.explain(t) })
+			test(t, s)
+		})
+	}
+}
+
+// apply applies manifests in the stage's namespace.
+func (s *stage) apply(t *testing.T, manifests ...string) {
+	t.Helper()
+	if err := controlplane.Apply(t.Context(), s.admin, s.namespace, manifests...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explain logs what a failed test leaves behind.
+func (s *stage) explain(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+	defer cancel()
+	for _, path := range []string{
+		"/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts", "/apis/gateway.networking.k8s.io/v1/namespaces/" + s.namespace + "/httproutes",
+	} {
+		var read struct {
+			Items []struct{ Metadata, Spec, Status map[string]any }
+		}
+		body, err := s.admin.Get().AbsPath(path).DoRaw(ctx)
+		if err = errors.Join(err, json.Unmarshal(body, &read)); err != nil {
+			t.Error(err)
+		}
+		for _, item := range read.Items {
+			delete(item.Metadata, "managedFields")
+			t.Logf("%s: %v", path, item)
+		}
+	}
+	text, err := os.ReadFile(s.log.Name())
+	if err != nil {
+		t.Error(err)
+	}
+	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return !strings.Contains(line, s.namespace) })
+	t.Logf("the controller's log:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
+}
+
+// rollout applies a Rollout with its Services <name>-stable and <name>-canary, and waits until its first version is healthy. given is the router's configuration and
+// steps are those of the canary, both in YAML's flow notation.
+func (s *stage) rollout(t *testing.T, name, given, managedRoutes, steps string) {
+	t.Helper()
+	for _, role := range []string{"stable", "canary"} {
+		s.apply(t, fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s-%s}, spec: {selector: {app: %s}, ports: [{port: 80, targetPort: 8080}]}}", name, role, name))
+	}
+	s.apply(t, fmt.Sprintf(`
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: %[1]s}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}, annotations: {version: "1"}}
+    spec: {containers: [{name: app, image: example.com/app}]}
+  strategy:
+    canary:
+      stableService: %[1]s-stable
+      canaryService: %[1]s-canary
+      trafficRouting:
+        managedRoutes: %[3]s
+        plugins: {argoproj-labs/gatewayAPI: %[2]s}
+      steps: %[4]s
+`, name, given, managedRoutes, steps))
+	s.await(t, "the first version is healthy", "Healthy", func(ctx context.Context) string { return s.phase(ctx, name) })
+}
+
+// path is where a Rollout is.
+func (s *stage) path(rollout string) string {
+	return "/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts/" + rollout
+}
+
+// phase is the phase of a Rollout, once the controller has seen its newest generation.
+func (s *stage) phase(ctx context.Context, rollout string) string {
+	var read struct {
+		Metadata struct{ Generation int64 }
+		Status   struct{ Phase, ObservedGeneration string }
+	}
+	body, err := s.admin.Get().AbsPath(s.path(rollout)).DoRaw(ctx)
+	if err != nil || json.Unmarshal(body, &read) != nil || read.Status.ObservedGeneration != fmt.Sprint(read.Metadata.Generation) {
+		return ""
+	}
+	return read.Status.Phase
+}
+
+// update begins a new version of a Rollout and waits until it pauses.
+func (s *stage) update(t *testing.T, rollout, version string) {
+	t.Helper()
+	s.merge(t, s.path(rollout), `{"spec":{"template":{"metadata":{"annotations":{"version":"`+version+`"}}}}}`)
+	s.paused(t, rollout)
+}
+
+// paused waits until a Rollout pauses.
+func (s *stage) paused(t *testing.T, rollout string) {
+	t.Helper()
+	s.await(t, rollout+" pauses", "Paused", func(ctx context.Context) string { return s.phase(ctx, rollout) })
+}
+
+// promote lets a paused Rollout go on, as kubectl argo rollouts promote does.
+func (s *stage) promote(t *testing.T, rollout string) {
+	t.Helper()
+	s.merge(t, s.path(rollout)+"/status", `{"status":{"pauseConditions":null}}`)
+}
+
+// finish lets a paused Rollout go on and waits until its new version is the stable one.
+func (s *stage) finish(t *testing.T, rollout string) {
+	t.Helper()
+	s.promote(t, rollout)
+	s.await(t, rollout+" is promoted", "Healthy", func(ctx context.Context) string { return s.phase(ctx, rollout) })
+}
+
+// abort aborts a Rollout, as kubectl argo rollouts abort does.
+func (s *stage) abort(t *testing.T, rollout string) {
+	t.Helper()
+	s.merge(t, s.path(rollout)+"/status", `{"status":{"abort":true}}`)
+	s.await(t, rollout+" is aborted", "Degraded", func(ctx context.Context) string { return s.phase(ctx, rollout) })
+}
+
+// merge merges a patch into what is at path.
+func (s *stage) merge(t *testing.T, path, patch string) {
+	t.Helper()
+	if err := s.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(t.Context()).Error(); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// await polls until look returns want.
+func (s *stage) await(t *testing.T, what, want string, look func(context.Context) string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	got := ""
+	for {
+		if seen := look(ctx); ctx.Err() == nil {
+			got = seen
+		}
+		if got == want {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v (-want +got):\n%s", what, patience, cmp.Diff(want, got))
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// shows waits until a route, named by its path behind the namespace, reads so.
+func (s *stage) shows(t *testing.T, when, route, want string) {
+	t.Helper()
+	s.showsIn(t, when, s.namespace, route, want)
+}
+
+func (s *stage) showsIn(t *testing.T, when, namespace, route, want string) {
+	t.Helper()
+	path := "/apis/gateway.networking.k8s.io/v1/namespaces/" + namespace + "/" + route
+	s.await(t, when+": "+route, strings.TrimSpace(want), func(ctx context.Context) string {
+		body, err := s.admin.Get().AbsPath(path).DoRaw(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		return summary(body)
+	})
+}
+
+// event waits until a Rollout has an event with that text in it.
+func (s *stage) event(t *testing.T, rollout, text string) {
+	t.Helper()
+	s.await(t, "an event of "+rollout+" with "+text, "", func(ctx context.Context) string {
+		var events struct {
+			Items []struct {
+				Reason, Message string
+				InvolvedObject  struct{ Name string }
+			}
+		}
+		body, err := s.admin.Get().AbsPath("/api/v1/namespaces/" + s.namespace + "/events").DoRaw(ctx)
+		if err != nil || json.Unmarshal(body, &events) != nil {
+			return "no answer"
+		}
+		var seen []string
+		for _, event := range events.Items {
+			if event.InvolvedObject.Name == rollout && strings.Contains(event.Message, text) {
+				return ""
+			}
+			seen = append(seen, event.Reason+": "+event.Message)
+		}
+		return strings.Join(seen, "\n")
+	})
+}
+
+// summary is a route in a few lines: a line for each rule, its matches, filters and backends with their weights, and the in-progress label if it is there. Names
+// of rules are left out, because old releases of the Gateway API have none.
+func summary(route []byte) string {
+	type match struct {
+		Path    struct{ Value string }
+		Headers []struct{ Name, Value string }
+	}
+	var read struct {
+		Metadata struct{ Labels map[string]string }
+		Spec     struct {
+			Rules []struct {
+				Matches     []match
+				Filters     []struct{ Type string }
+				BackendRefs []struct {
+					Name   string
+					Weight *int32
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(route, &read); err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for _, rule := range read.Spec.Rules {
+		var words []string
+		for _, match := range rule.Matches {
+			words = append(words, match.Path.Value)
+			for _, header := range match.Headers {
+				words = append(words, header.Name+"="+header.Value)
+			}
+		}
+		for _, filter := range rule.Filters {
+			words = append(words, "+"+filter.Type)
+		}
+		words = append(words, "->")
+		for _, backend := range rule.BackendRefs {
+			word := backend.Name
+			if backend.Weight != nil {
+				word += fmt.Sprint(":", *backend.Weight)
+			}
+			words = append(words, word)
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	for _, key := range slices.Sorted(maps.Keys(read.Metadata.Labels)) {
+		lines = append(lines, key+"="+read.Metadata.Labels[key])
+	}
+	return strings.Join(lines, "\n")
+}
