@@ -94,7 +94,7 @@ func newAPIServer(objects []*httpv1alpha1.HTTPScaledObject) *APIServer {
 // Config is a client configuration for the server, without a limit on requests as package connect makes it.
 func (s *APIServer) Config() *rest.Config {
 	if s.server == nil {
-		return &rest.Config{Host: "http://api.test", Transport: inMemory{s}, QPS: -1}
+		return &rest.Config{Host: "http://api.test", Transport: inMemory{s.serve}, QPS: -1}
 	}
 	return &rest.Config{Host: s.server.URL, QPS: -1}
 }

@@ -1,0 +1,361 @@
+package gatewayapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+)
+
+// config names the route of httpRoute.
+const config = `{"httpRoute":"web"}`
+
+// newest is what a cluster with a new release of the Gateway API serves.
+func newest() routertest.Schema {
+	return routertest.Schema{Version: "v1", NamedRules: true, MirrorPercent: true}
+}
+
+// httpRoute is the HTTPRoute shop/<name> with both Services of routertest.Rollout, and no weights.
+func httpRoute(name string) string { return routeOf("HTTPRoute", name) }
+
+func routeOf(kind, name string) string {
+	return fmt.Sprintf(`{apiVersion: gateway.networking.k8s.io/v1, kind: %s, metadata: {namespace: shop, name: %s, labels: {app: web}}, spec: {parentRefs: [{name: gateway}],
+  rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}`, kind, name)
+}
+
+// newRouter is a router in front of the API server, without a watch.
+func newRouter(api *routertest.RoutesServer) *gatewayapi.Router {
+	client := gatewayapi.NewClient(func() (*rest.Config, error) { return api.Config(), nil })
+	return gatewayapi.New(client, gatewayapi.AllNamespaces(), slog.New(slog.DiscardHandler))
+}
+
+// watching is a router with a watch. For tests in a synctest bubble.
+func watching(t *testing.T, api *routertest.RoutesServer) *gatewayapi.Router {
+	t.Helper()
+	client, log := gatewayapi.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), slog.New(slog.DiscardHandler)
+	go client.Watch(t.Context(), log)
+	return gatewayapi.New(client, gatewayapi.AllNamespaces(), log)
+}
+
+// deadlined is a context as the controller's calls have it.
+func deadlined(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// weights are the weights of the first rule of a route that shares requests, as stable/canary.
+func weights(api *routertest.RoutesServer, resource, name string) string {
+	rules, _, _ := unstructured.NestedSlice(api.Object(resource, "shop", name), "spec", "rules")
+	for _, rule := range rules {
+		backends, _, _ := unstructured.NestedSlice(rule.(map[string]any), "backendRefs")
+		if len(backends) == 2 {
+			return fmt.Sprintf("%v/%v", backends[0].(map[string]any)["weight"], backends[1].(map[string]any)["weight"])
+		}
+	}
+	return ""
+}
+
+// rules counts the rules of the route shop/web.
+func rules(api *routertest.RoutesServer) int {
+	rules, _, _ := unstructured.NestedSlice(api.Object("httproutes", "shop", "web"), "spec", "rules")
+	return len(rules)
+}
+
+// withHeaderRoute is routertest's Rollout at its first step, which sets the header route qa.
+func withHeaderRoute() *v1alpha1.Rollout {
+	rollout := routertest.Rollout(gatewayapi.Type, config)
+	rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
+	rollout.Status.StableRS, rollout.Status.CurrentPodHash = "old", "new"
+	canary := rollout.Spec.Strategy.Canary
+	canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "qa"}}
+	canary.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: &v1alpha1.SetHeaderRoute{
+		Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}},
+	}}}
+	return rollout
+}
+
+func TestRequestsOfSetWeight(t *testing.T) {
+	t.Parallel()
+	nothing := func(*routertest.RoutesServer) {}
+	type step struct {
+		name       string
+		before     func(*routertest.RoutesServer)
+		weight     int32
+		gets, puts int
+	}
+	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	anotherWrites := func(api *routertest.RoutesServer) {
+		api.Fail(func(http.ResponseWriter, *http.Request) {
+			api.Change("httproutes", "shop", "web", func(route map[string]any) {
+				route["metadata"].(map[string]any)["labels"] = map[string]any{"touched": "yes"}
+			})
+		})
+	}
+	revert := func(api *routertest.RoutesServer) {
+		api.Change("httproutes", "shop", "web", func(route map[string]any) {
+			route["spec"] = map[string]any{"rules": []any{map[string]any{"backendRefs": []any{
+				map[string]any{"name": "web-stable", "weight": int64(100)}, map[string]any{"name": "web-canary", "weight": int64(0)},
+			}}}}
+		})
+	}
+	tests := map[string][]step{
+		"one write where something changes, no request where nothing does": {
+			{"the first call of all", nothing, 20, 1, 1}, // the watch is opening
+			{"again", nothing, 20, 0, 0},
+			{"next step", nothing, 50, 0, 1},
+			{"end", nothing, 0, 0, 1},
+			{"idle", nothing, 0, 0, 0},
+		},
+		"a write of somebody else in between costs one more of each": {
+			{"first step", nothing, 20, 1, 1},
+			{"conflict", anotherWrites, 50, 1, 2},
+			{"again", nothing, 50, 0, 0},
+		},
+		"a GitOps revert is healed by the next call": {
+			{"first step", nothing, 20, 1, 1},
+			{"reverted", revert, 20, 0, 1},
+			{"again", nothing, 20, 0, 0},
+		},
+		"without the right to watch, each call reads": {
+			{"first step", func(api *routertest.RoutesServer) { api.Unlisted(forbidden) }, 20, 1, 1},
+			{"again", nothing, 20, 1, 0},
+			{"next step", nothing, 50, 1, 1},
+		},
+	}
+	for name, steps := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
+				router, rollout := watching(t, api), routertest.Rollout(gatewayapi.Type, config)
+				for _, step := range steps {
+					step.before(api)
+					synctest.Wait()
+					gets, puts := len(api.Requests(http.MethodGet, "/httproutes/")), len(api.Requests(http.MethodPut, ""))
+					if err := router.SetWeight(deadlined(t), rollout, step.weight, nil); err != nil {
+						t.Fatalf("%s: %v", step.name, err)
+					}
+					gets, puts = len(api.Requests(http.MethodGet, "/httproutes/"))-gets, len(api.Requests(http.MethodPut, ""))-puts
+					if gets != step.gets || puts != step.puts {
+						t.Errorf("%s: %d reads and %d writes, want %d and %d", step.name, gets, puts, step.gets, step.puts)
+					}
+					if got, want := weights(api, "httproutes", "web"), fmt.Sprintf("%d/%d", 100-step.weight, step.weight); got != want {
+						t.Errorf("%s: weights %s, want %s", step.name, got, want)
+					}
+					synctest.Wait()
+				}
+				for _, request := range api.Requests(http.MethodPut, "") {
+					if request.FieldManager != gatewayapi.FieldManager {
+						t.Errorf("written by field manager %q", request.FieldManager)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSetWeightSurvivesAFault(t *testing.T) {
+	t.Parallel()
+	pass := func(http.ResponseWriter, *http.Request) {}
+	faults := map[string]http.HandlerFunc{
+		"a cut connection":     routertest.Cut,
+		"too many requests":    routertest.Answer(apierrors.NewTooManyRequestsError("slow down")),
+		"an internal error":    routertest.Answer(apierrors.NewInternalError(errors.New("etcd has no leader"))),
+		"service unavailable":  routertest.Answer(apierrors.NewServiceUnavailable("starting")),
+		"a timeout in the API": routertest.Answer(apierrors.NewTimeoutError("etcd is slow", 0)),
+		"a conflict":           routertest.Answer(apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))),
+	}
+	for name, fault := range faults {
+		for call, sequence := range map[string][]http.HandlerFunc{"read": {fault}, "write": {pass, fault}} {
+			t.Run(name+" at the "+call, func(t *testing.T) {
+				t.Parallel()
+				api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
+				api.Fail(sequence...)
+				if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(gatewayapi.Type, config), 20, nil); err != nil {
+					t.Fatal(err)
+				}
+				if got := weights(api, "httproutes", "web"); got != "80/20" {
+					t.Errorf("weights %s", got)
+				}
+			})
+		}
+	}
+}
+
+func TestNothingIsWrittenBeforeEveryRouteIsFit(t *testing.T) {
+	t.Parallel()
+	unfit := strings.ReplaceAll(httpRoute("unfit"), "web-canary", "other")
+	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"), unfit)
+	rollout := routertest.Rollout(gatewayapi.Type, `{"httpRoutes":[{"name":"web"},{"name":"unfit"},{"name":"missing"}],"tcpRoute":"gone"}`)
+	err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil)
+	for _, want := range []string{
+		`HTTPRoute "shop/unfit" of rollout "shop/web": no rule has both Services`,
+		`; HTTPRoute "shop/missing" of rollout "shop/web": httproutes.gateway.networking.k8s.io "missing" not found: create it, or correct ` +
+			`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"].httpRoutes[2]`,
+		`; TCPRoute "shop/gone" of rollout "shop/web": tcproutes.gateway.networking.k8s.io "gone" not found: create it, or correct ` +
+			`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"].tcpRoute`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is\n%v, want in it\n%s", err, want)
+		}
+	}
+	if writes := api.Requests(http.MethodPut, ""); len(writes) > 0 {
+		t.Errorf("%d writes", len(writes))
+	}
+}
+
+func TestWithoutTheRoute(t *testing.T) {
+	t.Parallel()
+	router, rollout := newRouter(routertest.NewRoutesServer(t, newest())), routertest.Rollout(gatewayapi.Type, config)
+	if err := errors.Join(router.SetWeight(t.Context(), rollout, 0, nil), router.RemoveManagedRoutes(t.Context(), rollout)); err != nil {
+		t.Errorf("nothing to undo: %v", err)
+	}
+	if verified, err := router.VerifyWeight(t.Context(), rollout, 0, nil); err != nil || !verified {
+		t.Errorf("VerifyWeight(0): %v, %v; want true", verified, err)
+	}
+	if err := router.SetWeight(t.Context(), rollout, 20, nil); !apierrors.IsNotFound(err) {
+		t.Errorf("SetWeight(20): %v; want not found", err)
+	}
+	if verified, err := router.VerifyWeight(t.Context(), rollout, 20, nil); err != nil || verified {
+		t.Errorf("VerifyWeight(20): %v, %v; want false without an error", verified, err)
+	}
+	if err := router.SetHeaderRoute(t.Context(), withHeaderRoute(), withHeaderRoute().Spec.Strategy.Canary.Steps[0].SetHeaderRoute); !apierrors.IsNotFound(err) {
+		t.Errorf("SetHeaderRoute: %v; want not found", err)
+	}
+}
+
+func TestManagedRoutesAreReplayedUnlessTheyWereRemovedInThisReconcile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
+		router, rollout := newRouter(api), withHeaderRoute()
+		expect := func(when string, want int, errs ...error) {
+			t.Helper()
+			if err := errors.Join(errs...); err != nil || rules(api) != want {
+				t.Errorf("%s: %v; %d rules, want %d", when, err, rules(api), want)
+			}
+		}
+		verify := func() error {
+			_, err := router.VerifyWeight(deadlined(t), rollout, 0, nil)
+			return err
+		}
+		step := rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute
+		expect("the step", 2, router.SetHeaderRoute(deadlined(t), rollout, step), router.SetWeight(deadlined(t), rollout, 0, nil), verify())
+		expect("the canary has no Pod: removed, and not set again", 1, router.RemoveManagedRoutes(deadlined(t), rollout),
+			router.SetHeaderRoute(deadlined(t), rollout, step), router.SetWeight(deadlined(t), rollout, 0, nil), verify())
+		expect("the canary has Pods again", 2, router.SetWeight(deadlined(t), rollout, 0, nil), verify())
+		rollout.Status.Abort = true
+		expect("aborted: removed, although the current step is the first again", 1, router.RemoveManagedRoutes(deadlined(t), rollout),
+			router.SetHeaderRoute(deadlined(t), rollout, step), router.SetWeight(deadlined(t), rollout, 0, nil), verify())
+		expect("the reconcile after", 1, router.SetHeaderRoute(deadlined(t), rollout, step), router.SetWeight(deadlined(t), rollout, 0, nil))
+	})
+}
+
+func TestRemoveManagedRoutesLeavesTheWeights(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
+	router, rollout := newRouter(api), withHeaderRoute()
+	err := errors.Join(router.SetWeight(t.Context(), rollout, 20, nil), router.RemoveManagedRoutes(t.Context(), rollout))
+	if err != nil || weights(api, "httproutes", "web") != "80/20" || rules(api) != 1 {
+		t.Errorf("%v; weights %s, %d rules", err, weights(api, "httproutes", "web"), rules(api))
+	}
+}
+
+func TestAHeaderRouteNeedsARouteThatTakesIt(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
+	rollout := withHeaderRoute()
+	rollout.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] = []byte(`{"httpRoutes":[{"name":"web"}]}`)
+	err := newRouter(api).SetHeaderRoute(t.Context(), rollout, rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute)
+	const want = `rollout "shop/web": no route takes header or mirror routes: write useHeaderRoutes: true beside the name of an HTTPRoute or GRPCRoute in ` +
+		`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"], or remove the step setHeaderRoute from spec.strategy.canary.steps`
+	if err == nil || err.Error() != want {
+		t.Errorf("error is\n%v, want\n%s", err, want)
+	}
+	if events := api.Events(); len(events) != 1 || events[0].Message != want {
+		t.Errorf("events: %+v", events)
+	}
+}
+
+func TestRoutesAreFoundInTheVersionThatIsServed(t *testing.T) {
+	t.Parallel()
+	rollout := routertest.Rollout(gatewayapi.Type, `{"tcpRoute":"web"}`)
+	for _, version := range []string{"v1", "v1alpha2"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			api := routertest.NewRoutesServer(t, routertest.Schema{Version: version}, routeOf("TCPRoute", "web"))
+			if err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil); err != nil || weights(api, "tcproutes", "web") != "80/20" {
+				t.Errorf("%v; weights %s", err, weights(api, "tcproutes", "web"))
+			}
+		})
+	}
+	t.Run("one that replaces it", func(t *testing.T) {
+		t.Parallel()
+		api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v1alpha2"}, routeOf("TCPRoute", "web"))
+		router := newRouter(api)
+		first := router.SetWeight(t.Context(), rollout, 20, nil)
+		api.Publish(newest())
+		second := router.SetWeight(t.Context(), rollout, 50, nil)
+		if err := errors.Join(first, second); err != nil || weights(api, "tcproutes", "web") != "50/50" {
+			t.Errorf("%v; weights %s", err, weights(api, "tcproutes", "web"))
+		}
+	})
+	t.Run("one that nobody knows", func(t *testing.T) {
+		t.Parallel()
+		api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v9"}, routeOf("TCPRoute", "web"))
+		const want = `TCPRoute "shop/web" of rollout "shop/web": the cluster does not serve it in a version that this router knows (v1, v1beta1, v1alpha3, v1alpha2): ` +
+			`install the CustomResourceDefinition tcproutes.gateway.networking.k8s.io, or correct spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"].tcpRoute`
+		if err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil); err == nil || err.Error() != want {
+			t.Errorf("error is\n%v, want\n%s", err, want)
+		}
+	})
+}
+
+func TestRoutesByTheirLabels(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		other := strings.ReplaceAll(httpRoute("other"), "labels: {app: web}", "labels: {app: other}")
+		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"), httpRoute("api"), other)
+		router := watching(t, api)
+		rollout := routertest.Rollout(gatewayapi.Type, `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`)
+		for _, weight := range []int32{20, 50} { // the second time by the watch alone
+			reads := len(api.Requests(http.MethodGet, "/namespaces/shop/httproutes"))
+			if err := router.SetWeight(deadlined(t), rollout, weight, nil); err != nil {
+				t.Fatal(err)
+			}
+			if reads = len(api.Requests(http.MethodGet, "/namespaces/shop/httproutes")) - reads; weight == 50 && reads > 0 {
+				t.Errorf("%d reads beside the watch", reads)
+			}
+			want := fmt.Sprintf("%d/%d", 100-weight, weight)
+			got := map[string]string{"web": weights(api, "httproutes", "web"), "api": weights(api, "httproutes", "api"), "other": weights(api, "httproutes", "other")}
+			if diff := cmp.Diff(map[string]string{"web": want, "api": want, "other": "<nil>/<nil>"}, got); diff != "" {
+				t.Errorf("weights (-want +got):\n%s", diff)
+			}
+			synctest.Wait()
+		}
+		none := routertest.Rollout(gatewayapi.Type, `{"httpRouteSelector":{"matchLabels":{"app":"none"}}}`)
+		if err := router.SetWeight(deadlined(t), none, 20, nil); err == nil || !strings.Contains(err.Error(), `no HTTPRoute in namespace "shop" has these labels (app=none)`) {
+			t.Errorf("error is %v", err)
+		}
+		if err := router.SetWeight(deadlined(t), none, 0, nil); err != nil {
+			t.Errorf("nothing to share: %v", err)
+		}
+	})
+}

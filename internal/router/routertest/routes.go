@@ -1,0 +1,273 @@
+package routertest
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+)
+
+// routesGroup is the API group of routes.
+const routesGroup = "gateway.networking.k8s.io"
+
+// RoutesServer answers the Kubernetes REST API over HTTP and JSON for routes of the Gateway API: discovery, the schema, GET, list, watch and PUT, with resource
+// versions, generations, conflicts and Status answers; for anything else GET of what a test puts there; and it takes events.
+type RoutesServer struct {
+	server *httptest.Server // nil where there is no network between
+	closed chan struct{}
+
+	mu       sync.Mutex
+	objects  map[string]map[string]any // by REST path, all routes in one version
+	others   map[string]any            // what else a GET finds, by path
+	events   []corev1.Event
+	version  int
+	history  []routeChange
+	changed  chan struct{} // closed at the next change
+	requests []Request
+	faults   []http.HandlerFunc
+	unlisted http.HandlerFunc
+}
+
+// routeChange is what a watch tells.
+type routeChange struct {
+	version  int
+	resource string
+	event    map[string]any
+}
+
+// Schema is what the API server publishes of routes.
+type Schema struct {
+	// Version is the version that is served, such as v1.
+	Version string
+	// NamedRules says that rules have names.
+	NamedRules bool
+	// MirrorPercent says that a mirror filter has a percentage.
+	MirrorPercent bool
+}
+
+// NewRoutesServer starts a server that serves every kind of route as schema has it, with these routes, in YAML. It ends with the test.
+func NewRoutesServer(tb testing.TB, schema Schema, routes ...string) *RoutesServer {
+	tb.Helper()
+	s := newRoutesServer(tb, schema, routes)
+	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
+	tb.Cleanup(func() {
+		close(s.closed)
+		s.server.Close()
+	})
+	return s
+}
+
+// NewRoutesInMemory is a RoutesServer without a network between it and its clients, for tests that control the time.
+func NewRoutesInMemory(tb testing.TB, schema Schema, routes ...string) *RoutesServer {
+	tb.Helper()
+	s := newRoutesServer(tb, schema, routes)
+	tb.Cleanup(func() { close(s.closed) })
+	return s
+}
+
+func newRoutesServer(tb testing.TB, schema Schema, routes []string) *RoutesServer {
+	tb.Helper()
+	s := &RoutesServer{closed: make(chan struct{}), objects: map[string]map[string]any{}, others: map[string]any{}, changed: make(chan struct{})}
+	s.Publish(schema)
+	for _, route := range routes {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(route), &object); err != nil {
+			tb.Fatal(err)
+		}
+		s.Put(object)
+	}
+	return s
+}
+
+// Publish serves routes as schema has it, and in no other version.
+func (s *RoutesServer) Publish(schema Schema) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.others, func(path string, _ any) bool { return strings.Contains(path, routesGroup) })
+	groupVersion := routesGroup + "/" + schema.Version
+	s.others["/apis/"+routesGroup] = metav1.APIGroup{Name: routesGroup, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: groupVersion, Version: schema.Version}}}
+	list, schemas := metav1.APIResourceList{GroupVersion: groupVersion}, map[string]any{}
+	type object = map[string]any
+	for _, kind := range []string{"HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"} {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind, Namespaced: true})
+		rule, mirror := object{"backendRefs": object{}}, object{"backendRef": object{}}
+		if schema.NamedRules {
+			rule["name"] = object{"type": "string"}
+		}
+		if schema.MirrorPercent {
+			mirror["percent"] = object{"type": "integer"}
+		}
+		rule["filters"] = object{"items": object{"properties": object{"requestMirror": object{"properties": mirror}}}}
+		schemas["gateway."+kind] = object{
+			"x-kubernetes-group-version-kind": []object{{"group": routesGroup, "version": schema.Version, "kind": kind}},
+			"properties":                      object{"spec": object{"properties": object{"rules": object{"items": object{"properties": rule}}}}},
+		}
+	}
+	s.others["/apis/"+groupVersion] = list
+	s.others["/openapi/v3/apis/"+groupVersion] = object{"components": object{"schemas": schemas}}
+}
+
+// Config is a client configuration for the server, without a limit on requests as package connect makes it.
+func (s *RoutesServer) Config() *rest.Config {
+	if s.server == nil {
+		return &rest.Config{Host: "http://api.test", Transport: inMemory{s.serve}, QPS: -1}
+	}
+	return &rest.Config{Host: s.server.URL, QPS: -1}
+}
+
+// WriteKubeconfig writes a kubeconfig file for the server.
+func (s *RoutesServer) WriteKubeconfig(tb testing.TB, file string) {
+	tb.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.server.URL}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test"}
+	config.CurrentContext = "test"
+	if err := clientcmd.WriteToFile(*config, filepath.Clean(file)); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// routeKey is the path of a route without its version, such as /httproutes/shop/web.
+func routeKey(resource, namespace, name string) string {
+	return "/" + resource + "/" + namespace + "/" + name
+}
+
+// Put creates or replaces a route, as another writer would: with a new resource version, and the next generation where its spec changes.
+func (s *RoutesServer) Put(object map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(object)
+}
+
+func (s *RoutesServer) put(object map[string]any) map[string]any {
+	stored := (&unstructured.Unstructured{Object: copyOf(object)})
+	resource := strings.ToLower(stored.GetKind()) + "s"
+	key := routeKey(resource, stored.GetNamespace(), stored.GetName())
+	event, generation := "ADDED", int64(1)
+	if before, found := s.objects[key]; found {
+		event, generation = "MODIFIED", (&unstructured.Unstructured{Object: before}).GetGeneration()
+		if !reflect.DeepEqual(before["spec"], stored.Object["spec"]) {
+			generation++
+		}
+	}
+	stored.SetGeneration(generation)
+	s.objects[key] = stored.Object
+	s.record(event, resource, stored.Object)
+	return stored.Object
+}
+
+// copyOf is a copy of object as its JSON has it.
+func copyOf(object map[string]any) map[string]any {
+	document, err := json.Marshal(object)
+	if err == nil {
+		var parsed unstructured.Unstructured
+		if err = parsed.UnmarshalJSON(document); err == nil {
+			return parsed.Object
+		}
+	}
+	panic(err) // a test's object without a kind
+}
+
+// record gives object the next resource version and tells watches about it.
+func (s *RoutesServer) record(event, resource string, object map[string]any) {
+	s.version++
+	(&unstructured.Unstructured{Object: object}).SetResourceVersion(strconv.Itoa(s.version))
+	s.history = append(s.history, routeChange{s.version, resource, map[string]any{"type": event, "object": copyOf(object)}})
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Change lets change work on a copy of a route and puts the result.
+func (s *RoutesServer) Change(resource, namespace, name string, change func(map[string]any)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object := copyOf(s.objects[routeKey(resource, namespace, name)])
+	change(object)
+	s.put(object)
+}
+
+// Accept lets the only Gateway of a route accept its current generation, or refuse it.
+func (s *RoutesServer) Accept(resource, namespace, name string, accepted bool) {
+	s.Change(resource, namespace, name, func(object map[string]any) {
+		status := map[bool]string{true: "True", false: "False"}[accepted]
+		generation, _, _ := unstructured.NestedInt64(object, "metadata", "generation")
+		condition := func(kind string) any {
+			return map[string]any{"type": kind, "status": status, "reason": "Test", "observedGeneration": generation}
+		}
+		parents, _, _ := unstructured.NestedSlice(object, "spec", "parentRefs")
+		object["status"] = map[string]any{"parents": []any{map[string]any{"parentRef": parents[0], "conditions": []any{condition("Accepted"), condition("ResolvedRefs")}}}}
+	})
+}
+
+// Object returns a copy of a route, or nil.
+func (s *RoutesServer) Object(resource, namespace, name string) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if object, found := s.objects[routeKey(resource, namespace, name)]; found {
+		return copyOf(object)
+	}
+	return nil
+}
+
+// Delete removes a route.
+func (s *RoutesServer) Delete(resource, namespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := routeKey(resource, namespace, name)
+	if gone, found := s.objects[key]; found {
+		delete(s.objects, key)
+		s.record("DELETED", resource, gone)
+	}
+}
+
+// PutOther creates or replaces what a GET of path answers. An http.HandlerFunc in its place answers itself.
+func (s *RoutesServer) PutOther(path string, object any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others[path] = object
+}
+
+// Events returns the events that were created so far.
+func (s *RoutesServer) Events() []corev1.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
+}
+
+// Requests returns the requests of one method whose path has part in it, those answered by a fault included, without lists and watches of all namespaces.
+func (s *RoutesServer) Requests(method, part string) []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.requests), func(r Request) bool {
+		return r.Method != method || !strings.Contains(r.Path, part) || isCollection(r.Path)
+	})
+}
+
+// Unlisted lets every further list and watch of all namespaces be answered by fault; nil lets the server answer again.
+func (s *RoutesServer) Unlisted(fault http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlisted = fault
+}
+
+// Fail lets the next requests for single routes be answered by faults, one each, in order. A fault that writes nothing lets the server answer after it.
+func (s *RoutesServer) Fail(faults ...http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, faults...)
+}
