@@ -6,7 +6,8 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
-	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
 const (
@@ -53,12 +54,10 @@ type limit struct {
 // add takes the samples of one round.
 func (r *report) add(callers int, samples map[string]sample) {
 	for _, kind := range kinds() {
-		measured := samples[kind]
-		slices.Sort(measured.took)
-		into := r.line(callers, kind)
-		into.p50s = append(into.p50s, micros(quantile(measured.took, 0.5)))
-		into.p99s = append(into.p99s, micros(quantile(measured.took, 0.99)))
-		into.rates = append(into.rates, float64(len(measured.took))/measured.whole.Seconds())
+		measured, into := samples[kind], r.line(callers, kind)
+		into.p50s = append(into.p50s, stopwatch.Micros(measured.Quantile(0.5)))
+		into.p99s = append(into.p99s, stopwatch.Micros(measured.Quantile(0.99)))
+		into.rates = append(into.rates, measured.Rate())
 		into.Reads += measured.reads
 		into.Writes += measured.writes
 	}
@@ -78,7 +77,7 @@ func (r *report) line(callers int, kind string) *line {
 func (r *report) summarise() {
 	for i := range r.Lines {
 		l := &r.Lines[i]
-		l.P50, l.P99, l.Rate = median(l.p50s), median(l.p99s), median(l.rates)
+		l.P50, l.P99, l.Rate = stopwatch.Median(l.p50s), stopwatch.Median(l.p99s), stopwatch.Median(l.rates)
 	}
 	for _, callers := range workers() {
 		bare, changed, same := r.line(callers, barePatch), r.line(callers, setChanged), r.line(callers, setSame)
@@ -87,7 +86,7 @@ func (r *report) summarise() {
 			ratios[i] = changed.p50s[i] / bare.p50s[i]
 		}
 		r.Limits = append(r.Limits,
-			limit{fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), median(ratios), maxRatio},
+			limit{fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), stopwatch.Median(ratios), maxRatio},
 			limit{fmt.Sprintf("writes of %d × %s, %d workers", r.Calls*r.Repeats, setSame, callers), float64(same.Writes), maxWrites})
 	}
 }
@@ -119,20 +118,3 @@ func (r *report) verdict() error {
 	}
 	return errs
 }
-
-// quantile of sorted values, by nearest rank.
-func quantile(sorted []time.Duration, q float64) time.Duration {
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
-}
-
-// median of values.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
-}
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
 func TestVerdictNamesValueAndLimit(t *testing.T) {
@@ -22,10 +24,12 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 			t.Parallel()
 			results := report{Calls: 1, Repeats: 1}
 			for _, callers := range workers() {
+				took := func(d time.Duration) stopwatch.Sample {
+					return stopwatch.Sample{Took: []time.Duration{d}, Whole: time.Second}
+				}
 				results.add(callers, map[string]sample{
-					barePatch: {took: []time.Duration{10 * time.Millisecond}, whole: time.Second}, setChanged: {took: []time.Duration{test.changed}, whole: time.Second},
-					setSame: {took: []time.Duration{1}, whole: time.Second, writes: test.writes}, verify: {took: []time.Duration{1}, whole: time.Second},
-					bareCall: {took: []time.Duration{1}, whole: time.Second},
+					barePatch: {Sample: took(10 * time.Millisecond)}, setChanged: {Sample: took(test.changed)},
+					setSame: {Sample: took(1), writes: test.writes}, verify: {Sample: took(1)}, bareCall: {Sample: took(1)},
 				})
 			}
 			results.summarise()

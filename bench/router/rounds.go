@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
 // The kinds of calls, in the order of a round.
@@ -64,9 +64,9 @@ type round struct {
 
 // sample is what one kind of call took in a round.
 type sample struct {
-	took          []time.Duration // of each call
-	whole         time.Duration   // of all of them, by all workers
-	reads, writes int             // requests for HTTPScaledObjects that the API server answered meanwhile
+	stopwatch.Sample
+
+	reads, writes int // requests for HTTPScaledObjects that the API server answered meanwhile
 }
 
 // run measures each kind in turn.
@@ -96,7 +96,7 @@ func (r round) run(ctx context.Context) (map[string]sample, error) {
 		if err := settle(ctx); err != nil {
 			return nil, err
 		}
-		measured, err := r.measure(ctx, calls[kind])
+		measured, err := r.counted(ctx, calls[kind])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
@@ -118,34 +118,18 @@ func settle(ctx context.Context) error {
 // object is the object of the n-th call.
 func (r round) object(n int) int { return (r.first + n) % r.objects }
 
-// measure makes r.calls calls, each for an object of its own, with r.callers workers.
-func (r round) measure(ctx context.Context, call func(i int) error) (sample, error) {
+// counted makes r.calls calls, each for an object of its own, with r.callers workers, and counts the requests.
+func (r round) counted(ctx context.Context, call func(i int) error) (sample, error) {
 	reads, writes, err := r.world.served(ctx)
 	if err != nil {
 		return sample{}, err
 	}
-	measured := sample{took: make([]time.Duration, r.calls)}
-	errs := make([]error, r.calls)
-	var next atomic.Int64
-	var group sync.WaitGroup
-	begin := time.Now()
-	for range r.callers {
-		group.Go(func() {
-			for n := int(next.Add(1)) - 1; n < r.calls; n = int(next.Add(1)) - 1 {
-				start := time.Now()
-				errs[n] = call(r.object(n))
-				measured.took[n] = time.Since(start)
-			}
-		})
-	}
-	group.Wait()
-	measured.whole = time.Since(begin)
-	if err := errors.Join(errs...); err != nil {
+	measured, err := stopwatch.Calls(r.callers, r.calls, func(n int) error { return call(r.object(n)) })
+	if err != nil {
 		return sample{}, err
 	}
 	readsAfter, writesAfter, err := r.world.served(ctx)
-	measured.reads, measured.writes = readsAfter-reads, writesAfter-writes
-	return measured, err
+	return sample{Sample: measured, reads: readsAfter - reads, writes: writesAfter - writes}, err
 }
 
 // failure is an RPC answer as an error.

@@ -2,7 +2,7 @@ package route
 
 import "fmt"
 
-// The most that the Gateway API lets a route have (the CRDs of v1.4.1, validation of HTTPRoute and GRPCRoute). Older CRDs allow less of some; what they refuse,
+// The most that the Gateway API lets a route have (the CRDs of v1.6.1, validation of HTTPRoute and GRPCRoute). Older CRDs allow less of some; what they refuse,
 // the API server says.
 const (
 	// MaxRules is the highest number of rules.

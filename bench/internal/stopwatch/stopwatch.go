@@ -1,0 +1,67 @@
+// Package stopwatch is what the benchmarks have in common: making calls from several workers, and medians of what that took.
+package stopwatch
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Sample is what a number of calls of one kind took.
+type Sample struct {
+	// Took is the time of each call.
+	Took []time.Duration
+	// Whole is the time of all of them, by all workers.
+	Whole time.Duration
+}
+
+// Calls makes calls, numbered from 0, from a number of workers at a time. It returns their errors, joined.
+func Calls(workers, calls int, call func(n int) error) (Sample, error) {
+	sample := Sample{Took: make([]time.Duration, calls)}
+	errs := make([]error, calls)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	begin := time.Now()
+	for range workers {
+		group.Go(func() {
+			for n := int(next.Add(1)) - 1; n < calls; n = int(next.Add(1)) - 1 {
+				start := time.Now()
+				errs[n] = call(n)
+				sample.Took[n] = time.Since(start)
+			}
+		})
+	}
+	group.Wait()
+	sample.Whole = time.Since(begin)
+	return sample, errors.Join(errs...)
+}
+
+// Quantile of the calls' times, from 0 to 1, by nearest rank. It is 0 without calls.
+func (s Sample) Quantile(q float64) time.Duration {
+	if len(s.Took) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s.Took))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// Rate is the number of calls a second.
+func (s Sample) Rate() float64 { return float64(len(s.Took)) / s.Whole.Seconds() }
+
+// Median of values: the middle one, or the mean of the two in the middle. It is 0 without values.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// Micros is a time in microseconds.
+func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

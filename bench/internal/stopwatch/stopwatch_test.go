@@ -1,0 +1,58 @@
+package stopwatch
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestEveryCallIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	made := map[int]int{}
+	wrong := errors.New("wrong")
+	sample, err := Calls(3, 20, func(n int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		made[n]++
+		if n == 7 {
+			return wrong
+		}
+		return nil
+	})
+	if len(made) != 20 || len(sample.Took) != 20 {
+		t.Errorf("%d different calls were made and %d measured, want 20", len(made), len(sample.Took))
+	}
+	for n, times := range made {
+		if times != 1 {
+			t.Errorf("call %d was made %d times", n, times)
+		}
+	}
+	if !errors.Is(err, wrong) {
+		t.Errorf("the error is %v, want %v", err, wrong)
+	}
+}
+
+func TestQuantileMedianAndRate(t *testing.T) {
+	t.Parallel()
+	sample := Sample{Whole: 2 * time.Second}
+	for i := 100; i > 0; i-- {
+		sample.Took = append(sample.Took, time.Duration(i)*time.Millisecond)
+	}
+	for what, got := range map[string][2]float64{
+		"p50":                 {Micros(sample.Quantile(0.5)), 51000},
+		"p99":                 {Micros(sample.Quantile(0.99)), 100000},
+		"p100":                {Micros(sample.Quantile(1)), 100000},
+		"rate":                {sample.Rate(), 50},
+		"median of three":     {Median([]float64{3, 1, 2}), 2},
+		"median of four":      {Median([]float64{4, 1, 2, 3}), 2.5},
+		"median of nothing":   {Median(nil), 0},
+		"quantile of nothing": {Micros(Sample{}.Quantile(0.5)), 0},
+	} {
+		if fmt.Sprint(got[0]) != fmt.Sprint(got[1]) {
+			t.Errorf("%s is %v, want %v", what, got[0], got[1])
+		}
+	}
+}
