@@ -37,158 +37,158 @@ func headerStep(name, header, value string) string {
 }
 
 func TestWeightsFromTheFirstStepToThePromotion(t *testing.T) {
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
-		s.apply(t, httpRoute("web", rule("/", "", "web-stable", "web-canary")))
-		s.rollout(t, "web", "{httpRoute: web}", "[]", "[{setWeight: 20}, {pause: {}}, {setWeight: 60}, {pause: {}}]")
-		s.shows(t, "weights that are absent are filled in", "httproutes/web", "/ -> web-stable:100 web-canary:0")
-		s.update(t, "web", "2")
-		s.shows(t, "first step", "httproutes/web", "/ -> web-stable:80 web-canary:20"+inProgress)
-		s.promote(t, "web")
-		s.shows(t, "second step", "httproutes/web", "/ -> web-stable:40 web-canary:60"+inProgress)
-		s.paused(t, "web")
-		s.finish(t, "web")
-		s.shows(t, "promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
-		s.event(t, "web", "Traffic weight updated from 20 to 60")
+	onStage(t, "httproutes", func(s *stage) {
+		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
+		s.rollout("web", "{httpRoute: web}", "[]", "[{setWeight: 20}, {pause: {}}, {setWeight: 60}, {pause: {}}]")
+		s.shows("weights that are absent are filled in", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+		s.update("web", "2")
+		s.shows("first step", "httproutes/web", "/ -> web-stable:80 web-canary:20"+inProgress)
+		s.promote("web")
+		s.shows("second step", "httproutes/web", "/ -> web-stable:40 web-canary:60"+inProgress)
+		s.paused("web")
+		s.finish("web")
+		s.shows("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+		s.event("web", "Traffic weight updated from 20 to 60")
 	})
 }
 
 func TestAnAbortTakesEverythingBack(t *testing.T) {
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
-		s.apply(t, httpRoute("web", rule("/", "", "web-stable", "web-canary")))
-		s.rollout(t, "web", "{httpRoute: web}", "[{name: qa}]", "["+headerStep("qa", "role", "qa")+", {setWeight: 20}, {pause: {}}]")
-		s.update(t, "web", "2")
-		s.shows(t, "in the canary", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
-		s.abort(t, "web")
-		s.shows(t, "aborted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	onStage(t, "httproutes", func(s *stage) {
+		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
+		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "["+headerStep("qa", "role", "qa")+", {setWeight: 20}, {pause: {}}]")
+		s.update("web", "2")
+		s.shows("in the canary", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
+		s.abort("web")
+		s.shows("aborted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	})
 }
 
 func TestAFullPromotionTakesHeaderRoutesAway(t *testing.T) {
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
-		s.apply(t, httpRoute("web", rule("/", "", "web-stable", "web-canary")))
-		s.rollout(t, "web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 50}, "+headerStep("qa", "role", "qa")+", {pause: {}}, {setWeight: 60}, {pause: {}}]")
-		s.update(t, "web", "2")
-		s.shows(t, "in the canary", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:50 web-canary:50"+inProgress)
-		s.merge(t, s.path("web")+"/status", `{"status":{"promoteFull":true}}`)
-		s.shows(t, "promoted in full", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	onStage(t, "httproutes", func(s *stage) {
+		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
+		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 50}, "+headerStep("qa", "role", "qa")+", {pause: {}}, {setWeight: 60}, {pause: {}}]")
+		s.update("web", "2")
+		s.shows("in the canary", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:50 web-canary:50"+inProgress)
+		s.merge(s.path("web")+"/status", `{"status":{"promoteFull":true}}`)
+		s.shows("promoted in full", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	})
 }
 
 func TestTwoHeaderRoutesInTheOrderOfManagedRoutes(t *testing.T) {
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
-		s.apply(t, httpRoute("web", rule("/", "", "web-stable", "web-canary")))
-		s.rollout(t, "web", "{httpRoutes: [{name: web, useHeaderRoutes: true}]}", "[{name: first}, {name: second}]",
+	onStage(t, "httproutes", func(s *stage) {
+		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
+		s.rollout("web", "{httpRoutes: [{name: web, useHeaderRoutes: true}]}", "[{name: first}, {name: second}]",
 			"["+headerStep("second", "role", "qa")+", {setWeight: 20}, {pause: {}}, "+headerStep("first", "x-user", "me")+", {pause: {}}, {setHeaderRoute: {name: second}}, {pause: {}}]")
-		s.update(t, "web", "2")
-		s.shows(t, "header before weight", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
-		s.promote(t, "web")
-		s.shows(t, "the second one", "httproutes/web", "/ x-user=me -> web-canary:1\n/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
-		s.paused(t, "web")
-		s.promote(t, "web")
-		s.shows(t, "a step without matches", "httproutes/web", "/ x-user=me -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
-		s.paused(t, "web")
-		s.finish(t, "web")
-		s.shows(t, "promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+		s.update("web", "2")
+		s.shows("header before weight", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
+		s.promote("web")
+		s.shows("the second one", "httproutes/web", "/ x-user=me -> web-canary:1\n/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
+		s.paused("web")
+		s.promote("web")
+		s.shows("a step without matches", "httproutes/web", "/ x-user=me -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
+		s.paused("web")
+		s.finish("web")
+		s.shows("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	})
 }
 
 func TestEveryRuleWithBothServicesAndItsFilters(t *testing.T) {
 	const filters = "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-a, value: b}]}}]"
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
-		s.apply(t, httpRoute("web",
+	onStage(t, "httproutes", func(s *stage) {
+		s.apply(httpRoute("web",
 			rule("/a", filters, "web-stable:100", "web-canary:0"),
 			rule("/b", filters, "other:7", "web-canary", "web-stable", "another:3"),
 			rule("/only-canary", "", "web-canary"),
 			rule("/foreign", filters, "other:1")))
-		s.rollout(t, "web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 25}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
+		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 25}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
 		rest := "\n/only-canary -> web-canary:1\n/foreign +RequestHeaderModifier -> other:1"
-		s.update(t, "web", "2")
-		s.shows(t, "weight before header", "httproutes/web", "/a role=qa +RequestHeaderModifier -> web-canary:1\n/b role=qa +RequestHeaderModifier -> web-canary:1\n"+
+		s.update("web", "2")
+		s.shows("weight before header", "httproutes/web", "/a role=qa +RequestHeaderModifier -> web-canary:1\n/b role=qa +RequestHeaderModifier -> web-canary:1\n"+
 			"/a +RequestHeaderModifier -> web-stable:75 web-canary:25\n/b +RequestHeaderModifier -> other:7 web-canary:25 web-stable:75 another:3"+rest+inProgress)
-		s.finish(t, "web")
-		s.shows(t, "promoted", "httproutes/web", "/a +RequestHeaderModifier -> web-stable:100 web-canary:0\n"+
+		s.finish("web")
+		s.shows("promoted", "httproutes/web", "/a +RequestHeaderModifier -> web-stable:100 web-canary:0\n"+
 			"/b +RequestHeaderModifier -> other:7 web-canary:0 web-stable:100 another:3"+rest)
 	})
 }
 
 func TestTwoRolloutsOnOneRoute(t *testing.T) {
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
-		s.apply(t, httpRoute("shared", rule("/web", "", "web-stable", "web-canary"), rule("/api", "", "api-stable", "api-canary")))
+	onStage(t, "httproutes", func(s *stage) {
+		s.apply(httpRoute("shared", rule("/web", "", "web-stable", "web-canary"), rule("/api", "", "api-stable", "api-canary")))
 		for _, name := range []string{"web", "api"} {
-			s.rollout(t, name, "{httpRoute: shared}", "[{name: qa-"+name+"}]", "["+headerStep("qa-"+name, "role", name)+", {setWeight: 20}, {pause: {}}]")
-			s.update(t, name, "2")
+			s.rollout(name, "{httpRoute: shared}", "[{name: qa-"+name+"}]", "["+headerStep("qa-"+name, "role", name)+", {setWeight: 20}, {pause: {}}]")
+			s.update(name, "2")
 		}
-		s.shows(t, "both in a canary", "httproutes/shared", "/api role=api -> api-canary:1\n/web role=web -> web-canary:1\n"+
+		s.shows("both in a canary", "httproutes/shared", "/api role=api -> api-canary:1\n/web role=web -> web-canary:1\n"+
 			"/web -> web-stable:80 web-canary:20\n/api -> api-stable:80 api-canary:20"+inProgress)
-		s.finish(t, "web")
-		s.shows(t, "one promoted", "httproutes/shared", "/api role=api -> api-canary:1\n/web -> web-stable:100 web-canary:0\n/api -> api-stable:80 api-canary:20"+inProgress)
-		s.abort(t, "api")
-		s.shows(t, "the other aborted", "httproutes/shared", "/web -> web-stable:100 web-canary:0\n/api -> api-stable:100 api-canary:0")
+		s.finish("web")
+		s.shows("one promoted", "httproutes/shared", "/api role=api -> api-canary:1\n/web -> web-stable:100 web-canary:0\n/api -> api-stable:80 api-canary:20"+inProgress)
+		s.abort("api")
+		s.shows("the other aborted", "httproutes/shared", "/web -> web-stable:100 web-canary:0\n/api -> api-stable:100 api-canary:0")
 	})
 }
 
 func TestARouteInAnotherNamespace(t *testing.T) {
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
+	onStage(t, "httproutes", func(s *stage) {
 		gateways := s.namespace + "-gw"
-		s.apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+gateways+"}}",
+		s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: "+gateways+"}}",
 			strings.ReplaceAll(strings.ReplaceAll(httpRoute("web, namespace: "+gateways, rule("/", "", "web-stable", "web-canary"), rule("/alike", "", "web-stable:1", "web-canary:1")),
 				"{name: web-stable, port: 80}", "{name: web-stable, port: 80, namespace: "+s.namespace+"}"),
 				"{name: web-canary, port: 80}", "{name: web-canary, port: 80, namespace: "+s.namespace+"}"))
-		s.rollout(t, "web", "{httpRoutes: [{name: web, namespace: "+gateways+"}]}", "[]", "[{setWeight: 20}, {pause: {}}]")
-		s.update(t, "web", "2")
-		s.showsIn(t, "in the canary", gateways, "httproutes/web", "/ -> web-stable:80 web-canary:20\n/alike -> web-stable:1 web-canary:1"+inProgress)
-		s.finish(t, "web")
-		s.showsIn(t, "promoted", gateways, "httproutes/web", "/ -> web-stable:100 web-canary:0\n/alike -> web-stable:1 web-canary:1")
+		s.rollout("web", "{httpRoutes: [{name: web, namespace: "+gateways+"}]}", "[]", "[{setWeight: 20}, {pause: {}}]")
+		s.update("web", "2")
+		s.showsIn("in the canary", gateways, "httproutes/web", "/ -> web-stable:80 web-canary:20\n/alike -> web-stable:1 web-canary:1"+inProgress)
+		s.finish("web")
+		s.showsIn("promoted", gateways, "httproutes/web", "/ -> web-stable:100 web-canary:0\n/alike -> web-stable:1 web-canary:1")
 	})
 }
 
 func TestACanaryByHeadersAloneHasTheLabel(t *testing.T) {
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
-		s.apply(t, httpRoute("web", rule("/", "", "web-stable", "web-canary")))
-		s.rollout(t, "web", "{httpRoute: web}", "[{name: qa}]", "[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
-		s.update(t, "web", "2")
-		s.shows(t, "paused", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:100 web-canary:0"+inProgress)
-		s.finish(t, "web")
-		s.shows(t, "promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	onStage(t, "httproutes", func(s *stage) {
+		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
+		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
+		s.update("web", "2")
+		s.shows("paused", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:100 web-canary:0"+inProgress)
+		s.finish("web")
+		s.shows("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	})
 }
 
 func TestTheLimitOfSixteenRulesIsAClearError(t *testing.T) {
-	onStage(t, "httproutes", func(t *testing.T, s *stage) {
+	onStage(t, "httproutes", func(s *stage) {
 		var rules, want []string
 		for i := range 9 {
 			rules = append(rules, rule(fmt.Sprint("/", i), "", "web-stable", "web-canary"))
 			want = append(want, fmt.Sprintf("/%d -> web-stable:100 web-canary:0", i))
 		}
-		s.apply(t, httpRoute("web", rules...))
-		s.rollout(t, "web", "{httpRoute: web}", "[{name: qa}]", "[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
-		s.merge(t, s.path("web"), `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
-		s.event(t, "web", "HTTPRoute \""+s.namespace+"/web\" of rollout \""+s.namespace+"/web\": ")
-		s.event(t, "web", "16")
-		s.shows(t, "nothing is written", "httproutes/web", strings.Join(want, "\n"))
+		s.apply(httpRoute("web", rules...))
+		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
+		s.merge(s.path("web"), `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+		s.event("web", "HTTPRoute \""+s.namespace+"/web\" of rollout \""+s.namespace+"/web\": ")
+		s.event("web", "16")
+		s.shows("nothing is written", "httproutes/web", strings.Join(want, "\n"))
 	})
 }
 
 func TestRoutesOfOtherKinds(t *testing.T) {
-	onStage(t, "udproutes", func(t *testing.T, s *stage) {
+	onStage(t, "udproutes", func(s *stage) {
 		var given []string
 		for _, kind := range []string{"TCP", "UDP", "TLS", "GRPC"} {
 			further := ""
 			if kind == "TLS" {
 				further = "hostnames: [a.example.com], "
 			}
-			s.apply(t, fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/v1, kind: %sRoute, metadata: {name: web}, spec: {parentRefs: [{name: gateway}], %s"+
+			s.apply(fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/v1, kind: %sRoute, metadata: {name: web}, spec: {parentRefs: [{name: gateway}], %s"+
 				"rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}", kind, further))
 			given = append(given, strings.ToLower(kind)+"Route: web")
 		}
-		s.rollout(t, "web", "{"+strings.Join(given, ", ")+"}", "[]", "[{setWeight: 30}, {pause: {}}]")
-		s.update(t, "web", "2")
+		s.rollout("web", "{"+strings.Join(given, ", ")+"}", "[]", "[{setWeight: 30}, {pause: {}}]")
+		s.update("web", "2")
 		for _, resource := range []string{"tcproutes", "udproutes", "tlsroutes"} {
-			s.shows(t, "in the canary", resource+"/web", "-> web-stable:70 web-canary:30"+inProgress)
+			s.shows("in the canary", resource+"/web", "-> web-stable:70 web-canary:30"+inProgress)
 		}
-		s.finish(t, "web")
+		s.finish("web")
 		for _, resource := range []string{"tcproutes", "udproutes", "tlsroutes"} {
-			s.shows(t, "promoted", resource+"/web", "-> web-stable:100 web-canary:0")
+			s.shows("promoted", resource+"/web", "-> web-stable:100 web-canary:0")
 		}
 	})
 }

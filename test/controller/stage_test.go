@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,11 +23,12 @@ import (
 type stage struct {
 	*cluster
 
+	t         *testing.T
 	namespace string
 }
 
 // onStage runs a test once with each release of the Gateway API that serves resource.
-func onStage(t *testing.T, resource string, test func(t *testing.T, s *stage)) {
+func onStage(t *testing.T, resource string, test func(s *stage)) {
 	t.Helper()
 	t.Parallel()
 	for _, c := range clusters {
@@ -37,29 +39,29 @@ func onStage(t *testing.T, resource string, test func(t *testing.T, s *stage)) {
 			t.Parallel()
 			name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 			name = strings.NewReplacer("_", "-", ".", "-").Replace(name)
-			s := &stage{cluster: c, namespace: strings.Trim(name[:min(len(name), 50)], "-")}
-			s.apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+s.namespace+"}}")
-			t.Cleanup(func() { s.explain(t) })
-			test(t, s)
+			s := &stage{cluster: c, t: t, namespace: strings.Trim(name[:min(len(name), 50)], "-")}
+			s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + s.namespace + "}}")
+			t.Cleanup(func() { s.explain() })
+			test(s)
 		})
 	}
 }
 
 // apply applies manifests in the stage's namespace.
-func (s *stage) apply(t *testing.T, manifests ...string) {
-	t.Helper()
-	if err := controlplane.Apply(t.Context(), s.admin, s.namespace, manifests...); err != nil {
-		t.Fatal(err)
+func (s *stage) apply(manifests ...string) {
+	s.t.Helper()
+	if err := controlplane.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
 // explain logs what a failed test leaves behind.
-func (s *stage) explain(t *testing.T) {
-	t.Helper()
-	if !t.Failed() {
+func (s *stage) explain() {
+	s.t.Helper()
+	if !s.t.Failed() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), 10*time.Second)
 	defer cancel()
 	for _, path := range []string{
 		"/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts", "/apis/gateway.networking.k8s.io/v1/namespaces/" + s.namespace + "/httproutes",
@@ -69,29 +71,29 @@ func (s *stage) explain(t *testing.T) {
 		}
 		body, err := s.admin.Get().AbsPath(path).DoRaw(ctx)
 		if err = errors.Join(err, json.Unmarshal(body, &read)); err != nil {
-			t.Error(err)
+			s.t.Error(err)
 		}
 		for _, item := range read.Items {
 			delete(item.Metadata, "managedFields")
-			t.Logf("%s: %v", path, item)
+			s.t.Logf("%s: %v", path, item)
 		}
 	}
 	text, err := os.ReadFile(s.log.Name())
 	if err != nil {
-		t.Error(err)
+		s.t.Error(err)
 	}
 	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return !strings.Contains(line, s.namespace) })
-	t.Logf("the controller's log:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
+	s.t.Logf("the controller's log:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
 }
 
 // rollout applies a Rollout with its Services <name>-stable and <name>-canary, and waits until its first version is healthy. given is the router's configuration and
 // steps are those of the canary, both in YAML's flow notation.
-func (s *stage) rollout(t *testing.T, name, given, managedRoutes, steps string) {
-	t.Helper()
+func (s *stage) rollout(name, given, managedRoutes, steps string) {
+	s.t.Helper()
 	for _, role := range []string{"stable", "canary"} {
-		s.apply(t, fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s-%s}, spec: {selector: {app: %s}, ports: [{port: 80, targetPort: 8080}]}}", name, role, name))
+		s.apply(fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s-%s}, spec: {selector: {app: %s}, ports: [{port: 80, targetPort: 8080}]}}", name, role, name))
 	}
-	s.apply(t, fmt.Sprintf(`
+	s.apply(fmt.Sprintf(`
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout
 metadata: {name: %[1]s}
@@ -110,7 +112,7 @@ spec:
         plugins: {argoproj-labs/gatewayAPI: %[2]s}
       steps: %[4]s
 `, name, given, managedRoutes, steps))
-	s.await(t, "the first version is healthy", "Healthy", func(ctx context.Context) string { return s.phase(ctx, name) })
+	s.await("the first version is healthy", "Healthy", func(ctx context.Context) string { return s.phase(ctx, name) })
 }
 
 // path is where a Rollout is.
@@ -125,57 +127,57 @@ func (s *stage) phase(ctx context.Context, rollout string) string {
 		Status   struct{ Phase, ObservedGeneration string }
 	}
 	body, err := s.admin.Get().AbsPath(s.path(rollout)).DoRaw(ctx)
-	if err != nil || json.Unmarshal(body, &read) != nil || read.Status.ObservedGeneration != fmt.Sprint(read.Metadata.Generation) {
+	if err != nil || json.Unmarshal(body, &read) != nil || read.Status.ObservedGeneration != strconv.FormatInt(read.Metadata.Generation, 10) {
 		return ""
 	}
 	return read.Status.Phase
 }
 
 // update begins a new version of a Rollout and waits until it pauses.
-func (s *stage) update(t *testing.T, rollout, version string) {
-	t.Helper()
-	s.merge(t, s.path(rollout), `{"spec":{"template":{"metadata":{"annotations":{"version":"`+version+`"}}}}}`)
-	s.paused(t, rollout)
+func (s *stage) update(rollout, version string) {
+	s.t.Helper()
+	s.merge(s.path(rollout), `{"spec":{"template":{"metadata":{"annotations":{"version":"`+version+`"}}}}}`)
+	s.paused(rollout)
 }
 
 // paused waits until a Rollout pauses.
-func (s *stage) paused(t *testing.T, rollout string) {
-	t.Helper()
-	s.await(t, rollout+" pauses", "Paused", func(ctx context.Context) string { return s.phase(ctx, rollout) })
+func (s *stage) paused(rollout string) {
+	s.t.Helper()
+	s.await(rollout+" pauses", "Paused", func(ctx context.Context) string { return s.phase(ctx, rollout) })
 }
 
 // promote lets a paused Rollout go on, as kubectl argo rollouts promote does.
-func (s *stage) promote(t *testing.T, rollout string) {
-	t.Helper()
-	s.merge(t, s.path(rollout)+"/status", `{"status":{"pauseConditions":null}}`)
+func (s *stage) promote(rollout string) {
+	s.t.Helper()
+	s.merge(s.path(rollout)+"/status", `{"status":{"pauseConditions":null}}`)
 }
 
 // finish lets a paused Rollout go on and waits until its new version is the stable one.
-func (s *stage) finish(t *testing.T, rollout string) {
-	t.Helper()
-	s.promote(t, rollout)
-	s.await(t, rollout+" is promoted", "Healthy", func(ctx context.Context) string { return s.phase(ctx, rollout) })
+func (s *stage) finish(rollout string) {
+	s.t.Helper()
+	s.promote(rollout)
+	s.await(rollout+" is promoted", "Healthy", func(ctx context.Context) string { return s.phase(ctx, rollout) })
 }
 
 // abort aborts a Rollout, as kubectl argo rollouts abort does.
-func (s *stage) abort(t *testing.T, rollout string) {
-	t.Helper()
-	s.merge(t, s.path(rollout)+"/status", `{"status":{"abort":true}}`)
-	s.await(t, rollout+" is aborted", "Degraded", func(ctx context.Context) string { return s.phase(ctx, rollout) })
+func (s *stage) abort(rollout string) {
+	s.t.Helper()
+	s.merge(s.path(rollout)+"/status", `{"status":{"abort":true}}`)
+	s.await(rollout+" is aborted", "Degraded", func(ctx context.Context) string { return s.phase(ctx, rollout) })
 }
 
 // merge merges a patch into what is at path.
-func (s *stage) merge(t *testing.T, path, patch string) {
-	t.Helper()
-	if err := s.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(t.Context()).Error(); err != nil {
-		t.Fatalf("%s: %v", path, err)
+func (s *stage) merge(path, patch string) {
+	s.t.Helper()
+	if err := s.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
+		s.t.Fatalf("%s: %v", path, err)
 	}
 }
 
 // await polls until look returns want.
-func (s *stage) await(t *testing.T, what, want string, look func(context.Context) string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func (s *stage) await(what, want string, look func(context.Context) string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	got := ""
 	for {
@@ -187,22 +189,22 @@ func (s *stage) await(t *testing.T, what, want string, look func(context.Context
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %v (-want +got):\n%s", what, patience, cmp.Diff(want, got))
+			s.t.Fatalf("%s: not within %v (-want +got):\n%s", what, patience, cmp.Diff(want, got))
 		case <-time.After(pollEvery):
 		}
 	}
 }
 
 // shows waits until a route, named by its path behind the namespace, reads so.
-func (s *stage) shows(t *testing.T, when, route, want string) {
-	t.Helper()
-	s.showsIn(t, when, s.namespace, route, want)
+func (s *stage) shows(when, route, want string) {
+	s.t.Helper()
+	s.showsIn(when, s.namespace, route, want)
 }
 
-func (s *stage) showsIn(t *testing.T, when, namespace, route, want string) {
-	t.Helper()
+func (s *stage) showsIn(when, namespace, route, want string) {
+	s.t.Helper()
 	path := "/apis/gateway.networking.k8s.io/v1/namespaces/" + namespace + "/" + route
-	s.await(t, when+": "+route, strings.TrimSpace(want), func(ctx context.Context) string {
+	s.await(when+": "+route, strings.TrimSpace(want), func(ctx context.Context) string {
 		body, err := s.admin.Get().AbsPath(path).DoRaw(ctx)
 		if err != nil {
 			return err.Error()
@@ -212,9 +214,9 @@ func (s *stage) showsIn(t *testing.T, when, namespace, route, want string) {
 }
 
 // event waits until a Rollout has an event with that text in it.
-func (s *stage) event(t *testing.T, rollout, text string) {
-	t.Helper()
-	s.await(t, "an event of "+rollout+" with "+text, "", func(ctx context.Context) string {
+func (s *stage) event(rollout, text string) {
+	s.t.Helper()
+	s.await("an event of "+rollout+" with "+text, "", func(ctx context.Context) string {
 		var events struct {
 			Items []struct {
 				Reason, Message string

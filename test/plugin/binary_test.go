@@ -33,25 +33,28 @@ func TestByHand(t *testing.T) {
 	}{
 		"nothing":             {nil, 1, "", "argo-rollouts-config"},
 		"--help":              {[]string{"--help"}, 0, "trafficRouterPlugins", ""},
-		"--version":           {[]string{"--version"}, 0, "rollouts-plugin-kedify " + builtVersion, ""},
+		"--version":           {[]string{"--version"}, 0, " " + builtVersion, ""},
+		"a notation":          {[]string{"-logformat=xml"}, 2, "", `"xml" is neither json nor text`},
 		"an unknown flag":     {[]string{"--color"}, 2, "", "--help"},
 		"an unknown argument": {[]string{"serve"}, 2, "", `"serve"`},
 		"install, no target":  {[]string{"install"}, 2, "", "install DIR_OR_FILE"},
 		"install, no folder":  {[]string{"install", "/does/not/exist/plugin"}, 1, "", "does the folder exist"},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			code, stdout, stderr := runByHand(t, binary, test.args...)
-			if code != test.code {
-				t.Errorf("exit code is %d, want %d", code, test.code)
-			}
-			for _, stream := range []struct{ name, got, want string }{{"stdout", stdout, test.stdout}, {"stderr", stderr, test.stderr}} {
-				if (stream.want == "") != (stream.got == "") || !strings.Contains(stream.got, stream.want) {
-					t.Errorf("%s is %q, want %q in it", stream.name, stream.got, stream.want)
+		for _, file := range []string{binary, gatewayBinary} {
+			t.Run(filepath.Base(file)+", "+name, func(t *testing.T) {
+				t.Parallel()
+				code, stdout, stderr := runByHand(t, file, test.args...)
+				if code != test.code {
+					t.Errorf("exit code is %d, want %d", code, test.code)
 				}
-			}
-		})
+				for _, stream := range []struct{ name, got, want string }{{"stdout", stdout, test.stdout}, {"stderr", stderr, test.stderr}} {
+					if (stream.want == "") != (stream.got == "") || !strings.Contains(stream.got, stream.want) {
+						t.Errorf("%s is %q, want %q in it", stream.name, stream.got, stream.want)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -92,17 +95,27 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-func TestBinaryLinksOnlyWhatItNeeds(t *testing.T) {
+func TestBinariesLinkOnlyWhatTheyNeed(t *testing.T) {
 	t.Parallel()
-	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"/cmd/rollouts-plugin-kedify").Output()
-	if err != nil {
-		t.Fatal(err)
+	forbidden := map[string][]string{
+		"rollouts-plugin-kedify": {module + "/internal/router/gatewayapi"},
+		"gatewayapi-plugin":      {"sigs.k8s.io/gateway-api", module + "/internal/router/httpso", module + "/internal/split", module + "/internal/ir"},
 	}
-	for dependency := range strings.Lines(string(output)) {
-		for _, forbidden := range []string{"sigs.k8s.io/controller-runtime", "github.com/envoyproxy/go-control-plane", module + "/internal/xds"} {
-			if strings.HasPrefix(dependency, forbidden) {
-				t.Errorf("the plugin binary links %s", strings.TrimSpace(dependency))
+	for command, packages := range forbidden {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"/cmd/"+command).Output()
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			packages := append(packages, "sigs.k8s.io/controller-runtime", "github.com/envoyproxy/go-control-plane", module+"/internal/xds")
+			for dependency := range strings.Lines(string(output)) {
+				for _, unwanted := range packages {
+					if strings.HasPrefix(dependency, unwanted) {
+						t.Errorf("the binary links %s", strings.TrimSpace(dependency))
+					}
+				}
+			}
+		})
 	}
 }

@@ -26,8 +26,8 @@ const (
 	config = `{"httpScaledObjectName":"web"}`
 )
 
-// binary is the path of the tested binary; TestMain builds it.
-var binary string
+// binary and gatewayBinary are the paths of the tested binaries; TestMain builds them.
+var binary, gatewayBinary string
 
 func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
@@ -40,12 +40,14 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	binary = filepath.Join(folder, "kedify-router")
-	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-X main.version="+builtVersion, "-o", binary, module+"/cmd/rollouts-plugin-kedify")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the plugin: %v\n%s", err, output)
-		return 1
+	binary, gatewayBinary = filepath.Join(folder, "kedify-router"), filepath.Join(folder, "gateway-router")
+	for file, command := range map[string]string{binary: "rollouts-plugin-kedify", gatewayBinary: "gatewayapi-plugin"} {
+		build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-X main.version="+builtVersion, "-o", file, module+"/cmd/"+command)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building %s: %v\n%s", command, err, output)
+			return 1
+		}
 	}
 	return m.Run()
 }
@@ -59,10 +61,17 @@ type controller struct {
 	log     *journal
 }
 
-// start starts the binary with kubeconfig, as rollout/trafficrouting/plugin/client of argo-rollouts does: handshake, dispense, InitPlugin, Ping.
+// start starts the router kedify/http with kubeconfig.
 func start(t *testing.T, kubeconfig string) controller {
 	t.Helper()
-	command := exec.Command(binary) //nolint:noctx // its end is the plugin library's business, as in the controller
+	return startRouter(t, httpso.Type, binary, kubeconfig)
+}
+
+// startRouter starts the binary of a router with kubeconfig and args, as rollout/trafficrouting/plugin/client of argo-rollouts does: handshake, dispense, InitPlugin,
+// Ping.
+func startRouter(t *testing.T, router, file, kubeconfig string, args ...string) controller {
+	t.Helper()
+	command := exec.Command(file, args...) //nolint:noctx // its end is the plugin library's business, as in the controller
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
 	log := new(journal)
 	process := plugin.NewClient(&plugin.ClientConfig{
@@ -85,20 +94,20 @@ func start(t *testing.T, kubeconfig string) controller {
 	if err != nil {
 		t.Fatalf("dispense: %v", err)
 	}
-	router, ok := dispensed.(rpc.TrafficRouterPlugin)
+	asked, ok := dispensed.(rpc.TrafficRouterPlugin)
 	if !ok {
 		t.Fatalf("dispensed a %T", dispensed)
 	}
-	if answer := router.InitPlugin(); answer.HasError() {
+	if answer := asked.InitPlugin(); answer.HasError() {
 		t.Fatalf("InitPlugin: %v", answer)
 	}
 	if err := control.Ping(); err != nil {
 		t.Fatalf("Ping: %v", err)
 	}
-	if name := router.Type(); name != httpso.Type {
+	if name := asked.Type(); name != router {
 		t.Fatalf("Type is %q", name)
 	}
-	return controller{TrafficRouterPlugin: router, process: process, control: control, log: log}
+	return controller{TrafficRouterPlugin: asked, process: process, control: control, log: log}
 }
 
 // journal keeps what the controller would log of the plugin's stderr.

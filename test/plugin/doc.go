@@ -1,3 +1,3 @@
-// Package plugin tests the built binary rollouts-plugin-kedify as the Argo Rollouts controller uses it: as a process of its own, over go-plugin's socket,
+// Package plugin tests the built binaries of the routers as the Argo Rollouts controller uses them: as processes of their own, over go-plugin's socket,
 // net/rpc and gob, with a kubeconfig that leads to an API server.
 package plugin

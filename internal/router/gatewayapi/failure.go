@@ -51,7 +51,7 @@ func explain(want intent, t target, err error) error {
 		return fmt.Errorf("%s: %w: install the CustomResourceDefinition %s.%s, or correct %s", concerns, err, t.kind.Resource(), group, t.field)
 	}
 	return resilience.Explain(concerns, err, resilience.Remedies{
-		NotFound: fmt.Sprintf("create it, or correct %s", t.field),
+		NotFound: "create it, or correct " + t.field,
 		Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to get, list, watch and update %s of %s in namespace %q: apply the ClusterRole and "+
 			"ClusterRoleBinding argo-rollouts-gateway-api", t.kind.Resource(), group, t.name.Namespace),
 	})

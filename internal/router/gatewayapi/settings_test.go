@@ -122,7 +122,7 @@ func TestRoutesOfOtherNamespacesOnlyWhereTheyAreAllowed(t *testing.T) {
 			}
 			client := gatewayapi.NewClient(func() (*rest.Config, error) { return api.Config(), nil })
 			err := gatewayapi.New(client, allowed, slog.New(slog.DiscardHandler)).SetWeight(t.Context(), routertest.Rollout(gatewayapi.Type, test.config), 20, nil)
-			want := `rollout "shop/web": ` + field + "." + test.want + ` is in namespace "gateways": Rollouts of other namespaces may not name routes there: correct it, or add ` +
+			want := `rollout "shop/web": ` + field + "." + test.want + ` is in namespace "gateways": only Rollouts of that namespace may name routes there: correct it, or add ` +
 				"the namespace to the plugin's flag -routeNamespaces"
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("error is\n%v, want\n%s", err, want)

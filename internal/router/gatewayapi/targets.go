@@ -17,7 +17,7 @@ import (
 const anyNamespace = "*"
 
 // errForeignNamespace says that a Rollout names a route in a namespace where it may not.
-var errForeignNamespace = errors.New("Rollouts of other namespaces may not name routes there")
+var errForeignNamespace = errors.New("only Rollouts of that namespace may name routes there")
 
 // Namespaces are those in which Rollouts of other namespaces may name routes. A Rollout may always name routes of its own namespace. The zero value are none.
 //
