@@ -1,0 +1,116 @@
+package gatewaydocs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+// The environment's variables that name the parts; make test-parts sets them.
+const (
+	definitionsVariable = "GATEWAY_API_CRDS"
+	installVariable     = "ROLLOUTS_INSTALL_YAML"
+)
+
+// The API server and the plugin of all tests; TestMain starts them.
+var (
+	admin  *rest.RESTClient
+	plugin *pluginprocess.Process
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run starts everything, runs the tests, and ends everything.
+func run(m *testing.M) (code int, err error) {
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		return 1, err
+	}
+	definitions, err := definitions()
+	if err != nil {
+		return 1, err
+	}
+	folder, err := os.MkdirTemp("", "gatewaydocs-test")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	ctx, kubeconfig, state := context.Background(), filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "state")
+	if err := errors.Join(os.Mkdir(state, 0o700), program.Build(ctx, folder, "v9.9.9-test", "gatewayapi-plugin")); err != nil {
+		return 1, err
+	}
+	cluster, err := controlplane.Start(ctx, binaries, state)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if admin, err = cluster.Client(controlplane.AdminToken); err != nil {
+		return 1, err
+	}
+	if err := controlplane.Apply(ctx, admin, "default", append(definitions, "{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}")...); err != nil {
+		return 1, err
+	}
+	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+		return 1, err
+	}
+	if plugin, err = pluginprocess.Start(filepath.Join(folder, "gatewayapi-plugin"), kubeconfig, os.Stderr, "-log-level=warn"); err != nil {
+		return 1, err
+	}
+	defer plugin.End()
+	return m.Run(), nil
+}
+
+// definitions are the CustomResourceDefinitions of routes and Rollouts, and the plugin's role.
+func definitions() ([]string, error) {
+	for _, name := range []string{definitionsVariable, installVariable} {
+		if os.Getenv(name) == "" {
+			return nil, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", name)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(os.Getenv(definitionsVariable), "*routes.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("%s names %s, where no CustomResourceDefinitions of routes are: %w", definitionsVariable, os.Getenv(definitionsVariable), err)
+	}
+	var texts []string
+	for _, file := range append(files, "../../config/argo-rollouts/gatewayapi/rbac.yaml", os.Getenv(installVariable)) {
+		text, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return nil, err
+		}
+		documents := strings.Split(string(text), "\n---\n")
+		if file == os.Getenv(installVariable) {
+			documents = slices.DeleteFunc(documents, func(document string) bool { return !strings.Contains(document, "\nkind: CustomResourceDefinition\n") })
+		}
+		texts = append(texts, documents...)
+	}
+	return texts, nil
+}
+
+// manifestOf is what identifies a manifest.
+func manifestOf(t *testing.T, text string) controlplane.Manifest {
+	t.Helper()
+	var object controlplane.Manifest
+	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}

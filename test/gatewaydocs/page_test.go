@@ -1,0 +1,92 @@
+package gatewaydocs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// page is what a page of docs/gatewayapi has in YAML.
+type page struct {
+	name      string
+	manifests []string // one object each
+	rollouts  []v1alpha1.Rollout
+	expected  []expectation
+}
+
+// expectation is what a page shows of a route at a step of the Rollout: a block whose first line is "# <kind> <name> at step <index>" and that has its rules.
+type expectation struct {
+	route controlplane.Manifest
+	step  string
+	rules []any
+	seen  bool
+}
+
+// pages reads all pages that have manifests.
+func pages(t *testing.T) []*page {
+	t.Helper()
+	files, err := filepath.Glob("../../docs/gatewayapi/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatal("there are no pages in docs/gatewayapi", err)
+	}
+	var all []*page
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := &page{name: strings.ToLower(strings.TrimSuffix(filepath.Base(file), ".md"))}
+		for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			read.take(t, block[1])
+		}
+		if len(read.manifests) > 0 {
+			all = append(all, read)
+		}
+	}
+	return all
+}
+
+// shown is the first line of an expectation.
+var shown = regexp.MustCompile(`^# (\w+Route) (\S+) at step (\d+)\n`)
+
+// take takes one block of YAML.
+func (p *page) take(t *testing.T, block string) {
+	t.Helper()
+	if of := shown.FindStringSubmatch(block); of != nil {
+		added := expectation{step: of[3]}
+		added.route.APIVersion, added.route.Kind, added.route.Metadata.Name = "gateway.networking.k8s.io/v1", of[1], of[2]
+		if err := yaml.UnmarshalStrict([]byte(block), &added.rules); err != nil {
+			t.Fatalf("%s: %s: %v", p.name, of[0], err)
+		}
+		p.expected = append(p.expected, added)
+		return
+	}
+	for document := range strings.SplitSeq(block, "\n---\n") {
+		var object controlplane.Manifest
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil || object.Kind == "" {
+			t.Fatalf("%s: neither a manifest nor what a route reads at a step (%v):\n%s", p.name, err, document)
+		}
+		p.manifests = append(p.manifests, document)
+		if object.Kind != "Rollout" {
+			continue
+		}
+		var rollout v1alpha1.Rollout
+		if err := yaml.UnmarshalStrict([]byte(document), &rollout); err != nil {
+			t.Fatalf("%s: Rollout %s: %v", p.name, object.Metadata.Name, err)
+		}
+		if rollout.Namespace == "" {
+			rollout.Namespace = p.namespace()
+		}
+		p.rollouts = append(p.rollouts, rollout)
+	}
+}
+
+// namespace is where the objects of the page go that name none.
+func (p *page) namespace() string { return "docs-" + p.name }
