@@ -36,16 +36,37 @@ const (
 // release is a set of CustomResourceDefinitions of the Gateway API.
 type release struct {
 	name     string
-	variable string // names its folder
-	kinds    []string
+	variable string            // names the folder of its standard channel; the experimental one is beside it
+	versions map[string]string // in which each kind of route is served
+	extra    []string          // kinds that only the experimental channel has
 }
 
-// releases are those that the tests run with: the oldest and the newest.
+// releases are those that the tests run with: an old one, without names of rules and with several kinds of routes in the experimental channel only, and
+// the newest.
 func releases() []release {
 	return []release{
-		{name: "v1.2.1", variable: "GATEWAY_API_V1_2_1_CRDS", kinds: []string{"httproutes", "grpcroutes"}},
-		{name: "newest", variable: "GATEWAY_API_CRDS", kinds: []string{"httproutes", "grpcroutes", "tcproutes", "tlsroutes", "udproutes"}},
+		{
+			name: "v1.2.1", variable: "GATEWAY_API_V1_2_1_CRDS", extra: []string{"tcproutes", "tlsroutes", "udproutes"},
+			versions: map[string]string{"httproutes": "v1", "grpcroutes": "v1", "tcproutes": "v1alpha2", "tlsroutes": "v1alpha2", "udproutes": "v1alpha2"},
+		},
+		{
+			name: "newest", variable: "GATEWAY_API_CRDS",
+			versions: map[string]string{"httproutes": "v1", "grpcroutes": "v1", "tcproutes": "v1", "tlsroutes": "v1", "udproutes": "v1"},
+		},
 	}
+}
+
+// files are the release's CustomResourceDefinitions of routes.
+func (r release) files() ([]string, error) {
+	folder := os.Getenv(r.variable)
+	files, err := filepath.Glob(filepath.Join(folder, "*routes.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no CustomResourceDefinitions of routes in %q, which %s names: %w", folder, r.variable, err)
+	}
+	for _, resource := range r.extra {
+		files = append(files, filepath.Join(folder, "..", "experimental", "gateway.networking.k8s.io_"+resource+".yaml"))
+	}
+	return files, nil
 }
 
 // cluster is an API server with a running Argo Rollouts controller.
@@ -53,6 +74,7 @@ type cluster struct {
 	*controlplane.ControlPlane
 
 	release release
+	folder  string // has the built plugin
 	admin   *rest.RESTClient
 	log     *os.File // the controller's
 }
@@ -115,9 +137,9 @@ func start(ctx context.Context, binaries controlplane.Binaries, which release, f
 	if err != nil {
 		return nil, nil, err
 	}
-	c = &cluster{ControlPlane: plane, release: which}
+	c = &cluster{ControlPlane: plane, release: which, folder: folder}
 	if c.admin, err = plane.Client(controlplane.AdminToken); err == nil {
-		err = c.install(ctx, folder)
+		err = c.install(ctx)
 	}
 	var controller *exec.Cmd
 	if err == nil {
@@ -142,18 +164,15 @@ func start(ctx context.Context, binaries controlplane.Binaries, which release, f
 }
 
 // install applies what users install: the Gateway API, Argo Rollouts, and the plugin's role and registration.
-func (c *cluster) install(ctx context.Context, folder string) error {
-	files, err := filepath.Glob(filepath.Join(os.Getenv(c.release.variable), "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no CustomResourceDefinitions in %s, which %s names: %w", os.Getenv(c.release.variable), c.release.variable, err)
+func (c *cluster) install(ctx context.Context) error {
+	files, err := c.release.files()
+	if err != nil {
+		return err
 	}
-	files = slices.DeleteFunc(files, func(file string) bool {
-		return !strings.Contains(filepath.Base(file), "routes.yaml")
-	})
 	manifests := []string{
 		"{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: argo-rollouts}\ndata:\n  trafficRouterPlugins: |\n" +
-			"    - {name: argoproj-labs/gatewayAPI, location: 'file://" + filepath.Join(folder, "gatewayapi-plugin") + "'}\n",
+			"    - {name: argoproj-labs/gatewayAPI, location: 'file://" + filepath.Join(c.folder, "gatewayapi-plugin") + "'}\n",
 	}
 	for _, file := range append(files, os.Getenv(installVariable), "../../config/argo-rollouts/gatewayapi/rbac.yaml") {
 		text, err := os.ReadFile(filepath.Clean(file))

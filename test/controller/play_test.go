@@ -46,8 +46,8 @@ func (c *cluster) play(ctx context.Context) {
 	for {
 		ready := c.playReplicaSets(ctx)
 		c.playServices(ctx, ready, endpoints)
-		for _, resource := range c.release.kinds {
-			c.playGateway(ctx, resource)
+		for resource, version := range c.release.versions {
+			c.playGateway(ctx, version, resource)
 		}
 		select {
 		case <-ctx.Done():
@@ -113,8 +113,8 @@ func (c *cluster) playServices(ctx context.Context, ready map[string]bool, writt
 }
 
 // playGateway accepts every route in its current generation.
-func (c *cluster) playGateway(ctx context.Context, resource string) {
-	for _, route := range c.read(ctx, "/apis/gateway.networking.k8s.io/v1/"+resource).Items {
+func (c *cluster) playGateway(ctx context.Context, version, resource string) {
+	for _, route := range c.read(ctx, "/apis/gateway.networking.k8s.io/"+version+"/"+resource).Items {
 		if len(route.Spec.ParentRefs) == 0 {
 			continue
 		}
@@ -125,7 +125,7 @@ func (c *cluster) playGateway(ctx context.Context, resource string) {
 			return fmt.Sprintf(`{"type":%q,"status":"True","reason":%q,"message":"","lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":%d}`,
 				name, name, route.Metadata.Generation)
 		}
-		c.patch(ctx, fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/%s/%s/status", route.Metadata.Namespace, resource, route.Metadata.Name),
+		c.patch(ctx, fmt.Sprintf("/apis/gateway.networking.k8s.io/%s/namespaces/%s/%s/%s/status", version, route.Metadata.Namespace, resource, route.Metadata.Name),
 			fmt.Sprintf(`{"status":{"parents":[{"parentRef":%s,"controllerName":"example.com/gateway","conditions":[%s,%s]}]}}`,
 				route.Spec.ParentRefs[0], condition("Accepted"), condition("ResolvedRefs")))
 	}

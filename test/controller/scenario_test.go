@@ -37,7 +37,7 @@ func headerStep(name, header, value string) string {
 }
 
 func TestWeightsFromTheFirstStepToThePromotion(t *testing.T) {
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 		s.rollout("web", "{httpRoute: web}", "[]", "[{setWeight: 20}, {pause: {}}, {setWeight: 60}, {pause: {}}]")
 		s.shows("weights that are absent are filled in", "httproutes/web", "/ -> web-stable:100 web-canary:0")
@@ -53,7 +53,7 @@ func TestWeightsFromTheFirstStepToThePromotion(t *testing.T) {
 }
 
 func TestAnAbortTakesEverythingBack(t *testing.T) {
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "["+headerStep("qa", "role", "qa")+", {setWeight: 20}, {pause: {}}]")
 		s.update("web", "2")
@@ -64,7 +64,7 @@ func TestAnAbortTakesEverythingBack(t *testing.T) {
 }
 
 func TestAFullPromotionTakesHeaderRoutesAway(t *testing.T) {
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 50}, "+headerStep("qa", "role", "qa")+", {pause: {}}, {setWeight: 60}, {pause: {}}]")
 		s.update("web", "2")
@@ -75,7 +75,7 @@ func TestAFullPromotionTakesHeaderRoutesAway(t *testing.T) {
 }
 
 func TestTwoHeaderRoutesInTheOrderOfManagedRoutes(t *testing.T) {
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 		s.rollout("web", "{httpRoutes: [{name: web, useHeaderRoutes: true}]}", "[{name: first}, {name: second}]",
 			"["+headerStep("second", "role", "qa")+", {setWeight: 20}, {pause: {}}, "+headerStep("first", "x-user", "me")+", {pause: {}}, {setHeaderRoute: {name: second}}, {pause: {}}]")
@@ -94,7 +94,7 @@ func TestTwoHeaderRoutesInTheOrderOfManagedRoutes(t *testing.T) {
 
 func TestEveryRuleWithBothServicesAndItsFilters(t *testing.T) {
 	const filters = "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-a, value: b}]}}]"
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		s.apply(httpRoute("web",
 			rule("/a", filters, "web-stable:100", "web-canary:0"),
 			rule("/b", filters, "other:7", "web-canary", "web-stable", "another:3"),
@@ -112,7 +112,7 @@ func TestEveryRuleWithBothServicesAndItsFilters(t *testing.T) {
 }
 
 func TestTwoRolloutsOnOneRoute(t *testing.T) {
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		s.apply(httpRoute("shared", rule("/web", "", "web-stable", "web-canary"), rule("/api", "", "api-stable", "api-canary")))
 		for _, name := range []string{"web", "api"} {
 			s.rollout(name, "{httpRoute: shared}", "[{name: qa-"+name+"}]", "["+headerStep("qa-"+name, "role", name)+", {setWeight: 20}, {pause: {}}]")
@@ -128,7 +128,7 @@ func TestTwoRolloutsOnOneRoute(t *testing.T) {
 }
 
 func TestARouteInAnotherNamespace(t *testing.T) {
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		gateways := s.namespace + "-gw"
 		s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: "+gateways+"}}",
 			strings.ReplaceAll(strings.ReplaceAll(httpRoute("web, namespace: "+gateways, rule("/", "", "web-stable", "web-canary"), rule("/alike", "", "web-stable:1", "web-canary:1")),
@@ -143,7 +143,7 @@ func TestARouteInAnotherNamespace(t *testing.T) {
 }
 
 func TestACanaryByHeadersAloneHasTheLabel(t *testing.T) {
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
 		s.update("web", "2")
@@ -154,7 +154,7 @@ func TestACanaryByHeadersAloneHasTheLabel(t *testing.T) {
 }
 
 func TestTheLimitOfSixteenRulesIsAClearError(t *testing.T) {
-	onStage(t, "httproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
 		var rules, want []string
 		for i := range 9 {
 			rules = append(rules, rule(fmt.Sprint("/", i), "", "web-stable", "web-canary"))
@@ -170,25 +170,22 @@ func TestTheLimitOfSixteenRulesIsAClearError(t *testing.T) {
 }
 
 func TestRoutesOfOtherKinds(t *testing.T) {
-	onStage(t, "udproutes", func(s *stage) {
+	onStage(t, func(s *stage) {
+		resources := map[string]string{"TCPRoute": "", "UDPRoute": "", "GRPCRoute": "", "TLSRoute": "hostnames: [a.example.com], "}
 		var given []string
-		for _, kind := range []string{"TCP", "UDP", "TLS", "GRPC"} {
-			further := ""
-			if kind == "TLS" {
-				further = "hostnames: [a.example.com], "
-			}
-			s.apply(fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/v1, kind: %sRoute, metadata: {name: web}, spec: {parentRefs: [{name: gateway}], %s"+
-				"rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}", kind, further))
-			given = append(given, strings.ToLower(kind)+"Route: web")
+		for kind, further := range resources {
+			s.apply(fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/%s, kind: %s, metadata: {name: web}, spec: {parentRefs: [{name: gateway}], %s"+
+				"rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}", s.release.versions[strings.ToLower(kind)+"s"], kind, further))
+			given = append(given, strings.ToLower(strings.TrimSuffix(kind, "Route"))+"Route: web")
 		}
 		s.rollout("web", "{"+strings.Join(given, ", ")+"}", "[]", "[{setWeight: 30}, {pause: {}}]")
 		s.update("web", "2")
-		for _, resource := range []string{"tcproutes", "udproutes", "tlsroutes"} {
-			s.shows("in the canary", resource+"/web", "-> web-stable:70 web-canary:30"+inProgress)
+		for kind := range resources {
+			s.shows("in the canary", strings.ToLower(kind)+"s/web", "-> web-stable:70 web-canary:30"+inProgress)
 		}
 		s.finish("web")
-		for _, resource := range []string{"tcproutes", "udproutes", "tlsroutes"} {
-			s.shows("promoted", resource+"/web", "-> web-stable:100 web-canary:0")
+		for kind := range resources {
+			s.shows("promoted", strings.ToLower(kind)+"s/web", "-> web-stable:100 web-canary:0")
 		}
 	})
 }

@@ -27,14 +27,11 @@ type stage struct {
 	namespace string
 }
 
-// onStage runs a test once with each release of the Gateway API that serves resource.
-func onStage(t *testing.T, resource string, test func(s *stage)) {
+// onStage runs a test once with each release of the Gateway API.
+func onStage(t *testing.T, test func(s *stage)) {
 	t.Helper()
 	t.Parallel()
 	for _, c := range clusters {
-		if !slices.Contains(c.release.kinds, resource) {
-			continue
-		}
 		t.Run("Gateway API "+c.release.name, func(t *testing.T) {
 			t.Parallel()
 			name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
@@ -203,7 +200,8 @@ func (s *stage) shows(when, route, want string) {
 
 func (s *stage) showsIn(when, namespace, route, want string) {
 	s.t.Helper()
-	path := "/apis/gateway.networking.k8s.io/v1/namespaces/" + namespace + "/" + route
+	resource, _, _ := strings.Cut(route, "/")
+	path := "/apis/gateway.networking.k8s.io/" + s.release.versions[resource] + "/namespaces/" + namespace + "/" + route
 	s.await(when+": "+route, strings.TrimSpace(want), func(ctx context.Context) string {
 		body, err := s.admin.Get().AbsPath(path).DoRaw(ctx)
 		if err != nil {

@@ -93,23 +93,29 @@ func TestManifestsThatCommandsNameExist(t *testing.T) {
 	}
 }
 
-func TestBuildMakesAStaticLinuxBinary(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "rollouts-plugin-kedify")
-	build := exec.CommandContext(t.Context(), "make", "-C", root, "build", "PLUGIN="+binary)
-	if out, err := build.CombinedOutput(); err != nil {
+func TestBuildMakesStaticLinuxBinaries(t *testing.T) {
+	folder := t.TempDir()
+	binaries := map[string]string{"PLUGIN": filepath.Join(folder, "rollouts-plugin-kedify"), "GATEWAY_PLUGIN": filepath.Join(folder, "gatewayapi-plugin")}
+	args := []string{"-C", root, "build"}
+	for variable, binary := range binaries {
+		args = append(args, variable+"="+binary)
+	}
+	if out, err := exec.CommandContext(t.Context(), "make", args...).CombinedOutput(); err != nil {
 		t.Fatalf("make build: %v\n%s", err, out)
 	}
-	program, err := elf.Open(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer program.Close()
-	if program.Machine != elf.EM_X86_64 {
-		t.Errorf("built for %v, want amd64", program.Machine)
-	}
-	for _, segment := range program.Progs {
-		if segment.Type == elf.PT_INTERP {
-			t.Error("the binary asks for a dynamic loader: it is not static")
+	for _, binary := range binaries {
+		program, err := elf.Open(binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer program.Close()
+		if program.Machine != elf.EM_X86_64 {
+			t.Errorf("%s is built for %v, want amd64", filepath.Base(binary), program.Machine)
+		}
+		for _, segment := range program.Progs {
+			if segment.Type == elf.PT_INTERP {
+				t.Errorf("%s asks for a dynamic loader: it is not static", filepath.Base(binary))
+			}
 		}
 	}
 }

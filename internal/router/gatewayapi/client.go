@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -92,23 +91,29 @@ func path(kind route.Kind, version string, name types.NamespacedName) []string {
 	return []string{"apis", group, version, "namespaces", name.Namespace, kind.Resource(), name.Name}
 }
 
-// get reads one route from the API server, not from a cache. Where it isn't there, that may be because the cluster no longer serves the version that it did, so
-// that is looked up anew.
-func (c *Client) get(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
+// served sends a request for routes of kind in the version that the cluster serves. Where it no longer serves that version, which somebody may change at any time, it is
+// looked up anew.
+func (c *Client) served(ctx context.Context, kind route.Kind, request func(version string) connect.Request) ([]byte, error) {
 	schema, err := c.catalog.of(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
-	live, err := c.answered(kind)(c.api.Do(ctx, connect.Request{Path: path(kind, schema.version, name)}))
-	if !apierrors.IsNotFound(err) {
-		return live, err
+	body, err := c.api.Do(ctx, request(schema.version))
+	if !apierrors.IsNotFound(err) || !apierrors.IsUnexpectedServerError(err) { // a Status says that an object is missing, a bare 404 that its path is
+		return body, err
 	}
 	c.catalog.forget(kind)
-	now, again := c.catalog.of(ctx, kind)
-	if again != nil || now.version == schema.version {
-		return nil, errors.Join(again, err)
+	if schema, err = c.catalog.of(ctx, kind); err != nil {
+		return nil, err
 	}
-	return c.answered(kind)(c.api.Do(ctx, connect.Request{Path: path(kind, now.version, name)}))
+	return c.api.Do(ctx, request(schema.version))
+}
+
+// get reads one route from the API server, not from a cache.
+func (c *Client) get(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
+	return c.answered(kind)(c.served(ctx, kind, func(version string) connect.Request {
+		return connect.Request{Path: path(kind, version, name)}
+	}))
 }
 
 // answered takes a route that the API server answered with.
@@ -161,13 +166,11 @@ func (c *Client) selected(ctx context.Context, which selection) ([]types.Namespa
 
 // list reads the routes of a selection from the API server.
 func (c *Client) list(ctx context.Context, which selection) ([]*object, error) {
-	schema, err := c.catalog.of(ctx, which.kind)
-	if err != nil {
-		return nil, err
-	}
-	body, err := c.api.Do(ctx, connect.Request{
-		Path:  []string{"apis", group, schema.version, "namespaces", which.namespace, which.kind.Resource()},
-		Query: map[string]string{"labelSelector": which.labels.String()},
+	body, err := c.served(ctx, which.kind, func(version string) connect.Request {
+		return connect.Request{
+			Path:  []string{"apis", group, version, "namespaces", which.namespace, which.kind.Resource()},
+			Query: map[string]string{"labelSelector": which.labels.String()},
+		}
 	})
 	if err != nil {
 		return nil, err
@@ -177,12 +180,13 @@ func (c *Client) list(ctx context.Context, which selection) ([]*object, error) {
 
 // put writes a route whole. It fails with a conflict when the live route is no longer the one that was read, so that no decision rests on an old state.
 func (c *Client) put(ctx context.Context, kind route.Kind, read *object, content map[string]any) error {
+	written := maps.Clone(content)
+	written["kind"] = string(kind)
 	schema, err := c.catalog.of(ctx, kind)
 	if err != nil {
 		return err
 	}
-	written := maps.Clone(content)
-	written["apiVersion"], written["kind"] = group+"/"+schema.version, string(kind)
+	written["apiVersion"] = group + "/" + schema.version
 	body, err := utiljson.Marshal(written)
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", kind, read.name, err)

@@ -59,6 +59,8 @@ func (s *RoutesServer) serve(w http.ResponseWriter, r *http.Request) {
 		s.list(w, r, parts[3], "")
 	case len(parts) == 6 && parts[1] == routesGroup && versionServed:
 		s.list(w, r, parts[5], parts[4])
+	case element(parts, 1) == routesGroup && len(parts) > 3:
+		http.NotFound(w, r) // without a Status, as a path that nobody serves is answered
 	default:
 		s.other(w, r, body)
 	}

@@ -1,0 +1,116 @@
+package controller_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+)
+
+// plugin starts the built plugin alone, with the rights of the Argo Rollouts controller.
+func (s *stage) plugin() *pluginprocess.Process {
+	s.t.Helper()
+	kubeconfig := filepath.Join(s.t.TempDir(), "kubeconfig")
+	if err := s.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+		s.t.Fatal(err)
+	}
+	process, err := pluginprocess.Start(filepath.Join(s.folder, "gatewayapi-plugin"), kubeconfig, s.t.Output())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(process.End)
+	return process
+}
+
+// route reads what is of interest of a route: its spec, and its resource version.
+func (s *stage) route(name string) (spec map[string]any, version string) {
+	s.t.Helper()
+	var read struct {
+		Metadata struct{ ResourceVersion string }
+		Spec     map[string]any
+	}
+	resource := filepath.Dir(name)
+	path := "/apis/gateway.networking.k8s.io/" + s.release.versions[resource] + "/namespaces/" + s.namespace + "/" + name
+	body, err := s.admin.Get().AbsPath(path).DoRaw(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := json.Unmarshal(body, &read); err != nil {
+		s.t.Fatal(err)
+	}
+	return read.Spec, read.Metadata.ResourceVersion
+}
+
+// inCanary is a Rollout of the stage's namespace behind its steps, which set a header and a mirror route.
+func (s *stage) inCanary(given string) *v1alpha1.Rollout {
+	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{
+		Namespace: s.namespace, Name: "web", UID: "uid-of-web", Annotations: map[string]string{"rollout.argoproj.io/revision": "2"},
+	}}
+	rollout.Status.StableRS, rollout.Status.CurrentPodHash, rollout.Status.CurrentStepIndex = "old", "new", new(int32(2))
+	rollout.Spec.Strategy.Canary = &v1alpha1.CanaryStrategy{
+		StableService: "web-stable", CanaryService: "web-canary",
+		TrafficRouting: &v1alpha1.RolloutTrafficRouting{
+			ManagedRoutes: []v1alpha1.MangedRoutes{{Name: "qa"}, {Name: "copies"}},
+			Plugins:       map[string]json.RawMessage{gatewayapi.Type: json.RawMessage(given)},
+		},
+		Steps: []v1alpha1.CanaryStep{
+			{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{
+				{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Prefix: "q.a"}}, {HeaderName: "team", HeaderValue: &v1alpha1.StringMatch{Exact: "shop"}},
+			}}},
+			{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copies", Match: []v1alpha1.RouteMatch{{Headers: map[string]v1alpha1.StringMatch{"x-copy": {Exact: "yes"}}}}}},
+		},
+	}
+	return rollout
+}
+
+func TestWhatTheAPIServerMakesOfARouteIsNotWrittenAgain(t *testing.T) {
+	for _, kind := range []string{"httpRoute", "grpcRoute"} {
+		t.Run(kind, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				resource := map[string]string{"httpRoute": "httproutes", "grpcRoute": "grpcroutes"}[kind]
+				name := map[string]string{"httpRoute": "HTTPRoute", "grpcRoute": "GRPCRoute"}[kind]
+				// It has no parent, so that nobody else writes it.
+				s.apply("{apiVersion: gateway.networking.k8s.io/v1, kind: " + name + ", metadata: {name: web}, spec: {" +
+					"rules: [{backendRefs: [{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}, {backendRefs: [{name: other, port: 80}]}]}}")
+				before, _ := s.route(resource + "/web")
+				asked, rollout := s.plugin(), s.inCanary(`{"`+kind+`":"web"}`)
+				experiment := []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}}
+				for _, weight := range []int32{20, 20, 20} {
+					s.must(asked.SetWeight(rollout, weight, experiment))
+				}
+				written, version := s.route(resource + "/web")
+				s.must(asked.SetWeight(rollout, 20, experiment))
+				if now, again := s.route(resource + "/web"); again != version {
+					s.t.Errorf("a second SetWeight wrote the route (-first +second):\n%s", cmp.Diff(written, now))
+				}
+				second := s.plugin()
+				s.must(second.SetWeight(rollout, 20, experiment))
+				if now, _ := s.route(resource + "/web"); cmp.Diff(written, now) != "" {
+					s.t.Errorf("another process changed the route (-first +second):\n%s", cmp.Diff(written, now))
+				}
+				rollout.Status.Abort = true
+				s.must(asked.RemoveManagedRoutes(rollout))
+				s.must(asked.SetWeight(rollout, 0, nil))
+				if after, _ := s.route(resource + "/web"); cmp.Diff(before, after) != "" {
+					s.t.Errorf("the end of the canary is not its beginning (-before +after):\n%s", cmp.Diff(before, after))
+				}
+			})
+		})
+	}
+}
+
+// must fails the test when an answer is an error.
+func (s *stage) must(answer types.RpcError) {
+	s.t.Helper()
+	if answer.HasError() {
+		s.t.Fatal(answer.ErrorString)
+	}
+}

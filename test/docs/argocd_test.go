@@ -1,0 +1,140 @@
+package docs
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/itchyny/gojq"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+// inGit is a route as it is in a repository.
+const inGit = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop, namespace: shop, labels: {team: a}}
+spec:
+  hostnames: [shop.example.com]
+  rules:
+    - name: api
+      matches: [{path: {type: PathPrefix, value: /api}}]
+      backendRefs:
+        - {group: "", kind: Service, name: shop-stable, port: 80, weight: 100}
+        - {group: "", kind: Service, name: shop-canary, port: 80, weight: 0}
+    - name: docs
+      matches: [{path: {type: PathPrefix, value: /docs}, headers: [{type: Exact, name: tenant, value: a}]}]
+      backendRefs:
+        - {group: "", kind: Service, name: docs, port: 80, weight: 1}
+`
+
+// recipe are the jqPathExpressions of the block with that mark in docs/gatewayapi/gitops.md.
+func recipe(t *testing.T, mark string) []string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs/gatewayapi/gitops.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml " + mark + "\n(.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatalf("the page has no block %q", mark)
+	}
+	var parsed struct {
+		IgnoreDifferences []struct{ JQPathExpressions []string }
+	}
+	if err := yaml.Unmarshal(block[1], &parsed); err != nil || len(parsed.IgnoreDifferences) != 1 {
+		t.Fatalf("the block %q is not a list of one ignoreDifferences: %v", mark, err)
+	}
+	return parsed.IgnoreDifferences[0].JQPathExpressions
+}
+
+// normalized is what Argo CD compares of an object: each expression is deleted from it, by itself (argo-cd util/argo/normalizers, the same in versions 2 and 3).
+// Status, and what is live only in labels and annotations, is no difference to it.
+func normalized(t *testing.T, object map[string]any, expressions []string) map[string]any {
+	t.Helper()
+	var current any = plain(t, object)
+	for _, expression := range expressions {
+		query, err := gojq.Parse("del(" + expression + ")")
+		if err != nil {
+			t.Fatalf("%s: %v", expression, err)
+		}
+		results := query.Run(current)
+		result, _ := results.Next()
+		if _, more := results.Next(); more {
+			t.Fatalf("%s: more than one result", expression)
+		}
+		if err, failed := result.(error); failed {
+			t.Fatalf("%s: %v", expression, err)
+		}
+		current = result
+	}
+	return current.(map[string]any)["spec"].(map[string]any)
+}
+
+// plain is an object with the types that encoding/json makes.
+func plain(t *testing.T, object map[string]any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := map[string]any{}
+	if err := json.Unmarshal(text, &copied); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+// With the recipe, Argo CD sees no difference between Git and a route in any state of a canary, and still sees what somebody else changes.
+func TestArgoCDRecipe(t *testing.T) {
+	git := map[string]any{}
+	if err := yaml.Unmarshal([]byte(inGit), &git); err != nil {
+		t.Fatal(err)
+	}
+	managed := []route.Managed{
+		{Name: "qa", Header: []route.HeaderMatch{{Name: "role", Type: route.Exact, Value: "qa"}}},
+		{Name: "copy", Mirror: &route.Mirror{Percent: 100, Matches: []route.MirrorMatch{{Headers: []route.HeaderMatch{{Name: "role", Type: route.Prefix, Value: "d"}}}}}},
+	}
+	experiment := []route.Destination{{Service: "shop-candidate", Weight: 10}}
+	states := map[string]struct {
+		weights route.Weights
+		managed []route.Managed
+	}{
+		"at rest":               {route.Weights{Stable: 100}, nil},
+		"weights":               {route.Weights{Stable: 80, Canary: 20}, nil},
+		"a header route alone":  {route.Weights{Stable: 100}, managed[:1]},
+		"header and mirror":     {route.Weights{Stable: 50, Canary: 50}, managed},
+		"an experiment as well": {route.Weights{Stable: 70, Canary: 20, Others: experiment}, managed},
+	}
+	for name, state := range states {
+		for mark, named := range map[string]bool{"argocd": true, "argocd-unnamed": false} {
+			if !named && len(state.weights.Others) > 0 {
+				continue // what that recipe is not for: it names no backends of experiments
+			}
+			t.Run(name+"/"+mark, func(t *testing.T) {
+				live, _, err := route.Apply(git, route.Intent{
+					Kind: route.HTTPRoute, Rollout: "shop/shop", UID: "u", Namespace: "shop", Stable: "shop-stable", Canary: "shop-canary",
+					Weights: &state.weights, Managed: &state.managed, NamedRules: named,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				expressions := recipe(t, mark)
+				want := normalized(t, git, expressions)
+				if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
+					t.Errorf("Argo CD sees a difference (-git +live):\n%s", diff)
+				}
+				rules := live["spec"].(map[string]any)["rules"].([]any)
+				rules[len(rules)-1].(map[string]any)["timeouts"] = map[string]any{"request": "1s"}
+				if cmp.Equal(want, normalized(t, live, expressions)) {
+					t.Error("Argo CD does not see that somebody changed a rule")
+				}
+			})
+		}
+	}
+}
