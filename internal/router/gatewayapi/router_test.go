@@ -171,6 +171,70 @@ func TestRequestsOfSetWeight(t *testing.T) {
 	}
 }
 
+func TestSharesOfARollout(t *testing.T) {
+	t.Parallel()
+	pingPong := func(stable v1alpha1.PingPongType) func(*v1alpha1.Rollout) {
+		return func(rollout *v1alpha1.Rollout) {
+			canary := rollout.Spec.Strategy.Canary
+			canary.StableService, canary.CanaryService = "", ""
+			canary.PingPong = &v1alpha1.PingPongSpec{PingService: "web-stable", PongService: "web-canary"}
+			rollout.Status.Canary.StablePingPong = stable
+		}
+	}
+	tests := map[string]struct {
+		rollout func(*v1alpha1.Rollout)
+		weight  int32
+		want    string // of web-stable and web-canary
+	}{
+		"a hundredth":               {weight: 1, want: "99/1"},
+		"everything":                {weight: 100, want: "0/100"},
+		"more than everything":      {weight: 120, want: "0/100"},
+		"ping-pong, ping is stable": {rollout: pingPong(v1alpha1.PPPing), weight: 20, want: "80/20"},
+		"ping-pong, pong is stable": {rollout: pingPong(v1alpha1.PPPong), weight: 20, want: "20/80"},
+		"ping-pong at rest":         {rollout: pingPong(v1alpha1.PPPong), weight: 0, want: "0/100"},
+		"a finer scale": {weight: 1, want: "999/1", rollout: func(r *v1alpha1.Rollout) {
+			r.Spec.Strategy.Canary.TrafficRouting.MaxTrafficWeight = new(int32(1000))
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
+			api.Accept("httproutes", "shop", "web", true)
+			router, rollout := newRouter(api), routertest.Rollout(gatewayapi.Type, config)
+			if test.rollout != nil {
+				test.rollout(rollout)
+			}
+			if err := router.SetWeight(t.Context(), rollout, test.weight, nil); err != nil || weights(api, "httproutes", "web") != test.want {
+				t.Errorf("%v; weights %s, want %s", err, weights(api, "httproutes", "web"), test.want)
+			}
+			api.Accept("httproutes", "shop", "web", true)
+			if verified, err := router.VerifyWeight(t.Context(), rollout, test.weight, nil); err != nil || !verified {
+				t.Errorf("VerifyWeight after it: %v, %v; want true", verified, err)
+			}
+		})
+	}
+}
+
+func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) }) // runs before the server closes
+	api.Fail(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := newRouter(api).SetWeight(ctx, routertest.Rollout(gatewayapi.Type, config), 20, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v, want the deadline's", err)
+	}
+}
+
 func TestSetWeightSurvivesAFault(t *testing.T) {
 	t.Parallel()
 	pass := func(http.ResponseWriter, *http.Request) {}

@@ -65,6 +65,28 @@ func TestVerifyWeight(t *testing.T) {
 	}
 }
 
+func TestTheFullWeightIsVerifiedByTheAPIServersWord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
+		router, rollout := watching(t, api), routertest.Rollout(gatewayapi.Type, config)
+		for weight, want := range map[int32]int{20: 0, 100: 1} {
+			if err := router.SetWeight(deadlined(t), rollout, weight, nil); err != nil {
+				t.Fatal(err)
+			}
+			api.Accept("httproutes", "shop", "web", true)
+			synctest.Wait()
+			reads := len(api.Requests(http.MethodGet, "/httproutes/"))
+			if verified, err := router.VerifyWeight(deadlined(t), rollout, weight, nil); err != nil || !verified {
+				t.Errorf("VerifyWeight(%d): %v, %v", weight, verified, err)
+			}
+			if reads = len(api.Requests(http.MethodGet, "/httproutes/")) - reads; reads != want {
+				t.Errorf("VerifyWeight(%d) read %d times, want %d", weight, reads, want)
+			}
+		}
+	})
+}
+
 // swap gives the weights of shop/web to the other Service each.
 func swap(api *routertest.RoutesServer) {
 	api.Change("httproutes", "shop", "web", func(route map[string]any) {
