@@ -58,7 +58,7 @@ func (p *page) play(t *testing.T, rollout v1alpha1.Rollout) {
 	rollout.Status.StableRS, rollout.Status.CurrentPodHash = "old", "new"
 	weight := int32(0)
 	for i, step := range rollout.Spec.Strategy.Canary.Steps {
-		index := int32(i) //nolint:gosec // a handful
+		index := int32(i)
 		rollout.Status.CurrentStepIndex = &index
 		if step.SetHeaderRoute != nil {
 			must(t, fmt.Sprint("setHeaderRoute of step ", i), plugin.SetHeaderRoute(&rollout, step.SetHeaderRoute))
@@ -72,7 +72,7 @@ func (p *page) play(t *testing.T, rollout v1alpha1.Rollout) {
 		must(t, fmt.Sprint("SetWeight at step ", i), plugin.SetWeight(&rollout, weight, destinations(step)))
 		p.compare(t, strconv.Itoa(i))
 	}
-	end := int32(len(rollout.Spec.Strategy.Canary.Steps)) //nolint:gosec // a handful
+	end := int32(len(rollout.Spec.Strategy.Canary.Steps))
 	rollout.Status.CurrentStepIndex, rollout.Status.StableRS = &end, "new"
 	must(t, "RemoveManagedRoutes", plugin.RemoveManagedRoutes(&rollout))
 	must(t, "SetWeight after the promotion", plugin.SetWeight(&rollout, 0, nil))

@@ -12,7 +12,7 @@ import (
 )
 
 // seeds is how many routes a property is tried on.
-const seeds = 150
+const seeds = 80
 
 // world makes routes and Intents by chance: the same seed makes the same ones.
 type world struct{ *rand.Rand }
