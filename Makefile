@@ -58,9 +58,10 @@ test-unit: ## run the tests that need nothing but Go
 	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v /test/)
 
 .PHONY: test-parts
-test-parts: tools-cluster ## run the tests against real parts: Envoy, the built plugin, gRPC
+test-parts: tools-cluster ## run the tests against real parts: Envoy, etcd, kube-apiserver, the built programs (needs root)
 	$(CLUSTER) build
-	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" go test -race -shuffle=on ./test/...
+	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" \
+		KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" go test -race -shuffle=on ./test/...
 
 .PHONY: test-cluster
 test-cluster: tools-cluster ## run the tests of the embedded cluster itself (needs root)

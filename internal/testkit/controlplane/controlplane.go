@@ -1,5 +1,5 @@
-// Package controlplane runs a real etcd and kube-apiserver for benchmarks: plain processes on free ports of the loopback, with their state in a folder of
-// their own, and clients with static tokens.
+// Package controlplane runs a real etcd and kube-apiserver for tests and benchmarks: plain processes on free ports of the loopback, with their state in a
+// folder of their own, and clients with static tokens.
 package controlplane
 
 import (
@@ -19,7 +19,9 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -29,12 +31,16 @@ import (
 // startLimit bounds how long the processes may take until they are ready.
 const startLimit = 2 * time.Minute
 
-// Tokens of the static users.
+// Tokens of the static users. They open an API server that lives for one test or benchmark, on the loopback.
 const (
-	// AdminToken is that of a member of system:masters.
-	AdminToken = "bench-admin"
+	// AdminToken is that of a member of system:masters, who may do everything.
+	AdminToken = "admin"
 	// RolloutsToken is that of the Argo Rollouts controller's ServiceAccount, argo-rollouts in the namespace argo-rollouts.
-	RolloutsToken = "bench-argo-rollouts" //nolint:gosec // opens an API server that lives for the benchmark, on the loopback
+	RolloutsToken = "argo-rollouts"
+	// InterceptorToken is that of the interceptor's ServiceAccount, kedify-http-interceptor in the namespace keda.
+	InterceptorToken = "interceptor"
+	// StrangerToken is that of the ServiceAccount stranger in the namespace default, to which no manifest binds any role.
+	StrangerToken = "stranger"
 )
 
 // Binaries are the programs to run.
@@ -45,6 +51,17 @@ type Binaries struct {
 	APIServer string
 }
 
+// FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN. An error names the one that is missing, and the remedy.
+func FromEnvironment(getenv func(string) string) (Binaries, error) {
+	found := Binaries{Etcd: getenv("ETCD_BIN"), APIServer: getenv("KUBE_APISERVER_BIN")}
+	for name, value := range map[string]string{"ETCD_BIN": found.Etcd, "KUBE_APISERVER_BIN": found.APIServer} {
+		if value == "" {
+			return Binaries{}, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that program", name)
+		}
+	}
+	return found, nil
+}
+
 // ControlPlane is a running etcd and kube-apiserver.
 type ControlPlane struct {
 	folder    string
@@ -52,8 +69,9 @@ type ControlPlane struct {
 	processes []*exec.Cmd
 }
 
-// Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there.
-func Start(ctx context.Context, binaries Binaries, folder string) (*ControlPlane, error) {
+// Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there. flags are given to the API server
+// beside its own.
+func Start(ctx context.Context, binaries Binaries, folder string, flags ...string) (*ControlPlane, error) {
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
@@ -63,13 +81,16 @@ func Start(ctx context.Context, binaries Binaries, folder string) (*ControlPlane
 		return nil, err
 	}
 	etcd := "http://127.0.0.1:" + strconv.Itoa(ports[0])
+	// No controllers run, so nobody would make the ServiceAccounts that admission asks for before it lets a Pod in.
+	flags = append(flags, "--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port="+strconv.Itoa(c.port), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
+		"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false",
+		"--disable-admission-plugins=ServiceAccount")
 	err = errors.Join(
 		c.run(ctx, "etcd", binaries.Etcd, "--data-dir="+c.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 			"--listen-peer-urls=http://127.0.0.1:"+strconv.Itoa(ports[1]), "--log-level=warn"),
-		c.run(ctx, "kube-apiserver", binaries.APIServer, "--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-			"--secure-port="+strconv.Itoa(c.port), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
-			"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
-			"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false"),
+		c.run(ctx, "kube-apiserver", binaries.APIServer, flags...),
 	)
 	if err == nil {
 		err = c.ready(ctx)
@@ -88,21 +109,24 @@ func (c *ControlPlane) Config(token string) *rest.Config {
 	}
 }
 
-// Client is a client for the user of token that knows no types: for requests by path.
+// Client is a client for the user of token that knows no types but those of answers, such as errors: for requests by path.
 func (c *ControlPlane) Client(token string) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config := c.Config(token)
-	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	return rest.UnversionedRESTClientFor(config)
 }
 
 // WriteKubeconfig writes a kubeconfig file for the user of token.
 func (c *ControlPlane) WriteKubeconfig(file, token string) error {
+	const name = "controlplane"
 	config := clientcmdapi.NewConfig()
 	own := c.Config(token)
-	config.Clusters["bench"] = &clientcmdapi.Cluster{Server: own.Host, CertificateAuthority: own.CAFile}
-	config.AuthInfos["bench"] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench", AuthInfo: "bench"}
-	config.CurrentContext = "bench"
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: own.Host, CertificateAuthority: own.CAFile}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
 	return clientcmd.WriteToFile(*config, file)
 }
 
@@ -167,12 +191,19 @@ func (c *ControlPlane) writeIdentities() error {
 	if err != nil {
 		return err
 	}
-	tokens := AdminToken + ",bench-admin,1,\"system:masters\"\n" + RolloutsToken +
-		",system:serviceaccount:argo-rollouts:argo-rollouts,2,\"system:serviceaccounts,system:serviceaccounts:argo-rollouts\"\n"
+	tokens := AdminToken + ",admin,1,\"system:masters\"\n" +
+		serviceAccount(RolloutsToken, "argo-rollouts", "argo-rollouts") +
+		serviceAccount(InterceptorToken, "keda", "kedify-http-interceptor") +
+		serviceAccount(StrangerToken, "default", "stranger")
 	return errors.Join(
 		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600),
 		os.WriteFile(c.path("tokens.csv"), []byte(tokens), 0o600),
 	)
+}
+
+// serviceAccount is the line of a token file by which a token stands for a ServiceAccount, as one that the API server issues does.
+func serviceAccount(token, namespace, name string) string {
+	return fmt.Sprintf("%s,system:serviceaccount:%s:%s,%s,\"system:serviceaccounts,system:serviceaccounts:%s\"\n", token, namespace, name, token, namespace)
 }
 
 // freePorts finds TCP ports of the loopback that are free now.

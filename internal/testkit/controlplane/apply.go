@@ -1,0 +1,101 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+)
+
+// patience is how long something that was created may take to be usable: the resource of a CustomResourceDefinition, or what a role allows.
+const patience = 10 * time.Second
+
+// Manifest is what identifies an object in a manifest.
+type Manifest struct {
+	// APIVersion and Kind are the type, such as rbac.authorization.k8s.io/v1 and ClusterRole.
+	APIVersion, Kind string
+	// Metadata names the object.
+	Metadata struct {
+		// Name is the object's name.
+		Name string
+		// Namespace is its namespace. Empty for objects of the whole cluster, and in manifests that leave it to whoever applies them.
+		Namespace string
+	}
+}
+
+// Path is the path of the object in the API, in namespace where the manifest leaves that open. It knows the kinds whose plural is made with an s, and
+// Endpoints.
+func (m Manifest) Path(namespace string) string {
+	path := "/apis/" + m.APIVersion
+	if !strings.Contains(m.APIVersion, "/") {
+		path = "/api/" + m.APIVersion
+	}
+	switch m.Kind {
+	case "Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition":
+	default:
+		if m.Metadata.Namespace != "" {
+			namespace = m.Metadata.Namespace
+		}
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + strings.TrimSuffix(strings.ToLower(m.Kind), "s") + "s/" + m.Metadata.Name
+}
+
+// Apply makes every object of manifests, which are YAML documents, what they say, by server-side apply as the field manager test: kubectl apply
+// --server-side --force-conflicts. Objects that name no namespace come into namespace.
+func Apply(ctx context.Context, client rest.Interface, namespace string, manifests ...string) error {
+	for _, manifest := range manifests {
+		decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), len(manifest))
+		for {
+			var document json.RawMessage
+			err := decoder.Decode(&document)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("manifest: %w", err)
+			}
+			if bytes.Equal(document, []byte("null")) || len(document) == 0 {
+				continue // a document of comments only
+			}
+			if err := applyOne(ctx, client, namespace, document); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// applyOne applies one document, again while what it needs may still be on its way.
+func applyOne(ctx context.Context, client rest.Interface, namespace string, document json.RawMessage) error {
+	var object Manifest
+	if err := json.Unmarshal(document, &object); err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := client.Patch(types.ApplyPatchType).AbsPath(object.Path(namespace)).
+			Param("fieldManager", "test").Param("force", "true").Param("fieldValidation", "Strict").Body([]byte(document)).Do(ctx).Error()
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			if err != nil {
+				err = fmt.Errorf("apply %s %s: %w", object.Kind, object.Metadata.Name, err)
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("apply %s %s: %w", object.Kind, object.Metadata.Name, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,55 @@
+// Package pluginprocess runs the router plugin's binary as the Argo Rollouts controller does (argo-rollouts rollout/trafficrouting/plugin/client): as a process
+// of its own, over go-plugin's socket.
+package pluginprocess
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
+)
+
+// Process is what the controller holds of one plugin process: the calls, and the end.
+type Process struct {
+	rpc.TrafficRouterPlugin
+
+	client *plugin.Client
+}
+
+// Start starts binary with args, shakes hands, and makes the call InitPlugin. The plugin reaches the API server by kubeconfig. What it logs goes to log.
+func Start(binary, kubeconfig string, log io.Writer, args ...string) (*Process, error) {
+	command := exec.Command(binary, args...) //nolint:noctx,gosec // its end is the plugin library's business, as in the controller
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
+	client := plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig: router.Handshake(),
+		Plugins:         plugin.PluginSet{router.PluginName: &rpc.RpcTrafficRouterPlugin{}},
+		Cmd:             command,
+		Managed:         true,
+		Logger:          hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: log}),
+	})
+	control, err := client.Client()
+	if err != nil {
+		client.Kill()
+		return nil, fmt.Errorf("starting the plugin: %w", err)
+	}
+	dispensed, err := control.Dispense(router.PluginName)
+	asked, ok := dispensed.(rpc.TrafficRouterPlugin)
+	if err != nil || !ok {
+		client.Kill()
+		return nil, fmt.Errorf("the plugin dispensed a %T: %w", dispensed, err)
+	}
+	if answer := asked.InitPlugin(); answer.HasError() {
+		client.Kill()
+		return nil, fmt.Errorf("InitPlugin: %w", answer)
+	}
+	return &Process{TrafficRouterPlugin: asked, client: client}, nil
+}
+
+// End ends the process and waits for its end.
+func (p *Process) End() { p.client.Kill() }
