@@ -62,7 +62,7 @@ func decodeFields[T any](text []byte, target *T) (unreadable []string, err error
 func describe(name string, err error) string {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		return fmt.Sprintf("%s: a %s does not fit %s", mismatch.Field, mismatch.Value, mismatch.Type)
+		return fmt.Sprintf("%s: %s does not fit %s", mismatch.Field, mismatch.Value, mismatch.Type)
 	}
 	return fmt.Sprintf("%s: %v", name, err)
 }

@@ -32,12 +32,12 @@ func TestOneObjectCannotSpoilAList(t *testing.T) {
 		},
 		"a port of 37 bits": {
 			`{"spec": {"hosts": ["a.test"], "scaleTargetRef": {"service": "a", "port": 99999999999}}}`,
-			`scaleTargetRef.port: a number 99999999999 does not fit int32`,
+			`scaleTargetRef.port: number 99999999999 does not fit int32`,
 			[]string{"a.test"}, "",
 		},
 		"two such fields": {
 			`{"spec": {"scaledownPeriod": 99999999999, "hosts": ["a.test"], "initialCooldownPeriod": 99999999999}}`,
-			`initialCooldownPeriod: a number 99999999999 does not fit int32; scaledownPeriod: a number 99999999999 does not fit int32`,
+			`initialCooldownPeriod: number 99999999999 does not fit int32; scaledownPeriod: number 99999999999 does not fit int32`,
 			[]string{"a.test"}, "",
 		},
 		"a status": {

@@ -1,0 +1,30 @@
+package refusals_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/test/refusals"
+)
+
+// TestRefusals takes every row of both tables to a cluster and real traffic.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	t.Run("objects", func(t *testing.T) {
+		for i, row := range refusals.BadObjects() {
+			t.Run(row.Name, func(t *testing.T) {
+				t.Parallel()
+				s.badObject(t, fmt.Sprintf("case-%d", i+1), row)
+			})
+		}
+	})
+	t.Run("duplicate hosts", s.duplicateHosts)
+	t.Run("calls", func(t *testing.T) {
+		s.furnishCalls(t)
+		for i, row := range routertest.BadCalls() {
+			t.Run(row.Name, func(t *testing.T) { s.badCall(t, row, fmt.Sprintf("beside-call-%d", i+1)) })
+		}
+	})
+}
