@@ -220,17 +220,11 @@ func rightsOf(rule rbacv1.PolicyRule, namespace string) []string {
 // rightTo writes a right as the tables do. resource may have a subresource.
 func rightTo(verb, group, resource, name, namespace string) string {
 	resource, subresource, _ := strings.Cut(resource, "/")
-	text := verb + " " + resource
-	if group != "" {
-		text += "." + group
-	}
-	for _, detail := range []string{subresource, name} {
-		if detail != "" {
-			text += "/" + detail
+	var text strings.Builder
+	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", subresource}, {"/", name}, {" in ", namespace}} {
+		if part.text != "" {
+			text.WriteString(part.before + part.text)
 		}
 	}
-	if namespace != "" {
-		text += " in " + namespace
-	}
-	return text
+	return text.String()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -105,10 +106,10 @@ func (w *writer) write(ctx context.Context, path string, whole bool) error {
 	if err := errors.Join(json.Unmarshal(body, &object), json.Unmarshal(body, &known)); err != nil {
 		return err
 	}
-	if got := known.Annotations[w.name]; w.writes > 0 && got != fmt.Sprint(w.writes) {
+	if got := known.Annotations[w.name]; w.writes > 0 && got != strconv.Itoa(w.writes) {
 		return fmt.Errorf("%w: the count is %q, after %d writes", errLost, got, w.writes)
 	}
-	next := fmt.Sprint(w.writes + 1)
+	next := strconv.Itoa(w.writes + 1)
 	if whole {
 		annotations := known.Annotations
 		if annotations == nil {
@@ -139,7 +140,7 @@ func checkWritten(t *testing.T, before, after *httpv1alpha1.HTTPScaledObject, al
 		httpv1alpha1.AnnotationWeightedBackendsOwner: "writers/shop uid-of-shop",
 	}
 	for _, w := range all {
-		want[w.name] = fmt.Sprint(w.writes)
+		want[w.name] = strconv.Itoa(w.writes)
 	}
 	if diff := cmp.Diff(want, after.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func (s *stage) get(ctx context.Context, url, host string) (answer, error) {
 func (s *stage) ask(ctx context.Context, host string) (string, error) {
 	got, err := s.get(ctx, "http://127.0.0.1:8080/", host)
 	if err != nil || got.status != http.StatusOK {
-		return fmt.Sprint(got.status), err
+		return strconv.Itoa(got.status), err
 	}
 	return got.body, nil
 }

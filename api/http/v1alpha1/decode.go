@@ -60,8 +60,7 @@ func decodeFields[T any](text []byte, target *T) (unreadable []string, err error
 
 // describe says what is wrong with a field, in words that need no knowledge of Go.
 func describe(name string, err error) string {
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("%s: %s does not fit %s", mismatch.Field, mismatch.Value, mismatch.Type)
 	}
 	return fmt.Sprintf("%s: %v", name, err)

@@ -20,7 +20,9 @@ func TestOneObjectCannotSpoilAList(t *testing.T) {
 	}{
 		"a duration that is none": {
 			`{"spec": {"hosts": ["a.test"], "scaleTargetRef": {"service": "a", "port": 80}, "timeouts": {"responseHeader": "soon"}}}`,
-			`timeouts: time: invalid duration "soon"`, []string{"a.test"}, "a",
+			`timeouts: time: invalid duration "soon"`,
+			[]string{"a.test"},
+			"a",
 		},
 		"a duration of eleven thousand years": {
 			`{"spec": {"scaleTargetRef": {"service": "a", "port": 80}, "timeouts": {"conditionWait": "99999999h"}}}`,
@@ -33,12 +35,14 @@ func TestOneObjectCannotSpoilAList(t *testing.T) {
 		"a port of 37 bits": {
 			`{"spec": {"hosts": ["a.test"], "scaleTargetRef": {"service": "a", "port": 99999999999}}}`,
 			`scaleTargetRef.port: number 99999999999 does not fit int32`,
-			[]string{"a.test"}, "",
+			[]string{"a.test"},
+			"",
 		},
 		"two such fields": {
 			`{"spec": {"scaledownPeriod": 99999999999, "hosts": ["a.test"], "initialCooldownPeriod": 99999999999}}`,
 			`initialCooldownPeriod: number 99999999999 does not fit int32; scaledownPeriod: number 99999999999 does not fit int32`,
-			[]string{"a.test"}, "",
+			[]string{"a.test"},
+			"",
 		},
 		"a status": {
 			`{"spec": {"hosts": ["a.test"]}, "status": {"dataPlane": {"proxies": {"ready": 99999999999}}}}`, "", []string{"a.test"}, "",

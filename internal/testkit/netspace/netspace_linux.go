@@ -25,7 +25,7 @@ func Address() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 10}) }
 
 // Main is the body of a TestMain; its result is the exit code. It calls prepare, with an empty folder, in the network of the machine. Then it starts the test
 // binary again, with the same arguments, in a network and a process namespace of its own, and runs the tests there. Folder is where prepare has put things.
-// Nothing of it stays behind, not even when the outer process is killed.
+// None of their processes stays behind, not even when the outer one is killed.
 func Main(m *testing.M, prepare func(folder string) error) int {
 	var err error
 	code := 1
