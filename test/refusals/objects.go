@@ -69,7 +69,8 @@ func badAnnotations() []BadObject {
 		},
 		{
 			Name: "all weights zero", Annotation: `[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 0}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `all weights are zero; give at least one Service a weight, or remove the annotation to send everything to spec.scaleTargetRef.service`,
+			Reason: reason, Message: annotation + `all weights are zero; give at least one Service a weight, or remove the annotation to send everything to ` +
+				`spec.scaleTargetRef.service`,
 		},
 		{
 			Name: "a Service twice", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-stable, weight: 1}]`, Answers: "canary",
@@ -165,12 +166,15 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 		{
 			Name: "a port name that no Service has", Patch: `{spec: {scaleTargetRef: {port: null, portName: htpp}}}`,
 			Answers: "canary",
-			Reason:  httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp"; it has 80 (http); spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp"; it has 80 (http)`,
+			Reason:  httpv1alpha1.ReasonPortNotFound,
+			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp"; it has 80 (http); ` +
+				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp"; it has 80 (http)`,
 		},
 		{
 			Name: "a bare route to a missing Service", New: true, Annotation: "-", Patch: `{spec: {scaleTargetRef: {service: shop-next}}}`,
 			Answers: "503",
-			Reason:  httpv1alpha1.ReasonServiceNotFound, Message: `spec.scaleTargetRef.service: there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
+			Reason:  httpv1alpha1.ReasonServiceNotFound,
+			Message: `spec.scaleTargetRef.service: there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
 		},
 	}
 }
@@ -188,7 +192,8 @@ func badSpecs() []BadObject {
 		},
 		{
 			Name: "a URL for a host", Patch: `{spec: {hosts: ["http://shop.test"]}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts[0] "http://shop.test": not a host name: after a colon only a port may follow; IPv6 addresses are not supported`,
+			Reason:  httpv1alpha1.ReasonInvalidHosts,
+			Message: `spec.hosts[0] "http://shop.test": not a host name: after a colon only a port may follow; IPv6 addresses are not supported`,
 		},
 		{
 			Name: "a path prefix without a slash", Patch: `{spec: {pathPrefixes: [app]}}`, Answers: "canary",

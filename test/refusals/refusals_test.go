@@ -14,6 +14,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("objects", s.badObjects)
 	t.Run("duplicate hosts", s.duplicateHosts)
 	t.Run("calls", s.badCalls)
+	t.Run("a canary Service that is not there", s.unknownService)
 }
 
 // badObjects takes the rows about objects, each in a namespace of its own, several at a time.

@@ -102,8 +102,8 @@ func (s *stage) install(t *testing.T) {
 		s.apply(t, "argo-rollouts", string(manifest))
 	}
 	s.apply(t, "", proxyPod)
-	s.patch(t, "/api/v1/namespaces/keda/pods/kedify-proxy-0/status", fmt.Sprintf(`{status: {podIP: %[1]s, podIPs: [{ip: %[1]s}], conditions: [{type: Ready, status: "True"}]}}`,
-		netspace.Address()))
+	s.patch(t, "/api/v1/namespaces/keda/pods/kedify-proxy-0/status",
+		fmt.Sprintf(`{status: {podIP: %[1]s, podIPs: [{ip: %[1]s}], conditions: [{type: Ready, status: "True"}]}}`, netspace.Address()))
 }
 
 // startInterceptor runs the built interceptor as its ServiceAccount.
