@@ -60,7 +60,7 @@ test-unit: ## run the tests that need nothing but Go
 	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v /test/)
 
 .PHONY: test-parts
-test-parts: tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller
+test-parts: tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller (needs root)
 	$(CLUSTER) build
 	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" \
 	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \

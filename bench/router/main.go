@@ -17,7 +17,8 @@ import (
 	"os/signal"
 	"path/filepath"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
 )
 
 // module is the import path of the project.
@@ -102,12 +103,12 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
 		return report{}, err
 	}
-	asked, end, err := startPlugin(binary, kubeconfig, progress)
+	process, err := pluginprocess.Start(binary, kubeconfig, progress, "--log-level=warn")
 	if err != nil {
 		return report{}, err
 	}
-	defer end()
-	return rounds(ctx, world, asked, chosen, progress)
+	defer process.End()
+	return rounds(ctx, world, process, chosen, progress)
 }
 
 // publish prints the table and writes the JSON. It fails when a limit is exceeded.

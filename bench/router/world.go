@@ -17,12 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 )
 
 // namespace is where the objects are.
@@ -72,7 +71,7 @@ func furnish(ctx context.Context, cluster *controlplane.ControlPlane, chosen opt
 	if err != nil {
 		return nil, err
 	}
-	if err := w.apply(ctx, string(crd), string(roles), rolesOfController); err != nil {
+	if err := controlplane.Apply(ctx, admin, metav1.NamespaceDefault, string(crd), string(roles), rolesOfController); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {
@@ -85,40 +84,6 @@ func furnish(ctx context.Context, cluster *controlplane.ControlPlane, chosen opt
 		return nil, err
 	}
 	return w, w.renewLease(ctx)
-}
-
-// collections are the REST paths of the kinds in the applied manifests.
-func collections(kind string) string {
-	switch kind {
-	case "CustomResourceDefinition":
-		return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	case "ClusterRole":
-		return "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-	case "ClusterRoleBinding":
-		return "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-	default:
-		return ""
-	}
-}
-
-// apply creates every document of the manifests.
-func (w *world) apply(ctx context.Context, manifests ...string) error {
-	for _, manifest := range manifests {
-		for text := range strings.SplitSeq(manifest, "\n---") {
-			document := map[string]any{}
-			if err := yaml.Unmarshal([]byte(strings.TrimPrefix(text, "---")), &document); err != nil {
-				return err
-			}
-			kind, _ := document["kind"].(string)
-			if kind == "" {
-				continue
-			}
-			if err := w.create(ctx, collections(kind), document); err != nil {
-				return fmt.Errorf("%s: %w", kind, err)
-			}
-		}
-	}
-	return nil
 }
 
 // create creates an object, patiently: what it needs may have been created a moment ago.

@@ -31,7 +31,9 @@ type World struct {
 //   - Hosts, path prefixes and headers stand or fall together. When one is wrong, those in force stay; an object that has none in force is served for
 //     the hosts and prefixes that are right, provided that its headers are.
 //   - Backends stand or fall together too. They are those of the annotation weighted-backends, or without it the object's own Service alone. When
-//     the annotation cannot be carried out, the backends in force stay; an object that has none in force sends everything to its own Service.
+//     that cannot be carried out, the backends in force stay, but for a split that the annotation no longer asks for; an object that has none in force
+//     sends everything to its own Service.
+//   - Of a spec that cannot be read nothing is believed: what is in force stays, and an object that has nothing in force is not served.
 //   - What was in force for an object of the same name that was deleted since doesn't count.
 //   - A Service is one of the object's own namespace. One that is missing still has a route, which nobody answers: a host that is known must not look
 //     unknown.
@@ -84,6 +86,11 @@ func routesByOwner(routes []ir.Route) map[owner][]ir.Route {
 
 // resolveObject returns the Routes that one object asks for, as if it were the only one, and its mistakes. inForce are its Routes that are in force.
 func resolveObject(object *httpv1alpha1.HTTPScaledObject, services serviceIndex, inForce []ir.Route) ([]ir.Route, []ir.Problem) {
+	if object.Spec.Unreadable != "" {
+		return inForce, []ir.Problem{{
+			On: ownerOf(object).key, Reason: httpv1alpha1.ReasonInvalidSpec, Message: "spec." + object.Spec.Unreadable + "; correct the value",
+		}}
+	}
 	matches, wrongMatches := matchesOf(object.Spec)
 	if len(wrongMatches) > 0 && len(inForce) > 0 {
 		matches = matches[:0]
@@ -92,7 +99,8 @@ func resolveObject(object *httpv1alpha1.HTTPScaledObject, services serviceIndex,
 		}
 	}
 	backends, wrongBackends := backendsOf(object, services)
-	if len(wrongBackends) > 0 && len(inForce) > 0 && hasAnnotation(object) {
+	// Without the annotation nobody but the own Service is to get anything, so a split that is in force must not come back.
+	if len(wrongBackends) > 0 && len(inForce) > 0 && (hasAnnotation(object) || len(inForce[0].Backends) == 1) {
 		backends = inForce[0].Backends
 	}
 	by := ownerOf(object)

@@ -141,6 +141,53 @@ func TestOneMistakeIsItsOwn(t *testing.T) {
 	}
 }
 
+// TestLastGoodRoute breaks an object that is served and looks at who answers it then.
+func TestLastGoodRoute(t *testing.T) {
+	t.Parallel()
+	bare := testkit.NewScaledObject("apps", "shop", "stable", 1, "shop.example.com")
+	shared := testkit.WithSplit(bare, split.Backend{Service: "stable", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
+	unreadable := func(o *httpv1alpha1.HTTPScaledObject) {
+		o.Spec = httpv1alpha1.HTTPScaledObjectSpec{Unreadable: `timeouts: time: invalid duration "soon"`}
+	}
+	wrongPort := func(o *httpv1alpha1.HTTPScaledObject) {
+		o.Spec.ScaleTargetRef.Port, o.Spec.ScaleTargetRef.PortName = 0, "htpp"
+	}
+	for name, test := range map[string]struct {
+		before *httpv1alpha1.HTTPScaledObject // nil when it is new
+		spoil  func(*httpv1alpha1.HTTPScaledObject)
+		want   map[string]uint32 // weights by Service and port; nil when no request is routed to it
+	}{
+		"a bare route with a wrong port":      {bare, wrongPort, map[string]uint32{"apps/stable:80": 100}},
+		"a bare route to a missing Service":   {bare, func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "stabel" }, map[string]uint32{"apps/stable:80": 100}},
+		"a split with a wrong port":           {shared, wrongPort, map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
+		"a split that ends with a wrong port": {shared, func(o *httpv1alpha1.HTTPScaledObject) { wrongPort(o); o.Annotations = nil }, map[string]uint32{"apps/stable:0": 100}},
+		"a spec that cannot be read":          {shared, unreadable, map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
+		"a new object that cannot be read":    {nil, unreadable, nil},
+		"a new object with a wrong port":      {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
+	} {
+		world := resolve.World{Services: []*corev1.Service{testkit.NewService("apps", "stable"), testkit.NewService("apps", "canary")}}
+		spoiled := bare.DeepCopy()
+		if test.before != nil {
+			world.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{test.before}
+			world.InForce, _ = resolve.Build(world)
+			spoiled = test.before.DeepCopy()
+		}
+		test.spoil(spoiled)
+		world.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{spoiled}
+		config, problems := resolve.Build(world)
+		var got map[string]uint32
+		for _, route := range config.Routes {
+			got = map[string]uint32{}
+			for _, backend := range route.Backends {
+				got[fmt.Sprintf("%s:%d", backend.Service, backend.Port)] = backend.Weight
+			}
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" || len(problems) == 0 {
+			t.Errorf("%s: problems %v, backends (-want +got):\n%s", name, problems, diff)
+		}
+	}
+}
+
 // TestProtocol reads appProtocol.
 func TestProtocol(t *testing.T) {
 	t.Parallel()

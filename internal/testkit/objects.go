@@ -57,6 +57,7 @@ func (o *Objects) decode(tb testing.TB, document []byte) {
 			tb.Fatalf("decode: there is no kind (%v) in\n%s", err, document)
 		}
 	case httpv1alpha1.Kind:
+		decodeStrictly[strictScaledObject](tb, document) // HTTPScaledObject itself reads whatever is there
 		o.ScaledObjects = append(o.ScaledObjects, decodeStrictly[httpv1alpha1.HTTPScaledObject](tb, document))
 	case "Service":
 		o.Services = append(o.Services, decodeStrictly[corev1.Service](tb, document))
@@ -66,6 +67,20 @@ func (o *Objects) decode(tb testing.TB, document []byte) {
 		tb.Fatalf("decode: routing does not depend on a %s:\n%s", kind.Kind, document)
 	}
 }
+
+// strictScaledObject is an HTTPScaledObject that refuses what it does not know.
+type strictScaledObject struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   strictSpec   `json:"spec"`
+	Status strictStatus `json:"status"`
+}
+
+type (
+	strictSpec   httpv1alpha1.HTTPScaledObjectSpec
+	strictStatus httpv1alpha1.HTTPScaledObjectStatus
+)
 
 // decodeStrictly decodes one document of a known kind.
 func decodeStrictly[T any](tb testing.TB, document []byte) *T {

@@ -20,10 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
 )
 
-const (
-	at20  = "- service: web-stable\n  weight: 80\n- service: web-canary\n  weight: 20\n"
-	at100 = "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n"
-)
+const at20, at100 = routertest.At20, routertest.At100
 
 // started is an API server with the HTTPScaledObject shop/web and a plugin process that is connected to it.
 func started(t *testing.T) (*routertest.APIServer, controller) {

@@ -2,7 +2,8 @@
 // and, during a canary, how they are shared between Services.
 //
 // The schema is that of the KEDA HTTP add-on v0.11 (API group http.keda.sh, version v1alpha1) plus spec.headers, so that manifests written for it apply
-// unchanged. The package holds types, names and registration only: it depends on k8s.io/apimachinery and carries no logic.
+// unchanged. The package holds types, names and registration only: it depends on k8s.io/apimachinery and carries no logic, but for reading objects that the
+// schema lets through and that do not fit the types.
 //
 // The deepcopy functions beside this file and the CustomResourceDefinition under config/crd are generated from the types and their markers by
 // "make generate".

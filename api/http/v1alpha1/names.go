@@ -36,6 +36,8 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonInvalidWeightedBackends says that AnnotationWeightedBackends cannot be read: syntax, size, aliases, duplicates, names or weights.
 	ReasonInvalidWeightedBackends = "InvalidWeightedBackends"
+	// ReasonInvalidSpec says that a field of the spec passes the schema but has no meaning: a duration that is none, or a number that is too large.
+	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonInvalidHosts says that spec.hosts is empty or holds something that is not a host name.
 	ReasonInvalidHosts = "InvalidHosts"
 	// ReasonInvalidPathPrefixes says that spec.pathPrefixes holds something that is not an absolute path.

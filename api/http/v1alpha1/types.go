@@ -76,6 +76,9 @@ type HTTPScaledObjectSpec struct {
 	// Timeouts override the interceptor's own for this object.
 	// +optional
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
+
+	// Unreadable says which fields could not be read, and why; empty in the usual case. It is no part of the API: UnmarshalJSON sets it.
+	Unreadable string `json:"-"`
 }
 
 // Header is one condition on a request's headers.

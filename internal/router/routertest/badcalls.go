@@ -1,0 +1,158 @@
+package routertest
+
+import (
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+)
+
+// configField is how messages name the router's configuration in a Rollout.
+const configField = `spec.strategy.canary.trafficRouting.plugins["kedify/http"]`
+
+// StrangerAccount is the account of a plugin that may do nothing, in the situation Forbidden.
+const StrangerAccount = "system:serviceaccount:default:stranger"
+
+// Annotations of ScaledObject at 20 and at 100 for the Rollout of this package.
+const (
+	// At20 is the split at the weight 20.
+	At20 = "- service: web-stable\n  weight: 80\n- service: web-canary\n  weight: 20\n"
+	// At100 is the split at the weight 100.
+	At100 = "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n"
+)
+
+// Situation is what is unusual about the cluster when a call is made.
+type Situation int
+
+const (
+	// Usual is nothing.
+	Usual Situation = iota
+	// Forbidden is a plugin that runs as StrangerAccount.
+	Forbidden
+	// Shared is an HTTPScaledObject that the Rollout shop/api already shares the requests of.
+	Shared
+)
+
+// BadCall is a SetWeight with a mistake of a user's in it, made for the Rollout shop/web on the HTTPScaledObject shop/web, and what becomes of it.
+type BadCall struct {
+	// Name says what is wrong.
+	Name string
+	// Config is the configuration in the Rollout. Empty stands for the right one, "-" for none.
+	Config string
+	// Change changes the Rollout, where not nil.
+	Change func(*v1alpha1.CanaryStrategy)
+	// Annotation is the text of weighted-backends before the call; empty stands for no annotation.
+	Annotation string
+	// Situation is what is unusual about the cluster.
+	Situation Situation
+	// Weight and Others are the arguments.
+	Weight int32
+	// Others are the weights of an experiment.
+	Others []v1alpha1.WeightDestination
+	// Want is the exact text of the error, which the controller shows in the Rollout's events. It is empty where the call succeeds.
+	Want string
+	// After is the annotation afterwards, "=" for what it was before.
+	After string
+}
+
+// Rollout is the Rollout of the call.
+func (c BadCall) Rollout(plugin string) *v1alpha1.Rollout {
+	config := c.Config
+	switch config {
+	case "":
+		config = `{"httpScaledObjectName":"web"}`
+	case "-":
+		config = ""
+	}
+	rollout := Rollout(plugin, config)
+	if c.Change != nil {
+		c.Change(rollout.Spec.Strategy.Canary)
+	}
+	return rollout
+}
+
+// AfterText is the annotation afterwards.
+func (c BadCall) AfterText() string {
+	if c.After == "=" {
+		return c.Annotation
+	}
+	return c.After
+}
+
+// BadCalls is the table of bad calls, one row per case.
+func BadCalls() []BadCall {
+	const canary = "spec.strategy.canary."
+	return append(badConfigurations(), []BadCall{
+		{
+			Name: "weight below 0", Weight: -1, After: "=",
+			Want: `rollout "shop/web": the canary weight -1 is negative: correct setWeight in ` + canary + `steps`,
+		},
+		{Name: "weight above the maximum, which counts as the maximum", Weight: 101, After: At100},
+		{
+			Name: "an experiment that takes too much", Weight: 60, Others: []v1alpha1.WeightDestination{{ServiceName: "try", Weight: 50}}, After: "=",
+			Want: `rollout "shop/web": the weights of the canary and the experiment add up to 110, above 100: lower setWeight or the weights of the ` +
+				`experiment's templates in ` + canary + `steps`,
+		},
+		{
+			Name: "no stable Service", Change: func(s *v1alpha1.CanaryStrategy) { s.StableService = "" }, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + canary + `stableService is empty: name the Service there`,
+		},
+		{
+			Name: "no canary Service", Change: func(s *v1alpha1.CanaryStrategy) { s.CanaryService = "" }, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + canary + `canaryService is empty: name the Service there`,
+		},
+		{
+			Name: "one Service for both", Change: func(s *v1alpha1.CanaryStrategy) { s.CanaryService = "web-stable" }, Weight: 20, After: "=",
+			Want: `rollout "shop/web": the Services of spec.strategy.canary and its experiments cannot share requests: entry 2: duplicate service "web-stable"`,
+		},
+		{
+			Name: "no such HTTPScaledObject", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 20, After: "=",
+			Want: `HTTPScaledObject "shop/wbe" of rollout "shop/web": httpscaledobjects.http.keda.sh "wbe" not found: create it (and install the ` +
+				`CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct ` + configField + `.httpScaledObjectName`,
+		},
+		{Name: "no such HTTPScaledObject, and no share", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 0, After: "="},
+		{
+			Name: "no permission", Situation: Forbidden, Weight: 20, After: "=",
+			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": httpscaledobjects.http.keda.sh "web" is forbidden: User "` + StrangerAccount +
+				`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop": allow the controller's ` +
+				`ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http`,
+		},
+		{
+			Name: "a second Rollout", Situation: Shared, Annotation: At20, Weight: 20, After: "=",
+			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": another Rollout already shares its requests: rollout "shop/api": give rollout "shop/web" ` +
+				`an HTTPScaledObject of its own in ` + configField + `.httpScaledObjectName`,
+		},
+		{Name: "an annotation that is not YAML, which is overwritten", Annotation: "{{{", Weight: 20, After: At20},
+		{Name: "a huge annotation, which is overwritten", Annotation: strings.Repeat("- {service: a, weight: 1}\n", 8000), Weight: 20, After: At20},
+		{Name: "an annotation with aliases, which is overwritten", Annotation: "- &a {service: a, weight: 1}\n- *a\n", Weight: 20, After: At20},
+		{Name: "weights that are all zero, which are overwritten", Annotation: "- {service: a, weight: 0}\n", Weight: 20, After: At20},
+		{Name: "a hand's edit, which goes with the canary", Annotation: "- {service: web-canary, weight: 100}\n", Weight: 0, After: ""},
+	}...)
+}
+
+// badConfigurations are the rows about what a Rollout says under the plugin's name.
+func badConfigurations() []BadCall {
+	const example = `write {httpScaledObjectName: <name of an HTTPScaledObject in the Rollout's namespace>} there`
+	return []BadCall{
+		{
+			Name: "no configuration", Config: "-", Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + ` is missing: ` + example,
+		},
+		{
+			Name: "a configuration that is not an object", Config: `"web"`, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + ` is "web", not an object: ` + example,
+		},
+		{
+			Name: "an unknown key", Config: `{"httpScaledObjectName":"web","namespace":"b"}`, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + ` has the unknown key "namespace": remove it, the keys are httpScaledObjectName, safePromotion and ` +
+				`verifyDataPlane`,
+		},
+		{
+			Name: "a switch that is not one", Config: `{"httpScaledObjectName":"web","verifyDataPlane":"no"}`, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + `.verifyDataPlane is "no": write true or false`,
+		},
+		{
+			Name: "no name", Config: `{}`, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + `.httpScaledObjectName is missing or not a name: ` + example,
+		},
+	}
+}

@@ -1,0 +1,103 @@
+// Package netspace runs the tests of a package in a network of their own: fixed ports are free there, there is an address beside the loopback's, and whatever
+// the tests start ends with them. It is for Linux, and needs root.
+package netspace
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// folderVariable is the environment variable by which the inner process knows that it is one, and its folder.
+const folderVariable = "KEDIFY_TEST_NETSPACE_FOLDER"
+
+// Address is the address of the network's only machine. The API server refuses endpoints on the loopback, so those of tests are here. It is one that
+// RFC 5737 sets aside for documentation.
+func Address() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 10}) }
+
+// Main is the body of a TestMain; its result is the exit code. It calls prepare, with an empty folder, in the network of the machine. Then it starts the test
+// binary again, with the same arguments, in a network and a process namespace of its own, and runs the tests there. Folder is where prepare has put things.
+// None of their processes stays behind, not even when the outer one is killed.
+func Main(m *testing.M, prepare func(folder string) error) int {
+	var err error
+	code := 1
+	if Folder() == "" {
+		code, err = outside(prepare)
+	} else if err = setUp(); err == nil {
+		code = m.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
+}
+
+// Folder is the folder that prepare has filled; empty outside of Main.
+func Folder() string { return os.Getenv(folderVariable) }
+
+// outside prepares and starts the inner process. A result of 0 is the inner one's.
+func outside(prepare func(folder string) error) (code int, err error) {
+	folder, err := os.MkdirTemp("", "test-netspace")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	prepared := filepath.Join(folder, "prepared")
+	if err := os.Mkdir(prepared, 0o700); err != nil {
+		return 1, err
+	}
+	if err := prepare(prepared); err != nil {
+		return 1, err
+	}
+	// The signal comes when the thread ends that started the process, so that thread has to stay.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	inner := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec,noctx // this very program; go test ends it
+	inner.Env = append(os.Environ(), folderVariable+"="+prepared, "TMPDIR="+folder)
+	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
+	inner.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	err = inner.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return max(1, exit.ExitCode()), nil
+	case errors.Is(err, syscall.EPERM):
+		return 1, fmt.Errorf("these tests run in a network of their own, which takes root: %w", err)
+	case err != nil:
+		return 1, err
+	}
+	return 0, nil
+}
+
+// setUp opens the loopback of the new network and gives it Address.
+func setUp() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("network of the tests: %w", err)
+	}
+	defer func() { _ = unix.Close(socket) }()
+	up, err := unix.NewIfreq("lo")
+	if err != nil {
+		return fmt.Errorf("network of the tests: %w", err)
+	}
+	up.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	second, err := unix.NewIfreq("lo:1")
+	if err != nil {
+		return fmt.Errorf("network of the tests: %w", err)
+	}
+	if err := second.SetInet4Addr(Address().AsSlice()); err != nil {
+		return fmt.Errorf("network of the tests: %w", err)
+	}
+	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, up), unix.IoctlIfreq(socket, unix.SIOCSIFADDR, second)); err != nil {
+		return fmt.Errorf("network of the tests: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// The ServiceAccounts that the product runs as.
+const (
+	rolloutsAccount    = "system:serviceaccount:argo-rollouts:argo-rollouts"
+	interceptorAccount = "system:serviceaccount:keda:kedify-http-interceptor"
+)
+
+// granted are the rights that our manifests give: no more than the product uses, each with its purpose.
+func granted() map[string]map[string]string {
+	return map[string]map[string]string{
+		routerRoleFile: {
+			"get httpscaledobjects.http.keda.sh":   "the live object, before a write and at the full weight",
+			"list httpscaledobjects.http.keda.sh":  "the cache",
+			"watch httpscaledobjects.http.keda.sh": "the cache",
+			"patch httpscaledobjects.http.keda.sh": "the two annotations",
+		},
+		interceptorRoleFile: {
+			"list httpscaledobjects.http.keda.sh":         "what to route",
+			"watch httpscaledobjects.http.keda.sh":        "what to route",
+			"patch httpscaledobjects.http.keda.sh/status": "conditions and the report, by server-side apply",
+			"list services":                             "ports and protocols",
+			"watch services":                            "ports and protocols",
+			"list endpointslices.discovery.k8s.io":      "where requests go",
+			"watch endpointslices.discovery.k8s.io":     "where requests go",
+			"list pods":                                 "which proxies are Ready",
+			"watch pods":                                "which proxies are Ready",
+			"create events.events.k8s.io":               "a mistake told to its owner",
+			"create leases.coordination.k8s.io in keda": "the election",
+			"get leases.coordination.k8s.io/kedify-http-interceptor in keda":    "the election",
+			"update leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election; client-go knows no patch here",
+			"list endpointslices.discovery.k8s.io in keda":                      "the other replicas, where the cluster role is bound in some namespaces only",
+			"watch endpointslices.discovery.k8s.io in keda":                     "the other replicas, where the cluster role is bound in some namespaces only",
+		},
+	}
+}
+
+// borrowed are the rights of the Argo Rollouts controller that the router uses. Its own installation grants them, among many more.
+func borrowed() map[string]string {
+	return map[string]string{
+		"get leases.coordination.k8s.io": "whether an interceptor lives",
+		"get endpoints":                  "whether a promotion is safe",
+		"get rollouts.argoproj.io":       "whether an owner's mark is true",
+		"create events":                  "a warning about a promotion",
+	}
+}
+
+// refused are rights that the product must not have. Those of the controller's account that Argo Rollouts grants it, Secrets among them, are not ours to
+// refuse, so the router's are asked of an account that has our role alone.
+func refused() map[string][]string {
+	common := []string{
+		"get secrets", "list secrets", "watch secrets", "get configmaps", "list configmaps", "list nodes", "create pods", "create pods/exec", "delete pods",
+		"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh", "delete httpscaledobjects.http.keda.sh",
+		"deletecollection httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh/status",
+		"patch services", "update services", "patch endpointslices.discovery.k8s.io", "get customresourcedefinitions.apiextensions.k8s.io",
+		"create clusterrolebindings.rbac.authorization.k8s.io", "create serviceaccounts/token", "impersonate users",
+	}
+	return map[string][]string{
+		interceptorAccount: append([]string{
+			"get httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh", "get pods", "get services", "get endpointslices.discovery.k8s.io",
+			"create events", "patch events.events.k8s.io", "create leases.coordination.k8s.io in shop", "get leases.coordination.k8s.io/other in keda",
+			"update leases.coordination.k8s.io/other in keda", "patch leases.coordination.k8s.io/kedify-http-interceptor in keda",
+			"delete leases.coordination.k8s.io/kedify-http-interceptor in keda", "get rollouts.argoproj.io",
+		}, common...),
+		routerAlone: append([]string{
+			"patch httpscaledobjects.http.keda.sh/status", "list services", "list endpointslices.discovery.k8s.io", "list pods", "create events",
+			"get leases.coordination.k8s.io", "get rollouts.argoproj.io",
+		}, common...),
+		rolloutsAccount: {
+			"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh", "delete httpscaledobjects.http.keda.sh",
+			"patch httpscaledobjects.http.keda.sh/status", "update httpscaledobjects.http.keda.sh/status",
+		},
+	}
+}
+
+// routerAlone is an account that has the router's role and nothing else.
+const routerAlone = "system:serviceaccount:default:router-alone"
+
+// routerAloneBinding gives it.
+const routerAloneBinding = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: router-alone}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: argo-rollouts-kedify-http}
+subjects: [{kind: ServiceAccount, name: router-alone, namespace: default}]
+`
+
+// TestRolesGrantWhatIsUsedAndNoMore compares the manifests, word for word, with the table. That the product uses each is TestTheProductUsesItsRights.
+func TestRolesGrantWhatIsUsedAndNoMore(t *testing.T) {
+	t.Parallel()
+	for file, rights := range granted() {
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(rights)), rightsIn(t, file)); diff != "" {
+			t.Errorf("%s (-table +manifest):\n%s", file, diff)
+		}
+	}
+}
+
+// TestTheAPIServerAgrees asks the authorizer about each right, as it stands after the official installation of Argo Rollouts and ours.
+func TestTheAPIServerAgrees(t *testing.T) {
+	t.Parallel()
+	shared.apply(t, "", routerAloneBinding)
+	allowed := map[string][]string{
+		interceptorAccount: slices.Sorted(maps.Keys(granted()[interceptorRoleFile])),
+		rolloutsAccount:    slices.Concat(slices.Sorted(maps.Keys(granted()[routerRoleFile])), slices.Sorted(maps.Keys(borrowed()))),
+		routerAlone:        slices.Sorted(maps.Keys(granted()[routerRoleFile])),
+	}
+	for want, table := range map[bool]map[string][]string{true: allowed, false: refused()} {
+		for account, rights := range table {
+			for _, right := range rights {
+				if got := shared.may(t, account, right); got != want {
+					t.Errorf("%s may %s: %v, want %v", account, right, got, want)
+				}
+			}
+		}
+	}
+}
+
+// may asks whether an account has a right.
+func (c *cluster) may(t *testing.T, account, right string) bool {
+	t.Helper()
+	parts := strings.Split(account, ":")
+	review := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               account,
+		Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + parts[2], "system:authenticated"},
+		ResourceAttributes: attributesOf(right),
+	}}
+	review.APIVersion, review.Kind = "authorization.k8s.io/v1", "SubjectAccessReview"
+	body, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.admin.Post().AbsPath("/apis/authorization.k8s.io/v1/subjectaccessreviews").
+		SetHeader("Content-Type", "application/json").Body(body).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(answer, &review); err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
+
+// attributesOf reads "verb resource.group/subresource-or-name in namespace". What follows the slash is the name for Leases and a subresource for others.
+func attributesOf(right string) *authorizationv1.ResourceAttributes {
+	right, namespace, _ := strings.Cut(right, " in ")
+	verb, resource, _ := strings.Cut(right, " ")
+	resource, detail, _ := strings.Cut(resource, "/")
+	resource, group, _ := strings.Cut(resource, ".")
+	attributes := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource, Group: group, Namespace: namespace}
+	if resource == "leases" {
+		attributes.Name = detail
+	} else {
+		attributes.Subresource = detail
+	}
+	return attributes
+}
+
+// rightsIn lists what the roles of a manifest grant, in the notation of the tables.
+func rightsIn(t *testing.T, file string) []string {
+	t.Helper()
+	manifest, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manifest.Close()
+	var rights []string
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(manifest))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			slices.Sort(rights)
+			return rights
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var role rbacv1.Role // a ClusterRole has the same fields, and no namespace
+		if err := yaml.Unmarshal(document, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			rights = append(rights, rightsOf(rule, role.Namespace)...)
+		}
+	}
+}
+
+// rightsOf lists what one rule grants.
+func rightsOf(rule rbacv1.PolicyRule, namespace string) []string {
+	var rights []string
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, name := range append(rule.ResourceNames, "")[:max(1, len(rule.ResourceNames))] {
+				for _, verb := range rule.Verbs {
+					rights = append(rights, rightTo(verb, group, resource, name, namespace))
+				}
+			}
+		}
+	}
+	return rights
+}
+
+// rightTo writes a right as the tables do. resource may have a subresource.
+func rightTo(verb, group, resource, name, namespace string) string {
+	resource, subresource, _ := strings.Cut(resource, "/")
+	var text strings.Builder
+	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", subresource}, {"/", name}, {" in ", namespace}} {
+		if part.text != "" {
+			text.WriteString(part.before + part.text)
+		}
+	}
+	return text.String()
+}

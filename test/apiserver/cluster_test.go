@@ -1,0 +1,249 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+const (
+	// patience is how long anything may take that must come.
+	patience = 30 * time.Second
+	// pollEvery is how often it is looked for meanwhile.
+	pollEvery = 20 * time.Millisecond
+	// crdFile is the CustomResourceDefinition that is installed.
+	crdFile = "../../config/crd/http.keda.sh_httpscaledobjects.yaml"
+	// routerRoleFile and interceptorRoleFile are the roles that are installed.
+	routerRoleFile, interceptorRoleFile = "../../config/argo-rollouts/rbac.yaml", "../../config/interceptor/rbac.yaml"
+)
+
+// auditPolicy has every request of a ServiceAccount written down once, and those of no one else.
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, userGroups: ["system:serviceaccounts"]}
+- {level: None}
+`
+
+// cluster is an API server with everything installed that the product needs, as its users install it.
+type cluster struct {
+	*controlplane.ControlPlane
+
+	admin  *rest.RESTClient
+	folder string // has the built binaries and the audit log
+}
+
+// shared is the cluster of all tests; TestMain starts it.
+var shared cluster
+
+func TestMain(m *testing.M) {
+	code, err := runWithCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// runWithCluster runs the tests with a cluster.
+func runWithCluster(m *testing.M) (code int, err error) {
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		return 1, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	folder, err := os.MkdirTemp("", "test-apiserver")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := program.Build(ctx, folder, "v9.9.9-test", "interceptor", "rollouts-plugin-kedify"); err != nil {
+		return 1, err
+	}
+	state, policy := filepath.Join(folder, "state"), filepath.Join(folder, "policy.yaml")
+	if err := errors.Join(os.Mkdir(state, 0o700), os.WriteFile(policy, []byte(auditPolicy), 0o600)); err != nil {
+		return 1, err
+	}
+	running, err := controlplane.Start(ctx, binaries, state, "--audit-policy-file="+policy, "--audit-log-path="+filepath.Join(folder, "audit.log"))
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, running.Stop()) }()
+	shared = cluster{ControlPlane: running, folder: folder}
+	if err := shared.install(ctx); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// install applies the manifests that users apply: those of Argo Rollouts and ours.
+func (c *cluster) install(ctx context.Context) error {
+	var err error
+	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
+		return err
+	}
+	argo, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-rollouts").Output()
+	if err != nil {
+		return fmt.Errorf("find the module argo-rollouts: %w", err)
+	}
+	if err := controlplane.Apply(ctx, c.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`); err != nil {
+		return err
+	}
+	for _, file := range []string{
+		filepath.Join(strings.TrimSpace(string(argo)), "manifests", "install.yaml"),
+		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, "../../config/interceptor/deployment.yaml",
+		"../../config/interceptor/services.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml",
+	} {
+		manifest, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return err
+		}
+		if err := controlplane.Apply(ctx, c.admin, "argo-rollouts", string(manifest)); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// apply applies manifests in namespace.
+func (c *cluster) apply(t *testing.T, namespace string, manifests ...string) {
+	t.Helper()
+	if err := controlplane.Apply(t.Context(), c.admin, namespace, manifests...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newNamespace makes a namespace of the test's own.
+func (c *cluster) newNamespace(t *testing.T, name string) {
+	t.Helper()
+	c.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`)
+}
+
+// kubeconfig writes a kubeconfig file for the user of token.
+func (c *cluster) kubeconfig(t *testing.T, token string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := c.WriteKubeconfig(file, token); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// pathOf is the path of an HTTPScaledObject, or of all of a namespace where name is empty.
+func pathOf(namespace, name string) string {
+	return strings.TrimSuffix("/apis/"+httpv1alpha1.SchemeGroupVersion.String()+"/namespaces/"+namespace+"/"+httpv1alpha1.Resource+"/"+name, "/")
+}
+
+// object reads an HTTPScaledObject.
+func (c *cluster) object(t *testing.T, namespace, name string) *httpv1alpha1.HTTPScaledObject {
+	t.Helper()
+	body, err := c.admin.Get().AbsPath(pathOf(namespace, name)).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := new(httpv1alpha1.HTTPScaledObject)
+	if err := json.Unmarshal(body, object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// patch sends a merge patch and returns the answer's error.
+func patch(ctx context.Context, client rest.Interface, path, body string) error {
+	return client.Patch(types.MergePatchType).AbsPath(path).Body([]byte(body)).Do(ctx).Error()
+}
+
+// refusal is the message of an error of the API server.
+func refusal(t *testing.T, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		t.Fatalf("not an answer of the API server: %v", err)
+	}
+	return status.Status().Message
+}
+
+// auditEvent is what the API server writes down of a request.
+type auditEvent struct {
+	Stage, Verb string
+	User        struct{ Username string }
+	ObjectRef   struct{ Resource, APIGroup, Subresource, Namespace, Name string }
+	// ResponseStatus has no code while a watch is open.
+	ResponseStatus struct{ Code int }
+}
+
+// audit reads what the user of an account has asked so far.
+func (c *cluster) audit(t *testing.T, user string) []auditEvent {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(c.folder, "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []auditEvent
+	for line := range bytes.Lines(log) {
+		var event auditEvent
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatalf("audit log: %v in %s", err, line)
+		}
+		if event.User.Username == user {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+// eventually waits until check says true.
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for !check() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v", what, patience)
+		case <-ticker.C:
+		}
+	}
+}
+
+// table reads a list as kubectl asks for it.
+func (c *cluster) table(t *testing.T, namespace string) metav1.Table {
+	t.Helper()
+	body, err := c.admin.Get().AbsPath(pathOf(namespace, "")).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(body, &table); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}

@@ -1,0 +1,241 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
+
+// bare is the smallest spec that does something.
+const bare = `{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 80}}`
+
+// create creates the HTTPScaledObject name with a spec, as kubectl does: unknown and repeated fields are refused. It returns the refusal.
+func (c *cluster) create(t *testing.T, namespace, name, spec string) string {
+	t.Helper()
+	body, err := yaml.YAMLToJSON(fmt.Appendf(nil, "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %s}, spec: %s}", name, spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return refusal(t, c.admin.Post().AbsPath(pathOf(namespace, "")).SetHeader("Content-Type", "application/json").
+		Param("fieldValidation", "Strict").Body(body).Do(t.Context()).Error())
+}
+
+// TestTheDefinitionTakes are specs as users of the HTTP add-on have them, and what the API server makes of them.
+func TestTheDefinitionTakes(t *testing.T) {
+	t.Parallel()
+	const namespace = "takes"
+	shared.newNamespace(t, namespace)
+	for name, test := range map[string]struct{ spec, want string }{
+		"bare":      {bare, bare},
+		"port-name": {`{scaleTargetRef: {service: shop, portName: http}}`, `{scaleTargetRef: {service: shop, portName: http}}`},
+		"everything": {
+			`{hosts: [a.test, "*.b.test", "*"], pathPrefixes: [/, /app], headers: [{name: X-Tenant, value: a}, {name: X-Any}],
+			  scaleTargetRef: {name: shop, apiVersion: argoproj.io/v1alpha1, kind: Rollout, service: shop-stable, port: 80}, replicas: {min: 2, max: 10},
+			  targetPendingRequests: 1, scaledownPeriod: 60, initialCooldownPeriod: 5, timeouts: {conditionWait: 20m, responseHeader: 1m30s},
+			  scalingMetric: {requestRate: {targetValue: 5, window: 2m, granularity: 500ms}}}`,
+			`{hosts: [a.test, "*.b.test", "*"], pathPrefixes: [/, /app], headers: [{name: X-Tenant, value: a}, {name: X-Any}],
+			  scaleTargetRef: {name: shop, apiVersion: argoproj.io/v1alpha1, kind: Rollout, service: shop-stable, port: 80}, replicas: {min: 2, max: 10},
+			  targetPendingRequests: 1, scaledownPeriod: 60, initialCooldownPeriod: 5, timeouts: {conditionWait: 20m, responseHeader: 1m30s},
+			  scalingMetric: {requestRate: {targetValue: 5, window: 2m, granularity: 500ms}}}`,
+		},
+		"defaults": {
+			`{scaleTargetRef: {service: shop, port: 80}, scalingMetric: {requestRate: {}}, coldStartTimeoutFailoverRef: {service: late, port: 81}}`,
+			`{scaleTargetRef: {service: shop, port: 80}, scalingMetric: {requestRate: {targetValue: 100, window: 1m, granularity: 1s}},
+			  coldStartTimeoutFailoverRef: {service: late, port: 81, timeoutSeconds: 30}}`,
+		},
+		"concurrency-default": {
+			`{scaleTargetRef: {service: shop, port: 80}, scalingMetric: {concurrency: {}}}`,
+			`{scaleTargetRef: {service: shop, port: 80}, scalingMetric: {concurrency: {targetValue: 100}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if refused := shared.create(t, namespace, name, test.spec); refused != "" {
+				t.Fatal(refused)
+			}
+			body, err := shared.admin.Get().AbsPath(pathOf(namespace, name)).DoRaw(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct{ Spec any }
+			var want any
+			if err := json.Unmarshal(body, &got); err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.Unmarshal([]byte(test.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got.Spec); diff != "" {
+				t.Errorf("what is stored (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTheDefinitionRefuses are specs that never reach the interceptor, and what their author reads.
+func TestTheDefinitionRefuses(t *testing.T) {
+	t.Parallel()
+	const namespace = "refuses"
+	// What the API server adds when a mistake keeps it from looking further.
+	const unchecked = `, <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; ` +
+		`correct the existing errors to complete validation]`
+	shared.newNamespace(t, namespace)
+	for name, test := range map[string]struct{ spec, want string }{
+		"no-target": {
+			`{hosts: [a.test]}`,
+			`[spec.scaleTargetRef: Required value` + unchecked,
+		},
+		"no-service": {
+			`{scaleTargetRef: {port: 80}}`,
+			`[spec.scaleTargetRef.service: Required value` + unchecked,
+		},
+		"no-port": {
+			`{scaleTargetRef: {service: shop}}`,
+			`spec.scaleTargetRef: Invalid value: "object": set exactly one of 'port' and 'portName'`,
+		},
+		"two-ports": {
+			`{scaleTargetRef: {service: shop, port: 80, portName: http}}`,
+			`spec.scaleTargetRef: Invalid value: "object": set exactly one of 'port' and 'portName'`,
+		},
+		"two-failover-ports": {
+			`{scaleTargetRef: {service: shop, port: 80}, coldStartTimeoutFailoverRef: {service: late, port: 80, portName: http}}`,
+			`spec.coldStartTimeoutFailoverRef: Invalid value: "object": set exactly one of 'port' and 'portName'`,
+		},
+		"port-as-text": {
+			`{scaleTargetRef: {service: shop, port: "80"}}`,
+			`[spec.scaleTargetRef.port: Invalid value: "string": spec.scaleTargetRef.port in body must be of type integer: "string"` + unchecked,
+		},
+		"hosts-as-text": {
+			`{hosts: a.test, scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.hosts: Invalid value: "string": spec.hosts in body must be of type array: "string"` + unchecked,
+		},
+		"unknown-field": {
+			`{host: [a.test], scaleTargetRef: {service: shop, port: 80}}`,
+			`HTTPScaledObject in version "v1alpha1" cannot be handled as a HTTPScaledObject: strict decoding error: unknown field "spec.host"`,
+		},
+		"nameless-header": {
+			`{headers: [{value: a}], scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.headers[0].name: Required value` + unchecked,
+		},
+		"empty-header-name": {
+			`{headers: [{name: ""}], scaleTargetRef: {service: shop, port: 80}}`,
+			`spec.headers[0].name: Invalid value: "": spec.headers[0].name in body should be at least 1 chars long`,
+		},
+		"repeated-header": {
+			`{headers: [{name: a, value: b}, {name: a, value: c}], scaleTargetRef: {service: shop, port: 80}}`,
+			`spec.headers[1]: Duplicate value: {"name":"a"}`,
+		},
+		"target-as-text": {
+			`{scaleTargetRef: shop}`,
+			`[spec.scaleTargetRef: Invalid value: "string": spec.scaleTargetRef in body must be of type object: "string"` + unchecked,
+		},
+		"timeout-as-a-number": {
+			`{scaleTargetRef: {service: shop, port: 80}, timeouts: {responseHeader: 30}}`,
+			`[spec.timeouts.responseHeader: Invalid value: "integer": spec.timeouts.responseHeader in body must be of type string: "integer"` + unchecked,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := strings.TrimPrefix(shared.create(t, namespace, name, test.spec), `HTTPScaledObject.http.keda.sh "`+name+`" is invalid: `)
+			if got != test.want {
+				t.Errorf("the API server answers\n%s, want\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPrinterColumns(t *testing.T) {
+	t.Parallel()
+	const namespace = "columns"
+	shared.newNamespace(t, namespace)
+	if refused := shared.create(t, namespace, "shop", `{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 80}, replicas: {min: 2, max: 10}}`); refused != "" {
+		t.Fatal(refused)
+	}
+	const status = `{"status": {"targetWorkload": "argoproj.io/v1alpha1/Rollout/shop", "targetService": "shop-stable:80", "conditions": [
+		{"type": "Ready", "status": "True", "reason": "Serving", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
+	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop")+"/status", status); err != nil {
+		t.Fatal(err)
+	}
+	table := shared.table(t, namespace)
+	var names []string
+	for _, column := range table.ColumnDefinitions {
+		names = append(names, column.Name)
+	}
+	if diff := cmp.Diff([]string{"Name", "TargetWorkload", "TargetService", "MinReplicas", "MaxReplicas", "Age", "Active"}, names); diff != "" {
+		t.Fatalf("columns (-want +got):\n%s", diff)
+	}
+	cells := table.Rows[0].Cells
+	if age := cells[5]; age == "" || age == "<unknown>" {
+		t.Errorf("the age is %v", age)
+	}
+	cells[5] = "some"
+	if diff := cmp.Diff([]any{"shop", "argoproj.io/v1alpha1/Rollout/shop", "shop-stable:80", float64(2), float64(10), "some", "True"}, cells); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+}
+
+func TestShortName(t *testing.T) {
+	t.Parallel()
+	body, err := shared.admin.Get().AbsPath("/apis/" + httpv1alpha1.SchemeGroupVersion.String()).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(body, &list); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, resource := range list.APIResources {
+		got[resource.Name] = strings.Join(resource.ShortNames, ",")
+	}
+	if diff := cmp.Diff(map[string]string{"httpscaledobjects": "httpso", "httpscaledobjects/status": ""}, got); diff != "" {
+		t.Errorf("resources and their short names (-want +got):\n%s", diff)
+	}
+}
+
+// TestStatusIsASubresource: who writes a spec changes no status and the other way round, and only a spec is a new generation.
+func TestStatusIsASubresource(t *testing.T) {
+	t.Parallel()
+	const namespace = "subresource"
+	shared.newNamespace(t, namespace)
+	if refused := shared.create(t, namespace, "shop", bare); refused != "" {
+		t.Fatal(refused)
+	}
+	main, status := pathOf(namespace, "shop"), pathOf(namespace, "shop")+"/status"
+	for _, step := range []struct {
+		name, path, body        string
+		generation              int64
+		service, host, refusals string
+	}{
+		{"a status by way of the object", main, `{"status": {"targetService": "forged:80"}}`, 1, "", "shop.test", ""},
+		{"a status", status, `{"status": {"targetService": "shop-stable:80"}}`, 1, "shop-stable:80", "shop.test", ""},
+		{"a spec by way of the status", status, `{"spec": {"hosts": ["forged.test"]}}`, 1, "shop-stable:80", "shop.test", ""},
+		{"an annotation", main, `{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "[]"}}}`, 1, "shop-stable:80", "shop.test", ""},
+		{"a spec", main, `{"spec": {"hosts": ["other.test"]}}`, 2, "shop-stable:80", "other.test", ""},
+		{
+			"a hash that is none", status, `{"status": {"dataPlane": {"annotationHash": "x", "effective": false, "proxies": {"ready": 0, "acked": 0}}}}`,
+			2, "shop-stable:80", "other.test", `status.dataPlane.annotationHash`,
+		},
+		{
+			"fewer than no proxies", status, `{"status": {"dataPlane": {"annotationHash": "", "effective": false, "proxies": {"ready": 0, "acked": -1}}}}`,
+			2, "shop-stable:80", "other.test", `status.dataPlane.proxies.acked`,
+		},
+	} {
+		got := refusal(t, patch(t.Context(), shared.admin, step.path, step.body))
+		if !strings.Contains(got, step.refusals) || (got == "") != (step.refusals == "") {
+			t.Errorf("%s: the API server answers %q, want %q in it", step.name, got, step.refusals)
+		}
+		object := shared.object(t, namespace, "shop")
+		if object.Generation != step.generation || object.Status.TargetService != step.service || object.Spec.Hosts[0] != step.host {
+			t.Errorf("after %s: generation %d, status %q, host %q; want %d, %q, %q", step.name,
+				object.Generation, object.Status.TargetService, object.Spec.Hosts[0], step.generation, step.service, step.host)
+		}
+	}
+}

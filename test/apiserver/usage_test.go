@@ -1,0 +1,149 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+// startPlugin starts the built plugin as the user of token.
+func (c *cluster) startPlugin(t *testing.T, token string) *pluginprocess.Process {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "plugin.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := pluginprocess.Start(filepath.Join(c.folder, "rollouts-plugin-kedify"), c.kubeconfig(t, token), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		process.End()
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return process
+}
+
+// rollout is a canary Rollout of the namespace that names an HTTPScaledObject of its own name.
+func rollout(namespace, name string) *v1alpha1.Rollout {
+	r := routertest.Rollout(httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":%q}`, name))
+	r.Namespace, r.Name, r.UID = namespace, name, apitypes.UID("uid-of-"+name)
+	r.Spec.Strategy.Canary.StableService, r.Spec.Strategy.Canary.CanaryService = name+"-stable", name+"-canary"
+	r.Spec.Replicas = new(int32)
+	*r.Spec.Replicas = 2
+	return r
+}
+
+// must fails the test when an answer is an error.
+func must(t *testing.T, call string, answer types.RpcError) {
+	t.Helper()
+	if answer.HasError() {
+		t.Fatalf("%s: %v", call, answer)
+	}
+}
+
+// TestTheProductUsesItsRights runs the built plugin and the built interceptor as their ServiceAccounts through all that they do with the API server. What they
+// asked for must be what the tables say, nothing more and nothing less, and nothing of it may be forbidden.
+func TestTheProductUsesItsRights(t *testing.T) {
+	const namespace = "usage"
+	shared.newNamespace(t, namespace)
+	useAsInterceptor(t, namespace)
+	useAsRouter(t, namespace)
+
+	wanted := slices.Sorted(maps.Keys(granted()[interceptorRoleFile]))
+	if diff := cmp.Diff(wanted, used(t, interceptorAccount)); diff != "" {
+		t.Errorf("what the interceptor used (-table +audit log):\n%s", diff)
+	}
+	wanted = slices.Sorted(maps.Keys(granted()[routerRoleFile]))
+	wanted = slices.Sorted(slices.Values(append(wanted, slices.Collect(maps.Keys(borrowed()))...)))
+	if diff := cmp.Diff(wanted, used(t, rolloutsAccount)); diff != "" {
+		t.Errorf("what the router used (-table +audit log):\n%s", diff)
+	}
+}
+
+// useAsInterceptor has an interceptor be elected and report a mistake, then end and start again, so that it finds its Lease.
+func useAsInterceptor(t *testing.T, namespace string) {
+	t.Helper()
+	if refused := shared.create(t, namespace, "mistaken", `{scaleTargetRef: {service: nobody, port: 80}}`); refused != "" {
+		t.Fatal(refused)
+	}
+	const free = "127.0.0.1:0"
+	program.Run(t, filepath.Join(shared.folder, "interceptor"), "--kubeconfig="+shared.kubeconfig(t, controlplane.InterceptorToken),
+		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free,
+		"--pod-name=interceptor-0", "--pod-namespace=keda", "--shutdown-delay=0s")
+	eventually(t, "the mistake is reported", func() bool {
+		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions, httpv1alpha1.ConditionAccepted)
+	})
+	eventually(t, "the Lease is renewed and the Event is there", func() bool {
+		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io") &&
+			slices.ContainsFunc(shared.audit(t, interceptorAccount), func(e auditEvent) bool { return e.Verb == "update" })
+	})
+}
+
+// useAsRouter takes a Rollout through a canary, past another Rollout's mark, to a promotion that the Endpoints decide.
+func useAsRouter(t *testing.T, namespace string) {
+	t.Helper()
+	if refused := shared.create(t, namespace, "shop", `{hosts: [usage.test], scaleTargetRef: {service: shop-stable, port: 80}}`); refused != "" {
+		t.Fatal(refused)
+	}
+	asked, canary := shared.startPlugin(t, controlplane.RolloutsToken), rollout(namespace, "shop")
+	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop"), fmt.Sprintf(`{"metadata": {"annotations": {%q: "[{service: shop-stable, weight: 1}]", %q: %q}}}`,
+		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner, namespace+"/gone uid")); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "SetWeight(100)", asked.SetWeight(canary, 100, nil))
+	_, answer := asked.VerifyWeight(canary, 100, nil)
+	must(t, "VerifyWeight(100)", answer)
+	canary.Spec.Strategy.Canary.DynamicStableScale = true
+	if answer := asked.UpdateHash(canary, "new", "new", nil); !strings.Contains(answer.ErrorString, `waits for Service "shop-stable"`) {
+		t.Fatalf("UpdateHash without endpoints answered %q", answer.ErrorString)
+	}
+	must(t, "SetWeight(0)", asked.SetWeight(canary, 0, nil))
+	eventually(t, "the plugin watches", func() bool {
+		return slices.Contains(used(t, rolloutsAccount), "watch httpscaledobjects.http.keda.sh")
+	})
+}
+
+// used lists what an account has asked of the API server, in the notation of the tables. A request that was forbidden is a failure.
+func used(t *testing.T, account string) []string {
+	t.Helper()
+	found := map[string]bool{}
+	for _, event := range shared.audit(t, account) {
+		ref := event.ObjectRef
+		if event.ResponseStatus.Code == 403 {
+			t.Errorf("%s was forbidden to %s %s %s/%s", account, event.Verb, ref.Resource, ref.Namespace, ref.Name)
+		}
+		resource, name, namespace := ref.Resource, "", ""
+		if ref.Subresource != "" {
+			resource += "/" + ref.Subresource
+		}
+		// Roles name one Lease, and the namespace of the interceptors.
+		if account == interceptorAccount && ref.Namespace == "keda" {
+			namespace = "keda"
+			if resource == "leases" && event.Verb != "create" {
+				name = ref.Name
+			}
+		}
+		found[rightTo(event.Verb, ref.APIGroup, resource, name, namespace)] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}

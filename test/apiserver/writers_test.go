@@ -1,0 +1,179 @@
+package apiserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+const (
+	// writers is how many write to one object beside the router.
+	writers = 10
+	// writesEach is how often each of them writes at least; they go on until the router is done.
+	writesEach = 10
+	// writePause is how long each waits after a write: together they write far more often than anybody does to one object in earnest.
+	writePause = 200 * time.Millisecond
+	// weightsSet is how many weights the router sets meanwhile.
+	weightsSet = 20
+)
+
+// writer is somebody with an annotation of their own, in which they count their writes.
+type writer struct {
+	name   string
+	writes int
+}
+
+// TestTenWritersOnOneObject has everybody write to one object at once, half of them the whole object and half of them a patch. Each finds what it wrote last,
+// the router sets each weight within the call in spite of conflicts, and touches nothing but its own two annotations.
+func TestTenWritersOnOneObject(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "writers", "shop"
+	shared.newNamespace(t, namespace)
+	if refused := shared.create(t, namespace, name, bare); refused != "" {
+		t.Fatal(refused)
+	}
+	before := shared.object(t, namespace, name)
+	asked, canary := shared.startPlugin(t, controlplane.RolloutsToken), rollout(namespace, name)
+
+	ctx, done := context.WithCancel(t.Context())
+	defer done()
+	failures := make(chan error, writers)
+	all := make([]*writer, writers)
+	var group sync.WaitGroup
+	for i := range all {
+		all[i] = &writer{name: fmt.Sprintf("example.com/writer-%d", i)}
+		group.Go(func() { failures <- all[i].run(ctx, t, pathOf(namespace, name), i%2 == 0) })
+	}
+	for weight := int32(1); weight <= weightsSet; weight++ {
+		must(t, fmt.Sprintf("SetWeight(%d)", weight), asked.SetWeight(canary, weight, nil))
+		want := split.Format([]split.Backend{{Service: "shop-stable", Weight: uint32(100 - weight)}, {Service: "shop-canary", Weight: uint32(weight)}})
+		if got := shared.object(t, namespace, name).Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != want {
+			t.Fatalf("after SetWeight(%d) the annotation is %q", weight, got)
+		}
+	}
+	done()
+	group.Wait()
+	for range all {
+		if err := <-failures; err != nil {
+			t.Error(err)
+		}
+	}
+	checkWritten(t, before, shared.object(t, namespace, name), all)
+	checkConflicts(t, namespace)
+}
+
+// run writes until ctx ends, and at least writesEach times.
+func (w *writer) run(ctx context.Context, t *testing.T, path string, whole bool) error {
+	t.Helper()
+	pause := time.NewTicker(writePause)
+	defer pause.Stop()
+	for ; ctx.Err() == nil || w.writes < writesEach; <-pause.C {
+		err := w.write(context.WithoutCancel(ctx), path, whole)
+		if err != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+	}
+	return nil
+}
+
+// errLost says that a write is no longer there.
+var errLost = errors.New("a write was lost")
+
+// write adds one to the count, in an update of the whole object or in a patch of the one annotation.
+func (w *writer) write(ctx context.Context, path string, whole bool) error {
+	body, err := shared.admin.Get().AbsPath(path).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	var object map[string]any
+	var known metav1.PartialObjectMetadata
+	if err := errors.Join(json.Unmarshal(body, &object), json.Unmarshal(body, &known)); err != nil {
+		return err
+	}
+	if got := known.Annotations[w.name]; w.writes > 0 && got != strconv.Itoa(w.writes) {
+		return fmt.Errorf("%w: the count is %q, after %d writes", errLost, got, w.writes)
+	}
+	next := strconv.Itoa(w.writes + 1)
+	if whole {
+		annotations := known.Annotations
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[w.name] = next
+		object["metadata"].(map[string]any)["annotations"] = annotations
+		if body, err = json.Marshal(object); err != nil {
+			return err
+		}
+		err = shared.admin.Put().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	} else {
+		err = patch(ctx, shared.admin, path, fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, w.name, next))
+	}
+	if err == nil {
+		w.writes++
+	}
+	return err
+}
+
+// checkWritten compares the object with what everybody wrote.
+func checkWritten(t *testing.T, before, after *httpv1alpha1.HTTPScaledObject, all []*writer) {
+	t.Helper()
+	want := map[string]string{
+		httpv1alpha1.AnnotationWeightedBackends: split.Format([]split.Backend{
+			{Service: "shop-stable", Weight: 100 - weightsSet}, {Service: "shop-canary", Weight: weightsSet},
+		}),
+		httpv1alpha1.AnnotationWeightedBackendsOwner: "writers/shop uid-of-shop",
+	}
+	for _, w := range all {
+		want[w.name] = strconv.Itoa(w.writes)
+	}
+	if diff := cmp.Diff(want, after.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+		t.Errorf("the spec changed (-before +after):\n%s", diff)
+	}
+	var owned []string
+	for _, entry := range after.ManagedFields {
+		if entry.Manager == httpso.FieldManager {
+			owned = append(owned, string(entry.Operation)+" "+entry.Subresource+string(entry.FieldsV1.Raw))
+		}
+	}
+	fields := `Update {"f:metadata":{"f:annotations":{"f:http.kedify.io/weighted-backends":{},"f:http.kedify.io/weighted-backends-owner":{}}}}`
+	if len(owned) == 1 {
+		owned[0] = strings.Replace(owned[0], `"f:annotations":{".":{},`, `"f:annotations":{`, 1) // the map itself, where it was the first to write one
+	}
+	if diff := cmp.Diff([]string{fields}, owned); diff != "" {
+		t.Errorf("fields that the router owns (-want +got):\n%s", diff)
+	}
+}
+
+// checkConflicts makes sure that the router did meet conflicts, and no other trouble.
+func checkConflicts(t *testing.T, namespace string) {
+	t.Helper()
+	codes := map[int]int{}
+	for _, event := range shared.audit(t, rolloutsAccount) {
+		if event.ObjectRef.Namespace == namespace && event.Verb == "patch" {
+			codes[event.ResponseStatus.Code]++
+		}
+	}
+	t.Logf("%d weights took %d patches, %d of them in conflict", weightsSet, codes[http.StatusOK]+codes[http.StatusConflict], codes[http.StatusConflict])
+	if codes[http.StatusOK] != weightsSet || codes[http.StatusConflict] == 0 || len(codes) != 2 {
+		t.Errorf("patches by status code: %v, want %d times 200 and some 409", codes, weightsSet)
+	}
+}

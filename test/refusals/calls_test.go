@@ -1,0 +1,84 @@
+package refusals_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+)
+
+// callsNamespace is the namespace of the rows of package routertest, and callsHost the host of their HTTPScaledObject.
+const callsNamespace, callsHost = "shop", "web.shop.test"
+
+// otherRollout is a Rollout that shares the requests of shop/web.
+const otherRollout = `
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: api}
+spec:
+  selector: {matchLabels: {app: api}}
+  template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: api}]}}
+  strategy:
+    canary:
+      stableService: web-stable
+      canaryService: web-canary
+      trafficRouting: {plugins: {kedify/http: {httpScaledObjectName: web}}}
+`
+
+// furnishCalls makes what the rows of package routertest are about.
+func (s *stage) furnishCalls(t *testing.T) {
+	t.Helper()
+	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+callsNamespace+`}}`)
+	s.apply(t, callsNamespace, s.app("web-stable"), s.app("web-canary"), scaledObject("web", callsHost, "[{service: web-stable, weight: 1}]"), otherRollout)
+	s.expectAnswers(t, callsHost, "stable")
+}
+
+// badCall makes one call with a mistake. The neighbour that moves meanwhile is in another namespace.
+func (s *stage) badCall(t *testing.T, row routertest.BadCall, neighbour string) {
+	t.Helper()
+	annotations, asked := map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil, httpv1alpha1.AnnotationWeightedBackendsOwner: nil}, s.plugin
+	if row.Annotation != "" {
+		annotations[httpv1alpha1.AnnotationWeightedBackends] = row.Annotation
+	}
+	switch row.Situation {
+	case routertest.Usual:
+	case routertest.Forbidden:
+		asked = s.stranger
+	case routertest.Shared:
+		other := read[v1alpha1.Rollout](t, s, "/apis/argoproj.io/v1alpha1/namespaces/"+callsNamespace+"/rollouts/api")
+		annotations[httpv1alpha1.AnnotationWeightedBackendsOwner] = callsNamespace + "/api " + string(other.UID)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patch(t, pathOf(callsNamespace, "web"), string(patch))
+	s.furnish(t, neighbour)
+	defer s.startLoad(t, callsHost)()
+	rollout := row.Rollout(httpso.Type)
+
+	// As the controller does, the call is made at each reconcile: the first may come before the plugin has heard of what was written a moment ago.
+	eventually(t, "the annotation is what it should be", func() bool {
+		if answer := asked.SetWeight(rollout, row.Weight, row.Others); answer.ErrorString != row.Want {
+			t.Errorf("SetWeight answered\n%s, want\n%s", answer.ErrorString, row.Want)
+		}
+		object := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(callsNamespace, "web"))
+		return object.Annotations[httpv1alpha1.AnnotationWeightedBackends] == row.AfterText()
+	})
+	s.neighbourMoves(t, neighbour)
+	if row.Want != "" {
+		if verified, _ := asked.VerifyWeight(rollout, row.Weight, row.Others); verified == rolloutstypes.Verified {
+			t.Error("a weight was verified that was refused")
+		}
+		return
+	}
+	eventually(t, "the weight is verified", func() bool {
+		verified, answer := asked.VerifyWeight(rollout, row.Weight, row.Others)
+		return !answer.HasError() && verified == rolloutstypes.Verified
+	})
+}

@@ -1,0 +1,89 @@
+package refusals_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/test/refusals"
+)
+
+// document shows both tables to users.
+const document = "../../docs/errors.md"
+
+var update = flag.Bool("update", false, "write the tables of docs/errors.md anew")
+
+// TestDocument compares the tables of the document with the rows that are tested.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(text)
+	for name, table := range map[string]string{"objects": objectsTable(), "calls": callsTable()} {
+		want = withTable(t, want, name, table)
+	}
+	if *update {
+		if err := os.WriteFile(document, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("docs/errors.md is not what is tested (-tested +document); run this test with -update:\n%s", diff)
+	}
+}
+
+// withTable replaces what is between the marks of a table.
+func withTable(t *testing.T, text, name, table string) string {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
+	before, rest, found := strings.Cut(text, begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the table: write %q and %q", document, begin, end)
+	}
+	return before + begin + table + end + after
+}
+
+// objectsTable is the table of bad objects.
+func objectsTable() string {
+	meanwhile := map[string]string{
+		"canary": "the last good route", "stable": "the stable Service answers", "503": "503 with `Retry-After`: nobody can answer", "404": "404: not routed",
+	}
+	var table strings.Builder
+	table.WriteString("| Mistake | Reason | Message of the condition and the Event | Requests meanwhile |\n|---|---|---|---|\n")
+	for _, row := range refusals.BadObjects() {
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", row.Name, row.Reason, code(row.Message), meanwhile[row.Answers])
+	}
+	return table.String()
+}
+
+// callsTable is the table of bad calls.
+func callsTable() string {
+	var table strings.Builder
+	table.WriteString("| Mistake | Error |\n|---|---|\n")
+	for _, row := range routertest.BadCalls() {
+		if row.Want == "" {
+			fmt.Fprintf(&table, "| %s | none |\n", row.Name)
+			continue
+		}
+		fmt.Fprintf(&table, "| %s | %s |\n", row.Name, code(row.Want))
+	}
+	return table.String()
+}
+
+// code is text as a code span in a table: with more backquotes around it than in it, and without what would end the cell.
+func code(text string) string {
+	mark := "`"
+	if strings.Contains(text, mark) {
+		mark = "``"
+	}
+	return mark + strings.ReplaceAll(text, "|", `\|`) + mark
+}

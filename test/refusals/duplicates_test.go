@@ -1,0 +1,82 @@
+package refusals_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
+
+// duplicateHosts has two namespaces ask for one host: the older object has it, and the younger one is told, whatever comes and goes. The names of the
+// namespaces, which decide between objects of one second, are once in the order of age and once not.
+func (s *stage) duplicateHosts(t *testing.T) {
+	for _, names := range [][2]string{{"twice-a", "twice-b"}, {"twice-z", "twice-y"}} {
+		t.Run(strings.Join(names[:], " before "), func(t *testing.T) {
+			t.Parallel()
+			s.sharedHost(t, names[0], names[1])
+		})
+	}
+}
+
+// sharedHost plays the story. Of the two apps, stable is that of the older namespace and canary that of the younger.
+func (s *stage) sharedHost(t *testing.T, older, younger string) {
+	t.Helper()
+	const name = "page"
+	host := hostOf(older, name)
+	s.furnish(t, older)
+	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+younger+`}}`)
+	s.apply(t, older, s.app("page-stable"))
+	s.apply(t, younger, strings.ReplaceAll(s.app("page-canary"), "name: page-canary", "name: page-stable"))
+	create := func(namespace string) {
+		s.apply(t, namespace, fmt.Sprintf(`
+apiVersion: http.keda.sh/v1alpha1
+kind: HTTPScaledObject
+metadata: {name: page}
+spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
+`, host))
+	}
+	lost := func(loser, winner string) {
+		t.Helper()
+		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page has the same and comes first (the oldest does, then the first by name); "+
+			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", host, winner)
+		s.expectConditions(t, loser, name, notAccepted(httpv1alpha1.ReasonConflict, message, "No request is routed to the object."))
+		s.expectEvent(t, loser, name, "Warning", httpv1alpha1.ReasonConflict, message)
+		s.expectConditions(t, winner, name, accepted())
+		s.neighbourMoves(t, older)
+	}
+
+	create(older)
+	s.expectAnswers(t, host, "stable")
+	defer s.startLoad(t, host)()
+	s.nextSecond(t, older)
+	create(younger)
+	lost(younger, older)
+	s.expectAnswers(t, host, "stable")
+
+	s.remove(t, pathOf(older, name))
+	s.expectConditions(t, younger, name, accepted())
+	s.expectEvent(t, younger, name, "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
+	s.expectAnswers(t, host, "canary")
+
+	s.nextSecond(t, younger)
+	create(older) // now it is the younger one
+	lost(older, younger)
+	s.expectAnswers(t, host, "canary")
+
+	s.patch(t, pathOf(younger, name), `{spec: {hosts: [`+hostOf(younger, name)+`]}}`)
+	s.expectConditions(t, older, name, accepted())
+	s.expectConditions(t, younger, name, accepted())
+	s.expectAnswers(t, host, "stable")
+	s.expectAnswers(t, hostOf(younger, name), "canary")
+}
+
+// nextSecond waits until an object that is created now is younger than the page of a namespace: the API server counts in seconds.
+func (s *stage) nextSecond(t *testing.T, namespace string) {
+	t.Helper()
+	created := read[metav1.PartialObjectMetadata](t, s, pathOf(namespace, "page")).CreationTimestamp
+	eventually(t, "the next second", func() bool { return time.Now().Unix() > created.Unix() })
+}

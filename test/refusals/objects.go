@@ -1,0 +1,228 @@
+package refusals
+
+import (
+	"strings"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
+
+// BadObject is a mistake in the HTTPScaledObject shop, or in what it names, and what becomes of it. The namespace is called shop. Before, the object sends
+// everything to the Service shop-canary, by its annotation: where the last good route is kept, the canary goes on to answer.
+type BadObject struct {
+	// Name says what is wrong.
+	Name string
+	// Before is the good text of weighted-backends; empty for one that sends everything to shop-canary.
+	Before string
+	// Annotation is the bad text of weighted-backends; empty leaves the good one, "-" removes it.
+	Annotation string
+	// Patch is a merge patch of the object, in YAML; empty for none.
+	Patch string
+	// Objects are manifests of what has to be there too, and Removed is the path below the namespace of an object that goes away.
+	Objects, Removed string
+	// New says that the object was never good.
+	New bool
+	// Reason and Message are those of the condition Accepted, which is False, and of the Warning Event.
+	Reason, Message string
+	// Answers is who answers meanwhile: stable, canary, or a status code.
+	Answers string
+}
+
+// annotation is how messages name the annotation.
+const annotation = "annotation " + httpv1alpha1.AnnotationWeightedBackends + ": "
+
+// example is the remedy for what cannot be read.
+const example = "; write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
+
+// BadObjects is the table of bad objects, one row per case.
+func BadObjects() []BadObject {
+	rows := append(badAnnotations(), badServices()...)
+	return append(rows, badSpecs()...)
+}
+
+// badAnnotations are texts that cannot be carried out whatever Services there are.
+func badAnnotations() []BadObject {
+	const reason = httpv1alpha1.ReasonInvalidWeightedBackends
+	return []BadObject{
+		{
+			Name: "not YAML", Annotation: `{{{`, Answers: "canary",
+			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + example,
+		},
+		{
+			Name: "not a list", Annotation: `{service: shop-stable, weight: 1}`, Answers: "canary",
+			Reason: reason, Message: annotation + `not a YAML list of {service, weight}` + example,
+		},
+		{
+			Name: "an unknown key", Annotation: `[{service: shop-stable, weight: 1, namespace: other}]`, Answers: "canary",
+			Reason: reason, Message: annotation + `entry 1: not a YAML list of {service, weight}: unknown key "namespace"` + example,
+		},
+		{
+			Name: "no weight", Annotation: `[{service: shop-stable}]`, Answers: "canary",
+			Reason: reason, Message: annotation + `entry 1: not a YAML list of {service, weight}: key "weight" is missing` + example,
+		},
+		{
+			Name: "a negative weight", Annotation: `[{service: shop-stable, weight: -1}]`, Answers: "canary",
+			Reason: reason, Message: annotation + `entry 1: weight out of range: "-1" is not a whole number from 0 to 4294967295` + example,
+		},
+		{
+			Name: "an empty list", Annotation: `[]`, Answers: "canary",
+			Reason: reason, Message: annotation + `no backend; remove the annotation to send everything to spec.scaleTargetRef.service`,
+		},
+		{
+			Name: "all weights zero", Annotation: `[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 0}]`, Answers: "canary",
+			Reason: reason, Message: annotation + `all weights are zero; give at least one Service a weight, or remove the annotation to send everything to ` +
+				`spec.scaleTargetRef.service`,
+		},
+		{
+			Name: "a Service twice", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-stable, weight: 1}]`, Answers: "canary",
+			Reason: reason, Message: annotation + `entry 2: duplicate service "shop-stable"` + example,
+		},
+		{
+			Name: "aliases", Annotation: "- &a {service: shop-stable, weight: 1}\n- *a\n", Answers: "canary",
+			Reason: reason, Message: annotation + `YAML anchors and aliases are not allowed` + example,
+		},
+		{
+			Name: "more than 4096 bytes", Annotation: "[{service: shop-stable, weight: 1}]" + strings.Repeat(" ", 200_000), Answers: "canary",
+			Reason: reason, Message: annotation + `text is too long: 200035 bytes, at most 4096 are allowed; name fewer Services`,
+		},
+		{
+			Name: "more than 16 entries", Annotation: strings.Repeat("- {service: shop-stable, weight: 1}\n", 17), Answers: "canary",
+			Reason: reason, Message: annotation + `too many backends: 17, at most 16 are allowed; name fewer Services`,
+		},
+		{
+			Name: "a Service of another namespace", Annotation: `[{service: other/shop-stable, weight: 1}]`, Answers: "canary",
+			Reason: reason, Message: annotation + `entry 1: service "other/shop-stable": not the name of a Service in this namespace (a DNS-1123 label)` + example,
+		},
+		{
+			Name: "a host name for a Service", Annotation: `[{service: shop.other.svc, weight: 1}]`, Answers: "canary",
+			Reason: reason, Message: annotation + `entry 1: service "shop.other.svc": not the name of a Service in this namespace (a DNS-1123 label)` + example,
+		},
+		{
+			Name: "a new object with a bad annotation", New: true, Annotation: `{{{`, Answers: "stable",
+			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + example,
+		},
+	}
+}
+
+// badServices are Services that cannot be routed to.
+func badServices() []BadObject {
+	const (
+		abroad = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: other}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: abroad, namespace: other}
+spec: {ports: [{name: http, port: 80}]}
+`
+		external = `
+apiVersion: v1
+kind: Service
+metadata: {name: external}
+spec: {type: ExternalName, externalName: example.com, ports: [{name: http, port: 80}]}
+`
+		odd = `
+apiVersion: v1
+kind: Service
+metadata: {name: odd}
+spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
+`
+	)
+	return []BadObject{
+		{
+			Name: "a missing Service", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-next, weight: 1}]`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
+		},
+		{
+			Name: "a Service that is in another namespace only", Objects: abroad, Annotation: `[{service: shop-stable, weight: 1}, {service: abroad, weight: 1}]`,
+			Answers: "canary",
+			Reason:  httpv1alpha1.ReasonServiceNotFound, Message: annotation + `there is no Service "abroad" in namespace "shop"; create it or name another of this namespace`,
+		},
+		{
+			Name: "a canary Service that goes away", Before: `[{service: shop-stable, weight: 50}, {service: shop-canary, weight: 50}]`,
+			Removed: "services/shop-canary", Answers: "stable",
+			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `there is no Service "shop-canary" in namespace "shop"; create it or name another of this namespace`,
+		},
+		{
+			Name: "a canary Service that goes away at the full weight", Removed: "services/shop-canary", Answers: "503",
+			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `there is no Service "shop-canary" in namespace "shop"; create it or name another of this namespace`,
+		},
+		{
+			Name: "an ExternalName Service", Objects: external, Annotation: `[{service: shop-stable, weight: 1}, {service: external, weight: 1}]`,
+			Answers: "canary",
+			Reason:  httpv1alpha1.ReasonServiceUnsupported, Message: annotation + `Service "external" is of type ExternalName, which has no endpoints; name one that selects pods`,
+		},
+		{
+			Name: "a canary without the port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
+			Answers: "canary",
+			Reason:  httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.port: Service "odd" has no TCP port 80; it has 8000 (web), 80 (dns) UDP`,
+		},
+		{
+			Name: "a canary without the named port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
+			Patch: `{spec: {scaleTargetRef: {port: null, portName: http}}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http"; it has 8000 (web), 80 (dns) UDP`,
+		},
+		{
+			Name: "a port name that no Service has", Patch: `{spec: {scaleTargetRef: {port: null, portName: htpp}}}`,
+			Answers: "canary",
+			Reason:  httpv1alpha1.ReasonPortNotFound,
+			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp"; it has 80 (http); ` +
+				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp"; it has 80 (http)`,
+		},
+		{
+			Name: "a bare route to a missing Service", New: true, Annotation: "-", Patch: `{spec: {scaleTargetRef: {service: shop-next}}}`,
+			Answers: "503",
+			Reason:  httpv1alpha1.ReasonServiceNotFound,
+			Message: `spec.scaleTargetRef.service: there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
+		},
+	}
+}
+
+// badSpecs are mistakes in the other fields.
+func badSpecs() []BadObject {
+	return []BadObject{
+		{
+			Name: "no hosts", Patch: `{spec: {hosts: []}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: there is no host; add at least one, such as shop.example.com, or "*" for all`,
+		},
+		{
+			Name: "a new object without hosts", New: true, Patch: `{spec: {hosts: null}}`, Answers: "404",
+			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: there is no host; add at least one, such as shop.example.com, or "*" for all`,
+		},
+		{
+			Name: "a URL for a host", Patch: `{spec: {hosts: ["http://shop.test"]}}`, Answers: "canary",
+			Reason:  httpv1alpha1.ReasonInvalidHosts,
+			Message: `spec.hosts[0] "http://shop.test": not a host name: after a colon only a port may follow; IPv6 addresses are not supported`,
+		},
+		{
+			Name: "a path prefix without a slash", Patch: `{spec: {pathPrefixes: [app]}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonInvalidPathPrefixes, Message: `spec.pathPrefixes[0] "app": not a path prefix: begin it with /`,
+		},
+		{
+			Name: "a header that HTTP does not know", Patch: `{spec: {headers: [{name: "X Tenant"}]}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonInvalidHeaders, Message: "spec.headers[0] \"X Tenant\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only",
+		},
+		{
+			Name: "a header twice", Patch: `{spec: {headers: [{name: X-A}, {name: x-a}]}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonInvalidHeaders, Message: `spec.headers: "x-a" is there twice (letter case doesn't count); all headers must match, so keep one`,
+		},
+		{
+			Name: "a port of 0", Patch: `{spec: {scaleTargetRef: {port: 0}}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef: set exactly one of port and portName`,
+		},
+		{
+			Name: "a port beyond 32 bits", Patch: `{spec: {scaleTargetRef: {port: 99999999999}}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.scaleTargetRef.port: number 99999999999 does not fit int32; correct the value`,
+		},
+		{
+			Name: "a duration that is none", Patch: `{spec: {timeouts: {responseHeader: soon}}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon"; correct the value`,
+		},
+		{
+			Name: "a new object with a duration that is none", New: true, Patch: `{spec: {timeouts: {responseHeader: soon}}}`,
+			Answers: "404",
+			Reason:  httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon"; correct the value`,
+		},
+	}
+}

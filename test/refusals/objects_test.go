@@ -1,0 +1,224 @@
+package refusals_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/test/refusals"
+)
+
+// accepted are the conditions of an object that is served as it is.
+func accepted() []metav1.Condition {
+	return []metav1.Condition{
+		{
+			Type: httpv1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonAccepted,
+			Message: "The object is understood and every Service that it names can be routed to.",
+		},
+		{
+			Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonServing,
+			Message: "The route is published to the proxies.",
+		},
+	}
+}
+
+// notAccepted are the conditions of an object with a mistake. routed says what happens to requests.
+func notAccepted(reason, message, routed string) []metav1.Condition {
+	return []metav1.Condition{
+		{Type: httpv1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message},
+		{
+			Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonNotAccepted,
+			Message: "See the condition Accepted. " + routed,
+		},
+	}
+}
+
+// expectConditions waits until an object has these conditions, observed in its present generation.
+func (s *stage) expectConditions(t *testing.T, namespace, name string, want []metav1.Condition) {
+	t.Helper()
+	var last string
+	t.Cleanup(func() {
+		if t.Failed() && last != "" {
+			t.Logf("conditions of %s/%s (-want +got):\n%s", namespace, name, last)
+		}
+	})
+	ignored := cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime", "ObservedGeneration")
+	eventually(t, fmt.Sprintf("%s/%s is %s", namespace, name, want[0].Reason), func() bool {
+		object := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, name))
+		last = gocmp.Diff(want, object.Status.Conditions, ignored)
+		return last == "" && !slices.ContainsFunc(object.Status.Conditions, func(c metav1.Condition) bool { return c.ObservedGeneration != object.Generation })
+	})
+}
+
+// expectEvent waits for the Event that tells an object's owner what its condition says, and makes sure that it is told once.
+func (s *stage) expectEvent(t *testing.T, namespace, name, kind, reason, note string) {
+	t.Helper()
+	want := eventsv1.Event{
+		ReportingController: "kedify.io/http-interceptor", ReportingInstance: "interceptor-0", Action: "Route",
+		Type: kind, Reason: reason, Note: note,
+	}
+	eventually(t, "the Event "+reason, func() bool {
+		var found []eventsv1.Event
+		for _, event := range read[eventsv1.EventList](t, s, "/apis/events.k8s.io/v1/namespaces/"+namespace+"/events").Items {
+			regards := event.Regarding.Kind == httpv1alpha1.Kind && event.Regarding.Name == name
+			if regards && event.Reason == reason && event.Note == note {
+				found = append(found, event)
+			}
+		}
+		if len(found) == 0 {
+			return false
+		}
+		ignored := cmpopts.IgnoreFields(eventsv1.Event{}, "TypeMeta", "ObjectMeta", "EventTime", "Regarding")
+		if diff := gocmp.Diff([]eventsv1.Event{want}, found, ignored); diff != "" {
+			t.Errorf("Events of %s/%s (-want +got):\n%s", namespace, name, diff)
+		}
+		return true
+	})
+}
+
+// expectInForce waits until every proxy shares the requests for shop as an annotation says.
+func (s *stage) expectInForce(t *testing.T, namespace, annotation string) {
+	t.Helper()
+	eventually(t, "the good split is in force", func() bool {
+		report := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, "shop")).Status.DataPlane
+		return report != nil && report.AnnotationHash == split.Hash(annotation) && report.Effective
+	})
+}
+
+// restore makes an HTTPScaledObject again what its manifest says, whoever has changed what of it.
+func (s *stage) restore(t *testing.T, namespace, name, manifest string) {
+	t.Helper()
+	var object struct {
+		Metadata struct{ Annotations any } `json:"metadata"`
+		Spec     any                       `json:"spec"`
+	}
+	if err := yaml.Unmarshal([]byte(manifest), &object); err != nil {
+		t.Fatal(err)
+	}
+	operations, err := json.Marshal([]map[string]any{
+		{"op": "add", "path": "/metadata/annotations", "value": object.Metadata.Annotations},
+		{"op": "replace", "path": "/spec", "value": object.Spec},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.admin.Patch(types.JSONPatchType).AbsPath(pathOf(namespace, name)).Body(operations).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spoil makes the mistake of a row.
+func (s *stage) spoil(t *testing.T, namespace string, row refusals.BadObject) {
+	t.Helper()
+	if row.Objects != "" {
+		s.apply(t, namespace, row.Objects)
+	}
+	if row.Removed != "" {
+		s.remove(t, "/api/v1/namespaces/"+namespace+"/"+row.Removed)
+	}
+	patch := map[string]any{}
+	if err := yaml.Unmarshal([]byte(row.Patch), &patch); err != nil {
+		t.Fatal(err)
+	}
+	switch row.Annotation {
+	case "":
+	case "-":
+		patch["metadata"] = map[string]any{"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil}}
+	default:
+		patch["metadata"] = map[string]any{"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: row.Annotation}}
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !row.New {
+		s.patch(t, pathOf(namespace, "shop"), string(text))
+		return
+	}
+	s.remove(t, pathOf(namespace, "shop"))
+	eventually(t, "the old object is not served", func() bool { return s.answers(t, hostOf(namespace, "shop"), 1)["404"] == 1 })
+	s.apply(t, namespace, merged(t, scaledObject("shop", hostOf(namespace, "shop"), atOnce), text))
+}
+
+// merged is a manifest after a merge patch (RFC 7386).
+func merged(t *testing.T, manifest string, patch []byte) string {
+	t.Helper()
+	var object, change map[string]any
+	if err := cmp.Or(yaml.Unmarshal([]byte(manifest), &object), json.Unmarshal(patch, &change)); err != nil {
+		t.Fatal(err)
+	}
+	mergeInto(object, change)
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// mergeInto changes object as a merge patch says.
+func mergeInto(object, change map[string]any) {
+	for key, value := range change {
+		below, isMap := value.(map[string]any)
+		present, wasMap := object[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(object, key)
+		case isMap && wasMap:
+			mergeInto(present, below)
+		default:
+			object[key] = value
+		}
+	}
+}
+
+// badObject makes one mistake and heals it.
+func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject) {
+	t.Helper()
+	host, isApp := hostOf(namespace, "shop"), row.Answers == "stable" || row.Answers == "canary"
+	before := cmp.Or(row.Before, atOnce)
+	good := scaledObject("shop", host, before)
+	s.furnish(t, namespace)
+	s.apply(t, namespace, good)
+	s.expectInForce(t, namespace, before)
+	stop := func() {}
+	if isApp && !row.New && row.Removed == "" { // what goes away takes the requests along that are on their way to it
+		stop = s.startLoad(t, host)
+	}
+	defer func() { stop() }()
+
+	s.spoil(t, namespace, row)
+
+	message := strings.ReplaceAll(row.Message, `"shop"`, `"`+namespace+`"`)
+	routed := "Requests are routed as last published."
+	if row.Answers == "404" {
+		routed = "No request is routed to the object."
+	}
+	s.expectConditions(t, namespace, "shop", notAccepted(row.Reason, message, routed))
+	s.expectEvent(t, namespace, "shop", "Warning", row.Reason, message)
+	s.expectAnswers(t, host, row.Answers)
+	s.neighbourMoves(t, namespace)
+	s.expectAnswers(t, host, row.Answers)
+
+	if row.Removed != "" {
+		s.apply(t, namespace, s.app("shop-canary"))
+	}
+	s.restore(t, namespace, "shop", good)
+	s.expectConditions(t, namespace, "shop", accepted())
+	s.expectEvent(t, namespace, "shop", "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
+	s.expectInForce(t, namespace, before)
+	if before == atOnce {
+		s.expectAnswers(t, host, "canary")
+	}
+}

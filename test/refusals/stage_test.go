@@ -1,0 +1,223 @@
+package refusals_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+const (
+	// patience is how long anything may take that must come.
+	patience = 30 * time.Second
+	// pollEvery is how often it is looked for meanwhile.
+	pollEvery = 10 * time.Millisecond
+	// config is the folder of the manifests that users apply.
+	config = "../../config/"
+	// interceptorService is the name by which the installed bootstrap finds the interceptor.
+	interceptorService = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
+)
+
+// proxyPod is the Pod that Envoy would be: its address is the one that Envoy connects from.
+const proxyPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: kedify-proxy-0, namespace: keda, labels: {app: kedify-proxy}}
+spec: {containers: [{name: envoy, image: envoy}]}
+`
+
+// stage is everything that a request and a weight go through.
+type stage struct {
+	*controlplane.ControlPlane
+
+	admin    *rest.RESTClient
+	plugin   *pluginprocess.Process // runs as the controller's ServiceAccount
+	stranger *pluginprocess.Process // runs as one that may do nothing
+	ports    map[string]int         // of the two apps, stable and canary
+	client   *http.Client
+}
+
+// newStage starts everything. It ends with the test.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	envoy := os.Getenv("ENVOY_BIN")
+	if envoy == "" {
+		t.Fatal("ENVOY_BIN is not set: run `make test-parts`, or set it to the path of an envoy binary of version 1.40")
+	}
+	s := &stage{client: &http.Client{Timeout: patience}, ports: map[string]int{}}
+	t.Cleanup(s.client.CloseIdleConnections)
+	for _, name := range []string{"stable", "canary"} {
+		s.ports[name] = startApp(t, name)
+	}
+	if s.ControlPlane, err = controlplane.Start(context.WithoutCancel(t.Context()), binaries, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.admin, err = s.Client(controlplane.AdminToken); err != nil {
+		t.Fatal(err)
+	}
+	s.install(t)
+	s.startInterceptor(t)
+	s.startEnvoy(t, envoy)
+	s.plugin, s.stranger = s.startPlugin(t, controlplane.RolloutsToken), s.startPlugin(t, controlplane.StrangerToken)
+	return s
+}
+
+// install applies the manifests that users apply, but for what would run in Pods.
+func (s *stage) install(t *testing.T) {
+	t.Helper()
+	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`)
+	for _, file := range []string{
+		filepath.Join(netspace.Folder(), argoManifest), config + "crd/http.keda.sh_httpscaledobjects.yaml", config + "interceptor/namespace.yaml",
+		config + "interceptor/rbac.yaml", config + "argo-rollouts/rbac.yaml",
+	} {
+		manifest, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.apply(t, "argo-rollouts", string(manifest))
+	}
+	s.apply(t, "", proxyPod)
+	s.patch(t, "/api/v1/namespaces/keda/pods/kedify-proxy-0/status",
+		fmt.Sprintf(`{status: {podIP: %[1]s, podIPs: [{ip: %[1]s}], conditions: [{type: Ready, status: "True"}]}}`, netspace.Address()))
+}
+
+// startInterceptor runs the built interceptor as its ServiceAccount.
+func (s *stage) startInterceptor(t *testing.T) {
+	t.Helper()
+	program.Run(t, filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+s.kubeconfig(t, controlplane.InterceptorToken), "--fleet=cluster",
+		"--xds-address="+netspace.Address().String()+":5678", "--proxy-address=127.0.0.1:8081", "--pod-name=interceptor-0", "--shutdown-delay=0s", "--access-log=false")
+}
+
+// startEnvoy runs Envoy with the installed bootstrap, in which only the interceptor's address is another one.
+func (s *stage) startEnvoy(t *testing.T, binary string) {
+	t.Helper()
+	manifest, err := os.ReadFile(config + "kedify-proxy/configmap.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object corev1.ConfigMap
+	if err := yaml.UnmarshalStrict(manifest, &object); err != nil {
+		t.Fatal(err)
+	}
+	bootstrap := strings.ReplaceAll(object.Data["envoy.yaml"], interceptorService, netspace.Address().String())
+	file := filepath.Join(t.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(file, []byte(bootstrap), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// With one worker, a request that is answered by a new configuration tells that the next one is too.
+	program.Run(t, binary, "-c", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
+	eventually(t, "Envoy is ready", func() bool {
+		got, err := s.get(t.Context(), "http://127.0.0.1:9901/ready", "")
+		return err == nil && got.status == http.StatusOK
+	})
+}
+
+// startPlugin starts the built plugin as the user of token.
+func (s *stage) startPlugin(t *testing.T, token string) *pluginprocess.Process {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "plugin.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := pluginprocess.Start(filepath.Join(netspace.Folder(), "rollouts-plugin-kedify"), s.kubeconfig(t, token), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		process.End()
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return process
+}
+
+// kubeconfig writes a kubeconfig file for the user of token.
+func (s *stage) kubeconfig(t *testing.T, token string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := s.WriteKubeconfig(file, token); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// apply applies manifests in namespace.
+func (s *stage) apply(t *testing.T, namespace string, manifests ...string) {
+	t.Helper()
+	if err := controlplane.Apply(t.Context(), s.admin, namespace, manifests...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patch sends a merge patch, in YAML.
+func (s *stage) patch(t *testing.T, path, patch string) {
+	t.Helper()
+	body, err := yaml.YAMLToJSON([]byte(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.admin.Patch(types.MergePatchType).AbsPath(path).Body(body).Do(t.Context()).Error(); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// remove deletes an object.
+func (s *stage) remove(t *testing.T, path string) {
+	t.Helper()
+	if err := s.admin.Delete().AbsPath(path).Do(t.Context()).Error(); err != nil {
+		t.Fatalf("delete %s: %v", path, err)
+	}
+}
+
+// read reads an object.
+func read[T any](t *testing.T, s *stage, path string) T {
+	t.Helper()
+	var object T
+	body, err := s.admin.Get().AbsPath(path).DoRaw(t.Context())
+	if err := errors.Join(err, json.Unmarshal(body, &object)); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return object
+}
+
+// eventually waits until check says true.
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for !check() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v", what, patience)
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package refusals_test
+
+import (
+	"strings"
+	"testing"
+
+	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+)
+
+// unknownService has a Rollout name a canary Service that is not there. The router writes what it is told, and which Services there are is the interceptor's to
+// judge: the weight is not verified, so the rollout waits, and goes on by itself once the Service is there.
+func (s *stage) unknownService(t *testing.T) {
+	const namespace = "unknown"
+	s.furnish(t, namespace)
+	host := hostOf(namespace, "shop")
+	defer s.startLoad(t, host)()
+	rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"shop"}`)
+	rollout.Namespace, rollout.Name = namespace, "shop"
+	rollout.Spec.Strategy.Canary.StableService, rollout.Spec.Strategy.Canary.CanaryService = "shop-stable", "shop-next"
+
+	if answer := s.plugin.SetWeight(rollout, 100, nil); answer.HasError() {
+		t.Fatalf("SetWeight: %v", answer)
+	}
+
+	message := `annotation http.kedify.io/weighted-backends: there is no Service "shop-next" in namespace "unknown"; create it or name another of this namespace`
+	s.expectConditions(t, namespace, "shop", notAccepted(httpv1alpha1.ReasonServiceNotFound, message, "Requests are routed as last published."))
+	s.expectEvent(t, namespace, "shop", "Warning", httpv1alpha1.ReasonServiceNotFound, message)
+	s.neighbourMoves(t, namespace)
+	if verified, answer := s.plugin.VerifyWeight(rollout, 100, nil); answer.HasError() || verified != rolloutstypes.NotVerified {
+		t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, answer)
+	}
+	s.expectAnswers(t, host, "canary")
+
+	s.apply(t, namespace, strings.ReplaceAll(s.app("shop-stable"), "shop-stable", "shop-next"))
+	s.expectConditions(t, namespace, "shop", accepted())
+	eventually(t, "the weight is verified", func() bool {
+		verified, answer := s.plugin.VerifyWeight(rollout, 100, nil)
+		return !answer.HasError() && verified == rolloutstypes.Verified
+	})
+	s.expectAnswers(t, host, "stable") // which is the app behind shop-next
+}

@@ -1,0 +1,104 @@
+package refusals_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+)
+
+// atOnce is a split that gives everything to the canary: when it is kept, one request tells.
+const atOnce = "[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 100}]"
+
+// pathOf is the path of an HTTPScaledObject.
+func pathOf(namespace, name string) string {
+	return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource + "/" + name
+}
+
+// hostOf is the host of an HTTPScaledObject.
+func hostOf(namespace, name string) string { return name + "." + namespace + ".test" }
+
+// app is the manifest of a Service with the port 80 named http, and of its one endpoint: the app that has the name's ending, stable or canary.
+func (s *stage) app(service string) string {
+	ending := service[strings.LastIndexByte(service, '-')+1:]
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[1]s, labels: {kubernetes.io/service-name: %[1]s}}
+addressType: IPv4
+ports: [{name: http, port: %[2]d}]
+endpoints: [{addresses: [%[3]s], conditions: {ready: true}}]
+`, service, s.ports[ending], netspace.Address())
+}
+
+// scaledObject is the manifest of an HTTPScaledObject whose own Service is name-stable.
+func scaledObject(name, host, annotation string) string {
+	return fmt.Sprintf(`
+apiVersion: http.keda.sh/v1alpha1
+kind: HTTPScaledObject
+metadata: {name: %s, annotations: {%s: %q}}
+spec: {hosts: [%s], scaleTargetRef: {service: %[1]s-stable, port: 80}}
+`, name, httpv1alpha1.AnnotationWeightedBackends, annotation, host)
+}
+
+// furnish makes a namespace with the apps shop and neighbour, each with an HTTPScaledObject that gives all to the canary, and waits until both are served.
+func (s *stage) furnish(t *testing.T, namespace string) {
+	t.Helper()
+	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+namespace+`}}`)
+	for _, name := range []string{"shop", "neighbour"} {
+		s.apply(t, namespace, s.app(name+"-stable"), s.app(name+"-canary"),
+			scaledObject(name, hostOf(namespace, name), strings.ReplaceAll(atOnce, "shop", name)))
+	}
+	for _, name := range []string{"shop", "neighbour"} {
+		s.expectConditions(t, namespace, name, accepted())
+		s.expectAnswers(t, hostOf(namespace, name), "canary")
+	}
+}
+
+// neighbourMoves takes the neighbour's weight through the plugin, from the call to the data plane's word to the requests.
+func (s *stage) neighbourMoves(t *testing.T, namespace string) {
+	t.Helper()
+	rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"neighbour"}`)
+	rollout.Namespace, rollout.Name, rollout.UID = namespace, "neighbour", apitypes.UID("uid-of-neighbour-in-"+namespace)
+	rollout.Spec.Strategy.Canary.StableService, rollout.Spec.Strategy.Canary.CanaryService = "neighbour-stable", "neighbour-canary"
+	host := hostOf(namespace, "neighbour")
+
+	s.setWeight(t, rollout, 0)
+	s.expectAnswers(t, host, "stable")
+	s.setWeight(t, rollout, 50)
+	eventually(t, "the canary answers for "+host, func() bool { return s.answers(t, host, 1)["canary"] == 1 })
+	// 200 requests at one half have a standard deviation of 7: a share outside of these bounds is no accident.
+	if got := s.answers(t, host, 200); got["stable"] < 60 || got["canary"] < 60 || got["stable"]+got["canary"] != 200 {
+		t.Errorf("at weight 50 the answers for %s are from %v", host, got)
+	}
+	s.setWeight(t, rollout, 100)
+	s.expectAnswers(t, host, "canary")
+}
+
+// setWeight sets a weight and waits until the proxies have it.
+func (s *stage) setWeight(t *testing.T, rollout *v1alpha1.Rollout, weight int32) {
+	t.Helper()
+	if answer := s.plugin.SetWeight(rollout, weight, nil); answer.HasError() {
+		t.Fatalf("SetWeight(%d) of the neighbour: %v", weight, answer)
+	}
+	eventually(t, fmt.Sprintf("weight %d of the neighbour is verified", weight), func() bool {
+		verified, answer := s.plugin.VerifyWeight(rollout, weight, nil)
+		if answer.HasError() {
+			t.Fatalf("VerifyWeight(%d) of the neighbour: %v", weight, answer)
+		}
+		return verified == types.Verified
+	})
+}
