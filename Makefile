@@ -72,6 +72,17 @@ test-mutants: tools-cluster ## prove that the demo fails when the data path is b
 	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) DEMO_BIN=$(DEMO) \
 		go -C localcluster test -count=1 -timeout 30m -v ./test/mutants/...
 
+# Part of the environment of tests that run a cluster.
+CLUSTER_ENV := LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR)
+
+.PHONY: faults
+faults: tools-cluster ## kill each part of a running canary 20 times (FAULTS_ROUNDS=1, FAULTS_SEED=..., FAULTS_ONLY=plugin,etcd; needs root)
+	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 90m -v ./test/faults/...
+
+.PHONY: test-canary
+test-canary: tools-cluster ## run the canary's edge cases on a real cluster (needs root)
+	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 20m -v ./test/canary/...
+
 .PHONY: bench
 bench: tools-cluster ## measure the router beside a bare PATCH, on a real API server (about 4 minutes)
 	$(CLUSTER) build
