@@ -45,7 +45,7 @@ func fromEnvironment(t *testing.T) settings {
 	if text := os.Getenv("FAULTS_ONLY"); text != "" {
 		s.parts = slices.DeleteFunc(s.parts, func(p part) bool { return !slices.Contains(strings.Split(text, ","), p.name) })
 		if len(s.parts) == 0 {
-			t.Fatalf("FAULTS_ONLY=%q names no part; there are plugin, controller, interceptor, Envoy, API server and etcd", text)
+			t.Fatalf("FAULTS_ONLY=%q names no part; there are plugin, controller, interceptor, envoy, apiserver and etcd", text)
 		}
 	}
 	return s

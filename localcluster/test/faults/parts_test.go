@@ -33,8 +33,8 @@ func parts() []part {
 		{name: "plugin", program: "http", back: atOnce},
 		{name: "controller", program: "rollouts-controller", back: leads},
 		{name: "interceptor", program: "interceptor", back: podReady},
-		{name: "Envoy", program: "envoy", back: podReady, proxy: true},
-		{name: "API server", program: "kube-apiserver", back: serves},
+		{name: "envoy", program: "envoy", back: podReady, proxy: true},
+		{name: "apiserver", program: "kube-apiserver", back: serves},
 		{name: "etcd", program: "etcd", back: serves},
 	}
 }
@@ -60,7 +60,7 @@ func markOf(ctx context.Context, b *testbed.Bed, p part, victim inside.Process) 
 		return m, err
 	case "interceptor":
 		m.namespace = "keda"
-	case "Envoy":
+	case "envoy":
 		m.namespace = testbed.Namespace
 	default:
 		return m, nil
@@ -127,20 +127,35 @@ func serves(ctx context.Context, b *testbed.Bed, victim inside.Process, _ mark) 
 	return b.Ready(ctx), nil
 }
 
-// findLimit bounds the wait for a process that is between two lives, as the
-// plugin of a controller that has just come to lead.
-const findLimit = 20 * time.Second
+const (
+	// findLimit bounds the wait for a process that is between two lives.
+	findLimit = 30 * time.Second
+	// nudgePause is the time between two nudges.
+	nudgePause = time.Second
+)
 
-// victim finds the process to be killed; turn chooses one of several.
+// victim finds the process to be killed; turn chooses one of several. The
+// controller starts a plugin that has died when it next has something to do: a
+// Rollout that is changed in a way that means nothing is that.
 func victim(ctx context.Context, b *testbed.Bed, p part, turn int) (inside.Process, error) {
-	var found []inside.Process
-	_, err := b.Await(ctx, "a process of "+p.name, findLimit, func() bool {
-		all, err := b.Cluster.Find(p.program)
-		found = all
-		return err == nil && len(found) > 0
-	})
-	if err != nil {
-		return inside.Process{}, errors.Join(err, inside.ErrNoProcess)
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	ticks := time.NewTicker(nudgePause)
+	defer ticks.Stop()
+	for {
+		found, err := b.Cluster.Find(p.program)
+		if len(found) > 0 {
+			return found[turn%len(found)], nil
+		}
+		if p.name == "plugin" {
+			err = errors.Join(err, b.MergePatch(ctx, testbed.RolloutPath, map[string]any{
+				"metadata": map[string]any{"annotations": map[string]string{"faults.example.com/nudge": time.Now().String()}},
+			}, nil))
+		}
+		select {
+		case <-ctx.Done():
+			return inside.Process{}, errors.Join(fmt.Errorf("%w: %s (%s)", inside.ErrNoProcess, p.program, findLimit), err)
+		case <-ticks.C:
+		}
 	}
-	return found[turn%len(found)], nil
 }
