@@ -17,8 +17,8 @@ import (
 // The kill comes from this long before the promotion to this long after it: the
 // way of a weight, from the controller to the last ACK, lies in between.
 const (
-	earliest = -300 * time.Millisecond
-	latest   = 500 * time.Millisecond
+	earliest = -200 * time.Millisecond
+	latest   = 300 * time.Millisecond
 )
 
 // settings are what the environment says.
