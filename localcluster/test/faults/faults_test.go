@@ -76,11 +76,11 @@ func TestFaults(t *testing.T) {
 	var outcomes []outcome
 	for n := range s.rounds * len(s.parts) {
 		p := s.parts[n/s.rounds]
-		d := draw{offset: earliest + time.Duration(dice.Int64N(int64(latest-earliest))), turn: dice.IntN(2)}
-		o, err := round(t.Context(), b, p, play, n, d)
+		drawn := chance{offset: earliest + time.Duration(dice.Int64N(int64(latest-earliest))), turn: dice.IntN(2)}
+		o, err := round(t.Context(), b, p, play, n, drawn)
 		outcomes = append(outcomes, o)
 		fmt.Fprintf(out, "%-11s %2d  kill %+.3f s  down %.1f s  idle %.1f s  converged %.2f s  requests %d, failed %d, lost %d, at most %.0f ms late\n", p.name, n%s.rounds+1,
-			d.offset.Seconds(), o.down.Seconds(), o.idle.Seconds(), o.converged.Seconds(), o.tally.Sent, o.tally.Failed, o.tally.Lost, o.lag.Seconds()*1000)
+			drawn.offset.Seconds(), o.down.Seconds(), o.idle.Seconds(), o.converged.Seconds(), o.tally.Sent, o.tally.Failed, o.tally.Lost, o.lag.Seconds()*1000)
 		for _, problem := range o.problems() {
 			t.Errorf("%s, round %d: %s\n%s", p.name, n%s.rounds+1, problem, strings.Join(o.timeline, "\n"))
 		}

@@ -71,6 +71,9 @@ func (o outcome) problems() []string {
 	if o.wrong != nil {
 		found = append(found, o.wrong.Error())
 	}
+	if o.overload != nil {
+		found = append(found, o.overload.Error())
+	}
 	return found
 }
 

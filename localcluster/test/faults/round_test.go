@@ -58,8 +58,8 @@ func (s script) steps() []testbed.Step {
 // pause is the number of the step at which round n begins.
 func (script) pause(n int) int { return 2 + 2*n }
 
-// draw is what chance has chosen for a round.
-type draw struct {
+// chance is what was drawn for a round.
+type chance struct {
 	// offset is how much later than the promotion the kill comes; negative is
 	// before it.
 	offset time.Duration
@@ -69,8 +69,8 @@ type draw struct {
 
 // outcome is what a round has found.
 type outcome struct {
-	part part
-	draw draw
+	part  part
+	drawn chance
 	// down is the time from the kill to the end of the fault. idle is the time
 	// from there, or from the promotion if that came later, until the controller
 	// asked for the new weight; converged the time from there, or from the end
@@ -81,20 +81,21 @@ type outcome struct {
 	// lag is how late the load client was at most, timeline what was seen when.
 	lag      time.Duration
 	timeline []string
-	// wrong says what is wrong with the round, nil if nothing is.
-	wrong error
+	// wrong says that requests were not split as asked, overload that this
+	// machine couldn't keep the load up; nil if they were, and it could.
+	wrong, overload error
 }
 
 // round is one step of the canary in which one process is killed. An error
 // means that the test could not go on; whatever the system did wrong is in the
 // outcome.
-func round(ctx context.Context, b *testbed.Bed, p part, s script, n int, d draw) (outcome, error) {
-	o := outcome{part: p, draw: d}
+func round(ctx context.Context, b *testbed.Bed, p part, s script, n int, drawn chance) (outcome, error) {
+	o := outcome{part: p, drawn: drawn}
 	from, to := s.weights[n], s.weights[n+1]
 	if err := b.AtPause(ctx, s.pause(n), from, steadyLimit); err != nil {
 		return o, err
 	}
-	prey, err := victim(ctx, b, p, d.turn)
+	prey, err := victim(ctx, b, p, drawn.turn)
 	if err != nil {
 		return o, err
 	}
@@ -107,7 +108,7 @@ func round(ctx context.Context, b *testbed.Bed, p part, s script, n int, d draw)
 		return o, err
 	}
 	began := time.Now()
-	seen, err := breakAndAsk(ctx, b, p, prey, before, s.pause(n), began.Add(lead), d.offset)
+	seen, err := breakAndAsk(ctx, b, p, prey, before, s.pause(n), began.Add(lead), drawn.offset)
 	if err == nil {
 		err = o.converge(ctx, b, seen, s.pause(n), to)
 	}
@@ -121,13 +122,13 @@ func round(ctx context.Context, b *testbed.Bed, p part, s script, n int, d draw)
 	if p.proxy {
 		outages[before.pod] = seen.outage
 	}
-	tally, overload := load.Stop(outages)
-	o.tally, o.lag, o.strays = tally, load.Lag(), b.Record.Strays(began, from, to)
+	o.tally, o.overload = load.Stop(outages)
+	o.lag, o.strays = load.Lag(), b.Record.Strays(began, from, to)
 	o.timeline = append(seen.draw(began), b.Record.Timeline(began)...)
-	if tally.Failed > 0 {
-		o.timeline = append(o.timeline, fmt.Sprintf("requests failed from %+.3f s to %+.3f s", tally.First.Sub(began).Seconds(), tally.Last.Sub(began).Seconds()))
+	if o.tally.Failed > 0 {
+		o.timeline = append(o.timeline, fmt.Sprintf("requests failed from %+.3f s to %+.3f s", o.tally.First.Sub(began).Seconds(), o.tally.Last.Sub(began).Seconds()))
 	}
-	return o, errors.Join(err, overload)
+	return o, err
 }
 
 // course is what happened in a round, and when.
