@@ -61,6 +61,7 @@ func TestCanary(t *testing.T) {
 type canary struct{ from, to string }
 
 func promoteFull(t *testing.T, b *testbed.Bed, c canary) {
+	t.Helper()
 	play(t, b, c, []int{20, 50, 80}, func(ctx context.Context, load *testbed.Load) ([]int, string, error) {
 		if err := through(ctx, b, load, c.to, 20, 50); err != nil {
 			return nil, "", err
@@ -70,6 +71,7 @@ func promoteFull(t *testing.T, b *testbed.Bed, c canary) {
 }
 
 func abortAt80(t *testing.T, b *testbed.Bed, c canary) {
+	t.Helper()
 	play(t, b, c, []int{20, 50, 80}, func(ctx context.Context, load *testbed.Load) ([]int, string, error) {
 		if err := through(ctx, b, load, c.to, 20, 50, 80); err != nil {
 			return nil, "", err
@@ -79,7 +81,7 @@ func abortAt80(t *testing.T, b *testbed.Bed, c canary) {
 }
 
 func rollback(t *testing.T, b *testbed.Bed, c canary) {
-	// An aborted Rollout still wants its last image: it begins anew by itself.
+	t.Helper()
 	play(t, b, c, []int{20, 50, 80}, func(ctx context.Context, load *testbed.Load) ([]int, string, error) {
 		if err := through(ctx, b, load, c.to, 20, 50); err != nil {
 			return nil, "", err
@@ -89,6 +91,7 @@ func rollback(t *testing.T, b *testbed.Bed, c canary) {
 }
 
 func fullWeight(t *testing.T, b *testbed.Bed, c canary) {
+	t.Helper()
 	play(t, b, c, []int{50, 100}, func(ctx context.Context, load *testbed.Load) ([]int, string, error) {
 		if err := through(ctx, b, load, c.to, 50, 100); err != nil {
 			return nil, "", err

@@ -24,6 +24,7 @@ const hold = 13 * time.Second
 // The load goes to the other proxy only: whoever is connected to a process that
 // stands still waits.
 func standstill(t *testing.T, b *testbed.Bed, c canary) {
+	t.Helper()
 	ctx := t.Context()
 	if err := b.Settle(ctx, c.from, testbed.SetWeight(20), testbed.Pause(), testbed.SetWeight(50), testbed.Pause()); err != nil {
 		t.Fatal(err)

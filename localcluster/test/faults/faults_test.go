@@ -90,7 +90,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	fmt.Fprintln(out)
-	if err := print(out, sumUp(outcomes)); err != nil {
+	if err := table(out, sumUp(outcomes)); err != nil {
 		t.Error(err)
 	}
 }

@@ -77,15 +77,15 @@ func (o outcome) problems() []string {
 	return found
 }
 
-// print draws the table with its limits.
-func print(out io.Writer, lines []line) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "killed\trounds\trequests\tfailed\tlost with it\tstrange weights\twrong splits\tdown p50\tmax\tidle p50\tmax\tconverged p50\tmax\t")
+// table draws the lines with their limits.
+func table(out io.Writer, lines []line) error {
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(columns, "killed\trounds\trequests\tfailed\tlost with it\tstrange weights\twrong splits\tdown p50\tmax\tidle p50\tmax\tconverged p50\tmax\t")
 	for _, l := range lines {
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.part, l.rounds, report.Count(l.sent), report.Count(l.failed), report.Count(l.lost),
+		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.part, l.rounds, report.Count(l.sent), report.Count(l.failed), report.Count(l.lost),
 			l.strays, l.wrong, report.Seconds(l.downP50), report.Seconds(l.downMax),
 			report.Seconds(l.idleP50), report.Seconds(l.idleMax), report.Seconds(l.convergedP50), report.Seconds(l.convergedSlowest))
 	}
-	fmt.Fprintf(table, "limit\t\t\t0\t\t0\t0\t\t\t\t\t\t%s\t\n", report.Seconds(limit))
-	return table.Flush()
+	fmt.Fprintf(columns, "limit\t\t\t0\t\t0\t0\t\t\t\t\t\t%s\t\n", report.Seconds(limit))
+	return columns.Flush()
 }

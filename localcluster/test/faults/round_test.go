@@ -110,7 +110,8 @@ func round(ctx context.Context, b *testbed.Bed, p part, s script, n int, drawn c
 	began := time.Now()
 	seen, err := breakAndAsk(ctx, b, p, prey, before, s.pause(n), began.Add(lead), drawn.offset)
 	if err == nil {
-		err = o.converge(ctx, b, seen, s.pause(n), to)
+		err = seen.converge(ctx, b, s.pause(n), to)
+		o.down, o.idle, o.converged = seen.down(), seen.idle(), seen.converged()
 	}
 	if err == nil {
 		o.wrong = load.Split(ctx, canaryColor, to, sample)
@@ -161,19 +162,22 @@ func breakAndAsk(ctx context.Context, b *testbed.Bed, p part, prey inside.Proces
 	return seen, nil
 }
 
-// converge waits until the weight is in force everywhere, and notes how long all
-// of it took.
-func (o *outcome) converge(ctx context.Context, b *testbed.Bed, seen *course, pause, weight int) error {
+// converge waits until the weight is in force everywhere.
+func (c *course) converge(ctx context.Context, b *testbed.Bed, pause, weight int) error {
 	reached, err := b.Await(ctx, fmt.Sprintf("weight %d in force everywhere", weight), convergeLimit, func() bool {
 		return b.Record.Now().Has(weight, len(b.Proxies))
 	})
-	seen.reached = reached
+	c.reached = reached
 	// The controller writes a step down before it asks its router for it.
-	seen.taken = b.Record.StepTaken(pause + 1)
-	o.down = seen.back.Sub(seen.outage.Asked)
-	o.idle = max(0, seen.taken.Sub(later(seen.back, seen.accepted)))
-	o.converged = max(0, seen.reached.Sub(later(seen.back, seen.taken)))
+	c.taken = b.Record.StepTaken(pause + 1)
 	return err
+}
+
+// down, idle and converged are the times that the outcome of a round has.
+func (c *course) down() time.Duration { return c.back.Sub(c.outage.Asked) }
+func (c *course) idle() time.Duration { return max(0, c.taken.Sub(later(c.back, c.accepted))) }
+func (c *course) converged() time.Duration {
+	return max(0, c.reached.Sub(later(c.back, c.taken)))
 }
 
 // draw draws the course of a round with the times since a moment.

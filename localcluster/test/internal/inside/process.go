@@ -163,7 +163,7 @@ func (p Process) Kill(ctx context.Context) (asked, gone time.Time, err error) {
 	}
 	for ctx.Err() == nil {
 		// The handle is readable once the process has ended (pidfd_open(2)).
-		polled := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
+		polled := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}} //nolint:gosec // descriptors are small
 		n, err := unix.Poll(polled, int((100 * time.Millisecond).Milliseconds()))
 		switch {
 		case err != nil && !errors.Is(err, unix.EINTR):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -70,9 +71,7 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	t.Helper()
 	ctx := t.Context()
 	container := map[string]any{"name": "envoy"}
-	for key, value := range proxyPatch {
-		container[key] = value
-	}
+	maps.Copy(container, proxyPatch)
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{
 		"replicas": 2, "template": map[string]any{"spec": map[string]any{"containers": []any{container}}},
 	}})

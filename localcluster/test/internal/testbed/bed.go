@@ -166,10 +166,10 @@ func (b *Bed) serveAPI(t *testing.T) {
 			}
 			return lines.Err()
 		}, "kubectl", "proxy", "--port=0")
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() == nil {
+			return fmt.Errorf("kubectl proxy has ended: %w", err)
 		}
-		return fmt.Errorf("kubectl proxy has ended: %w", err)
+		return nil //nolint:nilerr // it was told to end
 	})
 	select {
 	case where := <-address:

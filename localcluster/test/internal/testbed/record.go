@@ -33,14 +33,15 @@ func (s State) Weight() int { return annotationPair().OfAnnotation(weightsOf(s.O
 
 // String implements fmt.Stringer.
 func (s State) String() string {
-	text := fmt.Sprintf("%s; annotation %s, ACKed %s", s.Rollout, kube.ShortWeights(weightsOf(s.Object)), s.Object.AckedWeights())
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s; annotation %s, ACKed %s", s.Rollout, kube.ShortWeights(weightsOf(s.Object)), s.Object.AckedWeights())
 	if w := s.Rollout.Status.Canary.Weights; w != nil && w.Verified != nil {
-		text += fmt.Sprintf(", weight %d verified %t", w.Canary.Weight, *w.Verified)
+		fmt.Fprintf(&text, ", weight %d verified %t", w.Canary.Weight, *w.Verified)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Envoys)) {
-		text += fmt.Sprintf(", %s runs %d", name, s.Envoys[name])
+		fmt.Fprintf(&text, ", %s runs %d", name, s.Envoys[name])
 	}
-	return text
+	return text.String()
 }
 
 // Has says whether a weight is in force everywhere: the annotation says it,
