@@ -187,8 +187,12 @@ func (c *course) draw(began time.Time) []string {
 		name string
 		at   time.Time
 	}{
-		{"killed", c.outage.Asked}, {"gone", c.outage.Gone}, {"works again", c.back},
-		{"promotion accepted", c.accepted}, {"step taken", c.taken}, {"in force", c.reached},
+		{"killed", c.outage.Asked},
+		{"gone", c.outage.Gone},
+		{"works again", c.back},
+		{"promotion accepted", c.accepted},
+		{"step taken", c.taken},
+		{"in force", c.reached},
 	} {
 		if !moment.at.IsZero() {
 			parts = append(parts, fmt.Sprintf("%s %+.3f s", moment.name, moment.at.Sub(began).Seconds()))

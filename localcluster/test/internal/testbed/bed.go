@@ -169,7 +169,7 @@ func (b *Bed) serveAPI(t *testing.T) {
 		if ctx.Err() == nil {
 			return fmt.Errorf("kubectl proxy has ended: %w", err)
 		}
-		return nil //nolint:nilerr // it was told to end
+		return nil // it was told to end
 	})
 	select {
 	case where := <-address:
