@@ -192,7 +192,7 @@ func TestResultsNameTheirConnections(t *testing.T) {
 	waitFor(t, func() bool { return client.Window(0, 200).Complete() })
 	totals, _ := client.Stop()
 	results := client.Results()
-	if len(results) != totals.Sent {
+	if len(results) != totals.Sent+totals.Reasons[ErrPinnedLost.Error()] {
 		t.Fatalf("%d results of %d requests", len(results), totals.Sent)
 	}
 	pinned := map[time.Time]bool{}

@@ -34,6 +34,30 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A machine that is too busy excuses what a living proxy could have served and
+// what came late, but no weight that nobody asked for; and nothing is void that
+// has passed.
+func TestVoid(t *testing.T) {
+	failed := trace.Tally{Sent: 500, Failed: 1}
+	tests := []struct {
+		name    string
+		outcome outcome
+		want    bool
+	}{
+		{"a failure on a quiet machine", outcome{tally: failed, lag: busy}, false},
+		{"a failure on a busy one", outcome{tally: failed, lag: busy + 1}, true},
+		{"too slow on a busy one", outcome{converged: limit + 1, lag: busy + 1}, true},
+		{"an overload", outcome{overload: testbed.ErrOverload}, true},
+		{"passed on a busy one", outcome{converged: limit, lag: busy + 1}, false},
+		{"a strange weight on a busy one", outcome{tally: failed, strays: []string{"x"}, lag: busy + 1}, false},
+	}
+	for _, tt := range tests {
+		if got := tt.outcome.void(); got != tt.want {
+			t.Errorf("%s: void %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	of := func(name string) part {
 		for _, p := range parts() {
@@ -46,6 +70,7 @@ func TestTable(t *testing.T) {
 	}
 	outcomes := []outcome{
 		{part: of("etcd"), down: time.Second, converged: 100 * time.Millisecond, tally: trace.Tally{Sent: 1000}},
+		{part: of("etcd"), down: time.Minute, tally: trace.Tally{Sent: 1000, Failed: 500}, lag: time.Second},
 		{part: of("envoy"), down: 3 * time.Second, tally: trace.Tally{Sent: 900, Lost: 90}},
 		{part: of("etcd"), down: 2 * time.Second, idle: time.Second, converged: 3 * time.Second, tally: trace.Tally{Sent: 1000, Failed: 2}, strays: []string{"x"}, wrong: errors.New("x")},
 	}
@@ -58,9 +83,9 @@ func TestTable(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"killed rounds requests failed lost with it strange weights wrong splits down p50 max idle p50 max converged p50 max",
-		"envoy 1 900 0 90 0 0 3.0 s 3.0 s 0.0 s 0.0 s 0.0 s 0.0 s",
-		"etcd 2 2 000 2 0 1 1 1.0 s 2.0 s 0.0 s 1.0 s 0.1 s 3.0 s",
+		"killed rounds void requests failed lost with it strange weights wrong splits down p50 max idle p50 max converged p50 max",
+		"envoy 1 0 900 0 90 0 0 3.0 s 3.0 s 0.0 s 0.0 s 0.0 s 0.0 s",
+		"etcd 2 1 2 000 2 0 1 1 1.0 s 2.0 s 0.0 s 1.0 s 0.1 s 3.0 s",
 		"limit 0 0 0 2.0 s",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

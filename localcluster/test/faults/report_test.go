@@ -18,14 +18,16 @@ const limit = 2 * time.Second
 // line is the sum of the rounds of one part.
 type line struct {
 	part                           string
-	rounds, sent, failed, lost     int
+	rounds, void                   int
+	sent, failed, lost             int
 	strays, wrong                  int
 	downP50, downMax               time.Duration
 	idleP50, idleMax               time.Duration
 	convergedP50, convergedSlowest time.Duration
 }
 
-// sumUp adds up the rounds of each part, in the order of the parts.
+// sumUp adds up the rounds of each part, in the order of the parts. Of void ones
+// only the number counts.
 func sumUp(outcomes []outcome) []line {
 	var lines []line
 	for _, p := range parts() {
@@ -33,6 +35,10 @@ func sumUp(outcomes []outcome) []line {
 		var down, idle, converged []time.Duration
 		for _, o := range outcomes {
 			if o.part.name != p.name {
+				continue
+			}
+			if o.void() {
+				l.void++
 				continue
 			}
 			l.rounds++
@@ -77,15 +83,32 @@ func (o outcome) problems() []string {
 	return found
 }
 
+// busy is by how much the load client may be late in a round that is to show
+// anything: on a quiet machine it is below 0.1 s.
+const busy = 500 * time.Millisecond
+
+// void says that a round with problems shows nothing, because this machine
+// didn't even let the load client run. A strange weight is one however slow the
+// machine is.
+func (o outcome) void() bool {
+	return (o.lag > busy || o.overload != nil) && len(o.strays) == 0 && len(o.problems()) > 0
+}
+
+// String implements fmt.Stringer.
+func (o outcome) String() string {
+	return fmt.Sprintf("kill %+.3f s  down %.1f s  idle %.1f s  converged %.2f s  requests %d, failed %d, lost %d, at most %.0f ms late",
+		o.drawn.offset.Seconds(), o.down.Seconds(), o.idle.Seconds(), o.converged.Seconds(), o.tally.Sent, o.tally.Failed, o.tally.Lost, o.lag.Seconds()*1000)
+}
+
 // table draws the lines with their limits.
 func table(out io.Writer, lines []line) error {
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(columns, "killed\trounds\trequests\tfailed\tlost with it\tstrange weights\twrong splits\tdown p50\tmax\tidle p50\tmax\tconverged p50\tmax\t")
+	fmt.Fprintln(columns, "killed\trounds\tvoid\trequests\tfailed\tlost with it\tstrange weights\twrong splits\tdown p50\tmax\tidle p50\tmax\tconverged p50\tmax\t")
 	for _, l := range lines {
-		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.part, l.rounds, report.Count(l.sent), report.Count(l.failed), report.Count(l.lost),
+		fmt.Fprintf(columns, "%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.part, l.rounds, l.void, report.Count(l.sent), report.Count(l.failed), report.Count(l.lost),
 			l.strays, l.wrong, report.Seconds(l.downP50), report.Seconds(l.downMax),
 			report.Seconds(l.idleP50), report.Seconds(l.idleMax), report.Seconds(l.convergedP50), report.Seconds(l.convergedSlowest))
 	}
-	fmt.Fprintf(columns, "limit\t\t\t0\t\t0\t0\t\t\t\t\t\t%s\t\n", report.Seconds(limit))
+	fmt.Fprintf(columns, "limit\t\t\t\t0\t\t0\t0\t\t\t\t\t\t%s\t\n", report.Seconds(limit))
 	return columns.Flush()
 }

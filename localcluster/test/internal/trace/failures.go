@@ -58,9 +58,9 @@ func (t *Tally) span(due time.Time) {
 // Judge sorts the requests to one proxy. Without an outage every failure
 // counts. With one, a failure is lost with the proxy if it got no whole answer,
 // not even a bad one, over a connection that the dead proxy held or that was
-// made before the new one took any: whatever anybody answers is an answer of a
-// living proxy, and whatever goes over a new connection once one was served is
-// the new proxy's to serve.
+// made before the new one had answered anybody: whatever is answered is an
+// answer of a living proxy, and whatever goes over a new connection from then on
+// is the new proxy's to serve.
 func Judge(results []load.Result, outage *Outage, timeout time.Duration) Tally {
 	var tally Tally
 	alive := firstServed(results, outage)
@@ -104,16 +104,20 @@ func diedWith(r load.Result, outage Outage, alive time.Time) bool {
 	return alive.IsZero() || made.Before(alive)
 }
 
-// firstServed is when the first connection was made, after the proxy was gone,
-// over which a request was answered.
+// firstServed is when the first answer had come over a connection that was made
+// after the proxy was gone. It is not when that connection was made: the way to
+// the proxy has hops, and a later connection may have got there first.
 func firstServed(results []load.Result, outage *Outage) time.Time {
 	var first time.Time
 	if outage == nil {
 		return first
 	}
 	for _, r := range results {
-		if answered(r) && r.Opened.After(outage.Gone) && (first.IsZero() || r.Opened.Before(first)) {
-			first = r.Opened
+		if !answered(r) || !r.Opened.After(outage.Gone) {
+			continue
+		}
+		if came := r.Due.Add(r.Latency); first.IsZero() || came.Before(first) {
+			first = came
 		}
 	}
 	return first
