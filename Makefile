@@ -16,9 +16,16 @@ CLUSTER_BIN  := $(CACHE)/bin/$(shell printf %s "$(CURDIR)" | sha256sum | cut -c1
 LOCALCLUSTER := $(CLUSTER_BIN)/localcluster
 DEMO         := $(CLUSTER_BIN)/demo
 CLUSTER      := $(LOCALCLUSTER) --repo $(CURDIR) --cache $(CACHE)
+# What tests that run a cluster are told.
+CLUSTER_ENV  := LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR)
 # Where `make build` puts the plugins.
 PLUGIN         ?= rollouts-plugin-kedify
 GATEWAY_PLUGIN ?= gatewayapi-plugin
+# How often `make faults` kills each part, at which moments and which parts: all
+# 20 times, at moments of its own, if this is empty.
+FAULTS_ROUNDS ?=
+FAULTS_SEED   ?=
+FAULTS_ONLY   ?=
 # Arguments for the demo, such as ARGS=--keep.
 ARGS ?=
 
@@ -57,7 +64,7 @@ test: test-unit test-parts test-cluster ## run every test (needs root; installs 
 .PHONY: test-unit
 test-unit: ## run the tests that need nothing but Go
 	go test -race -shuffle=on $$(go list ./... | grep -v /test/)
-	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v /test/)
+	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v -E '/test/[a-z]+$$')
 
 .PHONY: test-parts
 test-parts: tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller (needs root)
@@ -72,13 +79,22 @@ test-parts: tools-cluster ## run the tests against real parts: Envoy, the built 
 
 .PHONY: test-cluster
 test-cluster: tools-cluster ## run the tests of the embedded cluster itself (needs root)
-	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) \
+	$(CLUSTER_ENV) \
 		go -C localcluster test -count=1 -timeout 20m ./test/residue/...
 
 .PHONY: test-mutants
 test-mutants: tools-cluster ## prove that the demo fails when the data path is broken (needs root)
-	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) DEMO_BIN=$(DEMO) \
+	$(CLUSTER_ENV) DEMO_BIN=$(DEMO) \
 		go -C localcluster test -count=1 -timeout 30m -v ./test/mutants/...
+
+.PHONY: faults
+faults: tools-cluster ## kill each part of a running canary 20 times (FAULTS_ROUNDS=1; needs root)
+	$(CLUSTER_ENV) FAULTS_ROUNDS=$(FAULTS_ROUNDS) FAULTS_SEED=$(FAULTS_SEED) FAULTS_ONLY=$(FAULTS_ONLY) \
+		go -C localcluster test -count=1 -timeout 90m -v ./test/faults/...
+
+.PHONY: test-canary
+test-canary: tools-cluster ## run the canary's edge cases on a real cluster (needs root)
+	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 20m -v ./test/canary/...
 
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, on a real API server (about 8 minutes)

@@ -52,8 +52,8 @@ func command() *cobra.Command {
 		Short: "Run the canary guide under load on the local cluster, and check it",
 		Long: `demo brings the local cluster up if it isn't running, applies the canary guide's objects,
 keeps an open-loop load on kedify-proxy and drives one canary to its end and a second one
-into an abort. At each step it compares the weight that was asked for, the annotation, what
-Envoy runs, and where the requests went. Any failed request, wrong split or left-over
+into an abort. At each step it compares the weight that was asked for, the annotation, what the
+proxies have acknowledged, what Envoy runs, and where the requests went. Any failed request, wrong split or left-over
 annotation makes it fail.`,
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version,
 		RunE: func(c *cobra.Command, _ []string) error {

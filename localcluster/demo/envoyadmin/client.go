@@ -26,7 +26,12 @@ type Client struct {
 // port) that the function gives at the time of each request; an empty one
 // means that there is none for now.
 func NewClient(address func() string) *Client {
-	return &Client{address: address, http: &http.Client{Timeout: requestTimeout, Transport: new(http.Transport)}}
+	return NewClientOver(new(http.Transport), address)
+}
+
+// NewClientOver is NewClient with a way of its own to the address.
+func NewClientOver(transport http.RoundTripper, address func() string) *Client {
+	return &Client{address: address, http: &http.Client{Timeout: requestTimeout, Transport: transport}}
 }
 
 // Close ends the connections that are kept.

@@ -185,6 +185,41 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+func TestAckedWeights(t *testing.T) {
+	const text = "- service: s\n  weight: 80\n- service: c\n  weight: 20\n"
+	report := func(hash string, ready, acked int) *DataPlane {
+		d := &DataPlane{AnnotationHash: hash}
+		d.Proxies.Ready, d.Proxies.Acked = ready, acked
+		return d
+	}
+	tests := []struct {
+		name, text string
+		report     *DataPlane
+		want       string
+		acked      bool
+	}{
+		{"nothing reported", text, nil, "none", false},
+		{"taken by all", text, report(WeightsHash(text), 2, 2), "80/20", true},
+		{"taken by one", text, report(WeightsHash(text), 2, 1), "1 of 2", false},
+		{"about an earlier annotation", text, report(WeightsHash("x"), 2, 2), "0 of 2", false},
+		{"no annotation, taken by all", "", report("", 2, 2), "–", true},
+		{"no proxy is there", text, report(WeightsHash(text), 0, 0), "0 of 0", false},
+	}
+	for _, tt := range tests {
+		object := HTTPScaledObject{Status: HTTPScaledObjectStatus{DataPlane: tt.report}}
+		if tt.text != "" {
+			object.Metadata.Annotations = map[string]string{WeightsAnnotation: tt.text}
+		}
+		if got := object.AckedWeights(); got != tt.want || object.Acked() != tt.acked {
+			t.Errorf("%s: %q, all %v; want %q, all %v", tt.name, got, object.Acked(), tt.want, tt.acked)
+		}
+	}
+	// The example of the FIPS 180-4 test vectors: reports name texts by SHA-256.
+	if got := WeightsHash("abc"); got != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
+		t.Errorf("hash %s", got)
+	}
+}
+
 func TestLocalCluster(t *testing.T) {
 	bin := script(t, "localcluster", `
 case "$1" in

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -44,6 +46,19 @@ type RolloutStatus struct {
 	PauseConditions    []struct {
 		Reason string `json:"reason"`
 	} `json:"pauseConditions"`
+	Canary struct {
+		Weights *RolloutWeights `json:"weights"`
+	} `json:"canary"`
+}
+
+// RolloutWeights are what the controller has asked its router for.
+type RolloutWeights struct {
+	Canary struct {
+		Weight int `json:"weight"`
+	} `json:"canary"`
+	// Verified is the router's answer to whether that is in force; nil if it
+	// was not asked yet.
+	Verified *bool `json:"verified"`
 }
 
 // Healthy says whether the controller has seen the latest spec and all of it
@@ -89,7 +104,64 @@ func orNone(text string) string {
 
 // HTTPScaledObject is the part of an HTTPScaledObject that the demo looks at.
 type HTTPScaledObject struct {
-	Metadata Metadata `json:"metadata"`
+	Metadata Metadata               `json:"metadata"`
+	Status   HTTPScaledObjectStatus `json:"status"`
+}
+
+// HTTPScaledObjectStatus is what the interceptor says about it.
+type HTTPScaledObjectStatus struct {
+	// DataPlane is nil while nothing was reported.
+	DataPlane *DataPlane `json:"dataPlane,omitempty"`
+}
+
+// DataPlane is what the proxies have taken of an HTTPScaledObject.
+type DataPlane struct {
+	// AnnotationHash is the SHA-256 of the annotation's text that the report is
+	// about, in hexadecimal digits; empty for no annotation.
+	AnnotationHash string `json:"annotationHash"`
+	// Proxies counts the Ready proxies, and those of them that have
+	// acknowledged that annotation.
+	Proxies struct {
+		Ready int `json:"ready"`
+		Acked int `json:"acked"`
+	} `json:"proxies"`
+	// Effective says whether requests are split so by all of them.
+	Effective bool `json:"effective"`
+}
+
+// WeightsHash is the hash by which reports name a text of the annotation.
+func WeightsHash(text string) string {
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Acked says whether every Ready proxy, of at least one, has acknowledged the
+// annotation as it stands here.
+func (h HTTPScaledObject) Acked() bool {
+	report := h.Status.DataPlane
+	return report != nil && report.AnnotationHash == WeightsHash(h.Metadata.Annotations[WeightsAnnotation]) &&
+		report.Proxies.Ready > 0 && report.Proxies.Acked == report.Proxies.Ready
+}
+
+// AckedWeights puts what the proxies have acknowledged into a few characters:
+// the weights if all of them have the present annotation, otherwise how many
+// of how many do.
+func (h HTTPScaledObject) AckedWeights() string {
+	report := h.Status.DataPlane
+	text := h.Metadata.Annotations[WeightsAnnotation]
+	switch {
+	case report == nil:
+		return "none"
+	case h.Acked():
+		return ShortWeights(text)
+	case report.AnnotationHash != WeightsHash(text):
+		return fmt.Sprintf("0 of %d", report.Proxies.Ready) // the report is about an earlier annotation
+	default:
+		return fmt.Sprintf("%d of %d", report.Proxies.Acked, report.Proxies.Ready)
+	}
 }
 
 // Weights is the text of the weights annotation without its line end; empty if

@@ -158,7 +158,7 @@ func (c *Client) ask(ctx context.Context, kind Kind, due time.Time) Result {
 	result := Result{Kind: kind, Due: due, Lag: time.Since(due)}
 	a, err := c.lanes[kind].ask(ctx)
 	result.Latency = time.Since(due)
-	result.Status = a.status
+	result.Status, result.Opened = a.status, a.opened
 	if err != nil {
 		result.Err = err
 		return result
@@ -178,6 +178,9 @@ func (c *Client) Recent(d time.Duration) Window {
 	n := c.plan.First(d)
 	return c.recorder.window(c.recorder.next()-n, n)
 }
+
+// Results returns every request that has ended so far, in the order of the plan.
+func (c *Client) Results() []Result { return c.recorder.ended() }
 
 // Totals counts all requests so far.
 func (c *Client) Totals() Totals { return c.recorder.snapshot() }

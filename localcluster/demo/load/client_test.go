@@ -181,6 +181,40 @@ func containsAny(text string, parts []string) bool {
 	return false
 }
 
+// Each result says when the connection was made that it went over: a fault of a
+// connection can be told from one of a request.
+func TestResultsNameTheirConnections(t *testing.T) {
+	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"blue"`) })
+	client, err := Start(t.Context(), config(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return client.Window(0, 200).Complete() })
+	totals, _ := client.Stop()
+	results := client.Results()
+	if len(results) != totals.Sent+totals.Reasons[ErrPinnedLost.Error()] {
+		t.Fatalf("%d results of %d requests", len(results), totals.Sent)
+	}
+	pinned := map[time.Time]bool{}
+	for i, r := range results {
+		switch r.Kind {
+		case FreshHTTP1, FreshHTTP2:
+			if r.Opened.Before(r.Due) || r.Opened.After(r.Due.Add(r.Latency)) {
+				t.Errorf("request %d lasted from %v for %v; its own connection is of %v", i, r.Due, r.Latency, r.Opened)
+			}
+		case PinnedHTTP1, PinnedHTTP2:
+			pinned[r.Opened] = true
+		case KeptHTTP1, KeptHTTP2:
+			if r.Opened.IsZero() {
+				t.Errorf("request %d (%s) went over no connection", i, r.Kind)
+			}
+		}
+	}
+	if len(pinned) != 2 {
+		t.Errorf("pinned requests went over %d connections, want 2", len(pinned))
+	}
+}
+
 func TestLostPinnedConnectionsAreReported(t *testing.T) {
 	var asked atomic.Int64
 	server, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {

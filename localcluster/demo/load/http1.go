@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // maxBody bounds how much of an answer is read.
@@ -17,6 +18,7 @@ const maxBody = 1 << 12
 type answer struct {
 	status int
 	body   string
+	opened time.Time // when its connection was made; zero if there was none
 }
 
 // target says where requests go.
@@ -61,7 +63,8 @@ func read(response *http.Response) (answer, error) {
 type http1Conn struct {
 	net.Conn
 
-	in *bufio.Reader
+	in     *bufio.Reader
+	opened time.Time
 }
 
 func dialHTTP1(ctx context.Context, t target) (*http1Conn, error) {
@@ -69,12 +72,13 @@ func dialHTTP1(ctx context.Context, t target) (*http1Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http1Conn{Conn: conn, in: bufio.NewReader(conn)}, nil
+	return &http1Conn{Conn: conn, in: bufio.NewReader(conn), opened: time.Now()}, nil
 }
 
 // ask sends one request and reads its answer, until the deadline of ctx.
 // The connection can be used again if reusable.
 func (c *http1Conn) ask(ctx context.Context, t target) (a answer, reusable bool, err error) {
+	defer func() { a.opened = c.opened }()
 	request, err := t.request(ctx)
 	if err != nil {
 		return answer{}, false, err
@@ -165,7 +169,7 @@ func (l *pinnedHTTP1) ask(ctx context.Context) (answer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.why != nil {
-		return answer{}, ErrPinnedLost
+		return answer{opened: l.conn.opened}, ErrPinnedLost
 	}
 	a, reusable, err := l.conn.ask(ctx, l.target)
 	if !reusable {

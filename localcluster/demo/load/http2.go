@@ -6,26 +6,35 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
+
+// http2Conn is one HTTP/2 connection.
+type http2Conn struct {
+	*http.ClientConn
+
+	opened time.Time
+}
 
 // dialHTTP2 opens an HTTP/2 connection by prior knowledge (RFC 9113 §3.3).
 // A ClientConn, unlike the Transport it is made by, sends a request once.
-func dialHTTP2(ctx context.Context, t target) (*http.ClientConn, error) {
+func dialHTTP2(ctx context.Context, t target) (*http2Conn, error) {
 	transport := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	conn, err := transport.NewClientConn(ctx, "http", t.address)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return conn, nil
+	return &http2Conn{ClientConn: conn, opened: time.Now()}, nil
 }
 
 // usable says whether a connection takes another request. After a GOAWAY it
 // doesn't, although it lives on until its last stream has ended.
-func usable(conn *http.ClientConn) bool { return conn.Err() == nil && conn.Available() > 0 }
+func usable(conn *http2Conn) bool { return conn.Err() == nil && conn.Available() > 0 }
 
 // askHTTP2 sends one request on a stream of its own.
-func askHTTP2(ctx context.Context, conn *http.ClientConn, t target) (answer, error) {
+func askHTTP2(ctx context.Context, conn *http2Conn, t target) (a answer, err error) {
+	defer func() { a.opened = conn.opened }()
 	request, err := t.request(ctx)
 	if err != nil {
 		return answer{}, err
@@ -79,10 +88,10 @@ func (l *keptHTTP2) close() {
 // opened anew once the server has said goodbye to it (GOAWAY).
 type sharedHTTP2 struct {
 	mu   sync.Mutex
-	conn *http.ClientConn
+	conn *http2Conn
 }
 
-func (s *sharedHTTP2) get(ctx context.Context, t target) (*http.ClientConn, error) {
+func (s *sharedHTTP2) get(ctx context.Context, t target) (*http2Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != nil && usable(s.conn) {
@@ -100,12 +109,12 @@ func (s *sharedHTTP2) get(ctx context.Context, t target) (*http.ClientConn, erro
 // pinnedHTTP2 is one connection for the whole run.
 type pinnedHTTP2 struct {
 	target target
-	conn   *http.ClientConn
+	conn   *http2Conn
 }
 
 func (l *pinnedHTTP2) ask(ctx context.Context) (answer, error) {
 	if l.lost() != nil {
-		return answer{}, ErrPinnedLost
+		return answer{opened: l.conn.opened}, ErrPinnedLost
 	}
 	return askHTTP2(ctx, l.conn, l.target)
 }

@@ -14,6 +14,9 @@ type Result struct {
 	Due time.Time
 	// Lag is how much later than due it started.
 	Lag time.Duration
+	// Opened is when the connection was made that it went over, before or
+	// after Due; zero if there was none.
+	Opened time.Time
 	// Latency is the time from Due to the end of the answer or the failure.
 	Latency time.Duration
 	// Status is the HTTP status, 0 without an answer.
@@ -133,6 +136,20 @@ func (r *recorder) window(first, n int) Window {
 		w.Latencies = append(w.Latencies, r.results[i].Latency)
 	}
 	return w
+}
+
+// ended returns the results of the requests that have ended, in the order of
+// the plan.
+func (r *recorder) ended() []Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ended []Result
+	for i, result := range r.results {
+		if r.done[i] {
+			ended = append(ended, result)
+		}
+	}
+	return ended
 }
 
 // next is the number of the request that is due next.

@@ -14,6 +14,8 @@ type Live struct {
 	Elapsed time.Duration
 	// Doing says what is going on or waited for.
 	Doing string
+	// Annotation, Acked and Envoy are the weights as of now: see Row.
+	Annotation, Acked, Envoy string
 	// Rate is the number of answers in the last second, Colors are they by
 	// colour.
 	Rate   int
@@ -35,6 +37,7 @@ func (s Style) Frame(l Live, columns int) []string {
 		fmt.Sprintf("%s  %s  %d answers/s  %s sent  %s  %d in flight",
 			s.Heading("canary demo"), clock(l.Elapsed), l.Rate, Count(l.Sent), failed, l.InFlight),
 		"now        " + s.strip(l.Colors, liveBar(columns)),
+		fmt.Sprintf("weights    annotation %s, ACKed %s, Envoy %s", orDash(l.Annotation), orDash(l.Acked), orDash(l.Envoy)),
 	}
 	last := ""
 	for _, r := range l.Rows {
@@ -51,6 +54,14 @@ func (s Style) Frame(l Live, columns int) []string {
 	return lines
 }
 
+// orDash stands for what is not known yet.
+func orDash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
 // liveBar is how many columns a bar gets: a narrow terminal has short ones, so
 // that the figures behind them are still seen.
 func liveBar(columns int) int { return min(max(columns-45, 10), barWidth) }
@@ -60,7 +71,7 @@ func (s Style) liveRow(r Row, columns int) string {
 	name := pad(r.Step, 8, false)
 	split := r.Split()
 	if split.Total == 0 {
-		return fmt.Sprintf("  %s %s annotation %s, Envoy %s", name, s.Faint(strings.Repeat("·", columns)), r.Annotation, r.Envoy)
+		return fmt.Sprintf("  %s %s its weights are on their way", name, s.Faint(strings.Repeat("·", columns)))
 	}
 	interval := split.Wilson(stats.Z95)
 	line := fmt.Sprintf("  %s %s %s ±%.1f", name, s.paint(sgr(r.Color), bar(interval, r.Asked, columns)),

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files anew and remove 
 func rows() []Row {
 	row := func(step string, asked float64, colors map[string]int, sigmas float64) Row {
 		r := Row{
-			Canary: "blue → yellow", Step: step, Color: "yellow", Asked: asked, Annotation: "80/20", Envoy: "80/20",
+			Canary: "blue → yellow", Step: step, Color: "yellow", Asked: asked, Annotation: "80/20", Acked: "80/20", Envoy: "80/20",
 			Colors: colors, P50: 1234 * time.Microsecond, P99: 6789 * time.Microsecond, Sigmas: sigmas, State: Right,
 		}
 		for _, n := range colors {
@@ -27,7 +27,7 @@ func rows() []Row {
 		return r
 	}
 	done := row("done", 1, map[string]int{"yellow": 2000}, 0)
-	done.Annotation, done.Envoy = "–", "100"
+	done.Annotation, done.Acked, done.Envoy = "–", "–", "100"
 	swapped := row("20 %", 0.2, map[string]int{"purple": 3199, "yellow": 801}, 94.8)
 	swapped.Canary, swapped.Color, swapped.State, swapped.Errors = "yellow → purple", "purple", Wrong, 3
 	return []Row{row("20 %", 0.2, map[string]int{"blue": 1593, "yellow": 407}, 0.4), done, swapped}
@@ -35,13 +35,14 @@ func rows() []Row {
 
 func live() Live {
 	measuring := Row{
-		Canary: "yellow → purple", Step: "50 %", Color: "purple", Asked: 0.5, Annotation: "50/50", Envoy: "50/50",
+		Canary: "yellow → purple", Step: "50 %", Color: "purple", Asked: 0.5, Annotation: "50/50", Acked: "50/50", Envoy: "50/50",
 		Colors: map[string]int{"yellow": 300, "purple": 310}, Planned: 2000, Done: 610, State: Measuring,
 	}
-	waiting := Row{Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–", Envoy: "50/50"}
+	waiting := Row{Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–", Acked: "0 of 1", Envoy: "50/50"}
 	return Live{
 		Elapsed: 83 * time.Second, Doing: "waiting for Envoy to run the asked split", Rate: 250,
 		Colors: map[string]int{"yellow": 124, "purple": 126}, Sent: 18123, Failed: 3, InFlight: 2,
+		Annotation: "–", Acked: "0 of 1", Envoy: "50/50",
 		Rows: append(rows(), measuring, waiting),
 	}
 }

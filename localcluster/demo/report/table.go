@@ -23,8 +23,8 @@ const (
 	Wrong
 )
 
-// Row is one state of a canary: what was asked, what is written, what Envoy
-// runs, and what the requests met.
+// Row is one state of a canary: what was asked, what is written, what the
+// proxies have acknowledged, what Envoy runs, and what the requests met.
 type Row struct {
 	// Canary names the rollout, such as "blue → yellow".
 	Canary string
@@ -33,8 +33,9 @@ type Row struct {
 	// Color is the one whose share was asked, Asked that share from 0 to 1.
 	Color string
 	Asked float64
-	// Annotation and Envoy are the weights as they stand there.
-	Annotation, Envoy string
+	// Annotation and Envoy are the weights as they stand there, Acked those that
+	// every proxy has acknowledged, or how many of how many have.
+	Annotation, Acked, Envoy string
 	// Colors counts the answers of the sample by colour.
 	Colors map[string]int
 	// Planned and Done are how many requests the sample is for and has.
@@ -91,8 +92,8 @@ func (s Style) measured(r Row) string {
 
 // Table draws the rows of all canaries.
 func (s Style) Table(rows []Row) []string {
-	cells := [][]string{{"canary", "step", "asked", "annotation", "Envoy", "measured [95 %]", "requests", "errors", "p50", "p99"}}
-	right := []bool{false, false, true, true, true, false, true, true, true, true}
+	cells := [][]string{{"canary", "step", "asked", "annotation", "ACKed", "Envoy", "measured [95 %]", "requests", "errors", "p50", "p99"}}
+	right := []bool{false, false, true, true, true, true, false, true, true, true, true}
 	last := ""
 	for _, r := range rows {
 		canary := r.Canary
@@ -101,7 +102,7 @@ func (s Style) Table(rows []Row) []string {
 		}
 		last = r.Canary
 		cells = append(cells, []string{
-			canary, r.Step, fmt.Sprintf("%s %s", Percent(r.Asked), r.Color), r.Annotation, r.Envoy,
+			canary, r.Step, fmt.Sprintf("%s %s", Percent(r.Asked), r.Color), r.Annotation, r.Acked, r.Envoy,
 			s.measured(r), Count(r.Done), Count(r.Errors), Latency(r.P50), Latency(r.P99),
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/kube"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/load"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/report"
 )
@@ -148,6 +149,10 @@ func (d *demo) draw(ctx context.Context) {
 		case <-ticks.C:
 			l := d.board.live()
 			l.Elapsed = time.Since(d.Begun)
+			if object := d.object.Get(); object.Metadata.Name != "" {
+				l.Annotation, l.Acked = kube.ShortWeights(d.weights()), object.AckedWeights()
+			}
+			l.Envoy = shortShares(d.view.Get().shares)
 			d.screen.Frame(d.style.Frame(l, d.screen.Columns()))
 		}
 	}

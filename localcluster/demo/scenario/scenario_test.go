@@ -42,16 +42,16 @@ func TestDemo(t *testing.T) {
 		if r.State != report.Right || r.Done != sampleSize || r.Errors != 0 {
 			t.Errorf("row %+v", r)
 		}
-		steps = append(steps, strings.Join([]string{r.Canary, r.Step, report.Percent(r.Asked), r.Color, r.Annotation, r.Envoy}, " | "))
+		steps = append(steps, strings.Join([]string{r.Canary, r.Step, report.Percent(r.Asked), r.Color, r.Annotation, r.Acked, r.Envoy}, " | "))
 	}
 	want := []string{
-		"blue → yellow | 20 % | 20 % | yellow | 80/20 | 80/20",
-		"blue → yellow | 50 % | 50 % | yellow | 50/50 | 50/50",
-		"blue → yellow | 80 % | 80 % | yellow | 20/80 | 20/80",
-		"blue → yellow | done | 100 % | yellow | – | 100",
-		"yellow → purple | 20 % | 20 % | purple | 80/20 | 80/20",
-		"yellow → purple | 50 % | 50 % | purple | 50/50 | 50/50",
-		"yellow → purple | aborted | 100 % | yellow | – | 100",
+		"blue → yellow | 20 % | 20 % | yellow | 80/20 | 80/20 | 80/20",
+		"blue → yellow | 50 % | 50 % | yellow | 50/50 | 50/50 | 50/50",
+		"blue → yellow | 80 % | 80 % | yellow | 20/80 | 20/80 | 20/80",
+		"blue → yellow | done | 100 % | yellow | – | – | 100",
+		"yellow → purple | 20 % | 20 % | purple | 80/20 | 80/20 | 80/20",
+		"yellow → purple | 50 % | 50 % | purple | 50/50 | 50/50 | 50/50",
+		"yellow → purple | aborted | 100 % | yellow | – | – | 100",
 	}
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
@@ -87,6 +87,7 @@ func TestFaultsFailTheDemo(t *testing.T) {
 	}{
 		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: ErrNotReached, says: "the Rollout to be Healthy", change: impatient},
 		{name: "the interceptor stands still", faults: faults{frozen: true}, is: ErrNotReached, says: "Envoy runs rollouts-demo-stable 100 %. The router has done its part"},
+		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: ErrNotReached, says: "status.dataPlane says 0 of 1. Envoy runs them"},
 		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: ErrNotReached, says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
 		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true}, is: ErrSplit, says: "asked 20 %"},
 		{name: "a failed request", faults: faults{failsOnce: true}, is: ErrCheck, says: "1 × HTTP status 503"},

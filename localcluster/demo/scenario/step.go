@@ -20,7 +20,8 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 	}
 	d.board.add(report.Row{
 		Canary: r.String(), Step: s.name, Color: s.color, Asked: s.share(),
-		Annotation: kube.ShortWeights(d.weights()), Envoy: shortShares(d.view.Get().shares), Planned: d.Sample,
+		Annotation: kube.ShortWeights(d.weights()), Acked: d.object.Get().AckedWeights(),
+		Envoy: shortShares(d.view.Get().shares), Planned: d.Sample,
 	})
 	shown, err := d.reach(ctx, s)
 	if err != nil {
@@ -78,8 +79,8 @@ func (d *demo) annotated(s step, want string) bool {
 	return object.Metadata.Name != "" && present == s.split() && text == want
 }
 
-// reach waits for the annotation and for Envoy, and returns when Envoy was
-// first seen to run the step's split.
+// reach waits for the annotation, for Envoy and for the report of its ACK, and
+// returns when Envoy was first seen to run the step's split.
 func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	want := ""
 	if s.split() {
@@ -104,10 +105,19 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 		return time.Time{}, err
 	}
 	shown := d.view.Get()
-	row := d.board.change(func(row *report.Row) { row.Envoy = shortShares(shown.shares) })
+	d.board.change(func(row *report.Row) { row.Envoy = shortShares(shown.shares) })
+	err = d.await(ctx, "the HTTPScaledObject to say that every proxy has acknowledged the weights", d.EnvoyPatience,
+		func() bool { return d.object.Get().Acked() },
+		func() string {
+			return fmt.Sprintf("its status.dataPlane says %s. Envoy runs them; does the interceptor hear it?", d.object.Get().AckedWeights())
+		})
+	if err != nil {
+		return time.Time{}, err
+	}
+	row := d.board.change(func(row *report.Row) { row.Acked = d.object.Get().AckedWeights() })
 	d.screen.Print("", d.style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), s.name))+
-		fmt.Sprintf(": asked %s %s, annotation %s, Envoy runs %s (seen %s after the annotation)",
-			report.Percent(row.Asked), row.Color, row.Annotation, row.Envoy, report.Seconds(max(0, shown.at.Sub(written)))))
+		fmt.Sprintf(": asked %s %s, annotation %s, ACKed %s, Envoy runs %s (seen %s after the annotation)",
+			report.Percent(row.Asked), row.Color, row.Annotation, row.Acked, row.Envoy, report.Seconds(max(0, shown.at.Sub(written)))))
 	return shown.at, nil
 }
 

@@ -24,6 +24,7 @@ type faults struct {
 	swapsTraffic   bool // Envoy shows the right weights and runs the opposite
 	swapsWeights   bool // Envoy gets the weights the wrong way round
 	frozen         bool // Envoy gets nothing once the load runs
+	silent         bool // nobody reports that Envoy has taken a split
 	keepsWeights   bool // the annotation stays when a canary ends
 	failsOnce      bool // one request gets a 503
 	closes         bool // connections are closed from the first split on
@@ -268,8 +269,13 @@ func (w *world) output(line string) string {
 		return ""
 	case strings.Contains(line, "get httpso"):
 		object := kube.HTTPScaledObject{Metadata: kube.Metadata{Name: app}}
+		object.Status.DataPlane = new(kube.DataPlane)
+		object.Status.DataPlane.Proxies.Ready, object.Status.DataPlane.Proxies.Acked = 1, 1
 		if text := w.annotation(); text != "" {
 			object.Metadata.Annotations = map[string]string{kube.WeightsAnnotation: text + "\n"}
+			if !w.silent {
+				object.Status.DataPlane.AnnotationHash = kube.WeightsHash(text + "\n")
+			}
 		}
 		return asJSON(object)
 	default:

@@ -75,7 +75,7 @@ func (s *Screen) write(text string) { _, _ = io.WriteString(s.out, text) }
 
 // fit keeps at most the given number of lines.
 func fit(lines []string, rows int) []string {
-	const head = 3
+	const head = 4
 	if len(lines) <= rows || rows <= head {
 		return lines[:min(len(lines), max(rows, 0))]
 	}

@@ -35,7 +35,7 @@ func TestWithoutATerminalOnlyLines(t *testing.T) {
 
 func TestFitKeepsHeadAndEnd(t *testing.T) {
 	lines := []string{"a", "b", "c", "d", "e", "f"}
-	for rows, want := range map[int]string{6: "abcdef", 5: "abcef", 4: "abcf", 3: "abc", 0: ""} {
+	for rows, want := range map[int]string{6: "abcdef", 5: "abcdf", 4: "abcd", 3: "abc", 0: ""} {
 		if got := strings.Join(fit(lines, rows), ""); got != want {
 			t.Errorf("%d rows: %q, want %q", rows, got, want)
 		}
