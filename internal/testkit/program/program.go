@@ -55,7 +55,7 @@ func Run(tb testing.TB, binary string, args ...string) *Process {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), binary, args...)
+	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), binary, args...) //nolint:gosec // the test names the program
 	p.command.Stdout, p.command.Stderr = log, log
 	if err := p.command.Start(); err != nil {
 		tb.Fatalf("start %s: %v", p.name, errors.Join(err, log.Close()))
