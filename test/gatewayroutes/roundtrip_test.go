@@ -90,7 +90,7 @@ func start(t *testing.T, binaries controlplane.Binaries, release release) *rest.
 	}
 	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}", "{apiVersion: v1, kind: Namespace, metadata: {name: gateways}}"}
 	for _, kind := range release.kinds {
-		text, err := os.ReadFile(filepath.Join(folder, "gateway.networking.k8s.io_"+kind.Resource()+".yaml")) //nolint:gosec // a part of the cluster
+		text, err := os.ReadFile(filepath.Join(folder, "gateway.networking.k8s.io_"+kind.Resource()+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func start(t *testing.T, binaries controlplane.Binaries, release release) *rest.
 // manifest is the route of a scenario under the scenario's name.
 func manifest(t *testing.T, folder string) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "route.yaml")) //nolint:gosec // of the repository
+	text, err := os.ReadFile(filepath.Join(folder, "route.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ type step struct {
 // steps reads the calls of a scenario.
 func steps(t *testing.T, folder string) []step {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "steps.yaml")) //nolint:gosec // of the repository
+	text, err := os.ReadFile(filepath.Join(folder, "steps.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
