@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long something that was created may take to be usable: the resource of a CustomResourceDefinition, or what a role allows.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // Manifest is what identifies an object in a manifest.
 type Manifest struct {
