@@ -11,7 +11,7 @@ import (
 )
 
 // playEvery is how often the parts that are missing look at the cluster.
-const playEvery = 100 * time.Millisecond
+const playEvery = 200 * time.Millisecond
 
 // hashLabel is the label by which the controller tells the Pods of its ReplicaSets apart.
 const hashLabel = "rollouts-pod-template-hash"
@@ -57,10 +57,10 @@ func (c *cluster) play(ctx context.Context) {
 	}
 }
 
-// read reads a list; an error leaves it empty for this time.
+// read reads a list as the API server has it in memory; an error leaves it empty for this time.
 func (c *cluster) read(ctx context.Context, path string) list {
 	var read list
-	if body, err := c.admin.Get().AbsPath(path).DoRaw(ctx); err == nil {
+	if body, err := c.admin.Get().AbsPath(path).Param("resourceVersion", "0").DoRaw(ctx); err == nil {
 		_ = json.Unmarshal(body, &read)
 	}
 	return read

@@ -28,6 +28,7 @@ const (
 var (
 	admin  *rest.RESTClient
 	plugin *pluginprocess.Process
+	binary string // the plugin's file
 )
 
 func TestMain(m *testing.M) {
@@ -72,7 +73,8 @@ func run(m *testing.M) (code int, err error) {
 	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
 		return 1, err
 	}
-	if plugin, err = pluginprocess.Start(filepath.Join(folder, "gatewayapi-plugin"), kubeconfig, os.Stderr, "-log-level=warn"); err != nil {
+	binary = filepath.Join(folder, "gatewayapi-plugin")
+	if plugin, err = pluginprocess.Start(binary, kubeconfig, os.Stderr, "-log-level=warn"); err != nil {
 		return 1, err
 	}
 	defer plugin.End()

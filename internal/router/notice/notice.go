@@ -17,7 +17,7 @@ import (
 const (
 	// eventTimeout bounds the writing of an event, which happens while a call waits.
 	eventTimeout = time.Second
-	// eventPause is the time in which the same warning about a Rollout is not repeated.
+	// eventPause is the time in which the same warning about a Rollout, word for word, is not repeated.
 	eventPause = 10 * time.Minute
 )
 
@@ -34,10 +34,10 @@ func NewBoard(client *connect.Client, component string, log *slog.Logger) *Board
 	return &Board{client: client, component: component, log: log, told: resilience.NewWaits()}
 }
 
-// Warn writes a Warning event about rollout, and the same to the log, unless it did so for the same reason within the last 10 minutes. It never fails: an event is a
-// courtesy, and where it may not be written the log has it.
+// Warn writes a Warning event about rollout, and the same to the log, unless it did so in the last 10 minutes. It never fails: an event is a courtesy, and where it
+// may not be written the log has it.
 func (b *Board) Warn(ctx context.Context, rollout *v1alpha1.Rollout, reason, message string) {
-	key := reason + " " + string(rollout.UID) + " " + rollout.Namespace + "/" + rollout.Name
+	key := reason + " " + string(rollout.UID) + " " + rollout.Namespace + "/" + rollout.Name + " " + message
 	waited, first := b.told.Elapsed(key)
 	if !first && waited < eventPause {
 		return

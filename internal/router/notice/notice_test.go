@@ -1,0 +1,54 @@
+package notice_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/notice"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+)
+
+func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := routertest.NewInMemory(t)
+		var log bytes.Buffer
+		board := notice.NewBoard(connect.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), "router", slog.New(slog.NewTextHandler(&log, nil)))
+		web, other := routertest.Rollout("kedify/http", ""), routertest.Rollout("kedify/http", "")
+		other.Name, other.UID = "api", "uid-of-api"
+		tests := []struct {
+			name    string
+			warn    func()
+			pause   time.Duration // before it
+			written int           // events so far
+		}{
+			{"the first", func() { board.Warn(t.Context(), web, "Odd", "it is odd") }, 0, 1},
+			{"the same again", func() { board.Warn(t.Context(), web, "Odd", "it is odd") }, 9 * time.Minute, 1},
+			{"another text", func() { board.Warn(t.Context(), web, "Odd", "it is very odd") }, 0, 2},
+			{"another Rollout", func() { board.Warn(t.Context(), other, "Odd", "it is odd") }, 0, 3},
+			{"the first after ten minutes", func() { board.Warn(t.Context(), web, "Odd", "it is odd") }, 2 * time.Minute, 4},
+			{"and not again", func() { board.Warn(t.Context(), web, "Odd", "it is odd") }, 9 * time.Minute, 4},
+		}
+		for _, test := range tests {
+			<-time.After(test.pause)
+			test.warn()
+			if events := len(api.Events()); events != test.written {
+				t.Errorf("%s: %d events, want %d", test.name, events, test.written)
+			}
+			if lines := strings.Count(log.String(), "level=WARN"); lines != test.written {
+				t.Errorf("%s: %d lines in the log, want %d", test.name, lines, test.written)
+			}
+		}
+		event := api.Events()[0]
+		if event.InvolvedObject.Name != "web" || event.Reason != "Odd" || event.Message != "it is odd" || event.Type != "Warning" || event.Source.Component != "router" {
+			t.Errorf("the event is %+v", event)
+		}
+	})
+}

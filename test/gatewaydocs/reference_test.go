@@ -1,0 +1,64 @@
+package gatewaydocs_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+)
+
+// reference is the text of the pages that list keys and flags.
+func reference(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	for _, name := range []string{"README.md", "migration.md"} {
+		page, err := os.ReadFile("../../docs/gatewayapi/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(page)
+	}
+	return text.String()
+}
+
+// TestEveryKeyIsDocumented asks the plugin for its keys, by one that it does not know.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	rollout := v1alpha1.Rollout{Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
+		StableService: "stable", CanaryService: "canary",
+		TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: map[string]json.RawMessage{"argoproj-labs/gatewayAPI": json.RawMessage(`{"bogus": 1}`)}},
+	}}}}
+	answer := plugin.SetWeight(&rollout, 0, nil)
+	_, list, found := strings.Cut(answer.ErrorString, "the keys are ")
+	keys := strings.Split(list, ", ")
+	if !found || len(keys) < 20 {
+		t.Fatalf("the plugin lists no keys: %s", answer.ErrorString)
+	}
+	text := reference(t)
+	for _, key := range keys {
+		if !strings.Contains(text, "`"+key+"`") {
+			t.Errorf("the key %s is in no table", key)
+		}
+	}
+}
+
+// TestEveryFlagIsDocumented asks the plugin for its flags.
+func TestEveryFlagIsDocumented(t *testing.T) {
+	help, err := exec.CommandContext(t.Context(), binary, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, help)
+	}
+	flags := regexp.MustCompile(`(?m)^  -(\S+)`).FindAllStringSubmatch(string(help), -1)
+	if len(flags) < 5 {
+		t.Fatalf("only %d flags in:\n%s", len(flags), help)
+	}
+	text := reference(t)
+	for _, flag := range flags {
+		if flag[1] != "version" && !strings.Contains(text, "`-"+flag[1]+"`") {
+			t.Errorf("the flag -%s is in no table", flag[1])
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package gatewayroutes_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// scenarios is where package route has its routes and steps.
+const scenarios = "../../internal/router/gatewayapi/route/testdata"
+
+// release is a set of CustomResourceDefinitions.
+type release struct {
+	name     string
+	variable string // the environment's, which names its folder; make test-parts sets it
+	kinds    []route.Kind
+	optional bool // whether it has rule names and percentages of mirrors
+	steps    int  // how many steps of the scenarios change a route there, at least
+}
+
+// releases are the oldest and the newest that the router is tested with.
+func releases() []release {
+	return []release{
+		{"v1.2.1", "GATEWAY_API_V1_2_1_CRDS", []route.Kind{route.HTTPRoute, route.GRPCRoute}, false, 30},
+		{"newest", "GATEWAY_API_CRDS", []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute}, true, 30},
+	}
+}
+
+// TestTheAPIServerGivesBackWhatWasWritten plays the scenarios of package route on routes of the API server.
+func TestTheAPIServerGivesBackWhatWasWritten(t *testing.T) {
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := filepath.Glob(filepath.Join(scenarios, "*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatal("no scenarios", err)
+	}
+	for _, release := range releases() {
+		t.Run(release.name, func(t *testing.T) {
+			admin := start(t, binaries, release)
+			written := 0
+			for _, folder := range folders {
+				t.Run(filepath.Base(folder), func(t *testing.T) {
+					object := manifest(t, folder)
+					if !slices.Contains(release.kinds, route.Kind(object["kind"].(string))) {
+						return // not in this release
+					}
+					written += stage{admin, release}.play(t, folder, object)
+				})
+			}
+			if written < release.steps {
+				t.Errorf("only %d steps changed a route", written)
+			}
+		})
+	}
+}
+
+// start starts an API server with the release's definitions and the namespaces of the scenarios.
+func start(t *testing.T, binaries controlplane.Binaries, release release) *rest.RESTClient {
+	t.Helper()
+	folder := os.Getenv(release.variable)
+	if folder == "" {
+		t.Fatalf("%s is not set: run `make test-parts`, or set it to the path of that part", release.variable)
+	}
+	plane, err := controlplane.Start(t.Context(), binaries, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	admin, err := plane.Client(controlplane.AdminToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}", "{apiVersion: v1, kind: Namespace, metadata: {name: gateways}}"}
+	for _, kind := range release.kinds {
+		text, err := os.ReadFile(filepath.Join(folder, "gateway.networking.k8s.io_"+kind.Resource()+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, string(text))
+	}
+	if err := controlplane.Apply(t.Context(), admin, "default", manifests...); err != nil {
+		t.Fatal(err)
+	}
+	return admin
+}
+
+// manifest is the route of a scenario under the scenario's name.
+func manifest(t *testing.T, folder string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "route.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := map[string]any{}
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		t.Fatal(err)
+	}
+	object["apiVersion"] = "gateway.networking.k8s.io/v1"
+	object["metadata"].(map[string]any)["name"] = filepath.Base(folder)
+	return object
+}
+
+// stage is where scenarios are played.
+type stage struct {
+	admin   *rest.RESTClient
+	release release
+}
+
+// play creates the route and plays the scenario's steps, except those in which somebody edits the text of the route. It returns how many changed it.
+func (s stage) play(t *testing.T, folder string, object map[string]any) (written int) {
+	t.Helper()
+	metadata := object["metadata"].(map[string]any)
+	collection := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/%s", metadata["namespace"], route.Kind(object["kind"].(string)).Resource())
+	path := collection + "/" + metadata["name"].(string)
+	ctx := t.Context()
+	live := answered(t)(s.admin.Post().AbsPath(collection).Body(encoded(t, object)).DoRaw(ctx))
+	for _, step := range steps(t, folder) {
+		want := s.intent(t, step.Ask)
+		changed, report, err := route.Apply(live, want)
+		if err != nil || !report.Changed {
+			continue // refused, which the scenario itself tests, or as it should be
+		}
+		answered(t)(s.admin.Put().AbsPath(path).Body(encoded(t, changed)).DoRaw(ctx))
+		live = answered(t)(s.admin.Get().AbsPath(path).DoRaw(ctx))
+		written++
+		again, second, err := route.Apply(live, want)
+		if err != nil || second.Changed {
+			t.Errorf("%s: after the write there is something left to change: %+v, %v\n%s", step.Do, second, err, cmp.Diff(live, again))
+		}
+		if err := route.Holds(live, want); err != nil {
+			t.Errorf("%s: %v", step.Do, err)
+		}
+	}
+	return written
+}
+
+// step is one step of a scenario with a call.
+type step struct {
+	Do  string
+	Ask json.RawMessage
+}
+
+// steps reads the calls of a scenario.
+func steps(t *testing.T, folder string) []step {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "steps.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []step
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(s step) bool { return len(s.Ask) == 0 })
+}
+
+// intent is what a step asks for, with the schema of the release.
+func (s stage) intent(t *testing.T, ask json.RawMessage) route.Intent {
+	t.Helper()
+	want := route.Intent{
+		Kind: route.HTTPRoute, Rollout: "shop/app", UID: "u-1", Namespace: "shop", Stable: "app-stable", Canary: "app-canary",
+		Label: &route.Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
+	}
+	if err := json.Unmarshal(ask, &want); err != nil {
+		t.Fatal(err)
+	}
+	want.NamedRules, want.MirrorPercent = s.release.optional, s.release.optional
+	return want
+}
+
+// encoded is a route in JSON.
+func encoded(t *testing.T, object map[string]any) []byte {
+	t.Helper()
+	text, err := utiljson.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// answered takes a route that the API server answered with.
+func answered(t *testing.T) func(text []byte, err error) map[string]any {
+	t.Helper()
+	return func(text []byte, err error) map[string]any {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("the API server: %v\n%s", err, strings.TrimSpace(string(text)))
+		}
+		object := map[string]any{}
+		if err := utiljson.Unmarshal(text, &object); err != nil {
+			t.Fatal(err)
+		}
+		return object
+	}
+}
