@@ -8,11 +8,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,10 +24,8 @@ import (
 const (
 	// writers is how many write to one object beside the router.
 	writers = 10
-	// writesEach is how often each of them writes at least; they go on until the router is done.
-	writesEach = 10
-	// writePause is how long each waits after a write: together they write far more often than anybody does to one object in earnest.
-	writePause = 200 * time.Millisecond
+	// writesEach is how often each of them writes for every weight that the router sets. A number in place of a rate keeps a slow machine from being too slow.
+	writesEach = 2
 	// weightsSet is how many weights the router sets meanwhile.
 	weightsSet = 20
 )
@@ -36,6 +33,7 @@ const (
 // writer is somebody with an annotation of their own, in which they count their writes.
 type writer struct {
 	name   string
+	whole  bool // writes the whole object, not a patch
 	writes int
 }
 
@@ -51,41 +49,32 @@ func TestTenWritersOnOneObject(t *testing.T) {
 	before := shared.object(t, namespace, name)
 	asked, canary := shared.startPlugin(t, controlplane.RolloutsToken), rollout(namespace, name)
 
-	ctx, done := context.WithCancel(t.Context())
-	defer done()
-	failures := make(chan error, writers)
 	all := make([]*writer, writers)
-	var group sync.WaitGroup
 	for i := range all {
-		all[i] = &writer{name: fmt.Sprintf("example.com/writer-%d", i)}
-		group.Go(func() { failures <- all[i].run(ctx, t, pathOf(namespace, name), i%2 == 0) })
+		all[i] = &writer{name: fmt.Sprintf("example.com/writer-%d", i), whole: i%2 == 0}
 	}
 	for weight := int32(1); weight <= weightsSet; weight++ {
+		var group errgroup.Group
+		for _, w := range all {
+			group.Go(func() error { return w.run(t.Context(), pathOf(namespace, name)) })
+		}
 		must(t, fmt.Sprintf("SetWeight(%d)", weight), asked.SetWeight(canary, weight, nil))
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
 		want := split.Format([]split.Backend{{Service: "shop-stable", Weight: uint32(100 - weight)}, {Service: "shop-canary", Weight: uint32(weight)}})
 		if got := shared.object(t, namespace, name).Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != want {
 			t.Fatalf("after SetWeight(%d) the annotation is %q", weight, got)
-		}
-	}
-	done()
-	group.Wait()
-	for range all {
-		if err := <-failures; err != nil {
-			t.Error(err)
 		}
 	}
 	checkWritten(t, before, shared.object(t, namespace, name), all)
 	checkConflicts(t, namespace)
 }
 
-// run writes until ctx ends, and at least writesEach times.
-func (w *writer) run(ctx context.Context, t *testing.T, path string, whole bool) error {
-	t.Helper()
-	pause := time.NewTicker(writePause)
-	defer pause.Stop()
-	for ; ctx.Err() == nil || w.writes < writesEach; <-pause.C {
-		err := w.write(context.WithoutCancel(ctx), path, whole)
-		if err != nil && !apierrors.IsConflict(err) {
+// run writes writesEach times.
+func (w *writer) run(ctx context.Context, path string) error {
+	for wanted := w.writes + writesEach; w.writes < wanted; {
+		if err := w.write(ctx, path); err != nil && !apierrors.IsConflict(err) {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 	}
@@ -96,7 +85,7 @@ func (w *writer) run(ctx context.Context, t *testing.T, path string, whole bool)
 var errLost = errors.New("a write was lost")
 
 // write adds one to the count, in an update of the whole object or in a patch of the one annotation.
-func (w *writer) write(ctx context.Context, path string, whole bool) error {
+func (w *writer) write(ctx context.Context, path string) error {
 	body, err := shared.admin.Get().AbsPath(path).DoRaw(ctx)
 	if err != nil {
 		return err
@@ -110,7 +99,7 @@ func (w *writer) write(ctx context.Context, path string, whole bool) error {
 		return fmt.Errorf("%w: the count is %q, after %d writes", errLost, got, w.writes)
 	}
 	next := strconv.Itoa(w.writes + 1)
-	if whole {
+	if w.whole {
 		annotations := known.Annotations
 		if annotations == nil {
 			annotations = map[string]string{}
