@@ -179,8 +179,8 @@ func report(t *testing.T, b *testbed.Bed, began time.Time, tally trace.Tally, as
 	out := t.Output()
 	fmt.Fprintf(out, "%d requests, %d failed; weights asked for %v\n  %s\n", tally.Sent, tally.Failed, asked, strings.Join(b.Record.Timeline(began), "\n  "))
 	if tally.Failed > 0 || tally.Sent == 0 {
-		t.Errorf("%d of %d requests failed, from %+.3f s to %+.3f s: %v", tally.Failed, tally.Sent,
-			tally.First.Sub(began).Seconds(), tally.Last.Sub(began).Seconds(), tally.Reasons)
+		t.Errorf("%d of %d requests failed: %v\n%s", tally.Failed, tally.Sent, tally.Reasons,
+			strings.Join(tally.Draw(began, testbed.RequestTimeout), "\n"))
 	}
 	for _, stray := range b.Record.Strays(began, asked...) {
 		t.Errorf("a weight that nobody asked for: %s", stray)

@@ -113,7 +113,7 @@ func (r *run) kill(t *testing.T, p part, rounds int) bool {
 			t.Errorf("%s, round %d: %v\n%s", p.name, n, err, strings.Join(o.timeline, "\n"))
 			return false
 		case o.void():
-			fmt.Fprintf(t.Output(), "void, because this machine was too busy to tell: %s\n", problems)
+			fmt.Fprintf(t.Output(), "void, because this machine was too busy to tell: %s\n%s\n", problems, strings.Join(o.timeline, "\n"))
 			if void++; void > voidLimit {
 				t.Errorf("%s: %d rounds were void: this machine is too busy with other things", p.name, void)
 				return false

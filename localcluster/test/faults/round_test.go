@@ -126,9 +126,7 @@ func round(ctx context.Context, b *testbed.Bed, p part, s script, n int, drawn c
 	o.tally, o.overload = load.Stop(outages)
 	o.lag, o.strays = load.Lag(), b.Record.Strays(began, from, to)
 	o.timeline = append(seen.draw(began), b.Record.Timeline(began)...)
-	if o.tally.Failed > 0 {
-		o.timeline = append(o.timeline, fmt.Sprintf("requests failed from %+.3f s to %+.3f s", o.tally.First.Sub(began).Seconds(), o.tally.Last.Sub(began).Seconds()))
-	}
+	o.timeline = append(o.timeline, o.tally.Draw(began, testbed.RequestTimeout)...)
 	return o, err
 }
 

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/load"
@@ -26,7 +27,12 @@ type Tally struct {
 	Reasons map[string]int
 	// First and Last are when the first and the last of Failed were due.
 	First, Last time.Time
+	// Examples are the first few of Failed that were sent.
+	Examples []load.Result
 }
+
+// maxExamples bounds Tally.Examples.
+const maxExamples = 5
 
 // Add adds another tally.
 func (t *Tally) Add(other Tally) {
@@ -36,6 +42,7 @@ func (t *Tally) Add(other Tally) {
 	if other.Failed > 0 {
 		t.span(other.First)
 		t.span(other.Last)
+		t.Examples = append(t.Examples, other.Examples...)
 	}
 	for reason, n := range other.Reasons {
 		if t.Reasons == nil {
@@ -43,6 +50,20 @@ func (t *Tally) Add(other Tally) {
 		}
 		t.Reasons[reason] += n
 	}
+}
+
+// Draw describes the failed requests, with the times since a moment.
+func (t *Tally) Draw(moment time.Time, timeout time.Duration) []string {
+	if t.Failed == 0 {
+		return nil
+	}
+	since := func(at time.Time) float64 { return at.Sub(moment).Seconds() }
+	lines := []string{fmt.Sprintf("requests failed that were due from %+.3f s to %+.3f s", since(t.First), since(t.Last))}
+	for _, r := range t.Examples {
+		lines = append(lines, fmt.Sprintf("  %s, due %+.3f s, over a connection of %+.3f s, %.3f s later: %s",
+			r.Kind, since(r.Due), since(r.Opened), r.Latency.Seconds(), load.Reason(r.Err, timeout)))
+	}
+	return lines
 }
 
 // span widens the time in which requests failed.
@@ -76,6 +97,9 @@ func Judge(results []load.Result, outage *Outage, timeout time.Duration) Tally {
 		default:
 			tally.Failed++
 			tally.span(r.Due)
+			if len(tally.Examples) < maxExamples && !errors.Is(r.Err, load.ErrPinnedLost) && !errors.Is(r.Err, load.ErrOverload) {
+				tally.Examples = append(tally.Examples, r)
+			}
 			if tally.Reasons == nil {
 				tally.Reasons = map[string]int{}
 			}

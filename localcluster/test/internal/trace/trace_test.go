@@ -112,10 +112,16 @@ func TestJudge(t *testing.T) {
 		t.Errorf("held back for a connection that died with the proxy: %+v", held)
 	}
 	var sum Tally
-	sum.Add(Judge([]load.Result{request(0, 7, 8, 503, load.StatusError(503))}, nil, time.Second))
-	sum.Add(Judge([]load.Result{request(0, 1, 2, 503, load.StatusError(503))}, nil, time.Second))
-	want := Tally{Sent: 2, Failed: 2, Reasons: map[string]int{"HTTP status 503": 2}, First: at(1), Last: at(7)}
-	if diff := cmp.Diff(want, sum); diff != "" {
-		t.Errorf("sum (-want +got):\n%s", diff)
+	sum.Add(Judge([]load.Result{request(5, 7, 8, 503, load.StatusError(503))}, nil, time.Second))
+	sum.Add(Judge([]load.Result{request(0, 1, 2, 0, load.ErrPinnedLost)}, nil, time.Second))
+	if sum.Sent != 2 || sum.Failed != 2 || sum.Reasons["HTTP status 503"] != 1 {
+		t.Errorf("sum %+v", sum)
+	}
+	want := []string{
+		"requests failed that were due from +0.001 s to +0.007 s",
+		"  fresh HTTP/1.1, due +0.007 s, over a connection of +0.005 s, 0.001 s later: HTTP status 503",
+	}
+	if diff := cmp.Diff(want, sum.Draw(start, time.Second)); diff != "" {
+		t.Errorf("drawn (-want +got):\n%s", diff)
 	}
 }
