@@ -60,7 +60,7 @@ func TestProxiesAreReportedAndChangeNothing(t *testing.T) {
 		if diff := cmp.Diff([]*corev1.Pod{want}, pass.Proxies); diff != "" {
 			t.Errorf("proxies (-want +got):\n%s", diff)
 		}
-		if len(pass.Replicas) != 1 || len(pass.ScaledObjects) != 1 || pass.Publication != number || s.publications() != published {
+		if len(pass.Replicas) != 1 || len(pass.Objects) != 1 || pass.Publication != number || s.publications() != published {
 			t.Errorf("%d publications after %d, pass %+v", s.publications(), published, pass)
 		}
 		s.slices.Modify(slice("shop", "10.0.0.2"))
@@ -134,7 +134,7 @@ func TestStableHashes(t *testing.T) {
 				s := &stage{scaledObjects: newFaulty(t, shop()), services: newFaulty(t, selecting), slices: newFaulty(t, pods)}
 				defer s.run(t)()
 				synctest.Wait()
-				got := s.lastPass().Outcomes[ir.Key{Namespace: "apps", Name: "shop"}].StableHashes
+				got := s.lastPass().Objects[ir.Key{Namespace: "apps", Name: "shop"}].Outcome.StableHashes
 				if diff := cmp.Diff(test.want, got); diff != "" {
 					t.Errorf("hashes (-want +got):\n%s", diff)
 				}
