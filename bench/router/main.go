@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 )
 
 // module is the import path of the project.
@@ -122,5 +123,5 @@ func publish(results report, file string, stdout io.Writer) error {
 	} else if err := os.WriteFile(file, append(encoded, '\n'), 0o600); err != nil {
 		return err
 	}
-	return results.verdict()
+	return figures.Verdict(results.Limits)
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"text/tabwriter"
-	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 )
 
 const (
@@ -27,7 +27,7 @@ type report struct {
 	// Lines are the results by workers and kind.
 	Lines []line `json:"results"`
 	// Limits are the checks of the results.
-	Limits []limit `json:"limits"`
+	Limits []figures.Limit `json:"limits"`
 }
 
 // line is one kind of call with one number of workers; times in microseconds, each the median over the repeats.
@@ -43,21 +43,14 @@ type line struct {
 	p50s, p99s, rates []float64
 }
 
-// limit is a value that must not be above its limit.
-type limit struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-	Limit float64 `json:"limit"`
-}
-
 // add takes the samples of one round.
 func (r *report) add(callers int, samples map[string]sample) {
 	for _, kind := range kinds() {
 		measured := samples[kind]
 		slices.Sort(measured.took)
 		into := r.line(callers, kind)
-		into.p50s = append(into.p50s, micros(quantile(measured.took, 0.5)))
-		into.p99s = append(into.p99s, micros(quantile(measured.took, 0.99)))
+		into.p50s = append(into.p50s, figures.Micros(figures.Quantile(measured.took, 0.5)))
+		into.p99s = append(into.p99s, figures.Micros(figures.Quantile(measured.took, 0.99)))
 		into.rates = append(into.rates, float64(len(measured.took))/measured.whole.Seconds())
 		into.Reads += measured.reads
 		into.Writes += measured.writes
@@ -78,7 +71,7 @@ func (r *report) line(callers int, kind string) *line {
 func (r *report) summarise() {
 	for i := range r.Lines {
 		l := &r.Lines[i]
-		l.P50, l.P99, l.Rate = median(l.p50s), median(l.p99s), median(l.rates)
+		l.P50, l.P99, l.Rate = figures.Median(l.p50s), figures.Median(l.p99s), figures.Median(l.rates)
 	}
 	for _, callers := range workers() {
 		bare, changed, same := r.line(callers, barePatch), r.line(callers, setChanged), r.line(callers, setSame)
@@ -87,8 +80,8 @@ func (r *report) summarise() {
 			ratios[i] = changed.p50s[i] / bare.p50s[i]
 		}
 		r.Limits = append(r.Limits,
-			limit{fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), median(ratios), maxRatio},
-			limit{fmt.Sprintf("writes of %d × %s, %d workers", r.Calls*r.Repeats, setSame, callers), float64(same.Writes), maxWrites})
+			figures.Limit{Name: fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), Value: figures.Median(ratios), Limit: maxRatio},
+			figures.Limit{Name: fmt.Sprintf("writes of %d × %s, %d workers", r.Calls*r.Repeats, setSame, callers), Value: float64(same.Writes), Limit: maxWrites})
 	}
 }
 
@@ -103,36 +96,6 @@ func (r *report) table(w io.Writer) {
 	}
 	fmt.Fprintln(columns)
 	fmt.Fprintln(columns, "\tlimit\tvalue\tat most\t\t\t\t")
-	for _, check := range r.Limits {
-		fmt.Fprintf(columns, "\t%s\t%.2f\t%.2f\t%s\t\t\t\n", check.Name, check.Value, check.Limit, map[bool]string{true: "ok", false: "OVER"}[check.Value <= check.Limit])
-	}
+	figures.Print(columns, r.Limits, "\t\t")
 	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
 }
-
-// verdict fails when a value is above its limit.
-func (r *report) verdict() error {
-	var errs error
-	for _, check := range r.Limits {
-		if check.Value > check.Limit {
-			errs = errors.Join(errs, fmt.Errorf("%s is %.2f, at most %.2f is allowed", check.Name, check.Value, check.Limit))
-		}
-	}
-	return errs
-}
-
-// quantile of sorted values, by nearest rank.
-func quantile(sorted []time.Duration, q float64) time.Duration {
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
-}
-
-// median of values.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
-}
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 )
 
 func TestVerdictNamesValueAndLimit(t *testing.T) {
@@ -29,7 +31,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 				})
 			}
 			results.summarise()
-			switch err := results.verdict(); {
+			switch err := figures.Verdict(results.Limits); {
 			case (err != nil) != (test.want != ""):
 				t.Errorf("verdict is %v", err)
 			case err != nil && !strings.Contains(err.Error(), test.want):

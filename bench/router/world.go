@@ -13,11 +13,9 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/controlplane"
@@ -72,12 +70,11 @@ func furnish(ctx context.Context, cluster *controlplane.ControlPlane, chosen opt
 	if err != nil {
 		return nil, err
 	}
-	if err := w.apply(ctx, string(crd), string(roles), rolesOfController); err != nil {
+	if err := controlplane.Apply(ctx, w.admin, string(crd), string(roles), rolesOfController); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {
-		document := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}
-		if err := w.create(ctx, "/api/v1/namespaces", document); err != nil {
+		if err := controlplane.CreateNamespace(ctx, admin, name); err != nil {
 			return nil, err
 		}
 	}
@@ -85,60 +82,6 @@ func furnish(ctx context.Context, cluster *controlplane.ControlPlane, chosen opt
 		return nil, err
 	}
 	return w, w.renewLease(ctx)
-}
-
-// collections are the REST paths of the kinds in the applied manifests.
-func collections(kind string) string {
-	switch kind {
-	case "CustomResourceDefinition":
-		return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	case "ClusterRole":
-		return "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-	case "ClusterRoleBinding":
-		return "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-	default:
-		return ""
-	}
-}
-
-// apply creates every document of the manifests.
-func (w *world) apply(ctx context.Context, manifests ...string) error {
-	for _, manifest := range manifests {
-		for text := range strings.SplitSeq(manifest, "\n---") {
-			document := map[string]any{}
-			if err := yaml.Unmarshal([]byte(strings.TrimPrefix(text, "---")), &document); err != nil {
-				return err
-			}
-			kind, _ := document["kind"].(string)
-			if kind == "" {
-				continue
-			}
-			if err := w.create(ctx, collections(kind), document); err != nil {
-				return fmt.Errorf("%s: %w", kind, err)
-			}
-		}
-	}
-	return nil
-}
-
-// create creates an object, patiently: what it needs may have been created a moment ago.
-func (w *world) create(ctx context.Context, path string, document any) error {
-	body, err := json.Marshal(document)
-	if err != nil {
-		return err
-	}
-	for range 100 {
-		err = w.admin.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
-		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return err
 }
 
 // collection is the REST path of the HTTPScaledObjects.
@@ -162,7 +105,7 @@ func (w *world) createObjects(ctx context.Context, count int) error {
 				},
 			},
 		}
-		if err := w.create(ctx, collection(), object); err != nil {
+		if err := controlplane.Create(ctx, w.admin, collection(), object); err != nil {
 			return fmt.Errorf("HTTPScaledObject %s: %w", object.Name, err)
 		}
 	}
@@ -175,7 +118,7 @@ func (w *world) renewLease(ctx context.Context) error {
 	spec := func() map[string]any {
 		return map[string]any{"holderIdentity": "bench", "renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
 	}
-	err := w.create(ctx, leases, map[string]any{
+	err := controlplane.Create(ctx, w.admin, leases, map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 		"metadata": map[string]any{"name": httpv1alpha1.DefaultInterceptorLease}, "spec": spec(),
 	})
@@ -186,25 +129,16 @@ func (w *world) renewLease(ctx context.Context) error {
 				return
 			case <-time.After(httpv1alpha1.LeaseRenewInterval):
 				// A renewal that fails shows in the measurement: VerifyWeight would then need the annotation only.
-				_ = w.patch(ctx, w.admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, map[string]any{"spec": spec()})
+				_ = controlplane.Patch(ctx, w.admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, httpso.FieldManager, map[string]any{"spec": spec()})
 			}
 		}
 	}()
 	return err
 }
 
-// patch sends a merge patch.
-func (*world) patch(ctx context.Context, client rest.Interface, path string, patch any) error {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	return client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", httpso.FieldManager).Body(body).Do(ctx).Error()
-}
-
 // barePatch changes the annotations of object i to a canary weight, as the router does but without anything around it.
 func (w *world) barePatch(ctx context.Context, i int, weight uint32) error {
-	return w.patch(ctx, w.bare, collection()+"/"+objectName(i), map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+	return controlplane.Patch(ctx, w.bare, collection()+"/"+objectName(i), httpso.FieldManager, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
 		httpv1alpha1.AnnotationWeightedBackends:      text(i, weight),
 		httpv1alpha1.AnnotationWeightedBackendsOwner: namespace + "/" + objectName(i) + " " + string(uid(i)),
 	}}})
@@ -212,7 +146,7 @@ func (w *world) barePatch(ctx context.Context, i int, weight uint32) error {
 
 // report says for object i that one proxy took a canary weight.
 func (w *world) report(ctx context.Context, i int, weight uint32) error {
-	return w.patch(ctx, w.admin, collection()+"/"+objectName(i)+"/status", map[string]any{"status": map[string]any{"dataPlane": httpv1alpha1.DataPlaneStatus{
+	return controlplane.Patch(ctx, w.admin, collection()+"/"+objectName(i)+"/status", httpso.FieldManager, map[string]any{"status": map[string]any{"dataPlane": httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(text(i, weight)), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true, ReportedBy: "bench",
 	}}})
 }
