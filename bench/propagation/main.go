@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/controlplane"
@@ -31,6 +33,8 @@ type options struct {
 	envoy    string
 	repo     string
 	json     string
+	objects  string
+	sizes    []int
 	repeats  int
 	samples  int
 	churn    time.Duration
@@ -55,6 +59,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	flags.StringVar(&chosen.envoy, "envoy", getenv("ENVOY_BIN"), "`file` of Envoy; by default $ENVOY_BIN")
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
 	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
+	flags.StringVar(&chosen.objects, "objects", "1,100,1000", "`numbers` of HTTPScaledObjects in ascending order; the limits are for the last one")
 	flags.IntVar(&chosen.repeats, "repeats", 5, "`number` of rounds, at least 5")
 	flags.IntVar(&chosen.samples, "samples", 40, "`number` of weights of each kind in a round")
 	flags.DurationVar(&chosen.churn, "churn", time.Minute, "`time` of changes during which memory is watched; 0 for none")
@@ -66,6 +71,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return errors.New("set ETCD_BIN, KUBE_APISERVER_BIN and ENVOY_BIN, or --etcd, --kube-apiserver and --envoy, to the files of the three")
 	case chosen.repeats < 5 || chosen.samples < 1:
 		return fmt.Errorf("--repeats is %d, at least 5; --samples is %d, at least 1", chosen.repeats, chosen.samples)
+	}
+	if chosen.sizes, err = sizesOf(chosen.objects); err != nil {
+		return err
 	}
 	folder, err := os.MkdirTemp("", "bench-propagation")
 	if err != nil {
@@ -89,7 +97,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 		return report{}, err
 	}
 	results = report{Repeats: chosen.repeats, Samples: chosen.samples}
-	for _, count := range sizes() {
+	for _, count := range chosen.sizes {
 		line, err := s.measureAt(ctx, count)
 		if err != nil {
 			return report{}, fmt.Errorf("with %d HTTPScaledObjects: %w", count, err)
@@ -104,8 +112,21 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	return results, nil
 }
 
-// sizes are the numbers of HTTPScaledObjects, in ascending order.
-func sizes() []int { return []int{1, 100, 1000} }
+// sizesOf reads the numbers of HTTPScaledObjects.
+func sizesOf(text string) ([]int, error) {
+	var sizes []int
+	for part := range strings.SplitSeq(text, ",") {
+		size, err := strconv.Atoi(part)
+		if err != nil || size < 1 || len(sizes) > 0 && size <= sizes[len(sizes)-1] {
+			return nil, fmt.Errorf("--objects is %q: numbers of 1 or more in ascending order, separated by commas (%w)", text, errNotAscending)
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes, nil
+}
+
+// errNotAscending says that the sizes are not as they have to be.
+var errNotAscending = errors.New("not ascending numbers")
 
 // publish prints the table and writes the JSON. It fails when a limit is exceeded.
 func publish(results report, file string, stdout io.Writer) error {

@@ -24,7 +24,7 @@ const (
 	changers = 4
 )
 
-// memory is what the interceptor took with the last of sizes, in MB of a million bytes: resident, and of that what is not backed by files.
+// memory is what the interceptor took with the last number of objects, in MB of a million bytes: resident, and of that what is not backed by files.
 type memory struct {
 	Objects        int     `json:"objects"`
 	Start          float64 `json:"startMB"`

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxRatio is the limit for the p99 of a PATCH with the last of sizes, in multiples of a bare push's.
+	// maxRatio is the limit for the p99 of a PATCH with the last number of objects, in multiples of a bare push's.
 	maxRatio = 3
-	// maxMemory is the limit for the interceptor's memory with the last of sizes, in MB.
+	// maxMemory is the limit for the interceptor's memory with the last number of objects, in MB.
 	maxMemory = 80
 )
 

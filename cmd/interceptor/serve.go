@@ -73,7 +73,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	reporting, err := status.New(status.Options{
 		Client:      api.statusClient(),
 		Source:      wiring.Book{Server: server},
-		Elector:     status.Election{Leases: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
+		Elector:     status.Election{Leases: status.NewLeases(api.leases), Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
 		Replica:     chosen.podName,
 		SharedFleet: chosen.fleet == fleetShared,
 		Now:         time.Now,
