@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -170,6 +171,7 @@ func (p *process) serveXDS(ctx context.Context) error {
 	go func() { failed <- server.Serve(listener) }()
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()
+	debug.FreeOSMemory() // The first lists have left several times as much garbage as is kept.
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve xDS on %s: %w", listener.Addr(), err)

@@ -79,9 +79,10 @@ type Ledger struct {
 	window []issue
 	parts  map[ir.Key]entry
 	owners map[string]ir.Key // the objects by the names of their clusters
-	// order are the objects in order, and listed what Acks has of them; each nil when out of date.
-	order  []ir.Key
-	listed []PublishedObject
+	// order are the objects in order, nil when out of date, and listed what Acks has of them, but for those that are unlisted.
+	order    []ir.Key
+	listed   []PublishedObject
+	unlisted []ir.Key
 	// records counts the publications, and log has the changes of Parts in their order, the last one of every object at least.
 	records uint64
 	log     []revision
@@ -146,6 +147,9 @@ func (l *Ledger) Record(table string, parts map[ir.Key]Part) {
 	if len(l.log) > 2*len(l.parts)+tableWindow {
 		l.compact()
 	}
+	if len(l.unlisted) > len(l.parts) { // Nobody asks.
+		l.order, l.unlisted = nil, nil
+	}
 }
 
 // put keeps the Part of one object.
@@ -156,7 +160,7 @@ func (l *Ledger) put(key ir.Key, part Part) {
 		l.parts[key] = before
 		return
 	}
-	l.listed = nil
+	l.unlisted = append(l.unlisted, key)
 	for _, cluster := range before.Clusters {
 		delete(l.owners, cluster.Name)
 	}
@@ -332,17 +336,25 @@ func (l *Ledger) Acks(replica string) Acks {
 	return acks
 }
 
-// objects lists what is published.
+// objects lists what is published. The result is never changed.
 func (l *Ledger) objects() []PublishedObject {
-	if l.order == nil {
-		l.order, l.listed = slices.SortedFunc(maps.Keys(l.parts), ir.Key.Compare), nil
-	}
-	if l.listed == nil {
+	switch {
+	case l.order == nil:
+		l.order = slices.SortedFunc(maps.Keys(l.parts), ir.Key.Compare)
 		l.listed = make([]PublishedObject, 0, len(l.order))
 		for _, key := range l.order {
 			l.listed = append(l.listed, PublishedObject{l.parts[key].name, l.parts[key].Digest})
 		}
+	case len(l.unlisted) > 0:
+		l.listed = slices.Clone(l.listed)
+		for _, key := range l.unlisted {
+			if place, published := slices.BinarySearchFunc(l.order, key, ir.Key.Compare); published {
+				l.listed[place].Digest = l.parts[key].Digest
+			}
+		}
+	default:
 	}
+	l.unlisted = nil
 	return l.listed
 }
 
