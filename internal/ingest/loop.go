@@ -126,7 +126,7 @@ type Loop struct {
 	core    *core // nil before the first publication and after one that failed
 	objects map[ir.Key]Object
 	// users are the objects by their stable Service, and stable these Services by object.
-	users  map[ir.Key]map[ir.Key]struct{}
+	users  map[ir.Key][]ir.Key
 	stable map[ir.Key]ir.Key
 	// failure and publication are as in Pass.
 	failure     error
@@ -155,7 +155,7 @@ func New(options Options) (*Loop, error) {
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
 		objects:   map[ir.Key]Object{},
-		users:     map[ir.Key]map[ir.Key]struct{}{},
+		users:     map[ir.Key][]ir.Key{},
 		stable:    map[ir.Key]ir.Key{},
 	}
 	if l.interval == 0 {

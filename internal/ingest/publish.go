@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -203,7 +204,7 @@ func (l *Loop) concerned(found found, outcome resolve.Outcome) map[ir.Key]struct
 		keys[key] = struct{}{}
 	}
 	for service := range found.change.Services {
-		for key := range l.users[service] {
+		for _, key := range l.users[service] {
 			keys[key] = struct{}{}
 		}
 	}
@@ -211,7 +212,7 @@ func (l *Loop) concerned(found found, outcome resolve.Outcome) map[ir.Key]struct
 		if slice == nil {
 			continue // What has gone without its Pods going elsewhere is in outcome.
 		}
-		for key := range l.users[ir.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}] {
+		for _, key := range l.users[ir.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}] {
 			keys[key] = struct{}{}
 		}
 	}
@@ -255,8 +256,13 @@ func (l *Loop) put(key ir.Key, object Object) {
 	before := l.objects[key]
 	l.problems += len(object.Outcome.Problems) - len(before.Outcome.Problems)
 	l.routes += len(object.InForce.Routes) - len(before.InForce.Routes)
-	if service, known := l.stable[key]; known {
-		delete(l.users[service], key)
+	service, known := l.stable[key]
+	if isSame := known && object.ScaledObject != nil && stableOf(object) == service; isSame {
+		l.objects[key] = object
+		return
+	}
+	if known {
+		l.users[service] = slices.DeleteFunc(l.users[service], func(each ir.Key) bool { return each == key })
 		if len(l.users[service]) == 0 {
 			delete(l.users, service)
 		}
@@ -266,11 +272,9 @@ func (l *Loop) put(key ir.Key, object Object) {
 		delete(l.stable, key)
 		return
 	}
-	l.objects[key], l.stable[key] = object, stableOf(object)
-	if l.users[l.stable[key]] == nil {
-		l.users[l.stable[key]] = make(map[ir.Key]struct{}, 1)
-	}
-	l.users[l.stable[key]][key] = struct{}{}
+	service = stableOf(object)
+	l.objects[key], l.stable[key] = object, service
+	l.users[service] = append(slices.Clip(l.users[service]), key)
 }
 
 // inForce is what is published, as far as the objects that it comes from are there.

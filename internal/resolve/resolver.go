@@ -48,7 +48,7 @@ type Resolver struct {
 	inForce map[ir.Key][]ir.Route
 	ports   map[ir.Key][]ir.ServicePort // what inForce leads to
 	users   index[ir.ServicePort]       // the objects whose Routes in force lead there
-	used    map[ir.Key]map[uint32]int   // how many objects use a port of a Service
+	used    map[ir.Key][]uint32         // the ports of a Service that have users
 	found   map[ir.ServicePort]ir.Endpoints
 
 	// unsettled are objects with mistakes that now have something else in force than when they were resolved.
@@ -56,21 +56,20 @@ type Resolver struct {
 	isFresh   bool
 }
 
-// index finds the objects that something matters to.
-type index[K comparable] map[K]map[ir.Key]struct{}
+// index finds the objects that something matters to. They are few, mostly one, so they are listed.
+type index[K comparable] map[K][]ir.Key
 
-// add says that key matters to object, and remove that it no longer does.
+// add says that key matters to an object, which it has not done before, and remove that it no longer does.
 func (x index[K]) add(key K, object ir.Key) {
-	if x[key] == nil {
-		x[key] = make(map[ir.Key]struct{}, 1)
-	}
-	x[key][object] = struct{}{}
+	x[key] = append(slices.Clip(x[key]), object)
 }
 
 func (x index[K]) remove(key K, object ir.Key) {
-	delete(x[key], object)
-	if len(x[key]) == 0 {
+	rest := slices.DeleteFunc(x[key], func(each ir.Key) bool { return each == object })
+	if len(rest) == 0 {
 		delete(x, key)
+	} else {
+		x[key] = rest
 	}
 }
 
@@ -87,7 +86,7 @@ func NewResolver(inForce ir.Config) *Resolver {
 	r := &Resolver{
 		objects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, services: serviceIndex{}, slices: sliceIndex{}, named: map[ir.Key]*discoveryv1.EndpointSlice{},
 		asked: map[ir.Key]asked{}, readers: index[ir.Key]{}, hosts: map[ir.Host]*claims{}, inForce: map[ir.Key][]ir.Route{},
-		ports: map[ir.Key][]ir.ServicePort{}, users: index[ir.ServicePort]{}, used: map[ir.Key]map[uint32]int{}, found: map[ir.ServicePort]ir.Endpoints{},
+		ports: map[ir.Key][]ir.ServicePort{}, users: index[ir.ServicePort]{}, used: map[ir.Key][]uint32{}, found: map[ir.ServicePort]ir.Endpoints{},
 		unsettled: map[ir.Key]struct{}{}, isFresh: true,
 	}
 	for _, route := range inForce.Routes {
@@ -148,7 +147,9 @@ func (u *update) takeServices(changed map[ir.Key]*corev1.Service) {
 			u.services[key] = service
 		}
 		u.stale[key] = struct{}{}
-		maps.Copy(u.dirty, u.readers[key])
+		for _, object := range u.readers[key] {
+			u.dirty[object] = struct{}{}
+		}
 	}
 }
 
@@ -227,7 +228,9 @@ func (u *update) ask(key ir.Key) {
 func (r *Resolver) resolve(object *httpv1alpha1.HTTPScaledObject) asked {
 	var now asked
 	find := func(service ir.Key) *corev1.Service {
-		now.reads = append(now.reads, service)
+		if !slices.Contains(now.reads, service) {
+			now.reads = append(now.reads, service)
+		}
 		return r.services[service]
 	}
 	by := ownerOf(object)
@@ -288,13 +291,8 @@ func (u *update) grant(key ir.Key) []ir.Problem {
 // put sets what an object has in force, and keeps account of where that leads.
 func (u *update) put(key ir.Key, routes []ir.Route) {
 	for _, port := range u.ports[key] {
-		u.users.remove(port, key)
-		if u.used[port.Service][port.Port]--; u.used[port.Service][port.Port] == 0 {
-			delete(u.used[port.Service], port.Port)
+		if u.users.remove(port, key); len(u.users[port]) == 0 {
 			u.left = append(u.left, port) // Maybe it comes back at once, and refresh has to know what was there.
-		}
-		if len(u.used[port.Service]) == 0 {
-			delete(u.used, port.Service)
 		}
 	}
 	if len(routes) == 0 {
@@ -305,11 +303,8 @@ func (u *update) put(key ir.Key, routes []ir.Route) {
 	u.inForce[key], u.ports[key] = routes, portsOf(routes)
 	for _, port := range u.ports[key] {
 		u.users.add(port, key)
-		if u.used[port.Service] == nil {
-			u.used[port.Service] = make(map[uint32]int, 1)
-		}
-		u.used[port.Service][port.Port]++
 		if _, known := u.found[port]; !known {
+			u.used[port.Service] = append(slices.Clip(u.used[port.Service]), port.Port)
 			u.found[port] = endpointsOfPort(port, u.services, u.slices)
 		}
 	}
@@ -318,14 +313,14 @@ func (u *update) put(key ir.Key, routes []ir.Route) {
 // refresh looks for the endpoints of Services of which they may be others.
 func (u *update) refresh() {
 	for service := range u.stale {
-		for number := range u.used[service] {
+		for _, number := range u.used[service] {
 			port := ir.ServicePort{Service: service, Port: number}
 			before, now := u.found[port], endpointsOfPort(port, u.services, u.slices)
 			u.found[port] = now
 			if before.Equal(now) {
 				continue
 			}
-			for key := range u.users[port] {
+			for _, key := range u.users[port] {
 				u.objects[key] = struct{}{}
 				if (len(before.Ready) == 0) == (len(now.Ready) == 0) {
 					continue // The weights in effect are the same.
@@ -341,8 +336,15 @@ func (u *update) refresh() {
 // forget drops what is known of ports that nobody uses any more.
 func (u *update) forget() {
 	for _, port := range u.left {
-		if len(u.users[port]) == 0 {
-			delete(u.found, port)
+		if len(u.users[port]) > 0 {
+			continue
+		}
+		delete(u.found, port)
+		rest := slices.DeleteFunc(u.used[port.Service], func(number uint32) bool { return number == port.Port })
+		if len(rest) == 0 {
+			delete(u.used, port.Service)
+		} else {
+			u.used[port.Service] = rest
 		}
 	}
 }
