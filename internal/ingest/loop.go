@@ -71,6 +71,8 @@ type Outcome struct {
 	Failure string
 	// StableHashes are the pod-template-hashes of the ready Pods behind its stable Service, sorted; empty when some are not known.
 	StableHashes []string
+	// WrittenAt is the resource version of the last change of its spec or its annotations, or of a change that may have been one; "" when none was seen.
+	WrittenAt string
 }
 
 // Sources are where the objects come from: for each kind one list and watch per namespace, or one for all namespaces.

@@ -26,8 +26,8 @@ type found struct {
 	// change is what matters to routing.
 	change  resolve.Change
 	matters bool
-	// scaledObjects are all HTTPScaledObjects that changed, nil for one that is gone.
-	scaledObjects map[ir.Key]*httpv1alpha1.HTTPScaledObject
+	// scaledObjects are all HTTPScaledObjects that changed, without an object for one that is gone.
+	scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject]
 }
 
 // take returns what is new in the stores that routing depends on, and counts what is there.
@@ -44,11 +44,11 @@ func (l *Loop) take() found {
 }
 
 // takeAll takes from all stores of one kind: what changed, and what of it matters. The zero value stands for what is gone.
-func takeAll[T metav1.Object](stores []*store[T]) (changed, mattering map[ir.Key]T) {
-	changed, mattering = map[ir.Key]T{}, map[ir.Key]T{}
+func takeAll[T metav1.Object](stores []*store[T]) (changed map[ir.Key]piece[T], mattering map[ir.Key]T) {
+	changed, mattering = map[ir.Key]piece[T]{}, map[ir.Key]T{}
 	for _, s := range stores {
 		for name, piece := range s.take() {
-			changed[name] = piece.object
+			changed[name] = piece
 			if piece.matters {
 				mattering[name] = piece.object
 			}
@@ -221,14 +221,14 @@ func (l *Loop) concerned(found found, outcome resolve.Outcome) map[ir.Key]struct
 
 // tell brings what is known of objects up to date, and returns it. scaledObjects are those that changed, and renew changes the rest.
 func (l *Loop) tell(
-	keys map[ir.Key]struct{}, scaledObjects map[ir.Key]*httpv1alpha1.HTTPScaledObject,
+	keys map[ir.Key]struct{}, scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject],
 	services func(ir.Key) (*corev1.Service, []*discoveryv1.EndpointSlice), renew func(ir.Key, *Object),
 ) map[ir.Key]Object {
 	told := make(map[ir.Key]Object, len(keys))
 	for key := range keys {
 		object := l.objects[key]
-		if scaledObject, changed := scaledObjects[key]; changed {
-			object.ScaledObject = scaledObject
+		if piece, changed := scaledObjects[key]; changed {
+			object.ScaledObject, object.Outcome.WrittenAt = piece.object, piece.written
 		}
 		renew(key, &object)
 		if object.ScaledObject == nil {

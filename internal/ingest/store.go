@@ -26,11 +26,13 @@ type store[T metav1.Object] struct {
 	view    []T // the values of objects, nil when out of date
 	listed  bool
 	news    map[ir.Key]bool // what has changed since the last take, and whether it matters to routing
+	// written are the resource versions of the last change of each object that may have mattered to routing, as far as it was seen.
+	written map[ir.Key]string
 }
 
 // newStore returns an empty store that has not been listed.
 func newStore[T metav1.Object](reduce func(T) T, sameRouting func(before, after T) bool, changed func()) *store[T] {
-	return &store[T]{reduce: reduce, sameRouting: sameRouting, changed: changed, objects: map[ir.Key]T{}, news: map[ir.Key]bool{}}
+	return &store[T]{reduce: reduce, sameRouting: sameRouting, changed: changed, objects: map[ir.Key]T{}, news: map[ir.Key]bool{}, written: map[ir.Key]string{}}
 }
 
 // Add puts an object that the watch saw for the first time, see cache.ReflectorStore.
@@ -47,6 +49,7 @@ func (s *store[T]) Delete(object any) error {
 	}
 	s.mu.Lock()
 	delete(s.objects, nameOf(typed))
+	delete(s.written, nameOf(typed))
 	s.view = nil
 	s.news[nameOf(typed)] = true
 	s.mu.Unlock()
@@ -72,10 +75,14 @@ func (s *store[T]) Replace(list []any, _ string) error {
 	for name := range before {
 		if _, still := objects[name]; !still {
 			s.news[name] = true
+			delete(s.written, name)
 		}
 	}
 	for name, object := range objects {
 		s.note(name, object, before)
+		if old, known := before[name]; known && old.GetResourceVersion() != object.GetResourceVersion() {
+			s.written[name] = object.GetResourceVersion() // What came between, and was undone again, was not seen.
+		}
 	}
 	s.mu.Unlock()
 	s.changed()
@@ -104,7 +111,11 @@ func (s *store[T]) put(object any) error {
 // note says that an object takes the place of the one before. The caller holds the lock.
 func (s *store[T]) note(name ir.Key, object T, before map[ir.Key]T) {
 	old, known := before[name]
-	s.news[name] = s.news[name] || !known || !s.sameRouting(old, object)
+	matters := !known || !s.sameRouting(old, object)
+	s.news[name] = s.news[name] || matters
+	if known && matters {
+		s.written[name] = object.GetResourceVersion()
+	}
 }
 
 // take returns what has changed since it was last called, with each object as it is now. It says of each whether the change matters to routing.
@@ -117,7 +128,7 @@ func (s *store[T]) take() map[ir.Key]piece[T] {
 	taken := make(map[ir.Key]piece[T], len(s.news))
 	for name, matters := range s.news {
 		object, isThere := s.objects[name]
-		taken[name] = piece[T]{object, isThere, matters}
+		taken[name] = piece[T]{object, isThere, matters, s.written[name]}
 	}
 	s.news = map[ir.Key]bool{}
 	return taken
@@ -128,6 +139,8 @@ type piece[T any] struct {
 	object  T
 	isThere bool // otherwise it is gone
 	matters bool // to routing
+	// written is the resource version of the last change that may have mattered to routing, "" when none was seen.
+	written string
 }
 
 // all returns all objects in no particular order. The slice is shared: nobody may write to it.

@@ -96,7 +96,7 @@ func TestApplyStatusRequest(t *testing.T) {
 					own("Ready", "Serving", "The route is published to the proxies."),
 				},
 				"dataPlane": map[string]any{
-					"annotationHash": "", "proxies": map[string]any{"ready": 2.0, "acked": 2.0}, "effective": true, "reportedBy": "interceptor-0",
+					"annotationHash": "", "proxies": map[string]any{"ready": 2.0, "acked": 2.0}, "effective": true, "reportedBy": "interceptor-0", "resourceVersion": "7",
 				},
 			},
 		},

@@ -335,8 +335,13 @@ func TestDataPlaneReport(t *testing.T) {
 	}
 	report := func(hashes []string, proxies httpv1alpha1.ProxyCounts, effective bool) *httpv1alpha1.DataPlaneStatus {
 		return &httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(text), Proxies: proxies, StableHashes: hashes, Effective: effective, ReportedBy: "interceptor-0",
+			AnnotationHash: split.Hash(text), Proxies: proxies, StableHashes: hashes, Effective: effective, ReportedBy: "interceptor-0", ResourceVersion: "13",
 		}
+	}
+	reportedAt := func(report *httpv1alpha1.DataPlaneStatus, version string) *httpv1alpha1.DataPlaneStatus {
+		at := *report
+		at.ResourceVersion = version
+		return &at
 	}
 	tests := []struct {
 		name  string
@@ -373,10 +378,23 @@ func TestDataPlaneReport(t *testing.T) {
 			status.Taken{Proxies: counts(2, 2), AsDesired: true},
 			was,
 		},
+		{
+			"the same, of a weight that was left and set again since", was,
+			status.Observation{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			report([]string{"old"}, counts(2, 2), true),
+		},
+		{
+			"and after that was reported", reportedAt(was, "12"),
+			status.Observation{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			reportedAt(was, "12"),
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			object := shop()
+			object.ResourceVersion = "13"
 			object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: text}
 			object.Status.DataPlane = test.was
 			got := status.Compute(object, test.seen, test.taken, "interceptor-0", noon()).DataPlane

@@ -45,11 +45,11 @@ func (c *cache) changed(name types.NamespacedName) <-chan struct{} {
 	return change
 }
 
-// put takes a state of an object, whoever told it, unless a newer one is known.
-func (c *cache) put(state *object) {
+// put takes a state of an object, whoever told it, unless a newer one is known. It returns the state with what is known of its past.
+func (c *cache) put(state *object) *object {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.set(state.name, state, state.resourceVersion)
+	return c.set(state.name, state, state.resourceVersion)
 }
 
 // remove takes note that the object was gone at resourceVersion, unless it is known to have been there later.
@@ -76,19 +76,22 @@ func (c *cache) replace(list []*object, resourceVersion string) {
 }
 
 // set is where every change goes through; nil removes the object. The answer to a write can be here before the events of earlier writes.
-func (c *cache) set(name types.NamespacedName, state *object, resourceVersion string) {
-	if known := c.objects[name]; known != nil && older(resourceVersion, known.resourceVersion) {
-		return
+func (c *cache) set(name types.NamespacedName, state *object, resourceVersion string) *object {
+	known := c.objects[name]
+	if known != nil && older(resourceVersion, known.resourceVersion) {
+		return state
 	}
 	if state == nil {
 		delete(c.objects, name)
 	} else {
+		state = state.after(known, time.Now())
 		c.objects[name] = state
 	}
 	if change, waited := c.changes[name]; waited {
 		close(change)
 		delete(c.changes, name)
 	}
+	return state
 }
 
 // alive says that the watch, which goes on from a complete list, has been opened or has said something.

@@ -47,9 +47,7 @@ func (c *Client) get(ctx context.Context, name types.NamespacedName) (*object, e
 	if err != nil {
 		return nil, err
 	}
-	live := objectOf(answer)
-	c.cache.put(live)
-	return live, nil
+	return c.cache.put(objectOf(answer)), nil
 }
 
 // recent returns an object from the cache where that can be believed, else from the API server; cached tells which. That an object does not exist is always

@@ -2,6 +2,7 @@ package httpso
 
 import (
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,6 +18,24 @@ type object struct {
 	present         bool                          // whether there is that annotation, be it empty
 	owner           string                        // the annotation weighted-backends-owner
 	report          *httpv1alpha1.DataPlaneStatus // status.dataPlane; nil where no interceptor has reported yet
+
+	// since is the resource version of the write that gave the object its annotation, at the time seenAt, as far as the cache has seen it; "" where it has not.
+	since  string
+	seenAt time.Time
+}
+
+// after returns the object as the state that follows known, nil where none is known: it tells since when the annotation is what it is.
+func (o *object) after(known *object, now time.Time) *object {
+	if known == nil {
+		return o
+	}
+	next := *o
+	if known.text == o.text && known.present == o.present {
+		next.since, next.seenAt = known.since, known.seenAt
+	} else {
+		next.since, next.seenAt = o.resourceVersion, now
+	}
+	return &next
 }
 
 // objectOf takes from an HTTPScaledObject what an object holds.
