@@ -73,10 +73,12 @@ test-mutants: tools-cluster ## prove that the demo fails when the data path is b
 		go -C localcluster test -count=1 -timeout 30m -v ./test/mutants/...
 
 .PHONY: bench
-bench: tools-cluster ## measure the router beside a bare PATCH, on a real API server (about 4 minutes)
+bench: tools-cluster ## measure the router beside a bare PATCH, and a weight's way to Envoy beside a bare push (about 8 minutes)
 	$(CLUSTER) build
-	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
-		go run ./bench/router
+	export ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
+		ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy"; \
+	go run ./bench/router; \
+	go run ./bench/propagation
 
 ##@ Code
 

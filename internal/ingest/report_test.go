@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 )
 
 // proxyPod returns the Pod of a proxy with much that nobody reads.
@@ -141,4 +143,32 @@ func TestStableHashes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAWeightThatComesBackIsNoticed sets a weight, another one and the first again, all between two passes: what is published stays, and yet a report about
+// the first time is not one about the second.
+func TestAWeightThatComesBackIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		key := ir.Key{Namespace: "apps", Name: "shop"}
+		if got := s.lastPass().Objects[key].Outcome.WrittenAt; got != "" {
+			t.Errorf("written at %q before anything was", got)
+		}
+		s.scaledObjects.Modify(testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "[{service: shop, weight: 1}]"))
+		s.scaledObjects.Modify(shop())
+		time.Sleep(time.Second)
+		object := s.lastPass().Objects[key]
+		if got, want := object.Outcome.WrittenAt, object.ScaledObject.ResourceVersion; got != want || want == "" {
+			t.Errorf("written at %q, want %q", got, want)
+		}
+		touched := shop()
+		touched.Status.TargetService = "shop:80"
+		s.scaledObjects.Modify(touched)
+		time.Sleep(time.Second)
+		if got := s.lastPass().Objects[key].Outcome.WrittenAt; got != object.Outcome.WrittenAt {
+			t.Errorf("a status counts as a write: %q after %q", got, object.Outcome.WrittenAt)
+		}
+	})
 }
