@@ -97,11 +97,13 @@ test-canary: tools-cluster ## run the canary's edge cases on a real cluster (nee
 	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 20m -v ./test/canary/...
 
 .PHONY: bench
-bench: tools-cluster ## measure the routers beside bare clients, on a real API server (about 8 minutes)
+bench: tools-cluster ## measure the routers beside bare clients, and a weight's way to Envoy beside a bare push (about 12 minutes)
 	$(CLUSTER) build
-	export ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver"; \
-		go run ./bench/router && \
-		GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" go run ./bench/gatewayroutes
+	export ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
+		ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard"; \
+	go run ./bench/router; \
+	go run ./bench/gatewayroutes; \
+	go run ./bench/propagation
 
 ##@ Code
 

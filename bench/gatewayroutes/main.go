@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
 )
@@ -126,5 +127,5 @@ func publish(results report, file string, stdout io.Writer) error {
 	} else if err := os.WriteFile(file, append(encoded, '\n'), 0o600); err != nil {
 		return err
 	}
-	return results.verdict()
+	return figures.Verdict(results.Limits)
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"text/tabwriter"
 
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
@@ -22,7 +22,7 @@ type report struct {
 	// Lines are the results by number of routes and kind of call.
 	Lines []line `json:"results"`
 	// Limits are the checks of the results.
-	Limits []limit `json:"limits"`
+	Limits []figures.Limit `json:"limits"`
 }
 
 // line is one kind of call with one number of routes; times in microseconds, each the median over the repeats.
@@ -37,13 +37,6 @@ type line struct {
 
 	p50s, p99s, rates []float64
 	reads, writes     int // of all repeats
-}
-
-// limit is a value that must not be above its limit.
-type limit struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-	Limit float64 `json:"limit"`
 }
 
 // add takes the samples of one round.
@@ -84,9 +77,9 @@ func (r *report) summarise() {
 		}
 		same, verified := r.line(routes, setSame), r.line(routes, verify)
 		r.Limits = append(r.Limits,
-			limit{fmt.Sprintf("%s / %s, p50, %d routes", setChanged, bareGetPut, routes), stopwatch.Median(ratios), maxRatio},
-			limit{fmt.Sprintf("writes of a %s, %d routes", setChanged, routes), changed.Writes, float64(routes)},
-			limit{fmt.Sprintf("requests of %s and %s, %d routes", setSame, verify, routes), float64(same.reads + same.writes + verified.reads + verified.writes), 0})
+			figures.Limit{Name: fmt.Sprintf("%s / %s, p50, %d routes", setChanged, bareGetPut, routes), Value: stopwatch.Median(ratios), Limit: maxRatio},
+			figures.Limit{Name: fmt.Sprintf("writes of a %s, %d routes", setChanged, routes), Value: changed.Writes, Limit: float64(routes)},
+			figures.Limit{Name: fmt.Sprintf("requests of %s and %s, %d routes", setSame, verify, routes), Value: float64(same.reads + same.writes + verified.reads + verified.writes), Limit: 0})
 	}
 }
 
@@ -100,19 +93,6 @@ func (r *report) table(w io.Writer) {
 	}
 	fmt.Fprintln(columns)
 	fmt.Fprintln(columns, "\tlimit\tvalue\tat most\t\t\t\t")
-	for _, check := range r.Limits {
-		fmt.Fprintf(columns, "\t%s\t%.2f\t%.2f\t%s\t\t\t\n", check.Name, check.Value, check.Limit, map[bool]string{true: "ok", false: "OVER"}[check.Value <= check.Limit])
-	}
+	figures.Print(columns, r.Limits, "\t\t")
 	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
-}
-
-// verdict fails when a value is above its limit.
-func (r *report) verdict() error {
-	var errs error
-	for _, check := range r.Limits {
-		if check.Value > check.Limit {
-			errs = errors.Join(errs, fmt.Errorf("%s is %.2f, at most %.2f is allowed", check.Name, check.Value, check.Limit))
-		}
-	}
-	return errs
 }

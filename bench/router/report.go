@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"text/tabwriter"
 
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
@@ -28,7 +28,7 @@ type report struct {
 	// Lines are the results by workers and kind.
 	Lines []line `json:"results"`
 	// Limits are the checks of the results.
-	Limits []limit `json:"limits"`
+	Limits []figures.Limit `json:"limits"`
 }
 
 // line is one kind of call with one number of workers; times in microseconds, each the median over the repeats.
@@ -42,13 +42,6 @@ type line struct {
 	Writes  int     `json:"writes"` // of all repeats
 
 	p50s, p99s, rates []float64
-}
-
-// limit is a value that must not be above its limit.
-type limit struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-	Limit float64 `json:"limit"`
 }
 
 // add takes the samples of one round.
@@ -86,8 +79,8 @@ func (r *report) summarise() {
 			ratios[i] = changed.p50s[i] / bare.p50s[i]
 		}
 		r.Limits = append(r.Limits,
-			limit{fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), stopwatch.Median(ratios), maxRatio},
-			limit{fmt.Sprintf("writes of %d × %s, %d workers", r.Calls*r.Repeats, setSame, callers), float64(same.Writes), maxWrites})
+			figures.Limit{Name: fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), Value: stopwatch.Median(ratios), Limit: maxRatio},
+			figures.Limit{Name: fmt.Sprintf("writes of %d × %s, %d workers", r.Calls*r.Repeats, setSame, callers), Value: float64(same.Writes), Limit: maxWrites})
 	}
 }
 
@@ -102,19 +95,6 @@ func (r *report) table(w io.Writer) {
 	}
 	fmt.Fprintln(columns)
 	fmt.Fprintln(columns, "\tlimit\tvalue\tat most\t\t\t\t")
-	for _, check := range r.Limits {
-		fmt.Fprintf(columns, "\t%s\t%.2f\t%.2f\t%s\t\t\t\n", check.Name, check.Value, check.Limit, map[bool]string{true: "ok", false: "OVER"}[check.Value <= check.Limit])
-	}
+	figures.Print(columns, r.Limits, "\t\t")
 	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
-}
-
-// verdict fails when a value is above its limit.
-func (r *report) verdict() error {
-	var errs error
-	for _, check := range r.Limits {
-		if check.Value > check.Limit {
-			errs = errors.Join(errs, fmt.Errorf("%s is %.2f, at most %.2f is allowed", check.Name, check.Value, check.Limit))
-		}
-	}
-	return errs
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
@@ -33,7 +34,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 				})
 			}
 			results.summarise()
-			switch err := results.verdict(); {
+			switch err := figures.Verdict(results.Limits); {
 			case (err != nil) != (test.want != ""):
 				t.Errorf("verdict is %v", err)
 			case err != nil && !strings.Contains(err.Error(), test.want):

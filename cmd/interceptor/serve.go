@@ -8,19 +8,18 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
-	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
@@ -74,8 +73,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger))
 	reporting, err := status.New(status.Options{
 		Client:      api.statusClient(),
-		Source:      book{server},
-		Elector:     status.Election{Leases: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
+		Source:      wiring.Book{Server: server},
+		Elector:     status.Election{Leases: status.NewLeases(api.leases), Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
 		Replica:     chosen.podName,
 		SharedFleet: chosen.fleet == fleetShared,
 		Now:         time.Now,
@@ -88,8 +87,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	loop, err := ingest.New(ingest.Options{
 		Sources:    api.sources(chosen),
 		Translate:  chosen.translate,
-		Publisher:  publisher{server},
-		Reporter:   reporter{reporting},
+		Publisher:  wiring.Publisher{Server: server},
+		Reporter:   wiring.Reporter{Reporting: reporting},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,
@@ -172,6 +171,7 @@ func (p *process) serveXDS(ctx context.Context) error {
 	go func() { failed <- server.Serve(listener) }()
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()
+	debug.FreeOSMemory() // The first lists have left several times as much garbage as is kept.
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve xDS on %s: %w", listener.Addr(), err)
@@ -186,73 +186,3 @@ func (p *process) serveXDS(ctx context.Context) error {
 	}
 	return nil
 }
-
-// publisher hands resources on to the discovery server, which knows them as plain messages.
-type publisher struct{ server *xds.Server }
-
-// Publish is ingest.Publisher's.
-func (p publisher) Publish(resources translate.Resources) error { return p.server.Publish(resources) }
-
-// reporter hands the outcome of a pass on to the reporting.
-type reporter struct{ reporting *status.Reporting }
-
-// Report is ingest.Reporter's.
-func (r reporter) Report(pass ingest.Pass) {
-	observations := make(map[ir.Key]status.Observation, len(pass.Outcomes))
-	for key, outcome := range pass.Outcomes {
-		observations[key] = status.Observation(outcome)
-	}
-	r.reporting.Report(status.Report{
-		Objects:      pass.ScaledObjects,
-		Observations: observations,
-		Config:       pass.Config,
-		Publication:  pass.Publication,
-		Proxies:      pass.Proxies,
-		Replicas:     pass.Replicas,
-	})
-}
-
-// book is status.Source over the discovery server.
-type book struct{ server *xds.Server }
-
-// Streams is status.Source's.
-func (b book) Streams() []status.Stream {
-	reports := b.server.Book(resourcev3.RouteType, resourcev3.ClusterType, resourcev3.EndpointType)
-	streams := make([]status.Stream, 0, len(reports))
-	for _, report := range reports {
-		streams = append(streams, status.Stream{
-			Number: report.Stream,
-			Peer:   report.Peer,
-			Confirmed: func(typeURL string) func(string) status.Confirmation {
-				resources := report.Resources[typeURL]
-				return func(name string) status.Confirmation {
-					found := resources[name]
-					return status.Confirmation{
-						Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage,
-						// Never nil: the server always knows what a proxy misses.
-						Unconfirmed: append([]string{}, found.Unconfirmed...),
-					}
-				}
-			},
-			Refused: culprits(report.Refused),
-		})
-	}
-	return streams
-}
-
-// culprits says in status's words what a proxy refuses.
-func culprits(refusals []xds.Refusal) []status.Culprit {
-	out := make([]status.Culprit, 0, len(refusals))
-	for _, refusal := range refusals {
-		out = append(out, status.Culprit{
-			TypeURL: refusal.TypeURL, Name: refusal.Resource, Host: refusal.VirtualHost, Message: refusal.Message,
-		})
-	}
-	return out
-}
-
-// Versions is status.Source's.
-func (b book) Versions(typeURL string) map[string]string { return b.server.Versions(typeURL) }
-
-// Changed is status.Source's.
-func (b book) Changed() <-chan struct{} { return b.server.Changed() }

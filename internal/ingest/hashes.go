@@ -6,9 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 )
 
 const (
@@ -24,42 +21,18 @@ const (
 	alphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// hashIndex finds the Services of Rollouts and their EndpointSlices.
-type hashIndex struct {
-	selected map[ir.Key]string // the hash in the selector
-	slices   map[ir.Key][]*discoveryv1.EndpointSlice
-}
-
-// indexHashes makes a hashIndex.
-func indexHashes(world resolve.World) hashIndex {
-	index := hashIndex{map[ir.Key]string{}, map[ir.Key][]*discoveryv1.EndpointSlice{}}
-	for _, service := range world.Services {
-		if hash := service.Spec.Selector[hashLabel]; hash != "" {
-			index.selected[ir.Key{Namespace: service.Namespace, Name: service.Name}] = hash
-		}
-	}
-	for _, slice := range world.EndpointSlices {
-		key := ir.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
-		if index.selected[key] != "" {
-			index.slices[key] = append(index.slices[key], slice)
-		}
-	}
-	return index
-}
-
-// ready returns the pod-template-hashes of the ready Pods behind a Service, sorted. It returns none for a Service that is no Rollout's, and none when it cannot
-// tell for every Pod: no answer is better than a wrong one.
+// readyHashes returns the pod-template-hashes of the ready Pods behind a Service, sorted. It returns none for a Service that is no Rollout's or is not there
+// (nil), and none when it cannot tell for every Pod: no answer is better than a wrong one.
 //
 // The hash in the Service's selector is not the answer. It changes at once when a canary is promoted, while the endpoints are those of the old Pods for
 // some time yet. And the labels of all Pods are too much to watch for it. But EndpointSlices name the Pods, and ReplicaSets of a Rollout, which are called
 // <rollout>-<hash>, name theirs <rollout>-<hash>-<five random characters>.
-func (x hashIndex) ready(service ir.Key) []string {
-	selected := x.selected[service]
-	if selected == "" {
+func readyHashes(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice) []string {
+	if service == nil || service.Spec.Selector[hashLabel] == "" {
 		return nil
 	}
 	var hashes []string
-	for _, slice := range x.slices[service] {
+	for _, slice := range endpointSlices {
 		if slice.AddressType == discoveryv1.AddressTypeFQDN {
 			continue
 		}
@@ -67,7 +40,7 @@ func (x hashIndex) ready(service ir.Key) []string {
 			if endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready {
 				continue
 			}
-			hash := hashOf(endpoint.TargetRef, selected)
+			hash := hashOf(endpoint.TargetRef, service.Spec.Selector[hashLabel])
 			if hash == "" {
 				return nil
 			}

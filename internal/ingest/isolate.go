@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -66,4 +67,30 @@ func byOwner(routes []ir.Route) map[ir.Key][]ir.Route {
 		owned[route.Owner] = append(owned[route.Owner], route)
 	}
 	return owned
+}
+
+// byObject divides a Config by the objects that its Routes come from.
+func byObject(config ir.Config) map[ir.Key]ir.Config {
+	parts := map[ir.Key]ir.Config{}
+	for owner, routes := range byOwner(config.Routes) {
+		part := ir.Config{Routes: routes, Services: map[ir.ServicePort]ir.Endpoints{}}
+		for _, route := range routes {
+			for _, backend := range route.Backends {
+				part.Services[backend.ServicePort()] = config.Services[backend.ServicePort()]
+			}
+		}
+		parts[owner] = part
+	}
+	return parts
+}
+
+// joined is the Config that has all these parts.
+func joined(parts []ir.Config) ir.Config {
+	whole := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
+	for _, part := range parts {
+		whole.Routes = append(whole.Routes, part.Routes...)
+		maps.Copy(whole.Services, part.Services)
+	}
+	slices.SortFunc(whole.Routes, ir.CompareRoutes)
+	return whole
 }

@@ -17,7 +17,6 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
@@ -29,6 +28,8 @@ type Publisher interface {
 	// Publish puts resources in the place of what was published before. It is called from one goroutine and does not wait for proxies. After an error the
 	// last published resources stay in force.
 	Publish(resources translate.Resources) error
+	// Amend changes what was published before, all of it or, after an error, nothing. Otherwise it is like Publish, which comes first.
+	Amend(update translate.Update) error
 }
 
 // Reporter is told the outcome of every pass.
@@ -37,34 +38,41 @@ type Reporter interface {
 	Report(pass Pass)
 }
 
-// Pass is the outcome of one pass over all objects.
+// Pass is the outcome of one pass.
 type Pass struct {
-	// ScaledObjects are the HTTPScaledObjects as they are now, in no particular order.
-	ScaledObjects []*httpv1alpha1.HTTPScaledObject
-	// Outcomes tell what became of each of them.
-	Outcomes map[ir.Key]Outcome
-	// Config is the configuration in force: the one of this pass, or of the last pass that could be published.
-	Config ir.Config
+	// Objects are the HTTPScaledObjects of which anything is new since the pass before, their statuses included.
+	Objects map[ir.Key]Object
 	// Failure says why nothing of this pass could be published, nil when it was. It is part of every Outcome too.
 	Failure error
-	// Publication counts the passes that published, or tried to, from 1. Passes with equal numbers differ at most in ScaledObjects' statuses and in what
-	// follows.
+	// Publication counts the passes that published, or tried to, from 1. In passes with equal numbers nothing but statuses, and what follows, is new.
 	Publication uint64
-	// Proxies are the Pods of proxies, and Replicas the EndpointSlices of the replicas of the interceptor, as they are now.
+	// Proxies are the Pods of proxies, and Replicas the EndpointSlices of the replicas of the interceptor, all of them as they are now.
 	Proxies  []*corev1.Pod
 	Replicas []*discoveryv1.EndpointSlice
+}
+
+// Object is what is known of one HTTPScaledObject.
+type Object struct {
+	// ScaledObject is the object as it is now, nil when it is gone; then the rest is the zero value.
+	ScaledObject *httpv1alpha1.HTTPScaledObject
+	// Outcome is what became of it.
+	Outcome Outcome
+	// InForce is what is published of it: of this pass, or of the last pass that could be published.
+	InForce ir.Config
 }
 
 // Outcome is what became of one HTTPScaledObject.
 type Outcome struct {
 	// Problems are the user's mistakes in it.
 	Problems []ir.Problem
-	// Served says that Config has a route of it, in its present or in its last good version.
+	// Served says that InForce has a route of it, in its present or in its last good version.
 	Served bool
 	// Failure says why its present version could not be published although nothing is wrong with it: a bug of the interceptor. "" when it could.
 	Failure string
 	// StableHashes are the pod-template-hashes of the ready Pods behind its stable Service, sorted; empty when some are not known.
 	StableHashes []string
+	// WrittenAt is the resource version of the last change of its spec or its annotations, or of a change that may have been one; "" when none was seen.
+	WrittenAt string
 }
 
 // Sources are where the objects come from: for each kind one list and watch per namespace, or one for all namespaces.
@@ -97,7 +105,7 @@ type Options struct {
 
 // Loop is what turns objects into published resources. Make it with New and call Run once.
 type Loop struct {
-	translate func(ir.Config) (translate.Resources, error)
+	translate translate.Options
 	publisher Publisher
 	reporter  Reporter
 	interval  time.Duration
@@ -117,9 +125,16 @@ type Loop struct {
 	observed chan struct{} // closed after the first complete report
 
 	// What follows belongs to the goroutine of Run.
-	last Pass
-	// generations is the sum of those of the stores at the last pass.
-	generations uint64
+	core    *core // nil before the first publication and after one that failed
+	objects map[ir.Key]Object
+	// users are the objects by their stable Service, and stable these Services by object.
+	users  map[ir.Key][]ir.Key
+	stable map[ir.Key]ir.Key
+	// failure and publication are as in Pass.
+	failure     error
+	publication uint64
+	// problems and routes count those of objects.
+	problems, routes int
 }
 
 // New returns a Loop. An error is about options.
@@ -132,7 +147,7 @@ func New(options Options) (*Loop, error) {
 		return nil, err
 	}
 	l := &Loop{
-		translate: options.Translate.Envoy,
+		translate: options.Translate,
 		publisher: options.Publisher,
 		reporter:  options.Reporter,
 		interval:  options.Interval,
@@ -141,6 +156,9 @@ func New(options Options) (*Loop, error) {
 		changed:   make(chan struct{}, 1),
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
+		objects:   map[ir.Key]Object{},
+		users:     map[ir.Key][]ir.Key{},
+		stable:    map[ir.Key]ir.Key{},
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval
@@ -238,79 +256,22 @@ func (l *Loop) wake() {
 // pass brings what is published up to date with the stores, and reports.
 func (l *Loop) pass(ctx context.Context) {
 	started := time.Now()
-	world, generations := l.view()
-	l.last.ScaledObjects = world.ScaledObjects
-	if !l.isSeeded() || generations != l.generations || l.last.Failure != nil {
-		l.generations = generations
-		l.publish(ctx, world)
+	isComplete := len(waiting(l.sources)) == 0 // asked before the look, so that the report has what it says
+	found := l.take()
+	var changed map[ir.Key]Object
+	if l.core == nil || found.matters {
+		changed = l.publish(ctx, found)
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())
+	} else {
+		changed = l.retell(found)
 	}
-	isObserved := l.isSeeded() && len(waiting(l.sources)) == 0 // asked before the view, so that the report has what it says
-	l.last.Proxies, _ = merge(l.proxies)
-	l.last.Replicas, _ = merge(l.replicas)
-	l.metrics.objects.WithLabelValues("pods").Set(float64(len(l.last.Proxies)))
-	l.reporter.Report(l.last)
-	if isObserved && !isClosed(l.observed) {
+	pass := Pass{Objects: changed, Failure: l.failure, Publication: l.publication, Proxies: merge(l.proxies), Replicas: merge(l.replicas)}
+	l.metrics.objects.WithLabelValues("pods").Set(float64(len(pass.Proxies)))
+	l.reporter.Report(pass)
+	if isComplete && l.isSeeded() && !isClosed(l.observed) {
 		close(l.observed)
 	}
-}
-
-// publish resolves, translates and publishes world, and keeps the outcome in l.last.
-func (l *Loop) publish(ctx context.Context, world resolve.World) {
-	world.InForce = l.last.Config
-	config, problems := resolve.Build(world)
-	resources, config, failures, err := translateAll(l.translate, config, l.last.Config)
-	for key, failure := range failures {
-		l.fail(ctx, "translate", failure, "httpScaledObject", key)
-	}
-	if err != nil {
-		l.fail(ctx, "translate", err)
-	} else if err = l.publisher.Publish(resources); err != nil {
-		if ctx.Err() != nil {
-			return // The publisher stops at the same time.
-		}
-		l.fail(ctx, "publish", err)
-	}
-	if err == nil {
-		l.last.Config = config
-		l.metrics.lastSucceeded.SetToCurrentTime()
-	}
-	l.last.Failure = err
-	l.last.Publication++
-	l.last.Outcomes = outcomes(world, l.last.Config, problems, failures, err)
-	l.metrics.problems.Set(float64(len(problems)))
-	l.metrics.routes.Set(float64(len(l.last.Config.Routes)))
-	if err == nil && !l.isSeeded() {
-		l.logger.InfoContext(ctx, "seeded", "httpScaledObjects", len(world.ScaledObjects), "routes", len(config.Routes))
-		close(l.seeded)
-	}
-}
-
-// outcomes tells what became of each object of world, given the configuration in force, the users' mistakes, failures by object and the failure of all.
-func outcomes(
-	world resolve.World, inForce ir.Config, problems []ir.Problem, failures map[ir.Key]error, failure error,
-) map[ir.Key]Outcome {
-	all := make(map[ir.Key]Outcome, len(world.ScaledObjects))
-	served := byOwner(inForce.Routes)
-	hashes := indexHashes(world)
-	mistakes := map[ir.Key][]ir.Problem{}
-	for _, problem := range problems {
-		mistakes[problem.On] = append(mistakes[problem.On], problem)
-	}
-	for _, object := range world.ScaledObjects {
-		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
-		stable := ir.Key{Namespace: object.Namespace, Name: object.Spec.ScaleTargetRef.Service}
-		if routes := served[key]; len(routes) > 0 {
-			stable = routes[0].Backends[0].Service
-		}
-		outcome := Outcome{Problems: mistakes[key], Served: len(served[key]) > 0, StableHashes: hashes.ready(stable)}
-		if err := errors.Join(failure, failures[key]); err != nil {
-			outcome.Failure = err.Error()
-		}
-		all[key] = outcome
-	}
-	return all
 }
 
 // fail logs and counts a failure at a stage. What was published before stays in force.
@@ -333,32 +294,15 @@ func isClosed(channel <-chan struct{}) bool {
 	}
 }
 
-// view returns the objects of all stores and the sum of their generations, and counts them.
-func (l *Loop) view() (resolve.World, uint64) {
-	var world resolve.World
-	var sum, generation uint64
-	world.ScaledObjects, generation = merge(l.scaledObjects)
-	sum += generation
-	world.Services, generation = merge(l.services)
-	sum += generation
-	world.EndpointSlices, generation = merge(l.slices)
-	sum += generation
-	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(len(world.ScaledObjects)))
-	l.metrics.objects.WithLabelValues("services").Set(float64(len(world.Services)))
-	l.metrics.objects.WithLabelValues("endpointslices").Set(float64(len(world.EndpointSlices)))
-	return world, sum
-}
-
-// merge returns the objects of several stores of one kind, and the sum of their generations. Nobody may write to the slice.
-func merge[T metav1.Object](stores []*store[T]) (all []T, generations uint64) {
+// merge returns the objects of several stores of one kind. Nobody may write to the slice.
+func merge[T metav1.Object](stores []*store[T]) []T {
+	var all []T
 	for i, s := range stores {
-		objects, generation := s.current()
-		generations += generation
 		if i == 0 {
-			all = slices.Clip(objects)
+			all = slices.Clip(s.all())
 		} else {
-			all = append(all, objects...)
+			all = append(all, s.all()...)
 		}
 	}
-	return all, generations
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -100,12 +101,19 @@ type stage struct {
 
 	mu        sync.Mutex
 	published []time.Time
-	passes    []ingest.Pass
+	objects   map[ir.Key]ingest.Object // what was told of each
+	last      ingest.Pass
 	refuse    error
 }
 
 // Publish is ingest.Publisher's.
-func (s *stage) Publish(translate.Resources) error {
+func (s *stage) Publish(translate.Resources) error { return s.note() }
+
+// Amend is ingest.Publisher's.
+func (s *stage) Amend(translate.Update) error { return s.note() }
+
+// note takes note of a publication, or refuses it.
+func (s *stage) note() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil {
@@ -119,7 +127,12 @@ func (s *stage) Publish(translate.Resources) error {
 func (s *stage) Report(pass ingest.Pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.passes = append(s.passes, pass)
+	s.last = pass
+	for key, object := range pass.Objects {
+		if s.objects[key] = object; object.ScaledObject == nil {
+			delete(s.objects, key)
+		}
+	}
 }
 
 // publications returns how often was published so far.
@@ -129,14 +142,13 @@ func (s *stage) publications() int {
 	return len(s.published)
 }
 
-// lastPass returns the last reported pass.
+// lastPass returns the last reported pass, with all objects as they were last told.
 func (s *stage) lastPass() ingest.Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.passes) == 0 {
-		return ingest.Pass{}
-	}
-	return s.passes[len(s.passes)-1]
+	pass := s.last
+	pass.Objects = maps.Clone(s.objects)
+	return pass
 }
 
 // newStage returns a stage with one Service with one endpoint and one HTTPScaledObject, called shop. Nothing runs yet.
@@ -162,7 +174,7 @@ func (s *stage) run(t *testing.T) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.loop = loop
+	s.loop, s.objects = loop, map[ir.Key]ingest.Object{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- loop.Run(ctx) }()
@@ -293,7 +305,7 @@ func TestChangesThatDoNotMatterAreNotPublished(t *testing.T) {
 		if got := s.publications() - before; got != 0 {
 			t.Errorf("published %d times", got)
 		}
-		if got := s.lastPass().ScaledObjects; len(got) != 1 || got[0].Status.TargetService != "shop:80" || got[0].ManagedFields != nil {
+		if got := s.lastPass().Objects[ir.Key{Namespace: "apps", Name: "shop"}].ScaledObject; got.Status.TargetService != "shop:80" || got.ManagedFields != nil {
 			t.Errorf("the new status is not reported, or too much of the object is kept: %+v", got)
 		}
 	})
@@ -343,7 +355,7 @@ func TestFailedPublicationIsReportedAndRepeated(t *testing.T) {
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
 		key := ir.Key{Namespace: "apps", Name: "shop"}
-		if got := s.lastPass().Outcomes[key]; got.Failure != "inconsistent" || got.Served {
+		if got := s.lastPass().Objects[key].Outcome; got.Failure != "inconsistent" || got.Served {
 			t.Errorf("outcome %+v, want the failure and not served", got)
 		}
 		select {
@@ -358,7 +370,7 @@ func TestFailedPublicationIsReportedAndRepeated(t *testing.T) {
 		touched.Status.TargetService = "shop:80"
 		s.scaledObjects.Modify(touched)
 		time.Sleep(time.Second)
-		if got := s.lastPass().Outcomes[key]; got.Failure != "" || s.publications() != 1 {
+		if got := s.lastPass().Objects[key].Outcome; got.Failure != "" || s.publications() != 1 {
 			t.Errorf("outcome %+v after %d publications, want a good one after the next event", got, s.publications())
 		}
 	})

@@ -53,20 +53,25 @@ func sameScaledObjectRouting(before, after *httpv1alpha1.HTTPScaledObject) bool 
 		apiequality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
-// reduceService keeps the identity and the spec.
+// reduceService keeps the identity, the type, the ports, the first IP family, and the hash in the selector of a Service of a Rollout.
 func reduceService(object *corev1.Service) *corev1.Service {
-	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:              object.Name,
-			Namespace:         object.Namespace,
-			UID:               object.UID,
-			CreationTimestamp: object.CreationTimestamp,
-		},
-		Spec: object.Spec,
+	reduced := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace},
+		Spec:       corev1.ServiceSpec{Type: object.Spec.Type, Ports: make([]corev1.ServicePort, len(object.Spec.Ports))},
 	}
+	for i, port := range object.Spec.Ports {
+		reduced.Spec.Ports[i] = corev1.ServicePort{Name: port.Name, Protocol: port.Protocol, AppProtocol: port.AppProtocol, Port: port.Port}
+	}
+	if len(object.Spec.IPFamilies) > 0 {
+		reduced.Spec.IPFamilies = object.Spec.IPFamilies[:1:1]
+	}
+	if hash := object.Spec.Selector[hashLabel]; hash != "" {
+		reduced.Spec.Selector = map[string]string{hashLabel: hash}
+	}
+	return reduced
 }
 
-// sameServiceRouting says whether two versions of a Service have the same spec.
+// sameServiceRouting says whether two versions of a Service are the same to routing.
 func sameServiceRouting(before, after *corev1.Service) bool {
 	return apiequality.Semantic.DeepEqual(before, after)
 }
@@ -84,7 +89,8 @@ func reduceEndpointSlice(object *discoveryv1.EndpointSlice) *discoveryv1.Endpoin
 		Endpoints:   make([]discoveryv1.Endpoint, len(object.Endpoints)),
 	}
 	for i, endpoint := range object.Endpoints {
-		reduced.Endpoints[i] = discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions}
+		// All addresses of an endpoint stand for the same pod, and consumers use the first (discovery/v1, Endpoint).
+		reduced.Endpoints[i] = discoveryv1.Endpoint{Addresses: endpoint.Addresses[:min(1, len(endpoint.Addresses))], Conditions: endpoint.Conditions}
 		if target := endpoint.TargetRef; target != nil {
 			reduced.Endpoints[i].TargetRef = &corev1.ObjectReference{Kind: target.Kind, Name: target.Name}
 		}

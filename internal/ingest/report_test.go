@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 )
 
 // proxyPod returns the Pod of a proxy with much that nobody reads.
@@ -60,7 +62,7 @@ func TestProxiesAreReportedAndChangeNothing(t *testing.T) {
 		if diff := cmp.Diff([]*corev1.Pod{want}, pass.Proxies); diff != "" {
 			t.Errorf("proxies (-want +got):\n%s", diff)
 		}
-		if len(pass.Replicas) != 1 || len(pass.ScaledObjects) != 1 || pass.Publication != number || s.publications() != published {
+		if len(pass.Replicas) != 1 || len(pass.Objects) != 1 || pass.Publication != number || s.publications() != published {
 			t.Errorf("%d publications after %d, pass %+v", s.publications(), published, pass)
 		}
 		s.slices.Modify(slice("shop", "10.0.0.2"))
@@ -134,11 +136,39 @@ func TestStableHashes(t *testing.T) {
 				s := &stage{scaledObjects: newFaulty(t, shop()), services: newFaulty(t, selecting), slices: newFaulty(t, pods)}
 				defer s.run(t)()
 				synctest.Wait()
-				got := s.lastPass().Outcomes[ir.Key{Namespace: "apps", Name: "shop"}].StableHashes
+				got := s.lastPass().Objects[ir.Key{Namespace: "apps", Name: "shop"}].Outcome.StableHashes
 				if diff := cmp.Diff(test.want, got); diff != "" {
 					t.Errorf("hashes (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
+}
+
+// TestAWeightThatComesBackIsNoticed sets a weight, another one and the first again, all between two passes: what is published stays, and yet a report about
+// the first time is not one about the second.
+func TestAWeightThatComesBackIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		key := ir.Key{Namespace: "apps", Name: "shop"}
+		if got := s.lastPass().Objects[key].Outcome.WrittenAt; got != "" {
+			t.Errorf("written at %q before anything was", got)
+		}
+		s.scaledObjects.Modify(testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "[{service: shop, weight: 1}]"))
+		s.scaledObjects.Modify(shop())
+		time.Sleep(time.Second)
+		object := s.lastPass().Objects[key]
+		if got, want := object.Outcome.WrittenAt, object.ScaledObject.ResourceVersion; got != want || want == "" {
+			t.Errorf("written at %q, want %q", got, want)
+		}
+		touched := shop()
+		touched.Status.TargetService = "shop:80"
+		s.scaledObjects.Modify(touched)
+		time.Sleep(time.Second)
+		if got := s.lastPass().Objects[key].Outcome.WrittenAt; got != object.Outcome.WrittenAt {
+			t.Errorf("a status counts as a write: %q after %q", got, object.Outcome.WrittenAt)
+		}
+	})
 }

@@ -2,10 +2,13 @@ package ingest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
 // store is what one list and watch has brought so far. It is the cache.ReflectorStore of its reflector, which writes, and the loop reads views of it.
@@ -18,16 +21,18 @@ type store[T metav1.Object] struct {
 	// changed is called after every change, with no lock held. It must not block.
 	changed func()
 
-	mu         sync.Mutex
-	objects    map[types.NamespacedName]T
-	view       []T // the values of objects, nil when out of date
-	listed     bool
-	generation uint64 // grows with every change that may matter to routing
+	mu      sync.Mutex
+	objects map[ir.Key]T
+	view    []T // the values of objects, nil when out of date
+	listed  bool
+	news    map[ir.Key]bool // what has changed since the last take, and whether it matters to routing
+	// written are the resource versions of the last change of each object that may have mattered to routing, as far as it was seen.
+	written map[ir.Key]string
 }
 
 // newStore returns an empty store that has not been listed.
 func newStore[T metav1.Object](reduce func(T) T, sameRouting func(before, after T) bool, changed func()) *store[T] {
-	return &store[T]{reduce: reduce, sameRouting: sameRouting, changed: changed, objects: map[types.NamespacedName]T{}}
+	return &store[T]{reduce: reduce, sameRouting: sameRouting, changed: changed, objects: map[ir.Key]T{}, news: map[ir.Key]bool{}, written: map[ir.Key]string{}}
 }
 
 // Add puts an object that the watch saw for the first time, see cache.ReflectorStore.
@@ -44,8 +49,9 @@ func (s *store[T]) Delete(object any) error {
 	}
 	s.mu.Lock()
 	delete(s.objects, nameOf(typed))
+	delete(s.written, nameOf(typed))
 	s.view = nil
-	s.generation++
+	s.news[nameOf(typed)] = true
 	s.mu.Unlock()
 	s.changed()
 	return nil
@@ -53,7 +59,7 @@ func (s *store[T]) Delete(object any) error {
 
 // Replace puts a complete list in the place of everything, see cache.ReflectorStore.
 func (s *store[T]) Replace(list []any, _ string) error {
-	objects := make(map[types.NamespacedName]T, len(list))
+	objects := make(map[ir.Key]T, len(list))
 	for _, object := range list {
 		typed, err := s.typed(object)
 		if err != nil {
@@ -62,10 +68,22 @@ func (s *store[T]) Replace(list []any, _ string) error {
 		objects[nameOf(typed)] = s.reduce(typed)
 	}
 	s.mu.Lock()
+	before := s.objects
 	s.objects = objects
 	s.view = nil
 	s.listed = true
-	s.generation++
+	for name := range before {
+		if _, still := objects[name]; !still {
+			s.news[name] = true
+			delete(s.written, name)
+		}
+	}
+	for name, object := range objects {
+		s.note(name, object, before)
+		if old, known := before[name]; known && old.GetResourceVersion() != object.GetResourceVersion() {
+			s.written[name] = object.GetResourceVersion() // What came between, and was undone again, was not seen.
+		}
+	}
 	s.mu.Unlock()
 	s.changed()
 	return nil
@@ -74,7 +92,7 @@ func (s *store[T]) Replace(list []any, _ string) error {
 // Resync does nothing: the loop needs no reminders, see cache.ReflectorStore.
 func (s *store[T]) Resync() error { return nil }
 
-// put stores one object and leaves the generation alone when routing cannot notice.
+// put stores one object.
 func (s *store[T]) put(object any) error {
 	typed, err := s.typed(object)
 	if err != nil {
@@ -82,9 +100,7 @@ func (s *store[T]) put(object any) error {
 	}
 	reduced, name := s.reduce(typed), nameOf(typed)
 	s.mu.Lock()
-	if before, known := s.objects[name]; !known || !s.sameRouting(before, reduced) {
-		s.generation++
-	}
+	s.note(name, reduced, s.objects)
 	s.objects[name] = reduced
 	s.view = nil
 	s.mu.Unlock()
@@ -92,17 +108,56 @@ func (s *store[T]) put(object any) error {
 	return nil
 }
 
-// current returns all objects in no particular order, and the generation they belong to. The slice is shared: nobody may write to it.
-func (s *store[T]) current() ([]T, uint64) {
+// note says that an object takes the place of the one before. The caller holds the lock.
+func (s *store[T]) note(name ir.Key, object T, before map[ir.Key]T) {
+	old, known := before[name]
+	matters := !known || !s.sameRouting(old, object)
+	s.news[name] = s.news[name] || matters
+	if known && matters {
+		s.written[name] = object.GetResourceVersion()
+	}
+}
+
+// take returns what has changed since it was last called, with each object as it is now. It says of each whether the change matters to routing.
+func (s *store[T]) take() map[ir.Key]piece[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.news) == 0 {
+		return nil
+	}
+	taken := make(map[ir.Key]piece[T], len(s.news))
+	for name, matters := range s.news {
+		object, isThere := s.objects[name]
+		taken[name] = piece[T]{object, isThere, matters, s.written[name]}
+	}
+	s.news = map[ir.Key]bool{}
+	return taken
+}
+
+// piece is what is new of one object.
+type piece[T any] struct {
+	object  T
+	isThere bool // otherwise it is gone
+	matters bool // to routing
+	// written is the resource version of the last change that may have mattered to routing, "" when none was seen.
+	written string
+}
+
+// all returns all objects in no particular order. The slice is shared: nobody may write to it.
+func (s *store[T]) all() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.view == nil {
-		s.view = make([]T, 0, len(s.objects))
-		for _, object := range s.objects {
-			s.view = append(s.view, object)
-		}
+		s.view = slices.Collect(maps.Values(s.objects))
 	}
-	return s.view, s.generation
+	return s.view
+}
+
+// count returns how many objects there are.
+func (s *store[T]) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.objects)
 }
 
 // isListed says whether a complete list has been there.
@@ -122,6 +177,6 @@ func (s *store[T]) typed(object any) (T, error) {
 }
 
 // nameOf returns the identity of an object among those of its kind.
-func nameOf(object metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+func nameOf(object metav1.Object) ir.Key {
+	return ir.Key{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

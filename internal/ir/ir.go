@@ -13,6 +13,7 @@ package ir
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -138,4 +139,15 @@ func CompareRoutes(a, b Route) int {
 		a.Owner.Compare(b.Owner),
 		a.Match.Compare(b.Match),
 	)
+}
+
+// Equal says whether two Routes are the same in every part.
+func (r Route) Equal(other Route) bool {
+	return r.Owner == other.Owner && r.Created.Equal(other.Created) && r.Match.Compare(other.Match) == 0 &&
+		slices.Equal(r.Backends, other.Backends) && r.Timeouts == other.Timeouts
+}
+
+// Equal says whether both have the same addresses in both roles.
+func (e Endpoints) Equal(other Endpoints) bool {
+	return slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining)
 }

@@ -13,8 +13,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
+// finder returns the Service of a namespace and name, nil when there is none.
+type finder func(ir.Key) *corev1.Service
+
 // serviceIndex finds Services by namespace and name.
 type serviceIndex map[ir.Key]*corev1.Service
+
+// find is a finder.
+func (x serviceIndex) find(service ir.Key) *corev1.Service { return x[service] }
 
 // indexServices makes a serviceIndex.
 func indexServices(services []*corev1.Service) serviceIndex {
@@ -36,11 +42,11 @@ func hasAnnotation(object *httpv1alpha1.HTTPScaledObject) bool {
 
 // backendsOf returns the backends that object asks for, and what is wrong with them. With mistakes the backends are the object's own Service alone,
 // whether it is there or not.
-func backendsOf(object *httpv1alpha1.HTTPScaledObject, services serviceIndex) ([]ir.Backend, []mistake) {
+func backendsOf(object *httpv1alpha1.HTTPScaledObject, find finder) ([]ir.Backend, []mistake) {
 	target := object.Spec.ScaleTargetRef
 	own := split.Backend{Service: target.Service, Weight: soleWeight}
 	if !hasAnnotation(object) {
-		backend, wrong := backendOf(object, own, "spec.scaleTargetRef.service", services)
+		backend, wrong := backendOf(object, own, "spec.scaleTargetRef.service", find)
 		return []ir.Backend{backend}, wrong
 	}
 	const field = "annotation " + httpv1alpha1.AnnotationWeightedBackends
@@ -53,12 +59,12 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, services serviceIndex) ([
 		mistakes = append(mistakes, mistake{httpv1alpha1.ReasonInvalidWeightedBackends, fmt.Sprintf("%s: %v; %s", field, err, remedy(err))})
 	}
 	for _, share := range shares {
-		backend, wrong := backendOf(object, share, field, services)
+		backend, wrong := backendOf(object, share, field, find)
 		backends = append(backends, backend)
 		mistakes = append(mistakes, wrong...)
 	}
 	if len(mistakes) > 0 {
-		backend, _ := backendOf(object, own, "", services) // whether the own Service is right is not what this object was asked for
+		backend, _ := backendOf(object, own, "", find) // whether the own Service is right is not what this object was asked for
 		return []ir.Backend{backend}, mistakes
 	}
 	return backends, nil
@@ -79,15 +85,15 @@ func remedy(err error) string {
 }
 
 // backendOf finds the Service and port of one share. When they cannot be routed to, the backend is one without endpoints.
-func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field string, services serviceIndex) (ir.Backend, []mistake) {
+func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field string, find finder) (ir.Backend, []mistake) {
 	backend := ir.Backend{
 		Service:  ir.Key{Namespace: object.Namespace, Name: share.Service},
 		Weight:   share.Weight,
 		Protocol: ir.HTTP1,
 	}
-	service, found := services[backend.Service]
+	service := find(backend.Service)
 	switch {
-	case !found:
+	case service == nil:
 		return backend, []mistake{{
 			httpv1alpha1.ReasonServiceNotFound,
 			fmt.Sprintf("%s: there is no Service %q in namespace %q; create it or name another of this namespace", field, share.Service, object.Namespace),

@@ -17,10 +17,15 @@ type sliceIndex map[ir.Key][]*discoveryv1.EndpointSlice
 func indexSlices(endpointSlices []*discoveryv1.EndpointSlice) sliceIndex {
 	index := make(sliceIndex)
 	for _, slice := range endpointSlices {
-		service := ir.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		service := serviceOf(slice)
 		index[service] = append(index[service], slice)
 	}
 	return index
+}
+
+// serviceOf returns the Service that a slice is of.
+func serviceOf(slice *discoveryv1.EndpointSlice) ir.Key {
+	return ir.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 }
 
 // endpointsOf returns what is there for every backend of routes.

@@ -143,14 +143,19 @@ func settle(candidates []ir.Route) ([]ir.Route, []ir.Problem) {
 	slices.SortFunc(routes, ir.CompareRoutes)
 	var problems []ir.Problem
 	for between, matches := range lost {
-		problems = append(problems, ir.Problem{
-			On:     between.loser,
-			Reason: httpv1alpha1.ReasonConflict,
-			Message: fmt.Sprintf("%s: HTTPScaledObject %s has the same and comes first (the oldest does, then the first by name); "+
-				"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", describe(matches), between.winner),
-		})
+		problems = append(problems, conflict(between.loser, between.winner, matches))
 	}
 	return routes, problems
+}
+
+// conflict is the Problem of an object that wants the same as another one, which comes first.
+func conflict(loser, winner ir.Key, matches []ir.Match) ir.Problem {
+	return ir.Problem{
+		On:     loser,
+		Reason: httpv1alpha1.ReasonConflict,
+		Message: fmt.Sprintf("%s: HTTPScaledObject %s has the same and comes first (the oldest does, then the first by name); "+
+			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", describe(matches), winner),
+	}
 }
 
 // byMatchThenAge puts Routes of the same Match side by side, the oldest first.

@@ -2,6 +2,8 @@
 //
 // It is pure: a World comes in, a Config and its Problems go out, whatever the order of the objects. The routes in force, which a mistake must not undo,
 // come in as a value too.
+//
+// Build resolves a whole World and is the reference. A Resolver does the same for a World that changes, at the cost of what changed.
 package resolve
 
 import (
@@ -50,7 +52,7 @@ func Build(world World) (ir.Config, []ir.Problem) {
 		problems   []ir.Problem
 	)
 	for _, object := range world.ScaledObjects {
-		routes, mistakes := resolveObject(object, services, inForce[ownerOf(object)])
+		routes, mistakes := resolveObject(object, services.find, inForce[ownerOf(object)])
 		candidates = append(candidates, routes...)
 		problems = append(problems, mistakes...)
 	}
@@ -85,7 +87,7 @@ func routesByOwner(routes []ir.Route) map[owner][]ir.Route {
 }
 
 // resolveObject returns the Routes that one object asks for, as if it were the only one, and its mistakes. inForce are its Routes that are in force.
-func resolveObject(object *httpv1alpha1.HTTPScaledObject, services serviceIndex, inForce []ir.Route) ([]ir.Route, []ir.Problem) {
+func resolveObject(object *httpv1alpha1.HTTPScaledObject, find finder, inForce []ir.Route) ([]ir.Route, []ir.Problem) {
 	if object.Spec.Unreadable != "" {
 		return inForce, []ir.Problem{{
 			On: ownerOf(object).key, Reason: httpv1alpha1.ReasonInvalidSpec, Message: "spec." + object.Spec.Unreadable + "; correct the value",
@@ -98,7 +100,7 @@ func resolveObject(object *httpv1alpha1.HTTPScaledObject, services serviceIndex,
 			matches = append(matches, route.Match)
 		}
 	}
-	backends, wrongBackends := backendsOf(object, services)
+	backends, wrongBackends := backendsOf(object, find)
 	// Without the annotation nobody but the own Service is to get anything, so a split that is in force must not come back.
 	if len(wrongBackends) > 0 && len(inForce) > 0 && (hasAnnotation(object) || len(inForce[0].Backends) == 1) {
 		backends = inForce[0].Backends

@@ -3,6 +3,7 @@ package status
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
@@ -11,7 +12,7 @@ import (
 type Acks struct {
 	// Replica names the replica.
 	Replica string `json:"replica"`
-	// Objects are the HTTPScaledObjects that the replica publishes, in the order of their names.
+	// Objects are the HTTPScaledObjects that the replica publishes, in the order of namespaces, then names.
 	Objects []PublishedObject `json:"objects"`
 	// Proxies are the proxies that are connected to it, in the order of their addresses.
 	Proxies []ProxyAcks `json:"proxies"`
@@ -63,24 +64,29 @@ func (p ProxyAcks) isBehind(place int) bool {
 	return found
 }
 
-// extend adds a place, higher than all before, to ranges.
-func extend(ranges []Range, place int) []Range {
-	if last := len(ranges) - 1; last >= 0 && ranges[last][1] == place-1 {
-		ranges[last][1] = place
-		return ranges
+// ranges lists places in ascending order. It sorts them in place.
+func ranges(places []int) []Range {
+	slices.Sort(places)
+	var out []Range
+	for _, place := range places {
+		if last := len(out) - 1; last >= 0 && out[last][1] == place-1 {
+			out[last][1] = place
+		} else {
+			out = append(out, Range{place, place})
+		}
 	}
-	return append(ranges, Range{place, place})
+	return out
 }
 
-// places are the objects of one replica that are published as this replica wants them, by name, with their place.
+// places are the objects of wanted that a replica publishes as they are wanted, with their places.
 func (a Acks) places(wanted map[ir.Key]Part) map[ir.Key]int {
-	places := make(map[ir.Key]int, len(a.Objects))
-	byName := make(map[string]int, len(a.Objects))
-	for i, object := range a.Objects {
-		byName[object.Name] = i
-	}
+	places := make(map[ir.Key]int, len(wanted))
 	for key, part := range wanted {
-		if i, known := byName[key.String()]; known && part.Digest != "" && a.Objects[i].Digest == part.Digest {
+		i, published := slices.BinarySearchFunc(a.Objects, key, func(object PublishedObject, key ir.Key) int {
+			namespace, name, _ := strings.Cut(object.Name, "/")
+			return ir.Key{Namespace: namespace, Name: name}.Compare(key)
+		})
+		if published && part.Digest != "" && a.Objects[i].Digest == part.Digest {
 			places[key] = i
 		}
 	}

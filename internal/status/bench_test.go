@@ -2,17 +2,30 @@ package status_test
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
+	"slices"
+	"strconv"
 	"testing"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// BenchmarkLook is what one look at 10 proxies with 1000 objects in a canary costs, beside what a publication does.
+// BenchmarkLook is what a publication and a look at 10 proxies cost when one object among many in a canary changes, beside a look at everything.
 func BenchmarkLook(b *testing.B) {
+	for _, count := range []int{10, 1000} {
+		b.Run(strconv.Itoa(count), func(b *testing.B) { benchmarkLook(b, count) })
+	}
+}
+
+func benchmarkLook(b *testing.B, count int) {
+	b.Helper()
 	config := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
-	for i := range 1000 {
+	for i := range count {
 		route := ir.Route{Owner: ir.Key{Namespace: "apps", Name: fmt.Sprint("shop-", i)}, Match: ir.Match{Host: ir.Host(fmt.Sprint(i, ".test")), PathPrefix: "/"}}
 		for _, service := range []string{"stable", "canary"} {
 			backend := ir.Backend{Service: ir.Key{Namespace: "apps", Name: fmt.Sprint(service, i)}, Port: 80, Weight: 50, Protocol: ir.HTTP1}
@@ -29,18 +42,36 @@ func BenchmarkLook(b *testing.B) {
 		source.confirm(netip.AddrPortFrom(address, 1).String())
 		fleet.Proxies = append(fleet.Proxies, status.Proxy{Namespace: "apps", Addresses: []netip.Addr{address}})
 	}
-	streams := source.Streams()
-	parts := status.Parts(config, source.Versions)
-	b.Run("publication", func(b *testing.B) {
+	parts := source.parts(config)
+	ledger.Record("1", parts)
+	source.look(ledger, "interceptor-0")
+	one := ir.Key{Namespace: "apps", Name: "shop-7"}
+	forms := []status.Part{parts[one], parts[one]}
+	forms[1].Routes, forms[1].Digest = "other", "other"
+	b.Run("whole", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			ledger.Record("1", status.Parts(config, source.Versions))
+			status.Merge(fleet, parts, []status.Acks{source.look(ledger, "interceptor-0")})
 		}
 	})
-	b.Run("look", func(b *testing.B) {
+	b.Run("one", func(b *testing.B) {
 		b.ReportAllocs()
-		for b.Loop() {
-			status.Merge(fleet, parts, []status.Acks{ledger.Acks("interceptor-0", streams)})
+		for i := 0; b.Loop(); i++ {
+			changed := map[ir.Key]status.Part{one: forms[i%2]}
+			ledger.Record([]string{"1", "2"}[i%2], changed)
+			source.Look(func(stream status.Stream) {
+				stream.News = func(typeURL string) iter.Seq[string] { return news(typeURL) }
+				ledger.Look(stream)
+			})
+			status.Merge(fleet, changed, []status.Acks{ledger.Acks("interceptor-0")})
 		}
 	})
+}
+
+// news is what is new after a change of the table.
+func news(typeURL string) iter.Seq[string] {
+	if typeURL == resourcev3.RouteType {
+		return slices.Values([]string{translate.RouteConfigName})
+	}
+	return slices.Values[[]string](nil)
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -21,12 +21,12 @@ const FieldManager = "kedify-http-interceptor"
 // apiClient is the Client of a real API server.
 type apiClient struct {
 	scaledObjects rest.Interface
-	events        eventsv1client.EventsGetter
+	events        rest.Interface
 }
 
-// NewClient returns a Client. scaledObjects is a REST client of httpv1alpha1.SchemeGroupVersion. It needs the permissions to patch
-// httpscaledobjects/status and to create events of events.k8s.io.
-func NewClient(scaledObjects rest.Interface, events eventsv1client.EventsGetter) Client {
+// NewClient returns a Client. scaledObjects is a REST client of httpv1alpha1.SchemeGroupVersion, and events one of events.k8s.io/v1. It needs the permissions
+// to patch httpscaledobjects/status and to create events.
+func NewClient(scaledObjects, events rest.Interface) Client {
 	return apiClient{scaledObjects, events}
 }
 
@@ -74,7 +74,7 @@ func (c apiClient) ApplyStatus(ctx context.Context, object *httpv1alpha1.HTTPSca
 
 // CreateEvent creates event through events.k8s.io.
 func (c apiClient) CreateEvent(ctx context.Context, event *eventsv1.Event) error {
-	_, err := c.events.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	err := c.events.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -90,4 +90,26 @@ func ownConditions(conditions []metav1.Condition) []metav1.Condition {
 		}
 	}
 	return own
+}
+
+// leases are the Leases of a real API server.
+type leases struct{ client rest.Interface }
+
+// NewLeases returns Leases. client is a REST client of coordination.k8s.io/v1.
+func NewLeases(client rest.Interface) Leases { return leases{client} }
+
+// Get is Leases'.
+func (l leases) Get(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
+	lease := new(coordinationv1.Lease)
+	return lease, l.client.Get().Namespace(namespace).Resource("leases").Name(name).Do(ctx).Into(lease)
+}
+
+// Create is Leases'.
+func (l leases) Create(ctx context.Context, lease *coordinationv1.Lease) error {
+	return l.client.Post().Namespace(lease.Namespace).Resource("leases").Body(lease).Do(ctx).Error()
+}
+
+// Update is Leases'.
+func (l leases) Update(ctx context.Context, lease *coordinationv1.Lease) error {
+	return l.client.Put().Namespace(lease.Namespace).Resource("leases").Name(lease.Name).Body(lease).Do(ctx).Error()
 }

@@ -13,8 +13,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -53,23 +53,20 @@ func serve(t *testing.T, code int) (status.Client, *[]request) {
 	}))
 	t.Cleanup(server.Close)
 
-	config := &rest.Config{Host: server.URL}
-	events, err := eventsv1client.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	scheme := runtime.NewScheme()
-	if err := httpv1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(httpv1alpha1.AddToScheme(scheme), eventsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	config.APIPath = "/apis"
-	config.GroupVersion = &httpv1alpha1.SchemeGroupVersion
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	scaledObjects, err := rest.RESTClientFor(config)
-	if err != nil {
-		t.Fatal(err)
+	client := func(group schema.GroupVersion) *rest.RESTClient {
+		config := &rest.Config{Host: server.URL, APIPath: "/apis"}
+		config.GroupVersion, config.NegotiatedSerializer = &group, serializer.NewCodecFactory(scheme).WithoutConversion()
+		made, err := rest.RESTClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
 	}
-	return status.NewClient(scaledObjects, events), &asked
+	return status.NewClient(client(httpv1alpha1.SchemeGroupVersion), client(eventsv1.SchemeGroupVersion)), &asked
 }
 
 func TestApplyStatusRequest(t *testing.T) {
@@ -99,7 +96,7 @@ func TestApplyStatusRequest(t *testing.T) {
 					own("Ready", "Serving", "The route is published to the proxies."),
 				},
 				"dataPlane": map[string]any{
-					"annotationHash": "", "proxies": map[string]any{"ready": 2.0, "acked": 2.0}, "effective": true, "reportedBy": "interceptor-0",
+					"annotationHash": "", "proxies": map[string]any{"ready": 2.0, "acked": 2.0}, "effective": true, "reportedBy": "interceptor-0", "resourceVersion": "7",
 				},
 			},
 		},

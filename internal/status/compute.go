@@ -28,12 +28,15 @@ type Observation struct {
 	Failure string
 	// StableHashes are the pod-template-hashes of the ready Pods behind the stable Service, sorted. They are empty when some are not known.
 	StableHashes []string
+	// WrittenAt is a resource version that the report must not be older than: that of the last change of the spec or the annotations that was seen, "" when
+	// none was.
+	WrittenAt string
 }
 
 // equal says whether two observations lead to the same status.
 func (o Observation) equal(other Observation) bool {
 	return o.Served == other.Served && o.Failure == other.Failure && slices.Equal(o.Problems, other.Problems) &&
-		slices.Equal(o.StableHashes, other.StableHashes)
+		slices.Equal(o.StableHashes, other.StableHashes) && o.WrittenAt == other.WrittenAt
 }
 
 // isAccepted says whether the configuration in force has the object as it is.

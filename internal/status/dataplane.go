@@ -2,12 +2,14 @@ package status
 
 import (
 	"slices"
+	"strconv"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
-// dataPlane returns the data-plane report that object should have. While it has one that says the same, that one stays, with its writer.
+// dataPlane returns the data-plane report that object should have. While it has one that says the same and is not older
+// than the last write, that one stays, with its writer.
 func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Taken, writer string) *httpv1alpha1.DataPlaneStatus {
 	before := object.Status.DataPlane
 	report := &httpv1alpha1.DataPlaneStatus{
@@ -15,6 +17,8 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Ta
 		Proxies:        taken.Proxies,
 		StableHashes:   slices.Clone(seen.StableHashes),
 		ReportedBy:     writer,
+
+		ResourceVersion: object.ResourceVersion,
 	}
 	if !seen.isAccepted() {
 		report.Proxies.Acked = 0 // Proxies may have all that is in force, but that is not the object as its annotation has it.
@@ -31,8 +35,16 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Ta
 		report.StableHashes = slices.Compact(report.StableHashes)
 	}
 	if isSame := before.AnnotationHash == report.AnnotationHash && before.Proxies == report.Proxies && before.Effective == report.Effective &&
-		slices.Equal(before.StableHashes, report.StableHashes); isSame {
-		report.ReportedBy = before.ReportedBy
+		slices.Equal(before.StableHashes, report.StableHashes) && !isOlder(before.ResourceVersion, seen.WrittenAt); isSame {
+		report.ReportedBy, report.ResourceVersion = before.ReportedBy, before.ResourceVersion
 	}
 	return report
+}
+
+// isOlder says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
+// (KEP-5504, "comparable resource version"); of others nothing is known. A report without one comes before every version.
+func isOlder(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errY == nil && (a == "" || errX == nil && x < y)
 }

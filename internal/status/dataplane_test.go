@@ -11,7 +11,6 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -34,7 +33,7 @@ const peer = "10.0.0.7:40000"
 func record(ledger *status.Ledger, source *proxies, table string, weights map[string]uint32) map[ir.Key]status.Part {
 	config := splitAt(weights)
 	source.publish(table, config)
-	parts := status.Parts(config, source.Versions)
+	parts := source.parts(config)
 	ledger.Record(table, parts)
 	return parts
 }
@@ -84,7 +83,7 @@ func TestAcksOfOneTableByObject(t *testing.T) {
 			record(ledger, source, "3", map[string]uint32{"shop": 50, "other": 80})
 			source.confirm(peer)
 			test.answer(source)
-			got := ledger.Acks("interceptor-0", source.Streams())
+			got := source.look(ledger, "interceptor-0")
 			if len(got.Proxies) != 1 {
 				t.Fatalf("%d proxies, want 1", len(got.Proxies))
 			}
@@ -114,7 +113,7 @@ func TestATableThatComesBack(t *testing.T) {
 			}
 			source.confirm(peer)
 			source.table(test.table)
-			if diff := cmp.Diff(test.behind, ledger.Acks("interceptor-0", source.Streams()).Proxies[0].Behind); diff != "" {
+			if diff := cmp.Diff(test.behind, source.look(ledger, "interceptor-0").Proxies[0].Behind); diff != "" {
 				t.Errorf("behind (-want +got):\n%s", diff)
 			}
 		})
@@ -130,7 +129,7 @@ func TestTablesOfLongAgoAreForgotten(t *testing.T) {
 	for table, want := range map[string]int{"0.0.7.207": 0, "0.0.7.0": 1, "0.0.0.9": 2} { // 1999, 1792 and 9
 		source.table(status.Confirmation{Acked: table})
 		behind := 0
-		for _, each := range ledger.Acks("interceptor-0", source.Streams()).Proxies[0].Behind {
+		for _, each := range source.look(ledger, "interceptor-0").Proxies[0].Behind {
 			behind += 1 + each[1] - each[0]
 		}
 		if behind != want {
@@ -146,7 +145,7 @@ func TestTheNewestStreamOfAProxyCounts(t *testing.T) {
 	record(ledger, source, "2", map[string]uint32{"shop": 50})
 	source.confirm("[::ffff:10.0.0.7]:2")
 	source.confirm("not an address")
-	got := ledger.Acks("interceptor-0", source.Streams())
+	got := source.look(ledger, "interceptor-0")
 	want := []status.ProxyAcks{{Address: netip.MustParseAddr("10.0.0.7")}}
 	if diff := cmp.Diff(want, got.Proxies, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("proxies (-want +got):\n%s", diff)
@@ -182,12 +181,12 @@ func TestRefusals(t *testing.T) {
 			ledger, source := status.NewLedger(), newProxies()
 			record(ledger, source, "1", map[string]uint32{"shop": 20, "other": 20})
 			source.confirm(peer)
-			ledger.Acks("interceptor-0", source.Streams())
+			source.look(ledger, "interceptor-0")
 			record(ledger, source, "2", map[string]uint32{"shop": 50, "other": 20})
 			source.table(status.Confirmation{Acked: "1"})
 			test.answer(source)
 			got := map[string]string{}
-			for _, refusal := range ledger.Acks("interceptor-0", source.Streams()).Refusals {
+			for _, refusal := range source.look(ledger, "interceptor-0").Refusals {
 				got[refusal.Object] = refusal.Message
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -204,7 +203,7 @@ func replicaWith(name string, weights map[string]uint32, peers ...string) (statu
 	for _, each := range peers {
 		source.confirm(each)
 	}
-	return ledger.Acks(name, source.Streams()), parts
+	return source.look(ledger, name), parts
 }
 
 func TestMerge(t *testing.T) {
@@ -313,75 +312,12 @@ func TestPartsTellObjectsApart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			source := newProxies()
 			source.publish("1", base())
-			was := status.Parts(base(), source.Versions)[shopKey()]
+			was := source.parts(base())[shopKey()]
 			config := base()
 			test.change(&config, source)
-			is := status.Parts(config, source.Versions)[shopKey()]
+			is := source.parts(config)[shopKey()]
 			if (is.Routes == was.Routes) != test.routes || (is.Digest == was.Digest) != test.whole || is.AsDesired != test.asDesired {
 				t.Errorf("before %+v\nafter  %+v", was, is)
-			}
-		})
-	}
-}
-
-func TestDataPlaneReport(t *testing.T) {
-	const text = "- service: shop-stable\n  weight: 80\n- service: shop-canary\n  weight: 20\n"
-	counts := func(ready, acked int32) httpv1alpha1.ProxyCounts {
-		return httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}
-	}
-	fine := status.Observation{Served: true, StableHashes: []string{"new"}}
-	was := &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(text), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true, ReportedBy: "interceptor-9",
-	}
-	report := func(hashes []string, proxies httpv1alpha1.ProxyCounts, effective bool) *httpv1alpha1.DataPlaneStatus {
-		return &httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(text), Proxies: proxies, StableHashes: hashes, Effective: effective, ReportedBy: "interceptor-0",
-		}
-	}
-	tests := []struct {
-		name  string
-		was   *httpv1alpha1.DataPlaneStatus
-		seen  status.Observation
-		taken status.Taken
-		want  *httpv1alpha1.DataPlaneStatus
-	}{
-		{"all have it", nil, fine, status.Taken{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
-		{"one does not", nil, fine, status.Taken{Proxies: counts(2, 1), AsDesired: true}, report([]string{"new"}, counts(2, 1), false)},
-		{"no proxy", nil, fine, status.Taken{AsDesired: true}, report([]string{"new"}, counts(0, 0), false)},
-		{"a share is redirected", nil, fine, status.Taken{Proxies: counts(2, 2)}, report([]string{"new"}, counts(2, 2), false)},
-		{
-			"a mistake: what is in force is not what the annotation says", nil,
-			status.Observation{Served: true, Problems: []ir.Problem{problem("InvalidWeightedBackends", "no")}},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
-			report(nil, counts(2, 0), false),
-		},
-		{
-			"a failure of ours", nil,
-			status.Observation{Served: true, Failure: "no"},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
-			report(nil, counts(2, 0), false),
-		},
-		{"new Pods behind the stable Service, and all have them", was, fine, status.Taken{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
-		{
-			"new Pods, and a proxy may still use the old ones", was, fine,
-			status.Taken{Proxies: counts(2, 1), AsDesired: true},
-			report([]string{"new", "old"}, counts(2, 1), false),
-		},
-		{
-			"the same as another replica reported", was,
-			status.Observation{Served: true, StableHashes: []string{"old"}},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
-			was,
-		},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			object := shop()
-			object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: text}
-			object.Status.DataPlane = test.was
-			got := status.Compute(object, test.seen, test.taken, "interceptor-0", noon()).DataPlane
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("report (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -2,27 +2,48 @@ package status
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// renewDeadline is how long the elected replica tries to renew the Lease before it stops to write: less than the time after which another one takes it.
-const renewDeadline = 10 * time.Second
+const (
+	// renewDeadline is how long the elected replica tries to renew the Lease before it stops to write: less than the time after which another one takes it.
+	renewDeadline = 10 * time.Second
+	// releaseDeadline bounds the request with which a replica that stops gives the Lease back.
+	releaseDeadline = 2 * time.Second
+)
+
+// errIdentity says that an Election cannot tell its replica from others.
+var errIdentity = errors.New("the replica has no name, set --pod-name")
+
+// Leases reads and writes Leases. Its errors are those of k8s.io/apimachinery/pkg/api/errors, or of the connection.
+type Leases interface {
+	// Get returns a Lease.
+	Get(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error)
+	// Create creates a Lease.
+	Create(ctx context.Context, lease *coordinationv1.Lease) error
+	// Update changes a Lease, unless it was changed since it was read.
+	Update(ctx context.Context, lease *coordinationv1.Lease) error
+}
 
 // Election chooses one of several replicas by the Lease httpv1alpha1.DefaultInterceptorLease. It is renewed every httpv1alpha1.LeaseRenewInterval, which makes
 // it the sign of life of whoever writes. A replica that was killed is replaced after httpv1alpha1.LeaseFreshness, one that stops in order at once.
+//
+// A Lease counts as fresh by how long ago this replica saw it change, never by the times in it, because clocks of machines differ. The rules and the fields are
+// those of Kubernetes' own leader election, so other programs can read the Lease. That library is not used, because it links clients for every API group.
 type Election struct {
 	// Leases is the client for the Lease. It needs the permissions to get, create and update it.
-	Leases coordinationv1client.LeasesGetter
+	Leases Leases
 	// Namespace is the namespace of the Lease.
 	Namespace string
 	// Identity names this replica among the others, such as by its pod's name.
@@ -34,55 +55,171 @@ type Election struct {
 // Run takes part in elections until ctx ends. While this replica is elected, lead runs; its context ends when the Lease is lost, and Run waits for it
 // before it takes part again. An error is a mistake in the configuration: an API server that does not answer is waited for.
 func (e Election) Run(ctx context.Context, lead func(ctx context.Context)) error {
+	if e.Identity == "" {
+		return fmt.Errorf("election by Lease %s/%s: %w", e.Namespace, httpv1alpha1.DefaultInterceptorLease, errIdentity)
+	}
+	c := &candidate{Election: e}
 	for ctx.Err() == nil {
-		if err := e.term(ctx, lead); err != nil {
-			return err
+		if c.try(ctx) == held {
+			c.reign(ctx, lead)
 		}
+		wait(ctx, retryPause())
 	}
 	return nil
 }
 
-// term takes part until this replica was elected and has lost the Lease again, or until ctx ends.
-func (e Election) term(ctx context.Context, lead func(ctx context.Context)) error {
-	var (
-		mu   sync.Mutex // held while lead runs
-		over bool
-	)
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name: httpv1alpha1.DefaultInterceptorLease,
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: httpv1alpha1.DefaultInterceptorLease},
-			Client:     e.Leases,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
-		},
-		LeaseDuration:   httpv1alpha1.LeaseFreshness,
-		RenewDeadline:   renewDeadline,
-		RetryPeriod:     httpv1alpha1.LeaseRenewInterval,
-		ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			// client-go calls this in a goroutine for which it does not wait.
-			OnStartedLeading: func(ctx context.Context) {
-				mu.Lock()
-				defer mu.Unlock()
-				if !over {
-					e.Logger.InfoContext(ctx, "elected to write statuses", "identity", e.Identity)
-					lead(ctx)
-				}
-			},
-			OnStoppedLeading: func() {},
-			OnNewLeader: func(identity string) {
-				if identity != e.Identity {
-					e.Logger.InfoContext(ctx, "another replica writes statuses", "identity", identity)
-				}
-			},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("election by Lease %s/%s: %w", e.Namespace, httpv1alpha1.DefaultInterceptorLease, err)
+// candidate is an Election with what its replica has seen of the Lease.
+type candidate struct {
+	Election
+
+	version string    // the resource version of the Lease that was last seen
+	since   time.Time // when that was first seen
+	told    string    // the holder that was last logged
+}
+
+// verdict is how an attempt ended.
+type verdict int
+
+const (
+	unknown  verdict = iota // the API server did not say, or somebody else wrote meanwhile
+	held                    // this replica holds the Lease
+	heldElse                // another one does
+)
+
+// try takes or renews the Lease if this replica may.
+func (c *candidate) try(ctx context.Context) verdict {
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	lease, err := c.Leases.Get(ctx, c.Namespace, httpv1alpha1.DefaultInterceptorLease)
+	now := time.Now()
+	switch {
+	case apierrors.IsNotFound(err):
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: httpv1alpha1.DefaultInterceptorLease}}
+		claim(lease, c.Identity, now)
+		err = c.Leases.Create(ctx, lease)
+	case err != nil:
+	case !c.mayTake(ctx, lease, now):
+		return heldElse
+	default:
+		lease = lease.DeepCopy()
+		claim(lease, c.Identity, now)
+		err = c.Leases.Update(ctx, lease)
 	}
-	elector.Run(ctx)
-	mu.Lock()
-	defer mu.Unlock()
-	over = true
-	return nil
+	if err != nil {
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+			c.Logger.WarnContext(ctx, "cannot take or renew the Lease; trying again", "identity", c.Identity, "error", err)
+		}
+		return unknown
+	}
+	return held
+}
+
+// mayTake says whether the Lease is this replica's, nobody's, or was not renewed for as long as it says.
+func (c *candidate) mayTake(ctx context.Context, lease *coordinationv1.Lease, now time.Time) bool {
+	if lease.ResourceVersion != c.version || c.since.IsZero() {
+		c.version, c.since = lease.ResourceVersion, now
+	}
+	holder := holderOf(lease)
+	if holder == c.Identity || holder == "" {
+		return true
+	}
+	if holder != c.told {
+		c.told = holder
+		c.Logger.InfoContext(ctx, "another replica writes statuses", "identity", holder)
+	}
+	fresh := httpv1alpha1.LeaseFreshness
+	if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil {
+		fresh = time.Duration(*seconds) * time.Second
+	}
+	return now.Sub(c.since) >= fresh
+}
+
+// reign runs lead while this replica holds the Lease, and gives it back when ctx has ended.
+func (c *candidate) reign(ctx context.Context, lead func(ctx context.Context)) {
+	c.told = c.Identity
+	c.Logger.InfoContext(ctx, "elected to write statuses", "identity", c.Identity)
+	term, end := context.WithCancel(ctx)
+	var leading sync.WaitGroup
+	leading.Go(func() { lead(term) })
+	c.renew(ctx)
+	end()
+	leading.Wait()
+	if ctx.Err() != nil {
+		c.release(context.WithoutCancel(ctx))
+	}
+}
+
+// renew renews the Lease until another replica holds it, or it could not be renewed for renewDeadline, or ctx ends.
+func (c *candidate) renew(ctx context.Context) {
+	last := time.Now()
+	for {
+		wait(ctx, min(retryPause(), time.Until(last.Add(renewDeadline))))
+		within, cancel := context.WithDeadline(ctx, last.Add(renewDeadline))
+		began := time.Now()
+		outcome := c.try(within)
+		cancel()
+		switch {
+		case ctx.Err() != nil || outcome == heldElse:
+			return
+		case outcome == held:
+			last = began
+		case time.Since(last) >= renewDeadline:
+			return
+		}
+	}
+}
+
+// release gives the Lease back, so that another replica need not wait.
+func (c *candidate) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, releaseDeadline)
+	defer cancel()
+	lease, err := c.Leases.Get(ctx, c.Namespace, httpv1alpha1.DefaultInterceptorLease)
+	if err == nil && holderOf(lease) == c.Identity {
+		lease = lease.DeepCopy()
+		nobody, second := "", int32(1)
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &nobody, &second
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+		err = c.Leases.Update(ctx, lease)
+	}
+	if err != nil {
+		c.Logger.WarnContext(ctx, "cannot give the Lease back; another replica has to wait until it has run out", "identity", c.Identity, "error", err)
+	}
+}
+
+// claim makes a Lease that of a replica, renewed now.
+func claim(lease *coordinationv1.Lease, identity string, now time.Time) {
+	at, seconds := metav1.NewMicroTime(now), int32(httpv1alpha1.LeaseFreshness/time.Second)
+	if before := holderOf(lease); before != identity || lease.Spec.AcquireTime == nil {
+		lease.Spec.AcquireTime = &at
+		if changes := lease.Spec.LeaseTransitions; changes != nil {
+			next := *changes + 1
+			lease.Spec.LeaseTransitions = &next
+		} else {
+			lease.Spec.LeaseTransitions = new(int32)
+		}
+	}
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &identity, &seconds, &at
+}
+
+// holderOf returns who holds a Lease, "" for nobody.
+func holderOf(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// retryPause is the time between two attempts, up to a fifth longer than the interval so that replicas don't try in step.
+func retryPause() time.Duration {
+	return httpv1alpha1.LeaseRenewInterval + rand.N(httpv1alpha1.LeaseRenewInterval/5) //nolint:gosec // Spreads attempts; nobody gains from guessing it.
+}
+
+// wait waits, or until ctx ends.
+func wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }

@@ -25,11 +25,33 @@ type candidate struct {
 	stop  func()
 }
 
+// storedLeases are status.Leases in a fake API server.
+type storedLeases struct{ *fake.Clientset }
+
+// Get is status.Leases'.
+func (s storedLeases) Get(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
+	return s.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// Create is status.Leases'.
+func (s storedLeases) Create(ctx context.Context, lease *coordinationv1.Lease) error {
+	_, err := s.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
+	return err
+}
+
+// Update is status.Leases'. Each version has another number, which the fake does not see to.
+func (s storedLeases) Update(ctx context.Context, lease *coordinationv1.Lease) error {
+	lease = lease.DeepCopy()
+	lease.ResourceVersion = lease.Spec.RenewTime.String()
+	_, err := s.CoordinationV1().Leases(lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
+	return err
+}
+
 // campaign starts a candidate. leaders counts those who lead.
 func campaign(t *testing.T, leases *fake.Clientset, leaders *atomic.Int32, identity string) *candidate {
 	t.Helper()
 	c := &candidate{}
-	election := status.Election{Leases: leases.CoordinationV1(), Namespace: "keda", Identity: identity, Logger: slog.New(slog.DiscardHandler)}
+	election := status.Election{Leases: storedLeases{leases}, Namespace: "keda", Identity: identity, Logger: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {

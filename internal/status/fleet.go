@@ -2,6 +2,7 @@ package status
 
 import (
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -64,6 +65,13 @@ func isReady(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// equal says whether two fleets are the same.
+func (f Fleet) equal(other Fleet) bool {
+	return f.Shared == other.Shared && slices.EqualFunc(f.Proxies, other.Proxies, func(a, b Proxy) bool {
+		return a.Namespace == b.Namespace && slices.Equal(a.Addresses, b.Addresses)
+	})
 }
 
 // Merge tells, for each object of wanted, what fleet has taken of it, by what all replicas know of their proxies. A proxy counts as having an object when

@@ -1,15 +1,12 @@
 package status
 
 import (
-	"cmp"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
 
-	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 const (
@@ -27,8 +24,11 @@ type Stream struct {
 	Number uint64
 	// Peer is the proxy's address, host:port.
 	Peer string
-	// Confirmed returns how to look up a resource of an xDS type URL by its name. Of a resource that the proxy knows nothing of that is the zero value.
-	Confirmed func(typeURL string) func(name string) Confirmation
+	// News visits the names of the resources of an xDS type URL about which Confirmed may say something else than at the last look at this stream. A nil News
+	// stands for all.
+	News func(typeURL string) iter.Seq[string]
+	// Confirmed looks up a resource. Of one that the proxy knows nothing of that is the zero value.
+	Confirmed func(typeURL, name string) Confirmation
 	// Refused are the culprits that the discovery server has found: what the proxy refuses on its own merits, and what is held back from it. What else it
 	// has refused is only suspected.
 	Refused []Culprit
@@ -63,7 +63,8 @@ type Confirmation struct {
 // that object, whatever has changed for others.
 //
 // Publications are numbered. Of each object the Ledger keeps the number since which its routes are what they are, so a proxy has them when the table it
-// confirmed has that number or a later one. This takes one number per object and the numbers of the last tableWindow versions.
+// confirmed has that number or a later one. This takes one number per object and the numbers of the last tableWindow versions. Of each stream it keeps what
+// that has not confirmed. So to record a publication, and to look at a stream, costs what is new.
 //
 // The zero value is not usable; make it with NewLedger. It is not safe for concurrent use.
 type Ledger struct {
@@ -73,10 +74,21 @@ type Ledger struct {
 	tables map[string]span
 	window []issue
 	parts  map[ir.Key]entry
-	order  []ir.Key
-	// records counts the publications, and complete is, by stream, that count when the stream was last seen to have everything.
-	records  uint64
-	complete map[uint64]uint64
+	owners map[string]ir.Key // the objects by the names of their clusters
+	// order are the objects in order, nil when out of date, and listed what Acks has of them, but for those that are unlisted.
+	order    []ir.Key
+	listed   []PublishedObject
+	unlisted []ir.Key
+	// records counts the publications, and log has the changes of Parts in their order, the last one of every object at least.
+	records uint64
+	log     []revision
+	streams map[uint64]*standing
+}
+
+// revision is a change of an object's Part: in which record, and the number of the publication.
+type revision struct {
+	record, edition uint64
+	key             ir.Key
 }
 
 // span are the first and the last publication in which a version of the table was in force.
@@ -91,40 +103,76 @@ type issue struct {
 // entry is an object's Part, the number of the publication since which its routes are these, and the count of records when the Part became what it is.
 type entry struct {
 	Part
+
+	name           string // of the object
 	since, changed uint64
 }
 
 // NewLedger returns a Ledger that knows of no publication.
 func NewLedger() *Ledger {
-	return &Ledger{tables: map[string]span{}, parts: map[ir.Key]entry{}, complete: map[uint64]uint64{}}
+	return &Ledger{tables: map[string]span{}, parts: map[ir.Key]entry{}, owners: map[string]ir.Key{}, streams: map[uint64]*standing{}}
 }
 
-// Record notes what is published now: the version of the table, and the Part of each object.
+// Record notes what is published now: the version of the table, and the Part of each object that may have changed, the zero Part for one that is not published
+// any more.
 func (l *Ledger) Record(table string, parts map[ir.Key]Part) {
 	changed := table != l.table
 	for key, part := range parts {
 		before, known := l.parts[key]
-		changed = changed || !known || before.Routes != part.Routes
+		changed = changed || part.Digest != "" && (!known || before.Routes != part.Routes)
 	}
 	if changed {
 		l.edition++
 		l.issue(table)
 	}
 	l.records++
-	next := make(map[ir.Key]entry, len(parts))
 	for key, part := range parts {
-		is := entry{part, l.edition, l.records}
-		before, known := l.parts[key]
-		if known && before.Routes == part.Routes {
-			is.since = before.since
-		}
-		if known && before.Digest == part.Digest {
-			is.changed = before.changed
-		}
-		next[key] = is
+		l.put(key, part)
 	}
-	l.parts = next
-	l.order = slices.SortedFunc(maps.Keys(next), ir.Key.Compare)
+	if len(l.log) > 2*len(l.parts)+tableWindow {
+		l.compact()
+	}
+	if len(l.unlisted) > len(l.parts) { // Nobody asks.
+		l.order, l.unlisted = nil, nil
+	}
+}
+
+// put keeps the Part of one object.
+func (l *Ledger) put(key ir.Key, part Part) {
+	before, known := l.parts[key]
+	if known && before.Digest == part.Digest {
+		before.Part = part // It may differ in what the digest is not about.
+		l.parts[key] = before
+		return
+	}
+	l.unlisted = append(l.unlisted, key)
+	for _, cluster := range before.Clusters {
+		delete(l.owners, cluster.Name)
+	}
+	if part.Digest == "" {
+		delete(l.parts, key)
+		l.order = nil
+		for _, stream := range l.streams {
+			delete(stream.behind, key)
+		}
+		return
+	}
+	is := entry{part, before.name, l.edition, l.records}
+	if !known {
+		is.name, l.order = key.String(), nil
+	} else if before.Routes == part.Routes {
+		is.since = before.since
+	}
+	l.parts[key] = is
+	for _, cluster := range part.Clusters {
+		l.owners[cluster.Name] = key
+	}
+	l.log = append(l.log, revision{l.records, l.edition, key})
+}
+
+// compact drops all but the last revision of each object.
+func (l *Ledger) compact() {
+	l.log = slices.DeleteFunc(l.log, func(each revision) bool { return l.parts[each.key].changed != each.record })
 }
 
 // issue enters the table of the present edition, and forgets the oldest one beyond the window.
@@ -147,127 +195,64 @@ func (l *Ledger) issue(table string) {
 	}
 }
 
-// Acks compares what is published with what streams have confirmed. Of several streams of one address the newest counts: a proxy has one, and the
-// others are remains.
-func (l *Ledger) Acks(replica string, streams []Stream) Acks {
-	acks := Acks{Replica: replica, Objects: make([]PublishedObject, 0, len(l.order))}
-	for _, key := range l.order {
-		acks.Objects = append(acks.Objects, PublishedObject{key.String(), l.parts[key].Digest})
+// Keep forgets all streams but these, by their numbers, and says whether there were any.
+func (l *Ledger) Keep(open map[uint64]struct{}) bool {
+	before := len(l.streams)
+	maps.DeleteFunc(l.streams, func(number uint64, _ *standing) bool {
+		_, isOpen := open[number]
+		return !isOpen
+	})
+	return len(l.streams) < before
+}
+
+// Acks tells what streams have confirmed, as of the last look at each. Of several streams of one address the newest counts: a proxy has one, and the
+// others are remains. A stream without a readable address cannot be told whose it is and is left out.
+func (l *Ledger) Acks(replica string) Acks {
+	acks := Acks{Replica: replica, Objects: l.objects(), Proxies: []ProxyAcks{}}
+	newest := map[netip.Addr]uint64{}
+	for number, stream := range l.streams {
+		if stream.address.IsValid() {
+			newest[stream.address] = max(newest[stream.address], number)
+		}
 	}
-	newest := newestByAddress(streams)
 	refusals := map[string]Refusal{}
-	acks.Proxies = make([]ProxyAcks, 0, len(newest))
 	for _, address := range slices.SortedFunc(maps.Keys(newest), netip.Addr.Compare) {
-		acks.Proxies = append(acks.Proxies, ProxyAcks{address, l.compare(newest[address], address, refusals)})
+		behind := l.streams[newest[address]].behind
+		places := make([]int, 0, len(behind))
+		for key, refusal := range behind {
+			place, _ := slices.BinarySearchFunc(l.order, key, ir.Key.Compare)
+			places = append(places, place)
+			name := l.parts[key].name
+			if _, known := refusals[name]; refusal != "" && !known {
+				refusals[name] = Refusal{name, address, refusal}
+			}
+		}
+		acks.Proxies = append(acks.Proxies, ProxyAcks{address, ranges(places)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(refusals)) {
 		acks.Refusals = append(acks.Refusals, refusals[name])
 	}
-	l.forget(newest)
 	return acks
 }
 
-// compare returns what a stream has not confirmed, and adds what it may have refused: what travelled in a response that it refused, and has changed since it
-// last had everything. Good ones beside the culprit are among them until the proxy confirms them.
-func (l *Ledger) compare(stream Stream, address netip.Addr, refusals map[string]Refusal) []Range {
-	table := stream.Confirmed(resourcev3.RouteType)(translate.RouteConfigName)
-	clusters, assignments := stream.Confirmed(resourcev3.ClusterType), stream.Confirmed(resourcev3.EndpointType)
-	has := l.editionOf(table)
-	var behind []Range
-	for i, key := range l.order {
-		wanted := l.parts[key]
-		isTaken, refusal := clustersTaken(wanted.Clusters, clusters, assignments)
-		if isTaken && (has >= wanted.since || confirmsHosts(table, wanted.Hosts)) {
-			continue
+// objects lists what is published. The result is never changed.
+func (l *Ledger) objects() []PublishedObject {
+	switch {
+	case l.order == nil:
+		l.order = slices.SortedFunc(maps.Keys(l.parts), ir.Key.Compare)
+		l.listed = make([]PublishedObject, 0, len(l.order))
+		for _, key := range l.order {
+			l.listed = append(l.listed, PublishedObject{l.parts[key].name, l.parts[key].Digest})
 		}
-		behind = extend(behind, i)
-		if refusal == "" && table.Nacked != "" && l.tables[table.Nacked].last >= wanted.since {
-			refusal = cmp.Or(table.Message, noReason)
-		}
-		if wanted.changed <= l.complete[stream.Number] {
-			refusal = ""
-		}
-		if found := slices.IndexFunc(stream.Refused, wanted.has); found >= 0 {
-			refusal = cmp.Or(stream.Refused[found].Message, noReason)
-		}
-		if _, known := refusals[key.String()]; refusal != "" && !known {
-			refusals[key.String()] = Refusal{key.String(), address, shorten(refusal, maxRefusal)}
-		}
-	}
-	if len(behind) == 0 {
-		l.complete[stream.Number] = l.records
-	}
-	return behind
-}
-
-// confirmsHosts says whether the table that a proxy uses, and nothing newer is under way, has virtual hosts as they are published.
-func confirmsHosts(table Confirmation, hosts []string) bool {
-	return table.Acked != "" && table.InSync && table.Unconfirmed != nil && !slices.ContainsFunc(hosts, func(host string) bool {
-		_, missing := slices.BinarySearch(table.Unconfirmed, host)
-		return missing
-	})
-}
-
-// has says whether a culprit is a part of the object.
-func (p Part) has(culprit Culprit) bool {
-	if culprit.TypeURL == resourcev3.RouteType {
-		return slices.Contains(p.Hosts, culprit.Host)
-	}
-	return slices.ContainsFunc(p.Clusters, func(cluster PublishedCluster) bool { return cluster.Name == culprit.Name })
-}
-
-// editionOf returns the number of the oldest publication whose table the proxy may be using, 0 when that is not known.
-//
-// Later tables may be on their way to it, and it may be using one of those already; they have everything that has not changed since. But a table that has
-// come back has several numbers, and while something is on its way it is not known which of them was confirmed: then the lowest counts.
-func (l *Ledger) editionOf(table Confirmation) uint64 {
-	found := l.tables[table.Acked]
-	if table.InSync {
-		return found.last
-	}
-	return found.first
-}
-
-// forget drops what is known of streams that are no more.
-func (l *Ledger) forget(open map[netip.Addr]Stream) {
-	numbers := make(map[uint64]bool, len(open))
-	for _, stream := range open {
-		numbers[stream.Number] = true
-	}
-	maps.DeleteFunc(l.complete, func(number, _ uint64) bool { return !numbers[number] })
-}
-
-// clustersTaken says whether a proxy has confirmed clusters and their load assignments in their published versions, and if it refused one, why.
-func clustersTaken(wanted []PublishedCluster, clusters, assignments func(name string) Confirmation) (taken bool, refusal string) {
-	taken = true
-	for _, each := range wanted {
-		for _, resource := range [...]struct {
-			version string
-			is      Confirmation
-		}{{each.Cluster, clusters(each.Name)}, {each.Assignment, assignments(each.Name)}} {
-			if !resource.is.InSync || resource.version == "" || resource.is.Acked != resource.version {
-				taken = false
-			}
-			if resource.is.Nacked != "" && resource.is.Nacked == resource.version && refusal == "" {
-				refusal = cmp.Or(resource.is.Message, noReason)
+	case len(l.unlisted) > 0:
+		l.listed = slices.Clone(l.listed)
+		for _, key := range l.unlisted {
+			if place, published := slices.BinarySearchFunc(l.order, key, ir.Key.Compare); published {
+				l.listed[place].Digest = l.parts[key].Digest
 			}
 		}
+	default:
 	}
-	return taken, refusal
-}
-
-// newestByAddress returns the newest stream of each address. A stream without a readable address cannot be told whose it is and is left out.
-func newestByAddress(streams []Stream) map[netip.Addr]Stream {
-	newest := map[netip.Addr]Stream{}
-	for _, stream := range streams {
-		peer, err := netip.ParseAddrPort(stream.Peer)
-		if err != nil {
-			continue
-		}
-		address := peer.Addr().Unmap().WithZone("")
-		if other, known := newest[address]; !known || other.Number < stream.Number {
-			newest[address] = stream
-		}
-	}
-	return newest
+	l.unlisted = nil
+	return l.listed
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -28,10 +27,8 @@ func (s *stage) canary(weight uint32) {
 	s.objects["shop"] = changed
 	s.mu.Unlock()
 	s.watch()
-	fine := status.Observation{Served: true}
 	s.reporting.Report(status.Report{
-		Objects: s.listed, Observations: map[ir.Key]status.Observation{shopKey(): fine, otherKey(): fine},
-		Config: config, Publication: s.publication,
+		Objects: s.objectsWith(config), Publication: s.publication,
 		Proxies:  []*corev1.Pod{proxyPod("apps", "a", "10.0.0.1"), proxyPod("apps", "b", "10.0.0.2")},
 		Replicas: s.replicas,
 	})

@@ -38,35 +38,23 @@ type PublishedCluster struct {
 	Cluster, Assignment string
 }
 
-// Parts divides a publication by object. versions returns the published versions of the resources of a type by name, as [Source] does.
-func Parts(config ir.Config, versions func(typeURL string) map[string]string) map[ir.Key]Part {
-	clusters, assignments := versions(resourcev3.ClusterType), versions(resourcev3.EndpointType)
-	owned := byOwner(config.Routes)
-	parts := make(map[ir.Key]Part, len(owned))
-	var text []byte
-	for owner, routes := range owned {
-		var part Part
-		text, part.AsDesired = appendRoutes(text[:0], routes, config.Services)
-		part.Routes, part.Hosts = digest(text), hostNames(routes)
-		text = append(text[:0], part.Routes...)
-		for _, name := range clusterNames(routes) {
-			cluster := PublishedCluster{name, clusters[name], assignments[name]}
-			part.Clusters = append(part.Clusters, cluster)
-			text = appendTexts(text, cluster.Name, cluster.Cluster, cluster.Assignment)
-		}
-		part.Digest = digest(text)
-		parts[owner] = part
+// PartOf is what a publication has of one object. config is what is published of it, and version returns the published version of a resource, as [Source]
+// does. It is the zero Part when nothing is published.
+func PartOf(config ir.Config, version func(typeURL, name string) string) Part {
+	if len(config.Routes) == 0 {
+		return Part{}
 	}
-	return parts
-}
-
-// byOwner groups routes by the object that they come from, in their order.
-func byOwner(routes []ir.Route) map[ir.Key][]ir.Route {
-	owned := map[ir.Key][]ir.Route{}
-	for _, route := range routes {
-		owned[route.Owner] = append(owned[route.Owner], route)
+	var part Part
+	text, asDesired := appendRoutes(nil, config.Routes, config.Services)
+	part.Routes, part.Hosts, part.AsDesired = digest(text), hostNames(config.Routes), asDesired
+	text = append(text[:0], part.Routes...)
+	for _, name := range clusterNames(config.Routes) {
+		cluster := PublishedCluster{name, version(resourcev3.ClusterType, name), version(resourcev3.EndpointType, name)}
+		part.Clusters = append(part.Clusters, cluster)
+		text = appendTexts(text, cluster.Name, cluster.Cluster, cluster.Assignment)
 	}
-	return owned
+	part.Digest = digest(text)
+	return part
 }
 
 // appendRoutes appends to text what the table has of an object's routes, which must not depend on where or when it is done, and says whether the weights in

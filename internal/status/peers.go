@@ -94,6 +94,7 @@ type peers struct {
 	wanted  []Replica
 	news    chan struct{}     // holds one element when wanted has changed
 	answers map[Replica]*Acks // nil for a replica that does not answer
+	isNew   bool              // answers changed since they were last asked for
 }
 
 // newPeers returns peers without another replica.
@@ -127,17 +128,18 @@ func (p *peers) follow(replicas []Replica) {
 	}
 }
 
-// acks returns what the replicas last answered, in the order of their names. Those that do not answer are left out.
-func (p *peers) acks() []Acks {
+// acks returns what the replicas last answered, in the order of their names, and whether that is new since it was last called. Those that do not answer are
+// left out.
+func (p *peers) acks() (all []Acks, isNew bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []Acks
+	isNew, p.isNew = p.isNew, false
 	for _, replica := range sortedReplicas(maps.Keys(p.answers)) {
 		if answer := p.answers[replica]; answer != nil {
 			all = append(all, *answer)
 		}
 	}
-	return all
+	return all, isNew
 }
 
 // run reads until ctx ends. Then it forgets everything.
@@ -211,6 +213,7 @@ func (p *peers) read(ctx context.Context, replica Replica) {
 // set keeps an answer, nil for that there is none, or forgets the replica.
 func (p *peers) set(replica Replica, acks *Acks, forget bool) {
 	p.mu.Lock()
+	p.isNew = true
 	if forget {
 		delete(p.answers, replica)
 	} else {

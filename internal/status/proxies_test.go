@@ -1,7 +1,6 @@
 package status_test
 
 import (
-	"maps"
 	"sync"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
@@ -77,29 +76,48 @@ func (p *proxies) signal() {
 	}
 }
 
-// Streams is status.Source's.
-func (p *proxies) Streams() []status.Stream {
+// Look is status.Source's. Everything may be new each time.
+func (p *proxies) Look(see func(status.Stream)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var streams []status.Stream
-	for peer := range p.streams {
-		copied := map[string]map[string]status.Confirmation{}
-		for typeURL, answers := range p.streams[peer] {
-			copied[typeURL] = maps.Clone(answers)
-		}
-		streams = append(streams, status.Stream{Number: p.numbers[peer], Peer: peer, Refused: p.refused, Confirmed: func(typeURL string) func(string) status.Confirmation {
-			answers := copied[typeURL]
-			return func(name string) status.Confirmation { return answers[name] }
+	for peer, answers := range p.streams {
+		see(status.Stream{Number: p.numbers[peer], Peer: peer, Refused: p.refused, Confirmed: func(typeURL, name string) status.Confirmation {
+			return answers[typeURL][name]
 		}})
 	}
-	return streams
 }
 
-// Versions is status.Source's.
-func (p *proxies) Versions(typeURL string) map[string]string {
+// Version is status.Source's.
+func (p *proxies) Version(typeURL, name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.published[typeURL]
+	return p.published[typeURL][name]
+}
+
+// look has a ledger look at every proxy and returns what it tells.
+func (p *proxies) look(ledger *status.Ledger, replica string) status.Acks {
+	p.Look(func(stream status.Stream) { ledger.Look(stream) })
+	return ledger.Acks(replica)
+}
+
+// parts divides what is published by object.
+func (p *proxies) parts(config ir.Config) map[ir.Key]status.Part {
+	parts := map[ir.Key]status.Part{}
+	for key, own := range byObject(config) {
+		parts[key] = status.PartOf(own, p.Version)
+	}
+	return parts
+}
+
+// byObject divides a Config by object.
+func byObject(config ir.Config) map[ir.Key]ir.Config {
+	parts := map[ir.Key]ir.Config{}
+	for _, route := range config.Routes {
+		part := parts[route.Owner]
+		part.Routes, part.Services = append(part.Routes, route), config.Services
+		parts[route.Owner] = part
+	}
+	return parts
 }
 
 // Changed is status.Source's.

@@ -16,20 +16,26 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
-// Report is what one pass over all HTTPScaledObjects found out.
+// Report is what one pass over the HTTPScaledObjects found out.
 type Report struct {
-	// Objects are all HTTPScaledObjects.
-	Objects []*httpv1alpha1.HTTPScaledObject
-	// Observations are what was found out, by object.
-	Observations map[ir.Key]Observation
-	// Config is what is published.
-	Config ir.Config
-	// Publication numbers the publication of Config, from 1: equal numbers mean an equal Config.
+	// Objects are those of which anything is new since the report before.
+	Objects map[ir.Key]Object
+	// Publication numbers what is published, from 1: with equal numbers Objects differ from before in what is not published at most.
 	Publication uint64
 	// Proxies are the Pods of all proxies.
 	Proxies []*corev1.Pod
 	// Replicas are the EndpointSlices of the Service that all replicas of the interceptor are behind.
 	Replicas []*discoveryv1.EndpointSlice
+}
+
+// Object is what was found out about one HTTPScaledObject.
+type Object struct {
+	// ScaledObject is the object as it is now, nil when it is gone.
+	ScaledObject *httpv1alpha1.HTTPScaledObject
+	// Observation is what was found out.
+	Observation Observation
+	// InForce is what is published of it.
+	InForce ir.Config
 }
 
 // Elector chooses one of several replicas.
@@ -70,7 +76,6 @@ type Reporting struct {
 
 	// What follows belongs to the goroutine that calls Report.
 	publication uint64
-	parts       map[ir.Key]Part
 }
 
 // New returns a Reporting. An error is that of the registerer, when a metric is there already.
@@ -80,10 +85,8 @@ func New(options Options) (*Reporting, error) {
 		return nil, fmt.Errorf("register status metrics: %w", err)
 	}
 	r := &Reporting{elector: options.Elector, replica: options.Replica, sharedFleet: options.SharedFleet}
-	r.writer = &writer{
-		client: options.Client, instance: options.Replica, acks: r.acks, now: options.Now, logger: options.Logger, metrics: counted,
-		news: make(chan struct{}, 1),
-	}
+	r.writer = newWriter(options, counted)
+	r.writer.acks = r.acks
 	r.tally = newTally(options.Replica, options.Source, options.Now, r.writer.wake)
 	r.peers = newPeers(options.Logger, counted.unreachable, r.writer.wake)
 	return r, nil
@@ -92,20 +95,17 @@ func New(options Options) (*Reporting, error) {
 // Report takes note of the outcome of a pass and returns at once. It is called from one goroutine, after each publication and before the next. Nobody may
 // change report afterwards.
 func (r *Reporting) Report(report Report) {
-	if report.Publication != r.publication {
-		r.publication, r.parts = report.Publication, r.tally.record(report.Config)
-		for _, object := range report.Objects {
-			key := ir.Key{Namespace: object.Namespace, Name: object.Name}
-			if _, published := r.parts[key]; !published {
-				r.parts[key] = Part{}
-			}
+	var parts map[ir.Key]Part
+	if report.Publication != r.publication || r.publication == 0 {
+		parts = make(map[ir.Key]Part, len(report.Objects))
+		for key, object := range report.Objects {
+			parts[key] = PartOf(object.InForce, r.tally.source.Version)
 		}
+		r.tally.record(parts)
+		r.publication = report.Publication
 	}
 	r.peers.follow(OtherReplicas(report.Replicas, r.replica))
-	r.writer.assign(&assignment{
-		objects: report.Objects, observations: report.Observations, parts: r.parts,
-		fleet: Fleet{Proxies: ReadyProxies(report.Proxies), Shared: r.sharedFleet},
-	})
+	r.writer.assign(report.Objects, parts, Fleet{Proxies: ReadyProxies(report.Proxies), Shared: r.sharedFleet})
 }
 
 // Handler serves Acks, see AcksPath.
@@ -135,8 +135,10 @@ func (r *Reporting) lead(ctx context.Context) {
 	r.writer.run(ctx)
 }
 
-// acks are what the proxies of this replica and of the others have taken.
-func (r *Reporting) acks() []Acks {
-	own, _ := r.tally.current()
-	return append(r.peers.acks(), own)
+// acks are what the proxies of this replica and of the others have taken, and which objects that is new for since it was last called.
+func (r *Reporting) acks() ([]Acks, standings) {
+	others, areNew := r.peers.acks()
+	own, news := r.tally.latest()
+	news.everything = news.everything || areNew
+	return append(others, own), news
 }

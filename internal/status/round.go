@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -61,68 +59,78 @@ type task struct {
 	next   deed // what is known when it is done
 }
 
-// round brings every object up to date whose time has come. It returns when to look again if nothing happens before, zero for never, and how long to pause
-// in any case.
-func (w *writer) round(ctx context.Context, latest *assignment) (next time.Time, pause time.Duration) {
+// round brings every object up to date that has changed or whose time has come. It returns when to look again if nothing happens before, zero for never, and
+// how long to pause in any case.
+func (w *writer) round(ctx context.Context) (next time.Time, pause time.Duration) {
 	began := w.now()
-	taken := Merge(latest.fleet, latest.parts, w.acks())
-	w.metrics.observe(taken)
+	acks, news := w.acks()
+	batch, fleet := w.take(news, began)
+	wanted := make(map[ir.Key]Part, len(batch))
+	for key, each := range batch {
+		if each.object != nil {
+			wanted[key] = each.part
+		}
+		w.identify(key, each.object)
+	}
+	taken := Merge(fleet, wanted, acks)
 	var due []task
-	present := make(map[types.UID]bool, len(latest.objects))
-	for _, object := range latest.objects {
-		present[object.UID] = true
-		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
-		found, at := w.consider(object, latest.observations[key], taken[key], began)
+	for key, each := range batch {
+		w.metrics.count(w.counted[key], taken[key])
+		delete(w.later, key)
+		if each.object == nil {
+			delete(w.counted, key)
+			continue
+		}
+		w.counted[key] = taken[key]
+		found, at := w.consider(each.object, each.seen, taken[key], began)
 		switch {
 		case at.IsZero():
 		case at.After(began):
-			next = earlier(next, at)
+			w.later[key] = at
 		default:
 			due = append(due, found)
 		}
 	}
-	for uid := range w.done {
-		if !present[uid] {
-			delete(w.done, uid)
-		}
-	}
 	pause = max(roundPace, idleShare*w.now().Sub(began))
 	due, left := first(due)
-	if left {
-		next = earlier(next, began.Add(calmPace))
+	for _, each := range left {
+		w.later[keyOf(each.object)] = began.Add(calmPace)
 	}
-	if !w.carryOut(ctx, due) {
-		next = earlier(next, w.now().Add(retryAfter))
+	w.carryOut(ctx, due)
+	for _, at := range w.later {
+		next = earlier(next, at)
 	}
 	return next, pause
 }
 
-// first returns the tasks for objects that share requests between Services and for the first few others, and says whether that leaves some out.
-func first(due []task) (chosen []task, left bool) {
-	isCalm := func(t task) bool {
-		_, shares := t.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
-		return !shares
+// identify forgets what was done about an object when it is gone, or another one has its name.
+func (w *writer) identify(key ir.Key, object *httpv1alpha1.HTTPScaledObject) {
+	if uid, known := w.known[key]; known && (object == nil || object.UID != uid) {
+		delete(w.done, uid)
+		delete(w.known, key)
 	}
-	calm := 0
+	if object != nil {
+		w.known[key] = object.UID
+	}
+}
+
+// keyOf is the identity of an object.
+func keyOf(object *httpv1alpha1.HTTPScaledObject) ir.Key {
+	return ir.Key{Namespace: object.Namespace, Name: object.Name}
+}
+
+// first returns the tasks for objects that share requests between Services, then those for the first few others; left are the rest.
+func first(due []task) (chosen, left []task) {
+	var calm []task
 	for _, each := range due {
-		if isCalm(each) {
-			calm++
-			if calm > calmWrites {
-				continue
-			}
+		if _, shares := each.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]; shares {
+			chosen = append(chosen, each)
+		} else {
+			calm = append(calm, each)
 		}
-		chosen = append(chosen, each)
 	}
-	slices.SortStableFunc(chosen, func(a, b task) int {
-		switch {
-		case isCalm(a) == isCalm(b):
-			return 0
-		case isCalm(a):
-			return 1
-		}
-		return -1
-	})
-	return chosen, calm > calmWrites
+	few := min(len(calm), calmWrites)
+	return append(chosen, calm[:few]...), calm[few:]
 }
 
 // consider compares one object's status with what it should be, and returns what to write and when. The zero time says that there is nothing to write.
@@ -171,32 +179,38 @@ func (d deed) due(seen Observation, taken Taken) time.Time {
 	return at
 }
 
-// carryOut writes, keeps what became of it, and says whether everything succeeded.
-func (w *writer) carryOut(ctx context.Context, due []task) bool {
+// carryOut writes, and keeps what became of it. What fails is due again after retryAfter.
+func (w *writer) carryOut(ctx context.Context, due []task) {
 	var group errgroup.Group
 	group.SetLimit(parallelWrites)
-	var mu sync.Mutex // for done
+	var mu sync.Mutex // for done and later
 	for _, each := range due {
 		group.Go(func() error {
-			err := w.bringUpToDate(ctx, each)
-			now := w.now()
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failed := w.done[each.object.UID]
-				failed.notBefore = now.Add(retryAfter)
-				w.done[each.object.UID] = failed
-				return err
-			}
-			if each.next.spent.Before(now) {
-				each.next.spent = now
-			}
-			each.next.spent = each.next.spent.Add(writesInterval)
-			w.done[each.object.UID] = each.next
+			w.carryOutOne(ctx, each, &mu)
 			return nil
 		})
 	}
-	return group.Wait() == nil
+	_ = group.Wait() // None returns an error.
+}
+
+// carryOutOne is carryOut for one task. It holds mu while it uses what others use too.
+func (w *writer) carryOutOne(ctx context.Context, each task, mu *sync.Mutex) {
+	err := w.bringUpToDate(ctx, each)
+	now := w.now()
+	mu.Lock()
+	defer mu.Unlock()
+	if err != nil { // It was logged.
+		failed := w.done[each.object.UID]
+		failed.notBefore = now.Add(retryAfter)
+		w.done[each.object.UID] = failed
+		w.later[keyOf(each.object)] = failed.notBefore
+		return
+	}
+	if each.next.spent.Before(now) {
+		each.next.spent = now
+	}
+	each.next.spent = each.next.spent.Add(writesInterval)
+	w.done[each.object.UID] = each.next
 }
 
 // bringUpToDate writes one object's status, and tells of it by an Event if that is worth one.

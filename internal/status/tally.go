@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -20,11 +21,11 @@ const (
 
 // Source is what the discovery server knows.
 type Source interface {
-	// Streams returns what every connected proxy has confirmed. The result is the caller's.
-	Streams() []Stream
-	// Versions returns the published versions of the resources of a type by name.
-	Versions(typeURL string) map[string]string
-	// Changed signals that Streams may return something else than before. There is one reader.
+	// Look shows every connected proxy to see, each standing still meanwhile. What see is given is good until it returns. There is one who looks.
+	Look(see func(Stream))
+	// Version returns the published version of a resource, "" when there is none.
+	Version(typeURL, name string) string
+	// Changed signals that Look may show something else than before. There is one reader.
 	Changed() <-chan struct{}
 }
 
@@ -39,8 +40,23 @@ type tally struct {
 	ledger  *Ledger
 	fresh   bool // acks are up to date
 	acks    Acks
+	news    standings
 	cost    time.Duration
 	changed chan struct{} // closed and replaced when acks may have changed
+}
+
+// standings are objects that proxies may stand to otherwise than before, all when everything is set.
+type standings struct {
+	keys       map[ir.Key]struct{}
+	everything bool
+}
+
+// add adds others.
+func (s *standings) add(keys map[ir.Key]struct{}) {
+	if s.keys == nil {
+		s.keys = make(map[ir.Key]struct{}, len(keys))
+	}
+	maps.Copy(s.keys, keys)
 }
 
 // newTally returns a tally of a replica to which nothing is published.
@@ -48,14 +64,12 @@ func newTally(replica string, source Source, now func() time.Time, notify func()
 	return &tally{replica: replica, source: source, now: now, notify: notify, ledger: NewLedger(), changed: make(chan struct{})}
 }
 
-// record notes what is published now and returns it by object.
-func (t *tally) record(config ir.Config) map[ir.Key]Part {
-	parts := Parts(config, t.source.Versions)
+// record notes what is published now: the Parts of the objects that may have changed.
+func (t *tally) record(parts map[ir.Key]Part) {
 	t.mu.Lock()
-	t.ledger.Record(t.source.Versions(resourcev3.RouteType)[translate.RouteConfigName], parts)
+	t.ledger.Record(t.source.Version(resourcev3.RouteType, translate.RouteConfigName), parts)
 	t.mu.Unlock()
 	t.stir()
-	return parts
 }
 
 // run passes on the signals of the source until ctx ends, the first one at once.
@@ -96,31 +110,47 @@ func (t *tally) lastCost() time.Duration {
 func (t *tally) current() (Acks, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.fresh {
-		began := t.now()
-		t.acks = t.ledger.Acks(t.replica, t.streams())
-		t.fresh = true
-		t.cost = t.now().Sub(began)
-	}
+	t.look()
 	return t.acks, t.changed
 }
 
-// streams returns what proxies have confirmed. While something is published that the ledger has not heard of, comparisons with what is published don't count.
-func (t *tally) streams() []Stream {
-	streams := t.source.Streams()
-	if t.source.Versions(resourcev3.RouteType)[translate.RouteConfigName] == t.ledger.table {
-		return streams
+// latest is current for the one who asks which objects are concerned since it was last called.
+func (t *tally) latest() (Acks, standings) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.look()
+	news := t.news
+	t.news = standings{}
+	return t.acks, news
+}
+
+// look brings acks up to date. The caller holds the lock. While something is published that the ledger has not heard of, comparisons with what is published
+// don't count.
+func (t *tally) look() {
+	if t.fresh {
+		return
 	}
-	for i := range streams {
-		confirmed := streams[i].Confirmed
-		streams[i].Confirmed = func(typeURL string) func(string) Confirmation {
-			lookUp := confirmed(typeURL)
-			return func(name string) Confirmation {
-				found := lookUp(name)
+	began := t.now()
+	isAhead := t.source.Version(resourcev3.RouteType, translate.RouteConfigName) != t.ledger.table
+	open := map[uint64]struct{}{}
+	t.source.Look(func(stream Stream) {
+		if confirmed := stream.Confirmed; isAhead {
+			stream.Confirmed = func(typeURL, name string) Confirmation {
+				found := confirmed(typeURL, name)
 				found.Unconfirmed = nil
 				return found
 			}
 		}
+		if _, known := t.ledger.streams[stream.Number]; !known {
+			t.news.everything = true
+		}
+		t.news.add(t.ledger.Look(stream))
+		open[stream.Number] = struct{}{}
+	})
+	if t.ledger.Keep(open) {
+		t.news.everything = true
 	}
-	return streams
+	t.acks = t.ledger.Acks(t.replica)
+	t.fresh = true
+	t.cost = t.now().Sub(began)
 }

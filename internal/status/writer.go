@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -26,37 +27,90 @@ type Client interface {
 	CreateEvent(ctx context.Context, event *eventsv1.Event) error
 }
 
-// assignment is what the writer works from: the last pass, and what it wants of the proxies.
-type assignment struct {
-	objects      []*httpv1alpha1.HTTPScaledObject
-	observations map[ir.Key]Observation
-	parts        map[ir.Key]Part // of every object; the zero value for one that is not published
-	fleet        Fleet
+// tracked is what the writer works from of one object.
+type tracked struct {
+	object *httpv1alpha1.HTTPScaledObject
+	seen   Observation
+	part   Part // the zero value when it is not published
 }
 
 // writer writes the status of HTTPScaledObjects. assign and wake may be called at any time; run writes.
 type writer struct {
 	client   Client
 	instance string
-	acks     func() []Acks // what the proxies of all replicas have taken
+	acks     func() ([]Acks, standings) // what the proxies of all replicas have taken, and for which objects that is new
 	now      func() time.Time
 	logger   *slog.Logger
 	metrics  *metrics
 
-	mu     sync.Mutex
-	latest *assignment
-	news   chan struct{} // holds one element when there may be something to write
+	mu      sync.Mutex
+	objects map[ir.Key]tracked
+	fleet   Fleet
+	changed standings     // the objects that changed since run last looked
+	news    chan struct{} // holds one element when there may be something to write
 
-	// done is what run has last found out and done about an object. Only run uses it, one run at a time.
-	done map[types.UID]deed
+	// What follows belongs to run, one run at a time. done is what it has last found out and done about an object, known the UIDs by name, and later are the
+	// objects that have to be looked at again at some time. counted are the objects that the gauges count.
+	done    map[types.UID]deed
+	known   map[ir.Key]types.UID
+	later   map[ir.Key]time.Time
+	counted map[ir.Key]Taken
 }
 
-// assign takes note of the outcome of a pass. Nobody may change it afterwards.
-func (w *writer) assign(latest *assignment) {
+// newWriter returns a writer that knows no objects.
+func newWriter(options Options, counted *metrics) *writer {
+	return &writer{
+		client: options.Client, instance: options.Replica, now: options.Now, logger: options.Logger, metrics: counted,
+		objects: map[ir.Key]tracked{}, news: make(chan struct{}, 1),
+	}
+}
+
+// assign takes note of what a pass has found out: the objects of which anything is new, the Parts of those if they may be new too, and the fleet.
+func (w *writer) assign(objects map[ir.Key]Object, parts map[ir.Key]Part, fleet Fleet) {
 	w.mu.Lock()
-	w.latest = latest
+	for key, object := range objects {
+		if object.ScaledObject == nil {
+			delete(w.objects, key)
+		} else {
+			part, isNew := parts[key]
+			if !isNew {
+				part = w.objects[key].part
+			}
+			w.objects[key] = tracked{object.ScaledObject, object.Observation, part}
+		}
+		w.changed.add(map[ir.Key]struct{}{key: {}})
+	}
+	if !w.fleet.equal(fleet) {
+		w.fleet, w.changed.everything = fleet, true
+	}
 	w.mu.Unlock()
 	w.wake()
+}
+
+// take returns the objects to look at, and the fleet: those that changed, those of which the proxies have something else, and those whose time has come. Gone
+// ones have no object.
+func (w *writer) take(news standings, now time.Time) (map[ir.Key]tracked, Fleet) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := make(map[ir.Key]tracked, len(w.changed.keys)+len(news.keys))
+	if news.everything || w.changed.everything {
+		maps.Copy(taken, w.objects)
+		for key := range w.known {
+			taken[key] = w.objects[key]
+		}
+	}
+	for _, keys := range []map[ir.Key]struct{}{news.keys, w.changed.keys} {
+		for key := range keys {
+			taken[key] = w.objects[key]
+		}
+	}
+	for key, at := range w.later {
+		if !at.After(now) {
+			taken[key] = w.objects[key]
+		}
+	}
+	w.changed = standings{}
+	return taken, w.fleet
 }
 
 // wake makes run look at everything again. It never blocks.
@@ -70,6 +124,10 @@ func (w *writer) wake() {
 // run writes until ctx ends, beginning with the latest assignment. Two calls must not overlap.
 func (w *writer) run(ctx context.Context) {
 	w.done = map[types.UID]deed{} // Another replica may have written since the last time.
+	w.known, w.later, w.counted = map[ir.Key]types.UID{}, map[ir.Key]time.Time{}, map[ir.Key]Taken{}
+	w.mu.Lock()
+	w.changed.everything = true
+	w.mu.Unlock()
 	defer w.metrics.forget()
 	w.wake()
 	alarm := time.NewTimer(0)
@@ -81,13 +139,7 @@ func (w *writer) run(ctx context.Context) {
 		case <-w.news:
 		case <-alarm.C:
 		}
-		w.mu.Lock()
-		latest := w.latest
-		w.mu.Unlock()
-		if latest == nil {
-			continue
-		}
-		next, pause := w.round(ctx, latest)
+		next, pause := w.round(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -128,20 +180,25 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	return m, failed
 }
 
-// observe sets the gauges of what was found out about all objects.
-func (m *metrics) observe(taken map[ir.Key]Taken) {
-	unacked, refused := 0, 0
-	for _, each := range taken {
-		if each.Proxies.Acked < each.Proxies.Ready {
-			unacked++
-		}
-		if each.Refusal != "" {
-			refused++
-		}
+// count keeps the gauges up to date with what became of one object; the zero value stands for that it is gone.
+func (m *metrics) count(before, after Taken) {
+	m.unacked.Add(float64(toInt(after.isUnacked()) - toInt(before.isUnacked())))
+	m.refused.Add(float64(toInt(after.Refusal != "") - toInt(before.Refusal != "")))
+}
+
+// isUnacked says that not every Ready proxy has the object.
+func (t Taken) isUnacked() bool { return t.Proxies.Acked < t.Proxies.Ready }
+
+// toInt is 1 for true.
+func toInt(is bool) int {
+	if is {
+		return 1
 	}
-	m.unacked.Set(float64(unacked))
-	m.refused.Set(float64(refused))
+	return 0
 }
 
 // forget sets the gauges to what they are on a replica that is not elected.
-func (m *metrics) forget() { m.observe(nil) }
+func (m *metrics) forget() {
+	m.unacked.Set(0)
+	m.refused.Set(0)
+}

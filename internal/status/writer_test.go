@@ -145,9 +145,9 @@ func (s *stage) lead(t *testing.T) (stop func()) {
 	}
 }
 
-// report tells the Reporting of a pass that found these problems, each in an object that is served, and waits until it has written.
-func (s *stage) report(problems ...ir.Problem) {
-	observations := map[ir.Key]status.Observation{}
+// objectsWith are all objects that are watched, with what is published of them and the problems that were found.
+func (s *stage) objectsWith(config ir.Config, problems ...ir.Problem) map[ir.Key]status.Object {
+	objects, parts := map[ir.Key]status.Object{}, byObject(config)
 	for _, object := range s.listed {
 		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
 		seen := status.Observation{Served: true}
@@ -156,9 +156,14 @@ func (s *stage) report(problems ...ir.Problem) {
 				seen.Problems = append(seen.Problems, found)
 			}
 		}
-		observations[key] = seen
+		objects[key] = status.Object{ScaledObject: object, Observation: seen, InForce: parts[key]}
 	}
-	s.reporting.Report(status.Report{Objects: s.listed, Observations: observations})
+	return objects
+}
+
+// report tells the Reporting of a pass that found these problems, each in an object that is served, and waits until it has written.
+func (s *stage) report(problems ...ir.Problem) {
+	s.reporting.Report(status.Report{Objects: s.objectsWith(ir.Config{}, problems...)})
 	time.Sleep(time.Second) // The clock is synctest's.
 	synctest.Wait()
 }

@@ -29,20 +29,38 @@ var errNoWeight = errors.New("no backend with a weight above zero")
 
 // routeConfiguration has one virtual host per host. What fits none is answered with 404 by Envoy.
 func routeConfiguration(config ir.Config) (*routev3.RouteConfiguration, error) {
-	table := &routev3.RouteConfiguration{Name: RouteConfigName, IgnorePortInHostMatching: true}
-	var current *routev3.VirtualHost
-	for _, route := range config.Routes {
-		if host := string(route.Match.Host); current == nil || current.GetName() != host {
-			current = &routev3.VirtualHost{Name: host, Domains: domains(route.Match.Host)}
-			table.VirtualHosts = append(table.VirtualHosts, current)
+	table := emptyTable()
+	for first := 0; first < len(config.Routes); {
+		host, next := config.Routes[first].Match.Host, first+1
+		for next < len(config.Routes) && config.Routes[next].Match.Host == host {
+			next++
 		}
-		translated, err := envoyRoute(route, config.Services)
+		translated, err := virtualHost(host, config.Routes[first:next], config.Services)
 		if err != nil {
-			return nil, fmt.Errorf("%s for %s%s: %w", route.Owner, route.Match.Host, route.Match.PathPrefix, err)
+			return nil, err
 		}
-		current.Routes = append(current.Routes, translated)
+		table.VirtualHosts = append(table.VirtualHosts, translated)
+		first = next
 	}
 	return table, nil
+}
+
+// emptyTable is the route configuration without virtual hosts.
+func emptyTable() *routev3.RouteConfiguration {
+	return &routev3.RouteConfiguration{Name: RouteConfigName, IgnorePortInHostMatching: true}
+}
+
+// virtualHost has all the Routes of one host. Its name is the host.
+func virtualHost(host ir.Host, routes []ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.VirtualHost, error) {
+	translated := &routev3.VirtualHost{Name: string(host), Domains: domains(host), Routes: make([]*routev3.Route, 0, len(routes))}
+	for _, route := range routes {
+		one, err := envoyRoute(route, services)
+		if err != nil {
+			return nil, fmt.Errorf("%s for %s%s: %w", route.Owner, host, route.Match.PathPrefix, err)
+		}
+		translated.Routes = append(translated.Routes, one)
+	}
+	return translated, nil
 }
 
 // domains are the spellings of a host. Envoy itself looks hosts up in lower case, and without port as the route configuration says, but a trailing dot is

@@ -2,6 +2,8 @@ package xds
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 )
@@ -74,31 +76,41 @@ func (s *session) report(kinds []kind, published *world) map[string]map[string]R
 	out := make(map[string]map[string]ResourceReport, len(kinds))
 	for _, k := range kinds {
 		reports := make(map[string]ResourceReport, len(s.subs[k].records))
-		for name, rec := range s.subs[k].records {
-			reports[name] = rec.report()
-			if k == routeKind && published != nil {
-				s.reportHosts(reports, name, published.resources[k][name])
-			}
+		for name := range s.subs[k].records {
+			reports[name] = s.reportOne(k, name, published)
 		}
 		out[k.typeURL()] = reports
 	}
 	return out
 }
 
-// reportHosts completes the report of a route configuration, which is published as
-// want, or not at all.
-func (s *session) reportHosts(reports map[string]ResourceReport, name string, want *resource) {
-	report := reports[name]
-	if want == nil || report.Acked == want.version {
-		return
+// reportOne copies what the session knows of one resource.
+func (s *session) reportOne(k kind, name string, published *world) ResourceReport {
+	rec := s.subs[k].records[name]
+	if rec == nil {
+		return ResourceReport{}
 	}
-	has := s.subs[routeKind].records[name].acked.parts()
-	for _, host := range want.table.hosts {
-		if old := has.host(host.name); old == nil || old.version != host.version {
-			report.Unconfirmed = append(report.Unconfirmed, host.name)
+	report := rec.report()
+	if k == routeKind && published != nil {
+		report.Unconfirmed = rec.unconfirmed(published.resources[k][name])
+	}
+	return report
+}
+
+// unconfirmed names the virtual hosts of a route configuration, which is published
+// as want, or not at all, that the proxy isn't known to have.
+func (rec *record) unconfirmed(want *resource) []string {
+	if want == nil || rec.acked != nil && rec.acked.version == want.version {
+		return nil
+	}
+	var names []string
+	has := rec.acked.parts()
+	for _, p := range want.table.news(has) {
+		if old := has.host(p.name); p != want.table.frame && (old == nil || old.version != p.version) {
+			names = append(names, p.name)
 		}
 	}
-	reports[name] = report
+	return names
 }
 
 // report copies what is known of one resource.
@@ -126,16 +138,9 @@ func (s *Server) Book(typeURLs ...string) []StreamReport {
 			kinds = append(kinds, k)
 		}
 	}
-	s.mu.Lock()
-	open := make([]*stream, 0, len(s.streams))
-	for st := range s.streams {
-		open = append(open, st)
-	}
-	s.mu.Unlock()
-	slices.SortFunc(open, func(a, b *stream) int { return cmp.Compare(a.number, b.number) })
 	published := s.current().world
-	reports := make([]StreamReport, 0, len(open))
-	for _, st := range open {
+	var reports []StreamReport
+	for _, st := range s.listed() {
 		reports = append(reports, st.report(kinds, published))
 	}
 	return reports
@@ -145,6 +150,89 @@ func (s *Server) Book(typeURLs ...string) []StreamReport {
 // a proxy came, went, or sent a request, which an ACK or NACK is. Signals are
 // merged, and there is one channel for one reader.
 func (s *Server) Changed() <-chan struct{} { return s.changed }
+
+// View shows one open stream, which stands still while it is looked at.
+type View struct {
+	stream    *stream
+	published *world
+	news      [kindCount]map[string]struct{}
+}
+
+// Look shows every open stream to see, in order of their numbers, and forgets what
+// is new on them. So there is one who looks. A look costs what is new, whatever
+// else the proxies have. A View is good until see returns, which should be soon: the
+// proxy waits meanwhile.
+func (s *Server) Look(see func(View)) {
+	published := s.current().world
+	for _, st := range s.listed() {
+		st.look(published, see)
+	}
+}
+
+// listed are the open streams in order of their numbers.
+func (s *Server) listed() []*stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(s.streams), func(a, b *stream) int { return cmp.Compare(a.number, b.number) })
+}
+
+// look shows the stream.
+func (st *stream) look(published *world, see func(View)) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	v := View{stream: st, published: published}
+	for k := range kind(kindCount) {
+		v.news[k] = st.session.subs[k].news
+		st.session.subs[k].news = map[string]struct{}{}
+	}
+	see(v)
+}
+
+// Stream is the number of the stream, see [StreamReport].
+func (v View) Stream() uint64 { return v.stream.number }
+
+// Peer is the proxy's address, see [StreamReport].
+func (v View) Peer() string { return v.stream.peer }
+
+// News visits the names of the resources of a type of which the report may say
+// something else than in the View before, in no order. All others are as they were,
+// but for Unconfirmed, which depends on what is published too.
+func (v View) News(typeURL string) iter.Seq[string] {
+	k, served := kindOf(typeURL)
+	if !served {
+		return maps.Keys(map[string]struct{}(nil))
+	}
+	return maps.Keys(v.news[k])
+}
+
+// Report is what the proxy was sent of one resource and has answered, the zero value
+// if it knows nothing of it.
+func (v View) Report(typeURL, name string) ResourceReport {
+	k, served := kindOf(typeURL)
+	if !served {
+		return ResourceReport{}
+	}
+	return v.stream.session.reportOne(k, name, v.published)
+}
+
+// Refused is what the proxy refused on its own merits, see [StreamReport].
+func (v View) Refused() []Refusal {
+	var refused []Refusal
+	for k := range kind(kindCount) {
+		refused = append(refused, v.stream.session.refusals(k, v.published)...)
+	}
+	return refused
+}
+
+// Version returns the version of a published resource; empty when there is none.
+func (s *Server) Version(typeURL, name string) string {
+	k, served := kindOf(typeURL)
+	current := s.current().world
+	if !served || current == nil || current.resources[k][name] == nil {
+		return ""
+	}
+	return current.resources[k][name].version
+}
 
 // Versions returns the versions of the published resources of a type by name;
 // empty before the first Publish and for a type that isn't served.

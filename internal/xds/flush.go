@@ -44,6 +44,7 @@ func (s *session) flushKind(now time.Time, k kind, out *output) {
 	var sending, alone []*resource
 	var removed []string
 	for _, name := range sorted(sub.dirty) {
+		sub.note(name)
 		res, todo := s.decide(now, k, name)
 		switch todo {
 		case send:
@@ -166,9 +167,11 @@ func (s *session) emit(k kind, sending []*resource, removed []string, out *outpu
 	sub := &s.subs[k]
 	number, nonce := s.nextNonce()
 	for _, res := range sending {
+		sub.note(res.name)
 		s.noteSent(k, res, number)
 	}
 	for _, name := range removed {
+		sub.note(name)
 		s.noteRemoved(k, name, number)
 	}
 	if s.mode == StateOfTheWorld && k.wildcard() {
@@ -184,8 +187,9 @@ func (s *session) emit(k kind, sending []*resource, removed []string, out *outpu
 // what a response in state of the world must hold.
 func (s *session) complete(k kind, number uint64) []*resource {
 	all := make([]*resource, 0, len(s.subs[k].records))
-	for _, rec := range s.subs[k].records {
+	for name, rec := range s.subs[k].records {
 		if rec.sent != nil && rec.sent.known() {
+			s.subs[k].note(name)
 			rec.sentIn = number
 			all = append(all, rec.sent)
 		}

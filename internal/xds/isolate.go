@@ -14,6 +14,7 @@ func (s *session) refuse(k kind, f flight, message string) []string {
 	suspects := s.suspects(k, f)
 	alone := len(suspects) == 1
 	for _, res := range f.resources {
+		sub.note(res.name)
 		rec := sub.records[res.name]
 		switch {
 		case rec == nil:
@@ -140,6 +141,7 @@ func (s *session) withdraw(k kind, names []string) {
 		if rec == nil || rec.inSync() {
 			continue
 		}
+		s.subs[k].note(name)
 		if rec.base != nil && !rec.base.known() {
 			s.forgetEndpoints(rec, s.sent)
 			rec.base, rec.acked, rec.warm = nil, nil, false

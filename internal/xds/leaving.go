@@ -44,8 +44,12 @@ func (s *session) leavesWith(cluster, endpoints string) bool {
 	return rec.sent != nil && rec.sent.endpointsName() == endpoints
 }
 
-// mayBeUsed tells whether the proxy may hold a route that names the cluster.
+// mayBeUsed tells whether the proxy may hold a route that names the cluster. One that
+// comes back asks for its routes last, and until then nothing is known of them.
 func (s *session) mayBeUsed(cluster string) bool {
+	if rec := s.subs[clusterKind].records[cluster]; !s.subs[routeKind].started && rec != nil && rec.sent != nil && !rec.sent.known() {
+		return true
+	}
 	for _, rec := range s.subs[routeKind].records {
 		if rec.mayUse(cluster) {
 			return true

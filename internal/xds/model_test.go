@@ -38,6 +38,8 @@ type model struct {
 	direct   map[string]bool
 	answered map[string]response
 	trace    []string
+	// book is what somebody knows who hears of the news only.
+	book [kindCount]map[string]ResourceReport
 }
 
 func newModel(t *testing.T, mode Mode, seed uint64) *model {
@@ -97,6 +99,7 @@ func (m *model) pass(d time.Duration) {
 func (m *model) reconnect() {
 	m.note("reconnect")
 	m.session = newSession(m.mode, scriptGrace)
+	m.book = [kindCount]map[string]ResourceReport{}
 	m.toProxy, m.toServer = nil, nil
 	for k := range m.confirmed {
 		m.nonces[k] = ""

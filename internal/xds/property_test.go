@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 )
 
 // TestAnyOrder plays random worlds, answers, refusals and delays. Whatever the
@@ -55,6 +57,9 @@ func (m *model) play(steps int) {
 				m.exchange()
 			}
 		}
+		if m.random.IntN(3) == 0 {
+			m.checkNews()
+		}
 	}
 	m.refuses = false
 	m.settle(m.randomWorld(9, m.random.IntN(2) == 0))
@@ -67,6 +72,41 @@ func (m *model) play(steps int) {
 		}
 		if n := len(m.session.refusals(k, m.world)); n > 0 {
 			m.fail(fmt.Sprintf("in the end %d %ss are held back", n, k))
+		}
+	}
+}
+
+// checkNews looks at the news of the session, and wants what is known by them to be
+// what the whole book has.
+func (m *model) checkNews() {
+	m.t.Helper()
+	st := &stream{session: m.session}
+	st.look(m.world, func(v View) {
+		for k := range kind(kindCount) {
+			if m.book[k] == nil {
+				m.book[k] = map[string]ResourceReport{}
+			}
+			for name := range v.News(k.typeURL()) {
+				m.book[k][name] = v.Report(k.typeURL(), name)
+			}
+		}
+	})
+	whole := m.session.report([]kind{clusterKind, endpointKind, listenerKind, routeKind}, m.world)
+	for k := range kind(kindCount) {
+		known := map[string]ResourceReport{}
+		for name, report := range m.book[k] {
+			if report.Unconfirmed = nil; !cmp.Equal(report, ResourceReport{}) {
+				known[name] = report
+			}
+		}
+		want := map[string]ResourceReport{}
+		for name, report := range whole[k.typeURL()] {
+			if report.Unconfirmed = nil; !cmp.Equal(report, ResourceReport{}) {
+				want[name] = report
+			}
+		}
+		if diff := cmp.Diff(want, known); diff != "" {
+			m.fail(fmt.Sprintf("the %ss in the book differ (-whole +by the news):\n%s", k, diff))
 		}
 	}
 }
@@ -120,7 +160,7 @@ func (m *model) checkHosts(want *resource) (bad []string) {
 	m.t.Helper()
 	for _, host := range want.table.hosts {
 		usable := !slices.ContainsFunc(host.clusters, m.isTainted) || m.session.serves(host)
-		isBadHost := slices.ContainsFunc(host.source.GetRequestHeadersToRemove(), func(version string) bool { return version == "bad" })
+		isBadHost := slices.ContainsFunc(virtualHostOf(m.t, host).GetRequestHeadersToRemove(), func(version string) bool { return version == "bad" })
 		held := m.held[routeKind][want.name].parts().host(host.name)
 		switch {
 		case isBadHost && usable:
@@ -131,6 +171,16 @@ func (m *model) checkHosts(want *resource) (bad []string) {
 		}
 	}
 	return bad
+}
+
+// virtualHostOf reads a part of a table.
+func virtualHostOf(tb testing.TB, p *part) *routev3.VirtualHost {
+	tb.Helper()
+	table := new(routev3.RouteConfiguration)
+	if err := proto.Unmarshal(p.body, table); err != nil {
+		tb.Fatal(err)
+	}
+	return table.GetVirtualHosts()[0]
 }
 
 // isTainted tells whether a cluster or its endpoints are bad as they are desired.

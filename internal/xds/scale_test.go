@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -166,25 +167,115 @@ func answerAll(tb testing.TB, s *session, out output) []string {
 	return sent
 }
 
-// BenchmarkPublish is a Publish in which one thing changed, all else being the
-// same pointers, and what one stream makes of it.
-func BenchmarkPublish(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
-		for name, change := range map[string]func(desired map[string]map[string]proto.Message, version string){
-			"endpoints": func(desired map[string]map[string]proto.Message, version string) {
-				desired[resourcev3.EndpointType]["c7"] = endpointMessage("c7", version)
+// TestAmendIsPublishOfTheDifference wants the same world, versions included, from a
+// difference and from the whole.
+func TestAmendIsPublishOfTheDifference(t *testing.T) {
+	t.Parallel()
+	desired := manyApplications(t, 20)
+	first, err := nextWorld(nil, desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withCanary(t, desired)
+	whole, err := nextWorld(first, desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]Difference{
+		"a virtual host": {Changed: map[string]map[string]proto.Message{
+			resourcev3.ClusterType:     {"canary": clusterMessage("canary", "1", clusterv3.Cluster_EDS)},
+			resourcev3.EndpointType:    {"canary": endpointMessage("canary", "1")},
+			resourcev3.VirtualHostType: {"web/c7": hostMessage("c7", "2", []string{"c7", "canary"})},
+		}},
+		"a whole table": {Changed: map[string]map[string]proto.Message{
+			resourcev3.ClusterType:  {"canary": clusterMessage("canary", "1", clusterv3.Cluster_EDS)},
+			resourcev3.EndpointType: {"canary": endpointMessage("canary", "1")},
+			resourcev3.RouteType:    desired[resourcev3.RouteType],
+		}},
+	} {
+		amended, err := amendedWorld(first, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range kind(kindCount) {
+			if diff := cmp.Diff(versionsOf(whole.resources[k]), versionsOf(amended.resources[k])); diff != "" {
+				t.Errorf("%s: the %ss differ (-Publish +Amend):\n%s", name, k, diff)
+			}
+		}
+		if amended.resources[routeKind]["web"].pack().String() != whole.resources[routeKind]["web"].pack().String() {
+			t.Errorf("%s: another table travels", name)
+		}
+	}
+	back, err := amendedWorld(whole, Difference{
+		Changed: map[string]map[string]proto.Message{resourcev3.VirtualHostType: {"web/c7": hostMessage("c7", "1", []string{"c7"})}},
+		Removed: map[string][]string{resourcev3.ClusterType: {"canary"}, resourcev3.EndpointType: {"canary"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range kind(kindCount) {
+		if diff := cmp.Diff(versionsOf(first.resources[k]), versionsOf(back.resources[k])); diff != "" {
+			t.Errorf("the %ss that came back differ (-before +after):\n%s", k, diff)
+		}
+	}
+}
+
+func TestAmendRefusesContradictions(t *testing.T) {
+	t.Parallel()
+	good, err := nextWorld(nil, manyApplications(t, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := func(name string, message proto.Message) Difference {
+		return Difference{Changed: map[string]map[string]proto.Message{resourcev3.VirtualHostType: {name: message}}}
+	}
+	for name, test := range map[string]struct {
+		difference Difference
+		want       string
+	}{
+		"a cluster that a virtual host needs goes": {
+			Difference{Removed: map[string][]string{resourcev3.ClusterType: {"c1"}}}, `route configuration "web": no cluster "c1"`,
+		},
+		"the endpoints of a cluster go": {
+			Difference{Removed: map[string][]string{resourcev3.EndpointType: {"c1"}}}, `cluster "c1": no cluster load assignment "c1"`,
+		},
+		"a virtual host names a cluster that is missing": {
+			hosts("web/c1", hostMessage("c1", "2", []string{"nowhere"})), `route configuration "web": no cluster "nowhere"`,
+		},
+		"a virtual host of a table that is missing": {hosts("else/c1", hostMessage("c1", "2", nil)), `"else", which isn't there`},
+		"a virtual host under another name":         {hosts("web/c1", hostMessage("c2", "2", nil)), `"c2" is published as "c1"`},
+		"a virtual host of no table":                {hosts("c1", hostMessage("c1", "2", nil)), `"c1" names no virtual host`},
+		"a virtual host that is something else":     {hosts("web/c1", endpointMessage("c1", "1")), "which is no virtual host"},
+		"a virtual host that isn't there goes": {
+			Difference{Removed: map[string][]string{resourcev3.VirtualHostType: {"web/c9"}}}, `"c9" is removed and wasn't there`,
+		},
+		"a cluster that isn't there goes": {Difference{Removed: map[string][]string{resourcev3.ClusterType: {"c9"}}}, `"c9" is removed and wasn't there`},
+		"a type that is not served":       {Difference{Removed: map[string][]string{resourcev3.SecretType: {"c9"}}}, "is not served"},
+	} {
+		if _, err := amendedWorld(good, test.difference); !errors.Is(err, ErrInconsistent) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v, want one that says %s", name, err, test.want)
+		}
+	}
+}
+
+// BenchmarkAmend is one change among many resources, and what one stream makes of
+// it.
+func BenchmarkAmend(b *testing.B) {
+	for _, n := range []int{10, 1000, 10_000} {
+		for name, change := range map[string]func(version string) (typeURL, name string, message proto.Message){
+			"endpoints": func(version string) (string, string, proto.Message) {
+				return resourcev3.EndpointType, "c7", endpointMessage("c7", version)
 			},
-			"weight": func(desired map[string]map[string]proto.Message, version string) {
-				withHost(b, desired, hostMessage("c7", version, []string{"c7"}))
+			"weight": func(version string) (string, string, proto.Message) {
+				return resourcev3.VirtualHostType, "web/c7", hostMessage("c7", version, []string{"c7"})
 			},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
-				desired := manyApplications(b, n)
-				s, w := settledSession(b, desired)
+				s, w := settledSession(b, manyApplications(b, n))
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					change(desired, strconv.Itoa(i))
-					next, err := nextWorld(w, desired)
+					typeURL, name, message := change(strconv.Itoa(i))
+					next, err := amendedWorld(w, Difference{Changed: map[string]map[string]proto.Message{typeURL: {name: message}}})
 					if err != nil {
 						b.Fatal(err)
 					}

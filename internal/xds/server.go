@@ -131,15 +131,25 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 // removed; an empty world is a valid one. Served types are clusters, endpoints,
 // listeners and route configurations of the v3 API.
 //
-// Messages must never be changed after they were passed. A message that is passed
-// again as the same pointer costs no more than a look at the map; another one is
-// marshalled and hashed, and counts as changed only if its content differs.
+// Every message is marshalled and hashed, and counts as changed only if its content
+// differs. Nothing of the messages is kept.
 //
 // Publish doesn't wait for any proxy. A proxy that is slow is led to the latest
 // world when it is ready, and never sees those in between. An error leaves the
 // world as it was; it is ErrClosed, or has ErrInconsistent in its chain when the
 // caller has a bug.
 func (s *Server) Publish(desired map[string]map[string]proto.Message) error {
+	return s.follow(func(before *world) (*world, error) { return nextWorld(before, desired) })
+}
+
+// Amend is Publish of a world that differs from the one before as d says. It costs
+// what d holds, whatever the rest of the world.
+func (s *Server) Amend(d Difference) error {
+	return s.follow(func(before *world) (*world, error) { return amendedWorld(before, d) })
+}
+
+// follow makes the next world of the one before, and the one that proxies are led to.
+func (s *Server) follow(successor func(before *world) (*world, error)) error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	select {
@@ -148,14 +158,9 @@ func (s *Server) Publish(desired map[string]map[string]proto.Message) error {
 	default:
 	}
 	before := s.current()
-	next, err := nextWorld(before.world, desired)
-	if err != nil {
+	next, err := successor(before.world)
+	if err != nil || before.world != nil && next.changes == before.world.changes {
 		return err
-	}
-	if before.world != nil && next.changes == before.world.changes {
-		// Nothing to tell anyone, but the next Publish compares pointers with these.
-		s.edition.Store(&edition{world: next, superseded: before.superseded})
-		return nil
 	}
 	s.edition.Store(&edition{world: next, superseded: make(chan struct{})})
 	close(before.superseded)

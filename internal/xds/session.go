@@ -101,6 +101,9 @@ type subscription struct {
 	isolation *isolation
 	// refused are the names of resources of which something was refused alone.
 	refused map[string]struct{}
+	// news are the names of resources of which the report may say something else
+	// than when the book was last looked at.
+	news map[string]struct{}
 }
 
 // wants tells whether the proxy asked for the name.
@@ -121,6 +124,9 @@ func (sub *subscription) record(name string, since uint64) *record {
 	}
 	return rec
 }
+
+// note says that what the book has of the name may be something else now.
+func (sub *subscription) note(name string) { sub.news[name] = struct{}{} }
 
 // mark puts the name on the list of those to look at.
 func (sub *subscription) mark(name string) { sub.dirty[name] = struct{}{} }
@@ -153,7 +159,7 @@ type session struct {
 func newSession(mode Mode, grace time.Duration) *session {
 	s := &session{mode: mode, grace: grace, leaving: map[string]departure{}, warming: map[string]struct{}{}}
 	for k := range s.subs {
-		s.subs[k] = subscription{names: map[string]struct{}{}, records: map[string]*record{}, dirty: map[string]struct{}{}, refused: map[string]struct{}{}}
+		s.subs[k] = subscription{names: map[string]struct{}{}, records: map[string]*record{}, dirty: map[string]struct{}{}, refused: map[string]struct{}{}, news: map[string]struct{}{}}
 	}
 	return s
 }
@@ -293,6 +299,7 @@ func (s *session) settleEarlier(k kind, flights []flight) {
 func (s *session) accept(k kind, f flight) {
 	sub := &s.subs[k]
 	for _, res := range f.resources {
+		sub.note(res.name)
 		if rec := sub.records[res.name]; rec != nil {
 			rec.accept(res, f.number)
 			if want := s.world.resources[k][res.name]; k == routeKind && want != nil {

@@ -151,6 +151,7 @@ func (s *session) unsubscribe(k kind, name string) {
 // drop ends the record of a resource that the proxy no longer wants.
 func (s *session) drop(k kind, name string) {
 	sub := &s.subs[k]
+	sub.note(name)
 	delete(sub.records, name)
 	delete(sub.dirty, name)
 	delete(sub.refused, name)
@@ -169,6 +170,7 @@ func (s *session) assume(k kind, name, version string) error {
 	if len(name) > nameLimit || len(version) > nameLimit || len(sub.records) >= namesLimit {
 		return errTooMuch
 	}
+	sub.note(name)
 	rec := sub.record(name, s.sent)
 	rec.assume(&resource{name: name, version: version}, k == routeKind)
 	if _, warming := s.warming[name]; k == endpointKind && warming {

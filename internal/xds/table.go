@@ -45,9 +45,6 @@ type part struct {
 	body []byte
 	// clusters are the names of the clusters that get its requests, sorted.
 	clusters []string
-	// source is the virtual host that the part was made of: the same pointer has the
-	// same content.
-	source *routev3.VirtualHost
 }
 
 // newTable takes a route configuration apart. What didn't change since prev (nil
@@ -58,19 +55,17 @@ func newTable(prev *table, message *routev3.RouteConfiguration) (*table, error) 
 		return nil, err
 	}
 	hosts := make([]*part, 0, len(message.GetVirtualHosts()))
-	field := message.ProtoReflect().Descriptor().Fields().ByName(hostsField).Number()
-	for i, source := range message.GetVirtualHosts() {
-		if old := prev.made(i, source); old != nil {
-			hosts = append(hosts, old)
-			continue
-		}
-		host, err := newHost(field, source)
+	for _, source := range message.GetVirtualHosts() {
+		host, err := newHost(source)
 		if err != nil {
 			return nil, err
 		}
+		if old := prev.host(host.name); old != nil && old.version == host.version {
+			host = old
+		}
 		hosts = append(hosts, host)
 	}
-	slices.SortFunc(hosts, func(a, b *part) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(hosts, byName)
 	for i := 1; i < len(hosts); i++ {
 		if hosts[i].name == hosts[i-1].name {
 			return nil, fmt.Errorf("two virtual hosts are named %q: %w", hosts[i].name, ErrInconsistent)
@@ -79,16 +74,62 @@ func newTable(prev *table, message *routev3.RouteConfiguration) (*table, error) 
 	return makeTable(frame, hosts), nil
 }
 
-// made returns the part that was made of a virtual host; nil if there is none. It
-// probably is in the same place, i.
-func (t *table) made(i int, source *routev3.VirtualHost) *part {
-	if t != nil && i < len(t.hosts) && t.hosts[i].source == source {
-		return t.hosts[i]
+// edit returns a table in which virtual hosts are others: by name, nil for one that
+// goes. The others, and the frame, are the same.
+func (t *table) edit(edits map[string]*routev3.VirtualHost) (*table, error) {
+	hosts := slices.Clone(t.hosts)
+	for name, source := range edits {
+		at, found := search(hosts, name)
+		if source == nil {
+			if !found {
+				return nil, fmt.Errorf("virtual host %q is removed and wasn't there: %w", name, ErrInconsistent)
+			}
+			hosts = slices.Delete(hosts, at, at+1)
+			continue
+		}
+		host, err := newHost(source)
+		switch {
+		case err != nil:
+			return nil, err
+		case host.name != name:
+			return nil, fmt.Errorf("virtual host %q is published as %q: the names must be equal: %w", host.name, name, ErrInconsistent)
+		case !found:
+			hosts = slices.Insert(hosts, at, host)
+		case hosts[at].version != host.version:
+			hosts[at] = host
+		default:
+		}
 	}
-	if old := t.host(source.GetName()); old != nil && old.source == source {
-		return old
+	return makeTable(t.frame, hosts), nil
+}
+
+// news returns the parts that are not the very same in another table, nil for none.
+func (t *table) news(other *table) []*part {
+	if other == nil {
+		return slices.Collect(t.all())
 	}
-	return nil
+	var out []*part
+	if t.frame != other.frame {
+		out = append(out, t.frame)
+	}
+	rest := other.hosts
+	for _, host := range t.hosts {
+		for len(rest) > 0 && rest[0] != host && rest[0].name <= host.name {
+			rest = rest[1:]
+		}
+		if len(rest) == 0 || rest[0] != host {
+			out = append(out, host)
+		}
+	}
+	return out
+}
+
+// byName orders virtual hosts.
+func byName(a, b *part) int { return strings.Compare(a.name, b.name) }
+
+// search finds a virtual host, or where it would stand.
+func search(hosts []*part, name string) (int, bool) {
+	return slices.BinarySearchFunc(hosts, name, func(p *part, name string) int { return strings.Compare(p.name, name) })
 }
 
 // makeTable puts parts together, the hosts in order of their names.
@@ -121,8 +162,9 @@ func newFrame(message *routev3.RouteConfiguration) (*part, error) {
 	return &part{name: frameName, version: hashOf(body), body: body, clusters: clustersOf(frame)}, nil
 }
 
-// newHost makes a part of a virtual host, which is a value of the given field.
-func newHost(field protowire.Number, source *routev3.VirtualHost) (*part, error) {
+// newHost makes a part of a virtual host.
+func newHost(source *routev3.VirtualHost) (*part, error) {
+	field := (*routev3.RouteConfiguration)(nil).ProtoReflect().Descriptor().Fields().ByName(hostsField).Number()
 	if source.GetName() == frameName {
 		return nil, fmt.Errorf("a virtual host has no name: %w", ErrInconsistent)
 	}
@@ -132,7 +174,7 @@ func newHost(field protowire.Number, source *routev3.VirtualHost) (*part, error)
 	}
 	body := make([]byte, 0, protowire.SizeTag(field)+protowire.SizeBytes(len(message)))
 	body = protowire.AppendBytes(protowire.AppendTag(body, field, protowire.BytesType), message)
-	return &part{name: source.GetName(), version: hashOf(body), body: body, clusters: clustersOfHost(source), source: source}, nil
+	return &part{name: source.GetName(), version: hashOf(body), body: body, clusters: clustersOfHost(source)}, nil
 }
 
 // all visits the frame and every virtual host.
@@ -162,7 +204,7 @@ func (t *table) host(name string) *part {
 	if t == nil {
 		return nil
 	}
-	i, found := slices.BinarySearchFunc(t.hosts, name, func(p *part, name string) int { return strings.Compare(p.name, name) })
+	i, found := search(t.hosts, name)
 	if !found {
 		return nil
 	}

@@ -27,11 +27,11 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
@@ -175,44 +175,6 @@ type replica struct {
 	stop    func()
 }
 
-// publisher is ingest.Publisher over a discovery server.
-type publisher struct{ server *xds.Server }
-
-func (p publisher) Publish(resources translate.Resources) error { return p.server.Publish(resources) }
-
-// reporter is ingest.Reporter over a status.Reporting.
-type reporter struct{ reporting *status.Reporting }
-
-func (r reporter) Report(pass ingest.Pass) {
-	observations := map[ir.Key]status.Observation{}
-	for key, outcome := range pass.Outcomes {
-		observations[key] = status.Observation(outcome)
-	}
-	r.reporting.Report(status.Report{
-		Objects: pass.ScaledObjects, Observations: observations, Config: pass.Config, Publication: pass.Publication,
-		Proxies: pass.Proxies, Replicas: pass.Replicas,
-	})
-}
-
-// book is status.Source over a discovery server.
-type book struct{ *xds.Server }
-
-func (b book) Streams() []status.Stream {
-	var streams []status.Stream
-	for _, report := range b.Book() {
-		streams = append(streams, status.Stream{Number: report.Stream, Peer: report.Peer, Confirmed: func(typeURL string) func(string) status.Confirmation {
-			return func(name string) status.Confirmation {
-				found := report.Resources[typeURL][name]
-				return status.Confirmation{
-					Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage,
-					Unconfirmed: append([]string{}, found.Unconfirmed...),
-				}
-			}
-		}})
-	}
-	return streams
-}
-
 // elector elects the replica or doesn't.
 type elector bool
 
@@ -237,7 +199,7 @@ func (c *cluster) startReplica(name string, elected elector) *replica {
 	logger := slog.New(slog.DiscardHandler)
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
-		Client: c, Source: book{r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,
+		Client: c, Source: wiring.Book{Server: r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -250,7 +212,7 @@ func (c *cluster) startReplica(name string, elected elector) *replica {
 			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices),
 			Proxies: watched(c.proxies), Replicas: watched(c.replicas),
 		},
-		Translate: translate.DefaultOptions(), Publisher: publisher{r.xds}, Reporter: reporter{reporting}, Registerer: registry, Logger: logger,
+		Translate: translate.DefaultOptions(), Publisher: wiring.Publisher{Server: r.xds}, Reporter: wiring.Reporter{Reporting: reporting}, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)

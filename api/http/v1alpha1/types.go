@@ -222,6 +222,11 @@ type DataPlaneStatus struct {
 	// ReportedBy names the interceptor that wrote this report: the holder of the Lease.
 	// +optional
 	ReportedBy string `json:"reportedBy,omitempty"`
+	// ResourceVersion is the object's metadata.resourceVersion that this report was made of. It is no older than the last write of the annotation or the spec
+	// that the interceptor has seen, so it tells the report about an annotation from one about the same text of before. Empty where the interceptor is too
+	// old to say.
+	// +optional
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
 // ProxyCounts counts the proxies (Pods) that serve an HTTPScaledObject: those of its namespace, or all where one fleet serves every namespace.

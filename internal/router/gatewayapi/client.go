@@ -45,7 +45,7 @@ func NewClient(config func() (*rest.Config, error)) *Client {
 	api := connect.NewClient(config)
 	client := &Client{api: api, catalog: newCatalog(api), caches: map[route.Kind]*kindCache{}, wanted: make(chan route.Kind, len(kinds()))}
 	for _, kind := range kinds() {
-		client.caches[kind] = &kindCache{Cache: watchcache.New[*object]()}
+		client.caches[kind] = &kindCache{Cache: watchcache.New[*object](nil)}
 	}
 	return client
 }

@@ -29,7 +29,7 @@ type Client struct {
 
 // NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
 func NewClient(config func() (*rest.Config, error)) *Client {
-	return &Client{api: connect.NewClient(config), cache: watchcache.New[*object]()}
+	return &Client{api: connect.NewClient(config), cache: watchcache.New((*object).after)}
 }
 
 // Watch keeps the Client's cache until ctx ends, by a watch on every HTTPScaledObject. While it cannot, reads go to the API server one by one. To be called
@@ -69,8 +69,7 @@ func (c *Client) answered(document []byte, err error) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cache.Put(live)
-	return live, nil
+	return c.cache.Put(live), nil
 }
 
 // recent returns an object from the cache where that can be believed, else from the API server; cached tells which. That an object does not exist is always

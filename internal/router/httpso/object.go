@@ -3,6 +3,7 @@ package httpso
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,6 +19,21 @@ type object struct {
 	present         bool                          // whether there is that annotation, be it empty
 	owner           string                        // the annotation weighted-backends-owner
 	report          *httpv1alpha1.DataPlaneStatus // status.dataPlane; nil where no interceptor has reported yet
+
+	// since is the resource version of the write that gave the object its annotation, at the time seenAt, as far as the cache has seen it; "" where it has not.
+	since  string
+	seenAt time.Time
+}
+
+// after returns the object as the state that follows known: it tells since when the annotation is what it is.
+func (o *object) after(known *object) *object {
+	next := *o
+	if known.text == o.text && known.present == o.present {
+		next.since, next.seenAt = known.since, known.seenAt
+	} else {
+		next.since, next.seenAt = o.resourceVersion, time.Now()
+	}
+	return &next
 }
 
 // Name is the object's namespace and name.

@@ -8,6 +8,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
@@ -19,6 +20,9 @@ const (
 	// emptyFleetLimit is how long a Rollout at the full weight waits for a Ready proxy. Without one no requests are served at all, while the controller
 	// neither scales nor reports at that weight until it is verified.
 	emptyFleetLimit = 60 * time.Second
+	// bygoneLimit is how long a report that was made before the annotation was written last is not believed, although it is about the same text. An interceptor
+	// that lives reports anew within a fraction of it, unless the text went and came back while none was there to see.
+	bygoneLimit = 5 * time.Second
 )
 
 // VerifyWeight says whether requests are shared so: the object carries the annotation exactly as SetWeight writes it and, while an interceptor lives to
@@ -108,9 +112,13 @@ func (r *Router) awaitReport(ctx context.Context, want intent, found *object) (l
 	}
 }
 
-// takenByAll says whether found's report is about the annotation that found carries, and every Ready proxy of at least one shares requests exactly so.
+// takenByAll says whether found's report is about the annotation that found carries, and every Ready proxy of at least one shares requests exactly so. A weight
+// that was left and set again has the text of before; until the report is of the later write, it is about the earlier one.
 func takenByAll(found *object) bool {
 	report := found.report
+	if report != nil && report.ResourceVersion != "" && watchcache.Older(report.ResourceVersion, found.since) && time.Since(found.seenAt) < bygoneLimit {
+		return false
+	}
 	return report != nil && report.AnnotationHash == split.Hash(found.text) && report.Effective &&
 		report.Proxies.Ready > 0 && report.Proxies.Acked == report.Proxies.Ready
 }

@@ -25,6 +25,8 @@ type State interface {
 // Cache holds the newest known state of every object of one resource. It is believed only while a watch that began with a complete list is open and heard from.
 // What it says is at most as old as an event takes to arrive; whoever needs more asks the API server.
 type Cache[S State] struct {
+	succeed func(next, known S) S // nil for states that know nothing of each other
+
 	mu      sync.Mutex
 	states  map[types.NamespacedName]S
 	changes map[types.NamespacedName]chan struct{} // closed at the next change of the object
@@ -32,9 +34,10 @@ type Cache[S State] struct {
 	heard   time.Time                              // when the watch said something, at last
 }
 
-// New returns an empty Cache, which is not believed until Follow fills it.
-func New[S State]() *Cache[S] {
-	return &Cache[S]{states: map[types.NamespacedName]S{}, changes: map[types.NamespacedName]chan struct{}{}}
+// New returns an empty Cache, which is not believed until Follow fills it. succeed, which may be nil, makes of a state that follows a known one what is kept:
+// the same with what the known one tells of its past.
+func New[S State](succeed func(next, known S) S) *Cache[S] {
+	return &Cache[S]{succeed: succeed, states: map[types.NamespacedName]S{}, changes: map[types.NamespacedName]chan struct{}{}}
 }
 
 // Get returns the newest known state of an object, whether it is known to exist, and whether all that can be believed.
@@ -71,11 +74,11 @@ func (c *Cache[S]) Changed(name types.NamespacedName) <-chan struct{} {
 	return change
 }
 
-// Put takes a state of an object, whoever told it, unless a newer one is known.
-func (c *Cache[S]) Put(state S) {
+// Put takes a state of an object, whoever told it, unless a newer one is known. It returns the state with what is known of its past.
+func (c *Cache[S]) Put(state S) S {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.set(state)
+	return c.set(state)
 }
 
 // remove takes note that the object was gone at version, unless it is known to have been there later.
@@ -102,17 +105,22 @@ func (c *Cache[S]) replace(list []S, version string) {
 }
 
 // set is where every new state goes through. The answer to a write can be here before the events of earlier writes.
-func (c *Cache[S]) set(state S) {
-	if known, is := c.states[state.Name()]; is && older(state.Version(), known.Version()) {
-		return
+func (c *Cache[S]) set(state S) S {
+	known, is := c.states[state.Name()]
+	if is && Older(state.Version(), known.Version()) {
+		return state
+	}
+	if is && c.succeed != nil {
+		state = c.succeed(state, known)
 	}
 	c.states[state.Name()] = state
 	c.tell(state.Name())
+	return state
 }
 
 // unset is where every removal goes through.
 func (c *Cache[S]) unset(name types.NamespacedName, version string) {
-	if known, is := c.states[name]; is && older(version, known.Version()) {
+	if known, is := c.states[name]; is && Older(version, known.Version()) {
 		return
 	}
 	delete(c.states, name)
@@ -141,9 +149,9 @@ func (c *Cache[S]) lost() {
 	c.open = false
 }
 
-// older says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
+// Older says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
 // (KEP-5504, "comparable resource version"); of others nothing is known.
-func older(a, b string) bool {
+func Older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)
 	return errX == nil && errY == nil && x < y

@@ -1,0 +1,36 @@
+// Package figures has the limits that a benchmark's results must keep.
+package figures
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Limit is a value that must not be above its limit.
+type Limit struct {
+	// Name says what was measured, with its unit.
+	Name string `json:"name"`
+	// Value is what was measured.
+	Value float64 `json:"value"`
+	// Limit is what it may be at most.
+	Limit float64 `json:"limit"`
+}
+
+// Print writes a line per limit, its columns ended by tabs, for a text/tabwriter. after is what ends a line.
+func Print(w io.Writer, limits []Limit, after string) {
+	for _, check := range limits {
+		fmt.Fprintf(w, "\t%s\t%.2f\t%.2f\t%s\t%s\n", check.Name, check.Value, check.Limit, map[bool]string{true: "ok", false: "OVER"}[check.Value <= check.Limit], after)
+	}
+}
+
+// Verdict fails when a value is above its limit. The error names all of them.
+func Verdict(limits []Limit) error {
+	var errs error
+	for _, check := range limits {
+		if check.Value > check.Limit {
+			errs = errors.Join(errs, fmt.Errorf("%s is %.2f, at most %.2f is allowed", check.Name, check.Value, check.Limit))
+		}
+	}
+	return errs
+}

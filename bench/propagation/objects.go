@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// namespace is where the objects are.
+const namespace = "shop"
+
+// application is what belongs to one HTTPScaledObject: its Services, stable and canary, with an endpoint each.
+type application struct {
+	scaledObject *httpv1alpha1.HTTPScaledObject
+	services     []*corev1.Service
+	slices       []*discoveryv1.EndpointSlice
+}
+
+// endpoint is where a Service's one pod answers.
+type endpoint struct {
+	address string
+	port    int32
+}
+
+// nameOf is the name of application i, and hostOf its host.
+func nameOf(i int) string { return fmt.Sprintf("web-%05d", i) }
+func hostOf(i int) string { return nameOf(i) + ".shop.test" }
+
+// sides are the endings of the names of an application's Services.
+func sides() []string { return []string{"-stable", "-canary"} }
+
+// annotation is that of application i at a canary weight.
+func annotation(i int, weight uint32) string {
+	return split.Format([]split.Backend{{Service: nameOf(i) + "-stable", Weight: 100 - weight}, {Service: nameOf(i) + "-canary", Weight: weight}})
+}
+
+// newApplication makes application i in a canary at a weight. at are the endpoints of its sides.
+func newApplication(i int, weight uint32, at map[string]endpoint) application {
+	app := application{scaledObject: &httpv1alpha1.HTTPScaledObject{
+		TypeMeta: metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: nameOf(i), Namespace: namespace, Labels: map[string]string{"app": nameOf(i)},
+			Annotations: map[string]string{httpv1alpha1.AnnotationWeightedBackends: annotation(i, weight)},
+		},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			Hosts: []string{hostOf(i)}, PathPrefixes: []string{"/"},
+			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{
+				Name: nameOf(i), APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Service: nameOf(i) + "-stable", Port: 80,
+			},
+		},
+	}}
+	for _, side := range sides() {
+		name, portName, port := nameOf(i)+side, "http", at[side].port
+		app.services = append(app.services, &corev1.Service{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"app": nameOf(i)}},
+			Spec: corev1.ServiceSpec{
+				ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": nameOf(i), "rollouts-pod-template-hash": "6c54544bf9"},
+				Ports: []corev1.ServicePort{{Name: portName, Port: 80}},
+			},
+		})
+		app.slices = append(app.slices, &discoveryv1.EndpointSlice{
+			TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: namespace,
+				Labels: map[string]string{discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"},
+			},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+			Endpoints:   endpointsAt(name, at[side].address),
+		})
+	}
+	return app
+}
+
+// endpointsAt is the one pod of a Service.
+func endpointsAt(service, address string) []discoveryv1.Endpoint {
+	return []discoveryv1.Endpoint{{
+		Addresses: []string{address},
+		TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: service + "-6c54544bf9-x7k2z"},
+	}}
+}
+
+// elsewhere are endpoints of an application that is never asked. They are different for each, as pods are.
+func elsewhere(i int) map[string]endpoint {
+	return map[string]endpoint{
+		"-stable": {fmt.Sprintf("10.1.%d.%d", i/250, i%250+1), 8080},
+		"-canary": {fmt.Sprintf("10.2.%d.%d", i/250, i%250+1), 8080},
+	}
+}
+
+// The REST paths of the collections.
+func scaledObjectsPath() string {
+	return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource
+}
+func servicesPath() string { return "/api/v1/namespaces/" + namespace + "/services" }
+func slicesPath() string {
+	return "/apis/" + discoveryv1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/endpointslices"
+}
+
+// create stores an application, the HTTPScaledObject last.
+func (a application) create(ctx context.Context, client rest.Interface) error {
+	for i := range a.services {
+		if err := controlplane.Create(ctx, client, servicesPath(), a.services[i]); err != nil {
+			return err
+		}
+		if err := controlplane.Create(ctx, client, slicesPath(), a.slices[i]); err != nil {
+			return err
+		}
+	}
+	return controlplane.Create(ctx, client, scaledObjectsPath(), a.scaledObject)
+}
+
+// worldOf is the World that has all of these applications.
+func worldOf(applications []application) resolve.World {
+	var world resolve.World
+	for _, app := range applications {
+		world.ScaledObjects = append(world.ScaledObjects, app.scaledObject)
+		world.Services = append(world.Services, app.services...)
+		world.EndpointSlices = append(world.EndpointSlices, app.slices...)
+	}
+	return world
+}
+
+// setWeight changes the annotation of application i, as the router does.
+func setWeight(ctx context.Context, client rest.Interface, i int, weight uint32) error {
+	return controlplane.Patch(ctx, client, scaledObjectsPath()+"/"+nameOf(i), "bench", map[string]any{"metadata": map[string]any{
+		"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: annotation(i, weight)},
+	}})
+}
+
+// setEndpoint moves the pod of a Service.
+func setEndpoint(ctx context.Context, client rest.Interface, service, address string) error {
+	return controlplane.Patch(ctx, client, slicesPath()+"/"+service, "bench", map[string]any{"endpoints": endpointsAt(service, address)})
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// arrivalLimit bounds how long a weight may take.
+const arrivalLimit = 10 * time.Second
+
+// poller asks a proxy for one host, over one connection, again and again.
+type poller struct {
+	client *http.Client
+	url    string
+	host   string
+}
+
+// newPoller returns a poller of the proxy on a port of this machine.
+func newPoller(port int, host string) poller {
+	return poller{
+		client: &http.Client{Timeout: arrivalLimit, Transport: &http.Transport{MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DisableCompression: true}},
+		url:    fmt.Sprintf("http://127.0.0.1:%d/", port), host: host,
+	}
+}
+
+// until asks until the answer is of the wanted side, and returns when that came.
+func (p poller) until(ctx context.Context, want string) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, arrivalLimit)
+	defer cancel()
+	for {
+		got, err := p.ask(ctx)
+		switch {
+		case err != nil:
+			return time.Time{}, fmt.Errorf("waiting for a response of %s: %w", want, err)
+		case got == want:
+			return time.Now(), nil
+		}
+	}
+}
+
+// ask returns which side answers.
+func (p poller) ask(ctx context.Context) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	request.Host = p.host
+	response, err := p.client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%w: %s %s", errNotReady, response.Status, body)
+	}
+	return string(body), err
+}
+
+// pods are two web servers that answer with the side that they are, at an address that may stand in an EndpointSlice.
+func (s *stage) startPods(ctx context.Context) error {
+	address, err := ownAddress()
+	if err != nil {
+		return err
+	}
+	s.at = map[string]endpoint{}
+	for _, side := range sides() {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			return err
+		}
+		server := &http.Server{
+			ReadHeaderTimeout: arrivalLimit,
+			Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, side) }),
+		}
+		go func() { _ = server.Serve(listener) }() // It ends with stop; a failure shows as a response that never comes.
+		s.ends = append(s.ends, server.Close)
+		at, ok := listener.Addr().(*net.TCPAddr)
+		if !ok {
+			return fmt.Errorf("the listener has the address %v", listener.Addr())
+		}
+		s.at[side] = endpoint{address, int32(at.Port)} //nolint:gosec // a port
+	}
+	return nil
+}
+
+// ownAddress is an IPv4 address of this machine that an EndpointSlice may have: the API server refuses loopback and link-local ones.
+func ownAddress() (string, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	var seen []string
+	for _, address := range addresses {
+		network, is := address.(*net.IPNet)
+		if is && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
+			return network.IP.String(), nil
+		}
+		seen = append(seen, address.String())
+	}
+	return "", fmt.Errorf("%w: this machine has only %s; give an interface an IPv4 address that is not loopback", errNoAddress, strings.Join(seen, ", "))
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+const (
+	// module is the import path of the project.
+	module = "github.com/kedify/argo-rollouts-plugin"
+	// creators is how many applications are created at a time.
+	creators = 8
+	// calm is how long everything may calm down between two samples, up to twice as long: the interceptor writes a status when a proxy has taken a weight.
+	calm = 60 * time.Millisecond
+)
+
+var (
+	errNoAddress = errors.New("no address for the pods")
+	errPortTaken = errors.New("port is taken")
+)
+
+// stage is everything that runs.
+type stage struct {
+	options
+
+	folder      string
+	plane       *controlplane.ControlPlane
+	client      *rest.RESTClient
+	kubeconfig  string
+	binary      string // of the interceptor
+	at          map[string]endpoint
+	ends        []func() error
+	apps        []application
+	interceptor *process
+	xdsPort     int
+	proxies     []*process
+	bare        *bare
+}
+
+// start starts what is the same for all sizes.
+func (s *stage) start(ctx context.Context) error {
+	if err := checkFree(ctx, translate.ListenerPort); err != nil {
+		return err
+	}
+	s.binary, s.kubeconfig = filepath.Join(s.folder, "interceptor"), filepath.Join(s.folder, "kubeconfig")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", s.binary, module+"/cmd/interceptor") //nolint:gosec // our own package
+	build.Dir, build.Env = s.repo, append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the interceptor: %w\n%s", err, output)
+	}
+	plane := filepath.Join(s.folder, "controlplane")
+	err := os.Mkdir(plane, 0o700)
+	if err != nil {
+		return err
+	}
+	if s.plane, err = controlplane.Start(ctx, s.binaries, plane); err != nil {
+		return err
+	}
+	if s.client, err = s.plane.Client(controlplane.AdminToken); err != nil {
+		return err
+	}
+	crd, err := os.ReadFile(filepath.Clean(filepath.Join(s.repo, "config/crd/http.keda.sh_httpscaledobjects.yaml")))
+	if err != nil {
+		return err
+	}
+	if err := controlplane.Apply(ctx, s.client, metav1.NamespaceDefault, string(crd)); err != nil {
+		return err
+	}
+	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {
+		if err := controlplane.CreateNamespace(ctx, s.client, name); err != nil {
+			return err
+		}
+	}
+	if err := s.plane.WriteKubeconfig(s.kubeconfig, controlplane.AdminToken); err != nil {
+		return err
+	}
+	return s.startPods(ctx)
+}
+
+// stop ends everything.
+func (s *stage) stop() error {
+	errs := s.stopProxies()
+	for _, end := range s.ends {
+		errs = errors.Join(errs, end())
+	}
+	if s.plane != nil {
+		errs = errors.Join(errs, s.plane.Stop())
+	}
+	return errs
+}
+
+// stopProxies ends the interceptor, the bare server and both proxies.
+func (s *stage) stopProxies() error {
+	errs := s.interceptor.stop()
+	for _, proxy := range s.proxies {
+		errs = errors.Join(errs, proxy.stop())
+	}
+	if s.bare != nil {
+		s.bare.server.Stop()
+	}
+	s.interceptor, s.proxies, s.bare = nil, nil, nil
+	return errs
+}
+
+// checkFree says whether a port can be listened on: that of the proxy's listener is fixed.
+func checkFree(ctx context.Context, port int) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return fmt.Errorf("%w: the proxy listens on port %d; stop what uses it, or run this in a network namespace of its own: %w", errPortTaken, port, err)
+	}
+	return listener.Close()
+}
+
+// grow creates applications until there are count. The first one has real pods.
+func (s *stage) grow(ctx context.Context, count int) error {
+	made, jobs := len(s.apps), make(chan application)
+	for i := made; i < count; i++ {
+		at := elsewhere(i)
+		if i == 0 {
+			at = s.at
+		}
+		s.apps = append(s.apps, newApplication(i, 0, at))
+	}
+	failed := make(chan error, creators)
+	for range creators {
+		go func() {
+			var errs error
+			for app := range jobs {
+				errs = errors.Join(errs, app.create(ctx, s.client))
+			}
+			failed <- errs
+		}()
+	}
+	for _, app := range s.apps[made:] {
+		jobs <- app
+	}
+	close(jobs)
+	var errs error
+	for range creators {
+		errs = errors.Join(errs, <-failed)
+	}
+	return errs
+}
+
+// startInterceptor starts the built interceptor and waits until it serves.
+func (s *stage) startInterceptor(ctx context.Context) error {
+	var ports [4]int
+	for i := range ports {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		ports[i] = port
+	}
+	s.xdsPort = ports[0]
+	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
+	var err error
+	s.interceptor, err = launch(ctx, filepath.Join(s.folder, "interceptor.log"), s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", at(0),
+		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--pod-name", "bench", "--access-log=false")
+	if err != nil {
+		return err
+	}
+	return await(ctx, "the interceptor", "http://"+at(1)+"/readyz")
+}
+
+// startProxies starts the interceptor and the bare server, a proxy of each, and waits until both serve. It returns pollers of the interceptor's and the bare
+// one's, and the tables that the bare server can push, by side.
+func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, tables map[string]*anypb.Any, err error) {
+	if err := s.startInterceptor(ctx); err != nil {
+		return poller{}, poller{}, nil, err
+	}
+	if s.bare, err = startBare(ctx); err != nil {
+		return poller{}, poller{}, nil, err
+	}
+	if tables, err = s.prebuild(); err != nil {
+		return poller{}, poller{}, nil, err
+	}
+	for i, port := range []int{s.xdsPort, s.bare.xdsPort} {
+		proxy, admin, err := s.startEnvoy(ctx, fmt.Sprint("envoy-", i), port)
+		if err != nil {
+			return poller{}, poller{}, nil, err
+		}
+		s.proxies = append(s.proxies, proxy)
+		if err := await(ctx, "Envoy", "http://"+admin+"/ready"); err != nil {
+			return poller{}, poller{}, nil, err
+		}
+	}
+	return newPoller(translate.ListenerPort, hostOf(0)), newPoller(s.bare.proxyPort, hostOf(0)), tables, nil
+}
+
+// prebuild makes everything that the bare server sends: the resources that the interceptor makes of the same objects, by the same code.
+func (s *stage) prebuild() (map[string]*anypb.Any, error) {
+	tables := map[string]*anypb.Any{}
+	chosen := translate.DefaultOptions()
+	chosen.AccessLog = false // Nor has the interceptor's proxy one.
+	for side, weight := range weights() {
+		apps := slices.Clone(s.apps)
+		apps[0] = newApplication(0, weight, s.at)
+		config, problems := resolve.Build(worldOf(apps))
+		if len(problems) > 0 {
+			return nil, fmt.Errorf("the objects are wrong: %v", problems)
+		}
+		resources, err := chosen.Envoy(config)
+		if err != nil {
+			return nil, err
+		}
+		if tables[side], err = anypb.New(resources[resourcev3.RouteType][translate.RouteConfigName]); err != nil {
+			return nil, err
+		}
+		if err := s.bare.hold(resources); err != nil {
+			return nil, err
+		}
+	}
+	return tables, nil
+}
+
+// weights are the canary weights at which a side gets every request.
+func weights() map[string]uint32 { return map[string]uint32{"-stable": 0, "-canary": 100} }
+
+// pause lets everything calm down, for a time that is not in step with anything.
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(calm + rand.N(calm)): //nolint:gosec // Spreads samples over the interceptor's interval.
+	}
+}

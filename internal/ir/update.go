@@ -1,0 +1,14 @@
+package ir
+
+// Update is what is new in a Config since the one before, by object and by host: the two units in which a Config changes. It is empty when nothing is.
+type Update struct {
+	// Objects are the HTTPScaledObjects of which a Route, or the endpoints of one, are new. Each is there with all its Routes in the order of CompareRoutes
+	// and what is there for them. One that has no Route any more is there with the zero Config.
+	Objects map[Key]Config
+	// Hosts are the hosts of which a Route or an effective weight is new, each with all its Routes, whoever owns them, in the order of CompareRoutes and
+	// what is there for them. One that has no Route any more is there with the zero Config.
+	Hosts map[Host]Config
+}
+
+// IsEmpty says that nothing is new.
+func (u Update) IsEmpty() bool { return len(u.Objects) == 0 && len(u.Hosts) == 0 }

@@ -1,0 +1,320 @@
+package resolve_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// changing is a World that changes, by name.
+type changing struct {
+	scaledObjects map[ir.Key]*httpv1alpha1.HTTPScaledObject
+	services      map[ir.Key]*corev1.Service
+	slices        map[ir.Key]*discoveryv1.EndpointSlice
+}
+
+func newChanging() changing {
+	return changing{map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, map[ir.Key]*corev1.Service{}, map[ir.Key]*discoveryv1.EndpointSlice{}}
+}
+
+// apply makes the change.
+func (c changing) apply(change resolve.Change) {
+	applyTo(c.scaledObjects, change.ScaledObjects)
+	applyTo(c.services, change.Services)
+	applyTo(c.slices, change.EndpointSlices)
+}
+
+func applyTo[T any](into, changed map[ir.Key]*T) {
+	for key, value := range changed {
+		if into[key] = value; value == nil {
+			delete(into, key)
+		}
+	}
+}
+
+// world is the World as it is.
+func (c changing) world(inForce ir.Config) resolve.World {
+	return resolve.World{
+		ScaledObjects: slices.Collect(maps.Values(c.scaledObjects)), Services: slices.Collect(maps.Values(c.services)),
+		EndpointSlices: slices.Collect(maps.Values(c.slices)), InForce: inForce,
+	}
+}
+
+// all is the World as it is, as the first Change.
+func (c changing) all() resolve.Change {
+	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices}
+}
+
+// randomChange has some of the objects of a random World, as they came or went.
+func randomChange(random *rand.Rand, most int) resolve.Change {
+	world := randomWorld(random)
+	change := resolve.Change{
+		ScaledObjects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, Services: map[ir.Key]*corev1.Service{},
+		EndpointSlices: map[ir.Key]*discoveryv1.EndpointSlice{},
+	}
+	for i, slice := range world.EndpointSlices {
+		slice.Name += fmt.Sprint("-", i%2)
+	}
+	for range 1 + random.IntN(most) {
+		choose(random, change.ScaledObjects, world.ScaledObjects)
+		if random.IntN(3) == 0 {
+			choose(random, change.Services, world.Services)
+		}
+		if random.IntN(2) == 0 {
+			choose(random, change.EndpointSlices, world.EndpointSlices)
+		}
+	}
+	return change
+}
+
+// choose takes one object, or takes it away.
+func choose[T any, P interface {
+	*T
+	metav1.Object
+}](random *rand.Rand, into map[ir.Key]P, from []P) {
+	object := from[random.IntN(len(from))]
+	key := ir.Key{Namespace: object.GetNamespace(), Name: object.GetName()}
+	if into[key] = object; random.IntN(4) == 0 {
+		into[key] = nil
+	}
+}
+
+// told adds up what a Resolver and a Translator tell.
+type told struct {
+	objects   map[ir.Key]ir.Config
+	hosts     map[ir.Host]ir.Config
+	problems  map[ir.Key][]ir.Problem
+	resources translate.Resources
+}
+
+func newTold() told {
+	return told{map[ir.Key]ir.Config{}, map[ir.Host]ir.Config{}, map[ir.Key][]ir.Problem{}, translate.Resources{}}
+}
+
+// add adds one Update.
+func (s told) add(t *testing.T, outcome resolve.Outcome, translator *translate.Translator) {
+	t.Helper()
+	for key, config := range outcome.Update.Objects {
+		if s.objects[key] = config; len(config.Routes) == 0 {
+			delete(s.objects, key)
+		}
+	}
+	for host, config := range outcome.Update.Hosts {
+		if s.hosts[host] = config; len(config.Routes) == 0 {
+			delete(s.hosts, host)
+		}
+	}
+	for key, problems := range outcome.Problems {
+		if s.problems[key] = problems; len(problems) == 0 {
+			delete(s.problems, key)
+		}
+	}
+	update, err := translator.Update(outcome.Update)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typeURL, messages := range update.Changed {
+		if s.resources[typeURL] == nil {
+			s.resources[typeURL] = map[string]proto.Message{}
+		}
+		maps.Copy(s.resources[typeURL], messages)
+	}
+	for typeURL, names := range update.Removed {
+		for _, name := range names {
+			if _, known := s.resources[typeURL][name]; !known {
+				t.Fatalf("%s %q is removed and was not there", typeURL, name)
+			}
+			delete(s.resources[typeURL], name)
+		}
+	}
+	s.separate(t)
+}
+
+// separate keeps virtual hosts one by one, as all but the first Update tell them.
+func (s told) separate(t *testing.T) {
+	t.Helper()
+	table, is := s.resources[resourcev3.RouteType][translate.RouteConfigName].(*routev3.RouteConfiguration)
+	if !is {
+		t.Fatal("there is no table")
+	}
+	if s.resources[resourcev3.VirtualHostType] == nil {
+		s.resources[resourcev3.VirtualHostType] = map[string]proto.Message{}
+	}
+	for _, host := range table.GetVirtualHosts() {
+		s.resources[resourcev3.VirtualHostType][translate.VirtualHostName(ir.Host(host.GetName()))] = host
+	}
+	table.VirtualHosts = nil
+}
+
+// config is the Config that the objects add up to.
+func (s told) config() ir.Config {
+	config := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
+	for _, part := range s.objects {
+		config.Routes = append(config.Routes, part.Routes...)
+		maps.Copy(config.Services, part.Services)
+	}
+	slices.SortFunc(config.Routes, ir.CompareRoutes)
+	return config
+}
+
+// byName are messages in their one marshalled form.
+func byName(t *testing.T, resources translate.Resources) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for typeURL, messages := range resources {
+		for name, message := range messages {
+			body, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[typeURL+" "+name] = string(body)
+		}
+	}
+	return out
+}
+
+// check compares what was told with what Build and Envoy say of the whole.
+func (s told) check(t *testing.T, config ir.Config, problems []ir.Problem) {
+	t.Helper()
+	if diff := cmp.Diff(config, s.config(), compareAddresses); diff != "" {
+		t.Errorf("Config (-Build +Resolver):\n%s", diff)
+	}
+	byHost := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
+	for _, part := range s.hosts {
+		byHost.Routes = append(byHost.Routes, part.Routes...)
+	}
+	slices.SortFunc(byHost.Routes, ir.CompareRoutes)
+	if diff := cmp.Diff(config.Routes, byHost.Routes); diff != "" {
+		t.Errorf("Routes by host (-Build +Resolver):\n%s", diff)
+	}
+	all := slices.SortedFunc(func(yield func(ir.Problem) bool) {
+		for _, own := range s.problems {
+			for _, problem := range own {
+				if !yield(problem) {
+					return
+				}
+			}
+		}
+	}, ir.Problem.Compare)
+	if diff := cmp.Diff(problems, all); diff != "" {
+		t.Errorf("Problems (-Build +Resolver):\n%s", diff)
+	}
+	resources, err := translate.Envoy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := told{resources: resources}
+	whole.separate(t)
+	if diff := cmp.Diff(byName(t, whole.resources), byName(t, s.resources)); diff != "" {
+		t.Errorf("resources (-Envoy +Translator):\n%s", diff)
+	}
+}
+
+// TestUpdatesAddUpToBuild plays random changes. After each, everything that was told so far has to be what Build and Envoy, which know nothing of it, say of
+// the World as it is, byte for byte.
+func TestUpdatesAddUpToBuild(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		now, inForce := newChanging(), ir.Config{}
+		if seed%3 > 0 {
+			now.apply(randomChange(random, 12))
+			inForce, _ = resolve.Build(now.world(inForce))
+		}
+		sum := newTold()
+		resolver := resolve.NewResolver(inForce)
+		translator, err := translate.NewTranslator(translate.DefaultOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step := range 30 {
+			change := randomChange(random, 4)
+			now.apply(change)
+			if step == 0 {
+				change = now.all()
+			}
+			config, problems := resolve.Build(now.world(inForce))
+			sum.add(t, resolver.Update(change), translator)
+			sum.check(t, config, problems)
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d", seed, step)
+			}
+			inForce = config
+		}
+	}
+}
+
+// manyObjects is a World with objects that have a host, a stable Service and a canary Service each.
+func manyObjects(count int) changing {
+	world := newChanging()
+	for i := range count {
+		stable, canary := fmt.Sprint("stable-", i), fmt.Sprint("canary-", i)
+		object := testkit.NewScaledObject("apps", fmt.Sprint("shop-", i), stable, 1, fmt.Sprintf("shop-%d.example.com", i))
+		world.scaledObjects[ir.Key{Namespace: "apps", Name: object.Name}] = atWeight(object, 20)
+		for _, name := range []string{stable, canary} {
+			world.services[ir.Key{Namespace: "apps", Name: name}] = testkit.NewService("apps", name)
+			world.slices[ir.Key{Namespace: "apps", Name: name + "-1"}] = testkit.NewEndpointSlice("apps", name, "10.0.0.1", "10.0.0.2")
+		}
+	}
+	return world
+}
+
+// atWeight is an object of manyObjects at a canary weight.
+func atWeight(object *httpv1alpha1.HTTPScaledObject, weight uint32) *httpv1alpha1.HTTPScaledObject {
+	stable := object.Spec.ScaleTargetRef.Service
+	return testkit.WithSplit(object, split.Backend{Service: stable, Weight: 100 - weight}, split.Backend{Service: "canary" + stable[len("stable"):], Weight: weight})
+}
+
+// BenchmarkOneWeight is one weight among many objects, resolved and translated: by what changed, and by the reference.
+func BenchmarkOneWeight(b *testing.B) {
+	for _, count := range []int{10, 1000, 10_000} {
+		world := manyObjects(count)
+		key := ir.Key{Namespace: "apps", Name: "shop-7"}
+		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(world.scaledObjects[key], 30), atWeight(world.scaledObjects[key], 40)}
+		b.Run(fmt.Sprint("change/", count), func(b *testing.B) {
+			resolver := resolve.NewResolver(ir.Config{})
+			translator, err := translate.NewTranslator(translate.DefaultOptions())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := translator.Update(resolver.Update(world.all()).Update); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				change := resolve.Change{ScaledObjects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{key: forms[i%2]}}
+				update, err := translator.Update(resolver.Update(change).Update)
+				if err != nil || len(update.Changed[resourcev3.VirtualHostType]) != 1 {
+					b.Fatal(err, update)
+				}
+			}
+		})
+		b.Run(fmt.Sprint("whole/", count), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				world.scaledObjects[key] = forms[i%2]
+				config, _ := resolve.Build(world.world(ir.Config{}))
+				if _, err := translate.Envoy(config); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

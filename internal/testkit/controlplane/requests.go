@@ -1,0 +1,46 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// CreateNamespace creates a namespace.
+func CreateNamespace(ctx context.Context, client rest.Interface, name string) error {
+	document := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}
+	return Create(ctx, client, "/api/v1/namespaces", document)
+}
+
+// Create creates an object at the REST path of its collection, patiently: what it needs may have been created a moment ago.
+func Create(ctx context.Context, client rest.Interface, path string, document any) error {
+	body, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	for range 100 {
+		err = client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+// Patch sends a merge patch (RFC 7386) to the REST path of an object.
+func Patch(ctx context.Context, client rest.Interface, path, fieldManager string, patch any) error {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	return client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
+}
