@@ -80,6 +80,11 @@ test-mutants: tools-cluster ## prove that the demo fails when the data path is b
 	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) DEMO_BIN=$(DEMO) \
 		go -C localcluster test -count=1 -timeout 30m -v ./test/mutants/...
 
+.PHONY: test-gateway
+test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 8 minutes)
+	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) \
+		go -C localcluster test -count=1 -timeout 60m -v ./test/gateway/...
+
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, on a real API server (about 8 minutes)
 	$(CLUSTER) build
