@@ -81,25 +81,19 @@ func sources(dir string) ([]byte, error) {
 // copyTree copies a file, or a folder with all that is in it. The module cache
 // is read-only; the copies are not.
 func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		below, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, below)
-		if entry.IsDir() {
-			return os.MkdirAll(target, 0o755)
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(target, raw, 0o644)
-	})
+	stat, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if stat.IsDir() {
+		return os.CopyFS(to, os.DirFS(from))
+	}
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(to, raw, 0o644)
 }

@@ -31,11 +31,11 @@ const (
 // guide names a guide's objects, all in namespace default, and how its app is
 // asked.
 type guide struct {
-	rollout, container, image string
-	route                     string
-	stable, canary            string
-	gateway, host, path       string
-	colors                    []string
+	rollout, container  string
+	route               string
+	stable, canary      string
+	gateway, host, path string
+	colors              []string
 	// rate is the number of requests per second, sample how many a step is
 	// judged by: a first sample and a fresh one must fit into the guide's pause.
 	rate   float64

@@ -73,7 +73,7 @@ spec:
 
 // testConnections drives a TCPRoute, a TLSRoute and a UDPRoute by one Rollout,
 // through one canary to its end.
-func testConnections(t *testing.T, w world) {
+func testConnections(t *testing.T, w world) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "connections", "gateway", "services", "routes", "rollout")
 	w.explain(t, "rollout,tcproute,tlsroute,udproute")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -232,12 +232,13 @@ func (w world) judgeAll(t *testing.T, a asker) {
 	}
 }
 
-// applyText applies manifests that are no file of the repository.
+// applyText applies manifests that are no file of the repository, and removes
+// the objects when the test ends.
 func (w world) applyText(t *testing.T, manifests string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
 	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.do(t, "kubectl", "apply", "-f", file)
+	w.applyFiles(t, file)
 }

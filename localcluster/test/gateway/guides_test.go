@@ -24,7 +24,7 @@ func TestGuides(t *testing.T) {
 // testMyApp is the guide with the HTTPRoute my-app-route, word by word: its
 // pauses last as long as there. A second canary is given up halfway. Gateway is
 // the file with the Gateway, address the name of the address that leads to it.
-func testMyApp(t *testing.T, w world, gateway, address string) {
+func testMyApp(t *testing.T, w world, gateway, address string) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "my-app", gateway, "services", "httproute", "rollout")
 	w.explain(t, "rollout,httproute")
 	const image = "my-registry.example.com/my-app:"
@@ -64,7 +64,7 @@ func testMyApp(t *testing.T, w world, gateway, address string) {
 
 // testBookinfo is the guide with the HTTPRoute bookinfo-reviews, whose weights
 // are omitted and whose canary can be tried by a header before it has any.
-func testBookinfo(t *testing.T, w world) {
+func testBookinfo(t *testing.T, w world) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "bookinfo", "gateway", "services", "httproute", "rollout")
 	w.explain(t, "rollout,httproute")
 	image := func(version string) string { return "docker.io/istio/examples-bookinfo-reviews-" + version + ":1.20.2" }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -103,7 +104,7 @@ func (r route) String() string {
 		for _, ref := range rule.BackendRefs {
 			weight := "absent"
 			if ref.Weight != nil {
-				weight = fmt.Sprint(*ref.Weight)
+				weight = strconv.Itoa(*ref.Weight)
 			}
 			fmt.Fprintf(&b, " %s:%s", ref.Name, weight)
 		}

@@ -129,23 +129,28 @@ func (w world) try(ctx context.Context, args ...string) (string, error) {
 	return w.runner.Run(ctx, args...)
 }
 
-// apply applies files of a guide, and removes them when the test ends.
+// apply applies files of a guide, and removes their objects when the test ends.
 func (w world) apply(t *testing.T, guide string, files ...string) {
 	t.Helper()
-	arguments := []string{"-f"}
 	paths := make([]string, 0, len(files))
 	for _, file := range files {
 		paths = append(paths, w.example(guide, file+".yaml"))
 	}
-	arguments = append(arguments, strings.Join(paths, ","))
+	w.applyFiles(t, paths...)
+}
+
+// applyFiles applies files, and removes their objects when the test ends.
+func (w world) applyFiles(t *testing.T, paths ...string) {
+	t.Helper()
+	files := []string{"-f", strings.Join(paths, ",")}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout)
 		defer cancel()
-		if _, err := w.runner.Run(ctx, append([]string{"kubectl", "delete", "--ignore-not-found"}, arguments...)...); err != nil {
+		if _, err := w.runner.Run(ctx, append([]string{"kubectl", "delete", "--ignore-not-found"}, files...)...); err != nil {
 			t.Error(err)
 		}
 	})
-	w.do(t, append([]string{"kubectl", "apply"}, arguments...)...)
+	w.do(t, append([]string{"kubectl", "apply"}, files...)...)
 }
 
 // explain prints, when the test has failed, what helps to see why.
