@@ -117,8 +117,14 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 		return err
 	}
 	switch status.State {
-	case host.PhaseRunning, host.PhaseStarting:
-		return join(ctx, l.dir(), addons, forwards)
+	case host.PhaseRunning:
+		say("the cluster is running already")
+		return checkPlan(l.dir(), addons, forwards)
+	case host.PhaseStarting:
+		if err := checkPlan(l.dir(), addons, forwards); err != nil {
+			return err
+		}
+		return awaitReady(ctx, l.dir())
 	case host.PhaseBroken:
 		say("cleaning up an earlier cluster (%s)", firstLine(status.Message))
 		if err := down(ctx, l); err != nil {

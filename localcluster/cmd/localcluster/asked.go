@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,9 +16,8 @@ import (
 // errOtherCluster says that a cluster runs that isn't the one asked for.
 var errOtherCluster = errors.New("a cluster is there without it; end that one first, by `localcluster down`")
 
-// join waits for the cluster that is there already, if it has all that is
-// asked for.
-func join(ctx context.Context, dir string, addons []stack.Addon, forwards []node.Forward) error {
+// checkPlan compares the cluster that is there with what is asked for.
+func checkPlan(dir string, addons []stack.Addon, forwards []node.Forward) error {
 	config, err := node.ReadConfig(filepath.Join(dir, host.PlanFile))
 	if err != nil {
 		return err
@@ -34,8 +32,7 @@ func join(ctx context.Context, dir string, addons []stack.Addon, forwards []node
 			return fmt.Errorf("--forward %s=%s: %w", forward.Name, forward.Target, errOtherCluster)
 		}
 	}
-	say("the cluster is there already")
-	return awaitReady(ctx, dir)
+	return nil
 }
 
 // parseForwards reads addresses inside that a user wants to reach.

@@ -27,7 +27,7 @@ func TestParseForwards(t *testing.T) {
 	}
 }
 
-func TestJoinRefusesAClusterThatLacksSomething(t *testing.T) {
+func TestAClusterThatLacksSomethingIsNotTakenForTheOneAskedFor(t *testing.T) {
 	dir := t.TempDir()
 	raw, err := json.Marshal(node.Config{Forwards: []node.Forward{{Name: "shop", Target: "shop:80"}}})
 	if err != nil {
@@ -36,10 +36,10 @@ func TestJoinRefusesAClusterThatLacksSomething(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, host.PlanFile), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := join(t.Context(), dir, []stack.Addon{stack.EnvoyGateway}, nil); !errors.Is(err, errOtherCluster) {
+	if err := checkPlan(dir, []stack.Addon{stack.EnvoyGateway}, nil); !errors.Is(err, errOtherCluster) {
 		t.Errorf("without the add-on: error %v", err)
 	}
-	if err := join(t.Context(), dir, nil, []node.Forward{{Name: "shop", Target: "shop:81"}}); !errors.Is(err, errOtherCluster) {
+	if err := checkPlan(dir, nil, []node.Forward{{Name: "shop", Target: "shop:81"}}); !errors.Is(err, errOtherCluster) {
 		t.Errorf("without the forward: error %v", err)
 	}
 }
