@@ -96,6 +96,10 @@ faults: tools-cluster ## kill each part of a running canary 20 times (FAULTS_ROU
 test-canary: tools-cluster ## run the canary's edge cases on a real cluster (needs root)
 	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 20m -v ./test/canary/...
 
+.PHONY: test-gateway
+test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 8 minutes)
+	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 60m -v ./test/gateway/...
+
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, and a weight's way to Envoy beside a bare push (about 12 minutes)
 	$(CLUSTER) build

@@ -12,12 +12,17 @@ import (
 //go:embed page.html
 var page []byte
 
+// healthPath answers whether the app is ready.
+const healthPath = "/healthz"
+
 // settings are how the app answers.
 type settings struct {
 	color string
-	// errorRate is the percentage of requests for /color that get a 500.
+	// path is the one that is answered with the colour.
+	path string
+	// errorRate is the percentage of requests for the colour that get a 500.
 	errorRate float64
-	// latency is how long a request for /color waits.
+	// latency is how long a request for the colour waits.
 	latency time.Duration
 }
 
@@ -32,8 +37,8 @@ type app struct {
 // newApp returns an app that is ready at once.
 func newApp(s settings) *app {
 	a := &app{settings: s}
-	a.routes.HandleFunc("GET /color", a.answerColor)
-	a.routes.HandleFunc("GET /healthz", a.answerHealth)
+	a.routes.HandleFunc("GET "+s.path, a.answerColor)
+	a.routes.HandleFunc("GET "+healthPath, a.answerHealth)
 	a.routes.HandleFunc("GET /{$}", answerPage)
 	return a
 }

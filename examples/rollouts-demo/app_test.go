@@ -33,6 +33,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			tt.settings.path = "/color"
 			a := newApp(tt.settings)
 			if tt.leaving {
 				a.leave()
@@ -51,7 +52,7 @@ func TestAnswers(t *testing.T) {
 
 func TestPageStandsAlone(t *testing.T) {
 	answer := httptest.NewRecorder()
-	newApp(settings{color: "blue"}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+	newApp(settings{color: "blue", path: "/color"}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
 	if got := answer.Header().Get("Content-Type"); got != "text/html; charset=utf-8" {
 		t.Errorf("Content-Type = %q", got)
 	}
@@ -65,7 +66,7 @@ func TestPageStandsAlone(t *testing.T) {
 func TestLatencyDelaysTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		newApp(settings{color: "blue", latency: 3 * time.Second}).
+		newApp(settings{color: "blue", path: "/color", latency: 3 * time.Second}).
 			ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/color", http.NoBody))
 		if waited := time.Since(begin); waited != 3*time.Second {
 			t.Errorf("answered after %s, want 3s", waited)
@@ -81,9 +82,12 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		want settings
 		bad  string
 	}{
-		{name: "defaults", want: settings{color: "blue"}},
-		{name: "environment", env: map[string]string{"COLOR": "green", "ERROR_RATE": "5", "LATENCY": "0.25"}, want: settings{color: "green", errorRate: 5, latency: 250 * time.Millisecond}},
-		{name: "a flag wins", args: []string{"--color=red"}, env: map[string]string{"COLOR": "green"}, want: settings{color: "red"}},
+		{name: "defaults", want: settings{color: "blue", path: "/color"}},
+		{name: "environment", env: map[string]string{"COLOR": "green", "ERROR_RATE": "5", "LATENCY": "0.25"}, want: settings{color: "green", path: "/color", errorRate: 5, latency: 250 * time.Millisecond}},
+		{name: "a flag wins", args: []string{"--color=red"}, env: map[string]string{"COLOR": "green"}, want: settings{color: "red", path: "/color"}},
+		{name: "another path", env: map[string]string{"COLOR_PATH": "/reviews/0"}, want: settings{color: "blue", path: "/reviews/0"}},
+		{name: "a pattern is no path", env: map[string]string{"COLOR_PATH": "/{x}"}, bad: "color path"},
+		{name: "a path that is taken", env: map[string]string{"COLOR_PATH": "/healthz"}, bad: "color path"},
 		{name: "not a number", env: map[string]string{"LATENCY": "slow"}, bad: "environment variable LATENCY"},
 		{name: "not a percentage", args: []string{"--error-rate=101"}, bad: "percentage from 0 to 100"},
 	}

@@ -1,6 +1,8 @@
 // Command rollouts-demo is the sample app of the canary guide: it answers
 // every request for /color with the one colour that its image stands for, and
-// serves a page that paints those answers as they come.
+// serves a page that paints those answers as they come. Other guides' images
+// are this app, too, with another path and port; and it can answer connections
+// and datagrams without HTTP, which `rollouts-demo ask` asks for.
 //
 // It behaves as an app behind a load balancer must when it is told to stop: it
 // turns its readiness off, goes on serving while the endpoints are taken away,
@@ -8,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,6 +23,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -43,6 +47,7 @@ func main() {
 // options are what the flags and the environment say.
 type options struct {
 	listen           string
+	raw              rawAddresses
 	terminationDelay time.Duration
 	app              settings
 	version          bool
@@ -66,15 +71,22 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	}
 	flags := flag.NewFlagSet("rollouts-demo", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&o.listen, "listen-addr", ":8080", "address to listen on")
+	flags.StringVar(&o.listen, "listen-addr", cmp.Or(getenv("LISTEN_ADDR"), ":8080"), "address to listen on (environment: LISTEN_ADDR)")
+	flags.StringVar(&o.raw.tcp, "tcp-addr", "", "address to answer each connection on with the colour, without HTTP (default: none)")
+	flags.StringVar(&o.raw.tls, "tls-addr", "", "the same behind a self-signed certificate (default: none)")
+	flags.StringVar(&o.raw.udp, "udp-addr", "", "address to answer each datagram on with the colour (default: none)")
+	flags.StringVar(&o.app.path, "color-path", cmp.Or(getenv("COLOR_PATH"), "/color"), "path that is answered with the colour (environment: COLOR_PATH)")
 	flags.DurationVar(&o.terminationDelay, "termination-delay", 10*time.Second, "how long to go on serving after SIGTERM")
 	flags.StringVar(&o.app.color, "color", color, "the colour to answer (environment: COLOR)")
-	flags.Float64Var(&o.app.errorRate, "error-rate", errorRate, "percentage of /color requests answered with 500 (environment: ERROR_RATE)")
+	flags.Float64Var(&o.app.errorRate, "error-rate", errorRate, "percentage of these requests answered with 500 (environment: ERROR_RATE)")
 	flags.DurationVar(&o.app.latency, "latency", time.Duration(latency*float64(time.Second)),
-		"how long a /color request waits for its answer (environment: LATENCY, in seconds)")
+		"how long such a request waits for its answer (environment: LATENCY, in seconds)")
 	flags.BoolVar(&o.version, "version", false, "print the version and end")
 	if err := flags.Parse(args); err != nil {
 		return options{}, fmt.Errorf("read the flags: %w", err)
+	}
+	if !strings.HasPrefix(o.app.path, "/") || strings.ContainsAny(o.app.path, " {}") || o.app.path == healthPath {
+		return options{}, fmt.Errorf("color path %q: it must begin with / and be no pattern, nor %s", o.app.path, healthPath)
 	}
 	if o.app.errorRate < 0 || o.app.errorRate > 100 {
 		return options{}, fmt.Errorf("error rate %v: it must be a percentage from 0 to 100", o.app.errorRate)
@@ -96,6 +108,9 @@ func number(text string) (float64, error) {
 
 // run serves until ctx ends, and then for the termination delay.
 func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer, log *slog.Logger) error {
+	if len(args) > 0 && args[0] == "ask" {
+		return runAsk(ctx, args[1:], out)
+	}
 	o, err := parse(args, getenv, out)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -111,6 +126,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	if err != nil {
 		return fmt.Errorf("open the port: %w", err)
 	}
+	raw, err := serveRaw(ctx, o.raw, o.app.color)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	app := newApp(o.app)
 	server := &http.Server{Handler: app, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
@@ -122,7 +141,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	case <-ctx.Done():
 	}
 	log.InfoContext(ctx, "stopping", "servingFor", o.terminationDelay.String())
-	return drain(context.WithoutCancel(ctx), server, app, o.terminationDelay)
+	return errors.Join(drain(context.WithoutCancel(ctx), server, app, o.terminationDelay), raw.close())
 }
 
 // drain goes on serving for delay, asking every client to come back on another

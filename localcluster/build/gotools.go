@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,22 +29,25 @@ type GoTools struct {
 	Module string
 	// Copies maps paths in the module to paths in the part.
 	Copies map[string]string
+	// Prints are files of the part that its own programs write.
+	Prints []Print `json:",omitempty"` // absent from the keys of parts that print nothing
+}
+
+// Print is a file with what a built program prints.
+type Print struct {
+	// Program is the program's name in the part's bin folder.
+	Program string
+	// Args are its arguments. It runs in the part's folder.
+	Args []string
+	// Output is the file's path in the part.
+	Output string
 }
 
 // Fingerprint covers the module's own files and the way it is built.
 func (g GoTools) Fingerprint() ([]byte, error) {
-	var out []byte
-	tree := os.DirFS(g.Dir)
-	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		raw, err := fs.ReadFile(tree, path)
-		out = append(out, raw...)
-		return err
-	})
+	out, err := sources(g.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", g.Dir, err)
+		return nil, err
 	}
 	g.Dir = "" // where the tree lies makes no difference
 	how, err := json.Marshal(g)
@@ -77,30 +79,28 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	if err := run(ctx, g.Dir, log, []string{"CGO_ENABLED=0", "GOGC=200"}, "go", append(args, g.Packages...)...); err != nil {
 		return err
 	}
-	return g.copyFiles(ctx, dest)
+	if err := (ModuleFiles{g.Dir, g.Module, g.Copies}).Make(ctx, dest, log); err != nil {
+		return err
+	}
+	return g.print(ctx, dest, log)
 }
 
-func (g GoTools) copyFiles(ctx context.Context, dest string) error {
-	if len(g.Copies) == 0 {
-		return nil
-	}
-	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", g.Module)
-	command.Dir = g.Dir
-	out, err := command.Output()
-	if err != nil {
-		return fmt.Errorf("find module %s: %w", g.Module, err)
-	}
-	for from, to := range g.Copies {
-		source, target := filepath.Join(strings.TrimSpace(string(out)), from), filepath.Join(dest, to)
-		raw, err := os.ReadFile(source)
+// print runs the built programs that have something to print.
+func (g GoTools) print(ctx context.Context, dest string, log io.Writer) error {
+	for _, p := range g.Prints {
+		output := filepath.Join(dest, p.Output)
+		if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
+			return fmt.Errorf("make the folder of %s: %w", p.Output, err)
+		}
+		fmt.Fprintf(log, "+ %s %s > %s\n", p.Program, strings.Join(p.Args, " "), p.Output)
+		command := exec.CommandContext(ctx, filepath.Join(dest, "bin", p.Program), p.Args...)
+		command.Dir, command.Stderr = dest, log
+		out, err := command.Output()
 		if err != nil {
-			return fmt.Errorf("copy from module %s: %w", g.Module, err)
+			return fmt.Errorf("run %s: %w", p.Program, err)
 		}
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-			return fmt.Errorf("copy from module %s: %w", g.Module, err)
-		}
-		if err := os.WriteFile(target, raw, 0o644); err != nil {
-			return fmt.Errorf("copy from module %s: %w", g.Module, err)
+		if err := os.WriteFile(output, out, 0o644); err != nil {
+			return fmt.Errorf("write %s: %w", p.Output, err)
 		}
 	}
 	return nil

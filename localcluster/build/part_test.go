@@ -81,7 +81,7 @@ func TestEnsure(t *testing.T) {
 
 func TestPartsHaveDistinctNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, part := range Parts("..", "debian-12") {
+	for _, part := range append(Parts("..", "debian-12"), OnDemand("..")...) {
 		if seen[part.Name] || part.Estimate == 0 {
 			t.Errorf("part %s: listed twice, or without an estimate", part.Name)
 		}

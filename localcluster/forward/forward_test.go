@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"syscall"
 	"testing"
 )
 
@@ -72,5 +74,49 @@ func TestAConnectionWithoutTargetIsClosed(t *testing.T) {
 	defer connection.Close()
 	if got, err := io.ReadAll(connection); len(got) != 0 {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// exhausted is a listener that has no file left for its first connection.
+type exhausted struct {
+	net.Listener
+
+	refused bool
+}
+
+func (e *exhausted) Accept() (net.Conn, error) {
+	if !e.refused {
+		e.refused = true
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return e.Listener.Accept()
+}
+
+func TestTooManyConnectionsDoNotEndTheForward(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	dialled, served := make(chan struct{}), make(chan error, 1)
+	go func() {
+		served <- Serve(ctx, &exhausted{Listener: listener}, func(context.Context) (net.Conn, error) {
+			close(dialled)
+			return nil, errors.ErrUnsupported
+		})
+	}()
+	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	select {
+	case <-dialled:
+	case err := <-served:
+		t.Fatalf("Serve has ended: %v", err)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
 	}
 }

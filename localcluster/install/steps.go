@@ -32,35 +32,97 @@ const (
 	readyTimeout = 90 * time.Second
 )
 
-// Bare returns the steps of a cluster with nothing but DNS in it.
-func Bare(s Sources) []Step {
-	return []Step{applyDNS(s), ready("kube-system", "coredns")}
+// Bundle is what is installed together.
+type Bundle struct {
+	// Apply are the steps that ask for it, in their order.
+	Apply []Step
+	// Ready are the steps that wait until it is there.
+	Ready []Step
 }
 
-// Steps returns the steps of the whole cluster, in their order. All is applied first and waited for
-// at the end, so that the parts start side by side.
-func Steps(s Sources) []Step {
+// Steps joins bundles: all is applied before the first wait, so that the parts
+// start side by side.
+func Steps(bundles ...Bundle) []Step {
+	var out []Step
+	for _, bundle := range bundles {
+		out = append(out, bundle.Apply...)
+	}
+	for _, bundle := range bundles {
+		out = append(out, bundle.Ready...)
+	}
+	return out
+}
+
+// DNS is all that a bare cluster has.
+func DNS(s Sources) Bundle {
+	return Bundle{
+		Apply: []Step{apply("CoreDNS", "-f", filepath.Join(s.Repo, "localcluster", "install", "coredns.yaml"))},
+		Ready: []Step{ready("kube-system", "coredns")},
+	}
+}
+
+// Canaries is Argo Rollouts with this project's plugin and interceptor.
+func Canaries(s Sources) Bundle {
 	config := func(elements ...string) string {
 		return filepath.Join(append([]string{s.Repo, "config"}, elements...)...)
 	}
-	return []Step{
-		applyDNS(s),
-		apply("the HTTPScaledObject API", "-f", config("crd")),
-		create("namespace argo-rollouts", "namespace", "argo-rollouts"),
-		apply("Argo Rollouts' official install.yaml", "-n", "argo-rollouts", "-f", s.RolloutsManifest),
-		apply("the plugin's RBAC", "-f", config("argo-rollouts", "rbac.yaml")),
-		apply("the plugin's registration", "-f", config("argo-rollouts", "config.yaml")),
-		{
-			Title:   "load the plugin by an init container",
-			Args:    []string{"patch", "-n", "argo-rollouts", "deployment", "argo-rollouts", "--patch-file", config("argo-rollouts", "deployment-patch.yaml")},
-			Timeout: applyTimeout,
+	return Bundle{
+		Apply: []Step{
+			apply("the HTTPScaledObject API", "-f", config("crd")),
+			create("namespace argo-rollouts", "namespace", "argo-rollouts"),
+			apply("Argo Rollouts' official install.yaml", "-n", "argo-rollouts", "-f", s.RolloutsManifest),
+			apply("the plugin's RBAC", "-f", config("argo-rollouts", "rbac.yaml")),
+			apply("the plugin's registration", "-f", config("argo-rollouts", "config.yaml")),
+			loadPlugin("the plugin", config("argo-rollouts", "deployment-patch.yaml")),
+			apply("the interceptor", "-k", config("interceptor")),
 		},
-		apply("the interceptor", "-k", config("interceptor")),
-		ready("kube-system", "coredns"),
-		ready("argo-rollouts", "argo-rollouts"),
-		ready("keda", "keda-add-ons-http-interceptor"),
+		Ready: []Step{
+			ready("argo-rollouts", "argo-rollouts"),
+			ready("keda", "keda-add-ons-http-interceptor"),
+		},
 	}
 }
+
+// GatewayAPI is the Gateway API's definitions, in a folder with a kustomization.
+func GatewayAPI(folder string) Bundle {
+	return Bundle{Apply: []Step{apply("the Gateway API, experimental channel", "-k", folder)}}
+}
+
+// EnvoyGateway is an implementation of the Gateway API: the folder with its own
+// definitions, and the objects of its chart.
+func EnvoyGateway(definitions, chart string) Bundle {
+	return Bundle{
+		Apply: []Step{
+			apply("Envoy Gateway's definitions", "-f", definitions),
+			create("namespace "+gatewayNamespace, "namespace", gatewayNamespace),
+			apply("Envoy Gateway's official chart", "-f", chart),
+		},
+		Ready: []Step{ready(gatewayNamespace, "envoy-gateway")},
+	}
+}
+
+// Traefik is another implementation.
+func Traefik(s Sources) Bundle {
+	return Bundle{
+		Apply: []Step{apply("Traefik", "-f", filepath.Join(s.Repo, "localcluster", "install", "traefik.yaml"))},
+		Ready: []Step{ready("traefik", "traefik")},
+	}
+}
+
+// GatewayPlugin adds the router for the Gateway API to what Canaries installs.
+func GatewayPlugin(s Sources) Bundle {
+	config := filepath.Join(s.Repo, "config", "argo-rollouts", "gatewayapi")
+	return Bundle{
+		Apply: []Step{
+			apply("the Gateway API plugin's RBAC", "-f", filepath.Join(config, "rbac.yaml")),
+			apply("the registration of both plugins", "-f", filepath.Join(s.Repo, "localcluster", "install", "plugins.yaml")),
+			loadPlugin("the Gateway API plugin", filepath.Join(config, "deployment-patch.yaml")),
+		},
+	}
+}
+
+// gatewayNamespace is where Envoy Gateway's documents put it.
+const gatewayNamespace = "envoy-gateway-system"
 
 func apply(title string, args ...string) Step {
 	return Step{
@@ -70,12 +132,17 @@ func apply(title string, args ...string) Step {
 	}
 }
 
-func applyDNS(s Sources) Step {
-	return apply("CoreDNS", "-f", filepath.Join(s.Repo, "localcluster", "install", "coredns.yaml"))
-}
-
 func create(title string, args ...string) Step {
 	return Step{Title: "create " + title, Args: append([]string{"create"}, args...), Timeout: applyTimeout}
+}
+
+// loadPlugin lets the controller's Pod load a plugin by an init container.
+func loadPlugin(title, patch string) Step {
+	return Step{
+		Title:   "load " + title + " by an init container",
+		Args:    []string{"patch", "-n", "argo-rollouts", "deployment", "argo-rollouts", "--patch-file", patch},
+		Timeout: applyTimeout,
+	}
 }
 
 func ready(namespace, deployment string) Step {

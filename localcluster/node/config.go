@@ -21,6 +21,9 @@ type Config struct {
 	// Forwards are the addresses inside the cluster that the host's listeners
 	// lead to, in the order of the inherited listeners.
 	Forwards []Forward `json:"forwards"`
+	// Addons name what was asked for beyond what every cluster has. The inside
+	// has no use for them; the next command that asks for them has.
+	Addons []string `json:"addons,omitempty"`
 }
 
 // Forward leads connections that the host accepts to an address inside.

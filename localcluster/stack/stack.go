@@ -23,16 +23,22 @@ const (
 	Plugin      Program = "rollouts-plugin-kedify"
 	Interceptor Program = "interceptor"
 	Sample      Program = "rollouts-demo"
+	// GatewayPlugin is only in clusters with a Gateway API implementation.
+	GatewayPlugin Program = "gatewayapi-plugin"
 )
 
-// Sources maps each program to the package that it is built from, relative to
-// the repository's root.
-func Sources() map[Program]string {
-	return map[Program]string{
+// Sources maps each program of a cluster with these add-ons to the package that
+// it is built from, relative to the repository's root.
+func Sources(addons []Addon) map[Program]string {
+	out := map[Program]string{
 		Plugin:      "./cmd/rollouts-plugin-kedify",
 		Interceptor: "./cmd/interceptor",
 		Sample:      "./examples/rollouts-demo",
 	}
+	if len(addons) > 0 {
+		out[GatewayPlugin] = "./cmd/gatewayapi-plugin"
+	}
+	return out
 }
 
 // Colors are the tags of the sample image.
@@ -40,8 +46,8 @@ func Colors() []string {
 	return []string{"blue", "yellow", "green", "orange", "purple", "red"}
 }
 
-// Forwards are the host addresses: the API server, and the HTTP port of the
-// sample's data plane.
+// Forwards are the host addresses of every cluster: the API server, and the
+// HTTP port of the sample's data plane.
 func Forwards(apiServer string) []node.Forward {
 	return []node.Forward{
 		{Name: host.APIAddress, Target: apiServer},
@@ -73,7 +79,7 @@ func Images(parts map[string]string, programs map[Program]string) []images.Spec 
 	out := append(BareImages(parts),
 		argoRollouts(program(parts, "argo-rollouts", "rollouts-controller")),
 		envoy(program(parts, "envoy", "envoy"), parts["glibc"]),
-		own("kedify/argo-rollouts-plugin:dev", programs[Plugin]),
+		plugins(programs),
 		own("kedify/interceptor:dev", programs[Interceptor]),
 	)
 	for _, color := range Colors() {
@@ -86,6 +92,16 @@ func Images(parts map[string]string, programs map[Program]string) []images.Spec 
 
 func program(parts map[string]string, part, name string) string {
 	return filepath.Join(parts[part], "bin", name)
+}
+
+// plugins is the image that the plugins are installed from; the one for the
+// Gateway API is in it where it was built.
+func plugins(programs map[Program]string) images.Spec {
+	spec := own("kedify/argo-rollouts-plugin:dev", programs[Plugin])
+	if path, built := programs[GatewayPlugin]; built {
+		spec.Files = append(spec.Files, images.File{Path: "/" + filepath.Base(path), Source: path})
+	}
+	return spec
 }
 
 // own is an image of one of this project's programs and nothing else.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
-	"github.com/kedify/argo-rollouts-plugin/localcluster/preflight"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
@@ -31,6 +28,8 @@ type upOptions struct {
 	binaries  []string
 	addresses cluster.Addresses
 	bare      bool
+	with      []string
+	forwards  []string
 }
 
 func upCommand(l *location) *cobra.Command {
@@ -45,13 +44,16 @@ func upCommand(l *location) *cobra.Command {
 	flags.StringArrayVar(&o.extraArgs, "extra-arg", nil, "append an argument to a component's command line: COMPONENT=ARGUMENT (repeatable)")
 	flags.StringArrayVar(&o.binaries, "binary", nil, "use another binary for one of this project's programs: PROGRAM=PATH (repeatable)")
 	flags.BoolVar(&o.bare, "bare", false, "start Kubernetes with DNS and install nothing else")
+	flags.StringArrayVar(&o.with, "with", nil, "install an add-on, such as envoy-gateway (repeatable)")
+	flags.StringArrayVar(&o.forwards, "forward", nil, "open a port on 127.0.0.1 that leads to an address inside: NAME=HOST:PORT (repeatable)")
 	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node, "address of the node, inside the cluster's own network")
 	flags.StringVar(&o.addresses.Pods, "pod-cidr", o.addresses.Pods, "addresses of pods")
 	return command
 }
 
 func buildCommand(l *location) *cobra.Command {
-	return &cobra.Command{
+	var with []string
+	command := &cobra.Command{
 		Use:   "build",
 		Short: "Build what the cluster is made of, and start nothing",
 		Args:  cobra.NoArgs,
@@ -59,30 +61,40 @@ func buildCommand(l *location) *cobra.Command {
 			if err := l.resolve(); err != nil {
 				return err
 			}
-			_, err := ensureParts(c.Context(), l)
+			addons, err := stack.ParseAddons(with)
+			if err != nil {
+				return err
+			}
+			parts, err := partsFor(l, addons)
+			if err != nil {
+				return err
+			}
+			_, err = ensureParts(c.Context(), l, parts)
 			return err
 		},
 	}
+	command.Flags().StringArrayVar(&with, "with", nil, "build what an add-on needs, too, such as envoy-gateway (repeatable)")
+	return command
 }
 
 func pathCommand(l *location) *cobra.Command {
 	return &cobra.Command{
 		Use:   "path PART",
-		Short: "Print the folder of a built part, such as envoy",
+		Short: "Build one part unless it is there, and print its folder",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := l.resolve(); err != nil {
 				return err
 			}
-			parts, err := ensureParts(c.Context(), l)
+			part, err := partNamed(l, args[0])
 			if err != nil {
 				return err
 			}
-			folder, ok := parts[args[0]]
-			if !ok {
-				return fmt.Errorf("there is no part %q; the parts are %s", args[0], strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
+			folders, err := ensureParts(c.Context(), l, []build.Part{part})
+			if err != nil {
+				return err
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), folder)
+			_, err = fmt.Fprintln(c.OutOrStdout(), folders[part.Name])
 			return err
 		},
 	}
@@ -92,6 +104,14 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 	if err := l.resolve(); err != nil {
 		return err
 	}
+	addons, err := stack.ParseAddons(o.with)
+	if err != nil {
+		return err
+	}
+	forwards, err := parseForwards(o.forwards)
+	if err != nil {
+		return err
+	}
 	status, err := host.ReadStatus(l.dir())
 	if err != nil {
 		return err
@@ -99,8 +119,11 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 	switch status.State {
 	case host.PhaseRunning:
 		say("the cluster is running already")
-		return nil
+		return checkPlan(l.dir(), addons, forwards)
 	case host.PhaseStarting:
+		if err := checkPlan(l.dir(), addons, forwards); err != nil {
+			return err
+		}
 		return awaitReady(ctx, l.dir())
 	case host.PhaseBroken:
 		say("cleaning up an earlier cluster (%s)", firstLine(status.Message))
@@ -109,10 +132,11 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 		}
 	case host.PhaseStopped:
 	}
-	config, err := assemble(ctx, l, o)
+	config, err := assemble(ctx, l, o, addons)
 	if err != nil {
 		return err
 	}
+	config.Forwards = append(config.Forwards, forwards...)
 	began := time.Now()
 	if err := launch(ctx, config); err != nil {
 		return err
@@ -125,8 +149,12 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 }
 
 // assemble builds all programs and describes the cluster.
-func assemble(ctx context.Context, l *location, o *upOptions) (node.Config, error) {
-	parts, err := ensureParts(ctx, l)
+func assemble(ctx context.Context, l *location, o *upOptions, addons []stack.Addon) (node.Config, error) {
+	wanted, err := partsFor(l, addons)
+	if err != nil {
+		return node.Config{}, err
+	}
+	parts, err := ensureParts(ctx, l, wanted)
 	if err != nil {
 		return node.Config{}, err
 	}
@@ -149,58 +177,39 @@ func assemble(ctx context.Context, l *location, o *upOptions) (node.Config, erro
 		Forwards: stack.Forwards(fmt.Sprintf("%s:%d", settings.Addresses.Node, cluster.APIPort)),
 	}
 	sources := install.Sources{Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml")}
+	bundles := []install.Bundle{install.DNS(sources)}
+	var programs map[stack.Program]string
 	if o.bare {
-		config.Images, config.Steps = stack.BareImages(parts), install.Bare(sources)
-		return config, nil
+		config.Images = stack.BareImages(parts)
+	} else {
+		if programs, err = buildPrograms(ctx, l, stack.Sources(addons), o.binaries); err != nil {
+			return node.Config{}, err
+		}
+		config.Images = stack.Images(parts, programs)
+		bundles = append(bundles, install.Canaries(sources))
 	}
-	programs, err := buildPrograms(ctx, l, o.binaries)
-	if err != nil {
-		return node.Config{}, err
+	for _, addon := range addons {
+		config.Addons = append(config.Addons, string(addon))
 	}
-	config.Images, config.Steps = stack.Images(parts, programs), install.Steps(sources)
+	config.Images = append(config.Images, stack.AddonImages(addons, parts, programs)...)
+	bundles = append(bundles, stack.AddonBundles(addons, parts, sources, o.bare)...)
+	config.Steps = install.Steps(bundles...)
 	return config, nil
-}
-
-// ensureParts checks the machine and builds what the cache lacks.
-func ensureParts(ctx context.Context, l *location) (map[string]string, error) {
-	release, err := preflight.Release()
-	if err != nil {
-		return nil, err
-	}
-	parts := build.Parts(l.modules(), release)
-	missing, err := l.buildCache().Missing(parts)
-	if err != nil {
-		return nil, err
-	}
-	if findings := preflight.Check(l.cache, len(missing) > 0); len(findings) > 0 {
-		lines := make([]string, len(findings))
-		for i, finding := range findings {
-			lines[i] = "  - " + finding.String()
-		}
-		return nil, fmt.Errorf("this machine cannot run the cluster yet:\n%s", strings.Join(lines, "\n"))
-	}
-	return l.buildCache().Ensure(ctx, parts, func(s build.Step) {
-		if s.Took == 0 {
-			say("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Part, s.Remaining.Round(time.Second))
-			return
-		}
-		say("[%d/%d] built %s in %s", s.Number, s.Total, s.Part, s.Took.Round(time.Second))
-	})
 }
 
 // buildPrograms builds this project's own programs from the working tree, but
 // for those that are given as binaries.
-func buildPrograms(ctx context.Context, l *location, binaries []string) (map[stack.Program]string, error) {
+func buildPrograms(ctx context.Context, l *location, sources map[stack.Program]string, binaries []string) (map[stack.Program]string, error) {
 	given := map[stack.Program]string{}
 	for _, binary := range binaries {
 		program, path, found := strings.Cut(binary, "=")
-		if _, known := stack.Sources()[stack.Program(program)]; !found || !known {
+		if _, known := sources[stack.Program(program)]; !found || !known {
 			return nil, fmt.Errorf("--binary %q: want PROGRAM=PATH with one of this project's programs", binary)
 		}
 		given[stack.Program(program)] = path
 	}
 	out := map[stack.Program]string{}
-	for program, source := range stack.Sources() {
+	for program, source := range sources {
 		target := filepath.Join(l.dir(), "own", string(program))
 		out[program] = target
 		if path, ok := given[program]; ok {

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/preflight"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
+)
+
+// partsFor lists the parts of a cluster with these add-ons.
+func partsFor(l *location, addons []stack.Addon) ([]build.Part, error) {
+	release, err := preflight.Release()
+	if err != nil {
+		return nil, err
+	}
+	out := build.Parts(l.modules(), release)
+	for _, part := range build.OnDemand(l.modules()) {
+		if slices.ContainsFunc(addons, func(a stack.Addon) bool { return slices.Contains(a.Parts(), part.Name) }) {
+			out = append(out, part)
+		}
+	}
+	return out, nil
+}
+
+// partNamed finds a part, also one that no cluster needs.
+func partNamed(l *location, name string) (build.Part, error) {
+	release, err := preflight.Release()
+	if err != nil {
+		return build.Part{}, err
+	}
+	parts := append(build.Parts(l.modules(), release), build.OnDemand(l.modules())...)
+	names := make([]string, 0, len(parts))
+	for _, part := range parts {
+		if part.Name == name {
+			return part, nil
+		}
+		names = append(names, part.Name)
+	}
+	slices.Sort(names)
+	return build.Part{}, fmt.Errorf("there is no part %q; the parts are %s", name, strings.Join(names, ", "))
+}
+
+// ensureParts checks the machine, builds what the cache lacks of the parts, and
+// returns the folder of each.
+func ensureParts(ctx context.Context, l *location, parts []build.Part) (map[string]string, error) {
+	missing, err := l.buildCache().Missing(parts)
+	if err != nil {
+		return nil, err
+	}
+	if findings := preflight.Check(l.cache, len(missing) > 0); len(findings) > 0 {
+		lines := make([]string, len(findings))
+		for i, finding := range findings {
+			lines[i] = "  - " + finding.String()
+		}
+		return nil, fmt.Errorf("this machine cannot run the cluster yet:\n%s", strings.Join(lines, "\n"))
+	}
+	return l.buildCache().Ensure(ctx, parts, func(s build.Step) {
+		if s.Took == 0 {
+			say("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Part, s.Remaining.Round(time.Second))
+			return
+		}
+		say("[%d/%d] built %s in %s", s.Number, s.Total, s.Part, s.Took.Round(time.Second))
+	})
+}

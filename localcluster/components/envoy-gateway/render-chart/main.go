@@ -1,0 +1,146 @@
+// Command render-chart prints what a Helm chart would install: the objects of
+// its templates, hooks included, without the CustomResourceDefinitions. It is
+// `helm template` without the rest of Helm.
+//
+// A chart in a source tree may have a values.tmpl.yaml, which a release turns
+// into values.yaml by replacing ${NAME}: the arguments NAME=VALUE say by what.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/strvals"
+)
+
+// templateFile is the values of a chart that is not released yet.
+const templateFile = "values.tmpl.yaml"
+
+// options are what the flags say.
+type options struct {
+	dir, version string
+	release      chartutil.ReleaseOptions
+	variables    map[string]string
+	changes      []string
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(o, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "render-chart:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	o := options{release: chartutil.ReleaseOptions{IsInstall: true, Revision: 1}, variables: map[string]string{}}
+	flags := flag.NewFlagSet("render-chart", flag.ContinueOnError)
+	flags.StringVar(&o.dir, "chart", "", "folder of the chart")
+	flags.StringVar(&o.version, "version", "", "version of the chart and of its app")
+	flags.StringVar(&o.release.Name, "release", "", "name of the release")
+	flags.StringVar(&o.release.Namespace, "namespace", "", "namespace of the release")
+	flags.Func("set", "`PATH=VALUE` of a value to change (repeatable)", func(change string) error {
+		o.changes = append(o.changes, change)
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	if o.dir == "" || o.version == "" || o.release.Name == "" || o.release.Namespace == "" {
+		return options{}, errors.New("--chart, --version, --release and --namespace are needed")
+	}
+	for _, argument := range flags.Args() {
+		name, value, found := strings.Cut(argument, "=")
+		if !found {
+			return options{}, fmt.Errorf("%q: want NAME=VALUE", argument)
+		}
+		o.variables[name] = value
+	}
+	return o, nil
+}
+
+func run(o options, out io.Writer) error {
+	loaded, err := loader.Load(o.dir)
+	if err != nil {
+		return fmt.Errorf("load the chart %s: %w", o.dir, err)
+	}
+	loaded.Metadata.Version, loaded.Metadata.AppVersion = o.version, o.version
+	given, err := releasedValues(o)
+	if err != nil {
+		return err
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(loaded, given); err != nil {
+		return fmt.Errorf("read the chart's dependencies: %w", err)
+	}
+	values, err := chartutil.ToRenderValues(loaded, given, o.release, chartutil.DefaultCapabilities)
+	if err != nil {
+		return fmt.Errorf("read the chart's values: %w", err)
+	}
+	rendered, err := engine.Render(loaded, values)
+	if err != nil {
+		return fmt.Errorf("render the chart: %w", err)
+	}
+	return printObjects(loaded, rendered, out)
+}
+
+// releasedValues are the values that a release of the chart would carry.
+func releasedValues(o options) (map[string]any, error) {
+	raw, err := os.ReadFile(filepath.Join(o.dir, templateFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the chart's values: %w", err)
+	}
+	var missing []string
+	text := os.Expand(string(raw), func(name string) string {
+		value, ok := o.variables[name]
+		if !ok {
+			missing = append(missing, name)
+		}
+		return value
+	})
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%s wants %s", templateFile, strings.Join(missing, ", "))
+	}
+	values, err := chartutil.ReadValues([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("read the chart's values: %w", err)
+	}
+	for _, change := range o.changes {
+		if err := strvals.ParseInto(change, values); err != nil {
+			return nil, fmt.Errorf("--set %q: %w", change, err)
+		}
+	}
+	return values, nil
+}
+
+// printObjects prints the rendered files that hold objects, by name.
+func printObjects(loaded *chart.Chart, rendered map[string]string, out io.Writer) error {
+	printed := 0
+	for _, name := range slices.Sorted(maps.Keys(rendered)) {
+		text := strings.TrimSpace(rendered[name])
+		if text == "" || filepath.Ext(name) != ".yaml" {
+			continue
+		}
+		printed++
+		if _, err := fmt.Fprintf(out, "---\n# %s\n%s\n", name, text); err != nil {
+			return err
+		}
+	}
+	if printed == 0 {
+		return fmt.Errorf("the chart %s renders to nothing", loaded.Name())
+	}
+	return nil
+}

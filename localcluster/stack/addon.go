@@ -1,0 +1,133 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+)
+
+// Addon is something that a cluster has only when it was asked for: an
+// implementation of the Gateway API. With the first one come the API's
+// definitions, the router plugin for it, and the apps of its guides.
+type Addon string
+
+// The add-ons.
+const (
+	// EnvoyGateway deploys an Envoy for each Gateway.
+	EnvoyGateway Addon = "envoy-gateway"
+	// Traefik is one proxy for all Gateways.
+	Traefik Addon = "traefik"
+)
+
+// ErrUnknownAddon says that there is no add-on of a name.
+var ErrUnknownAddon = errors.New("there is no such add-on")
+
+// ParseAddons reads the names of add-ons. One that is named twice counts once.
+func ParseAddons(names []string) ([]Addon, error) {
+	var out []Addon
+	for _, name := range names {
+		addon := Addon(name)
+		if addon != EnvoyGateway && addon != Traefik {
+			return nil, fmt.Errorf("%w: %q; there are %s and %s", ErrUnknownAddon, name, EnvoyGateway, Traefik)
+		}
+		if !slices.Contains(out, addon) {
+			out = append(out, addon)
+		}
+	}
+	return out, nil
+}
+
+// Parts names the parts of build.OnDemand that the add-on is made of.
+func (a Addon) Parts() []string {
+	if a == Traefik {
+		return []string{build.GatewayAPIPart, build.TraefikPart}
+	}
+	return []string{build.GatewayAPIPart, build.EnvoyGatewayPart}
+}
+
+// AddonImages lists what the add-ons' objects, and those that they make, ask
+// for. Parts are the folders of the built parts, programs the paths of the
+// project's own programs, of which a bare cluster has none.
+func AddonImages(addons []Addon, parts map[string]string, programs map[Program]string) []images.Spec {
+	var out []images.Spec
+	for _, addon := range addons {
+		switch addon {
+		case Traefik:
+			out = append(out, traefik(program(parts, build.TraefikPart, "traefik")))
+		case EnvoyGateway:
+			proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
+			proxy.Names = []string{build.EnvoyGatewayProxy}
+			out = append(out, proxy, envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
+		}
+	}
+	if len(addons) > 0 && programs != nil {
+		out = append(out, guideApps(programs[Sample])...)
+	}
+	return out
+}
+
+// AddonBundles lists what the add-ons install. A bare cluster gets no plugin.
+func AddonBundles(addons []Addon, parts map[string]string, sources install.Sources, bare bool) []install.Bundle {
+	if len(addons) == 0 {
+		return nil
+	}
+	share := func(part string, elements ...string) string {
+		return filepath.Join(append([]string{parts[part], "share"}, elements...)...)
+	}
+	out := []install.Bundle{install.GatewayAPI(share(build.GatewayAPIPart, "experimental"))}
+	for _, addon := range addons {
+		switch addon {
+		case Traefik:
+			out = append(out, install.Traefik(sources))
+		case EnvoyGateway:
+			out = append(out, install.EnvoyGateway(share(build.EnvoyGatewayPart, "crds"), share(build.EnvoyGatewayPart, "install.yaml")))
+		}
+	}
+	if !bare {
+		out = append(out, install.GatewayPlugin(sources))
+	}
+	return out
+}
+
+// guideApps are this project's sample under the names that the Gateway API
+// guides have for their apps: an answer is the name of the app's version.
+func guideApps(sample string) []images.Spec {
+	app := func(name string, env ...string) images.Spec {
+		spec := own(name, sample)
+		spec.Env = env
+		return spec
+	}
+	var out []images.Spec
+	for _, version := range []string{"v1.0.0", "v1.1.0", "v1.2.0"} {
+		out = append(out, app("my-app:"+version, "COLOR="+version, "COLOR_PATH=/my-app"))
+	}
+	for _, version := range []string{"v1", "v2", "v3"} {
+		name := "istio/examples-bookinfo-reviews-" + version + ":1.20.2"
+		out = append(out, app(name, "COLOR="+version, "COLOR_PATH=/reviews/0", "LISTEN_ADDR=:9080"))
+	}
+	return out
+}
+
+// envoyGateway is built as the official image is. It is the controller, what
+// makes its certificates, and what drains the proxies beside them.
+func envoyGateway(program string) images.Spec {
+	return images.Spec{
+		Names:      []string{"envoyproxy/gateway:" + build.EnvoyGatewayVersion},
+		Entrypoint: []string{"/usr/local/bin/envoy-gateway"},
+		User:       nonRoot,
+		Files:      []images.File{{Path: "/usr/local/bin/envoy-gateway", Source: program}},
+		Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+	}
+}
+
+// traefik is the program and nothing else.
+func traefik(program string) images.Spec {
+	spec := own("library/traefik:v"+build.TraefikVersion, program)
+	spec.Folders = []images.Folder{{Path: "/tmp", Mode: 0o1777}}
+	return spec
+}

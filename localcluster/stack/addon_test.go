@@ -1,0 +1,66 @@
+package stack
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+)
+
+func TestParseAddons(t *testing.T) {
+	got, err := ParseAddons([]string{"envoy-gateway", "traefik", "envoy-gateway"})
+	if diff := cmp.Diff([]Addon{EnvoyGateway, Traefik}, got); diff != "" || err != nil {
+		t.Errorf("%v; add-ons (-want +got):\n%s", err, diff)
+	}
+	if _, err := ParseAddons([]string{"istio"}); !errors.Is(err, ErrUnknownAddon) {
+		t.Errorf("an unknown add-on: error %v", err)
+	}
+}
+
+func TestAddonsAreMadeOfPartsThatExist(t *testing.T) {
+	for _, name := range slices.Concat(EnvoyGateway.Parts(), Traefik.Parts()) {
+		if !slices.ContainsFunc(build.OnDemand(".."), func(p build.Part) bool { return p.Name == name }) {
+			t.Errorf("there is no part %s", name)
+		}
+	}
+}
+
+func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
+	programs := map[Program]string{Sample: "/bin/rollouts-demo", GatewayPlugin: "/bin/gatewayapi-plugin"}
+	const guides = 3 + 3 // versions of the two guides' apps
+	tests := []struct {
+		name            string
+		addons          []Addon
+		programs        map[Program]string
+		images, bundles int
+	}{
+		{"none", nil, programs, 0, 0},
+		{"none of them bare", nil, nil, 0, 0},
+		{"one", []Addon{EnvoyGateway}, programs, 2 + guides, 3},
+		{"one in a bare cluster", []Addon{EnvoyGateway}, nil, 2, 2},
+		{"both share the definitions and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			specs := AddonImages(tt.addons, map[string]string{}, tt.programs)
+			bundles := AddonBundles(tt.addons, map[string]string{}, install.Sources{}, tt.programs == nil)
+			if len(specs) != tt.images || len(bundles) != tt.bundles {
+				t.Errorf("%d images and %d bundles, want %d and %d: %+v", len(specs), len(bundles), tt.images, tt.bundles, specs)
+			}
+			built, files := map[Program]string{Plugin: "/bin/rollouts-plugin-kedify"}, 1
+			if len(tt.addons) > 0 {
+				built[GatewayPlugin], files = "/bin/gatewayapi-plugin", 2
+			}
+			if got := len(plugins(built).Files); got != files {
+				t.Errorf("the plugins' image has %d programs, want %d", got, files)
+			}
+			if _, needed := Sources(tt.addons)[GatewayPlugin]; needed != (len(tt.addons) > 0) {
+				t.Errorf("the plugin for the Gateway API is built: %v", needed)
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// inProgress is the label that says that a canary is under way.
+const inProgress = "rollouts.argoproj.io/gatewayapi-canary"
+
+// route is the part of a route of any kind that is looked at.
+type route struct {
+	Metadata struct {
+		Name        string            `json:"name"`
+		Generation  int64             `json:"generation"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Rules []rule `json:"rules"`
+	} `json:"spec"`
+	Status struct {
+		Parents []struct {
+			Conditions []condition `json:"conditions"`
+		} `json:"parents"`
+	} `json:"status"`
+}
+
+// rule is one rule of a route.
+type rule struct {
+	Name    string `json:"name"`
+	Matches []struct {
+		Headers []struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"headers"`
+	} `json:"matches"`
+	BackendRefs []struct {
+		Name   string `json:"name"`
+		Weight *int   `json:"weight"`
+	} `json:"backendRefs"`
+}
+
+// condition is one condition of a route's parent.
+type condition struct {
+	Type               string `json:"type"`
+	Status             string `json:"status"`
+	Reason             string `json:"reason"`
+	Message            string `json:"message"`
+	ObservedGeneration int64  `json:"observedGeneration"`
+}
+
+// weights are those of the two Services in the last rule that has both: header
+// routes, which have one, come before.
+func (r route) weights(stable, canary string) (weights [2]int, found bool) {
+	for _, rule := range r.Spec.Rules {
+		named := map[string]int{}
+		for _, ref := range rule.BackendRefs {
+			named[ref.Name] = 1 // the API's default
+			if ref.Weight != nil {
+				named[ref.Name] = *ref.Weight
+			}
+		}
+		s, hasStable := named[stable]
+		c, hasCanary := named[canary]
+		if hasStable && hasCanary {
+			weights, found = [2]int{s, c}, true
+		}
+	}
+	return weights, found
+}
+
+// accepted says whether every parent has taken the route as it is now.
+func (r route) accepted() bool {
+	for _, parent := range r.Status.Parents {
+		for _, kind := range []string{"Accepted", "ResolvedRefs"} {
+			if !r.holds(parent.Conditions, kind) {
+				return false
+			}
+		}
+	}
+	return len(r.Status.Parents) > 0
+}
+
+func (r route) holds(conditions []condition, kind string) bool {
+	for _, c := range conditions {
+		if c.Type == kind {
+			return c.Status == "True" && c.ObservedGeneration == r.Metadata.Generation
+		}
+	}
+	return false
+}
+
+// String implements fmt.Stringer.
+func (r route) String() string {
+	if r.Metadata.Name == "" {
+		return "no route has been seen"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "route %s, generation %d, labels %v", r.Metadata.Name, r.Metadata.Generation, r.Metadata.Labels)
+	for _, rule := range r.Spec.Rules {
+		fmt.Fprintf(&b, "; rule %q", rule.Name)
+		for _, ref := range rule.BackendRefs {
+			weight := "absent"
+			if ref.Weight != nil {
+				weight = strconv.Itoa(*ref.Weight)
+			}
+			fmt.Fprintf(&b, " %s:%s", ref.Name, weight)
+		}
+	}
+	for _, parent := range r.Status.Parents {
+		for _, c := range parent.Conditions {
+			fmt.Fprintf(&b, "; %s=%s (%s) of generation %d", c.Type, c.Status, c.Reason, c.ObservedGeneration)
+		}
+	}
+	return b.String()
+}

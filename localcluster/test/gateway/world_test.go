@@ -1,0 +1,192 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/kube"
+)
+
+const (
+	// commandTimeout bounds a command that only asks or says something.
+	commandTimeout = 30 * time.Second
+	// removeTimeout bounds the removal of a guide's objects.
+	removeTimeout = 90 * time.Second
+	// upTimeout bounds the start of a cluster, with all that has to be built.
+	upTimeout = 30 * time.Minute
+	// downTimeout bounds its end.
+	downTimeout = 2 * time.Minute
+)
+
+// world is the running cluster and the way into it.
+type world struct {
+	runner    kube.Runner
+	repo      string
+	addresses map[string]string
+}
+
+// forwards are the Services of the guides' Gateways, by the names that the
+// tests have for their addresses: Envoy Gateway makes one for each Gateway,
+// Traefik has one for all.
+func forwards() map[string]string {
+	return map[string]string{
+		"my-gateway":   "my-gateway.envoy-gateway-system.svc.cluster.local:80",
+		"http-gateway": "http-gateway.envoy-gateway-system.svc.cluster.local:80",
+		"traefik":      "traefik.traefik.svc.cluster.local:80",
+	}
+}
+
+// start brings a cluster up with Envoy Gateway in it. One that ran before goes
+// on after the test.
+func start(t *testing.T) world {
+	t.Helper()
+	program, cache, repo := os.Getenv("LOCALCLUSTER_BIN"), os.Getenv("LOCALCLUSTER_CACHE"), os.Getenv("LOCALCLUSTER_REPO")
+	if program == "" || cache == "" || repo == "" {
+		t.Fatal("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run this test by `make test-gateway`")
+	}
+	local := func(ctx context.Context, within time.Duration, args ...string) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		command := exec.CommandContext(ctx, program, append([]string{"--cache", cache, "--repo", repo}, args...)...)
+		command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+		command.WaitDelay = commandTimeout
+		command.Stderr = t.Output()
+		out, err := command.Output()
+		if err != nil {
+			return nil, fmt.Errorf("localcluster %s: %w", args[0], err)
+		}
+		return out, nil
+	}
+	before := status(t, local)
+	if before.State != kube.Running {
+		t.Cleanup(func() {
+			if _, err := local(context.WithoutCancel(t.Context()), downTimeout, "down"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	up := []string{"up", "--with", "envoy-gateway", "--with", "traefik"}
+	for name, target := range forwards() {
+		up = append(up, "--forward", name+"="+target)
+	}
+	if _, err := local(t.Context(), upTimeout, up...); err != nil {
+		t.Fatal(err)
+	}
+	running := status(t, local)
+	kubectl := kube.Exec{Env: kube.Environment(os.Environ(), running.Bin, running.Kubeconfig, t.TempDir())}
+	w := world{runner: kubectl, repo: repo, addresses: running.Addresses}
+	w.do(t, "kubectl", "apply", "-f", w.example("gatewayclass.yaml"))
+	return w
+}
+
+// clusterStatus is what `localcluster status` says.
+type clusterStatus struct {
+	State, Kubeconfig, Bin string
+	Addresses              map[string]string
+}
+
+func status(t *testing.T, local func(context.Context, time.Duration, ...string) ([]byte, error)) clusterStatus {
+	t.Helper()
+	out, err := local(t.Context(), commandTimeout, "status", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s clusterStatus
+	if err := json.Unmarshal(out, &s); err != nil {
+		t.Fatalf("read what localcluster says: %v\n%s", err, out)
+	}
+	return s
+}
+
+// example is the path of one of the guides' files.
+func (w world) example(elements ...string) string {
+	return filepath.Join(append([]string{w.repo, "examples", "gatewayapi"}, elements...)...)
+}
+
+// do runs a command that must succeed, and returns what it printed.
+func (w world) do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := w.try(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// try runs a command.
+func (w world) try(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	return w.runner.Run(ctx, args...)
+}
+
+// apply applies files of a guide, and removes their objects when the test ends.
+func (w world) apply(t *testing.T, guide string, files ...string) {
+	t.Helper()
+	paths := make([]string, 0, len(files))
+	for _, file := range files {
+		paths = append(paths, w.example(guide, file+".yaml"))
+	}
+	w.applyFiles(t, paths...)
+}
+
+// applyFiles applies files, and removes their objects when the test ends.
+func (w world) applyFiles(t *testing.T, paths ...string) {
+	t.Helper()
+	files := []string{"-f", strings.Join(paths, ",")}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout)
+		defer cancel()
+		if _, err := w.runner.Run(ctx, append([]string{"kubectl", "delete", "--ignore-not-found"}, files...)...); err != nil {
+			t.Error(err)
+		}
+	})
+	w.do(t, append([]string{"kubectl", "apply"}, files...)...)
+}
+
+// explain prints, when the test has failed, what helps to see why.
+func (w world) explain(t *testing.T, kinds string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		tail := []string{"--tail=20", "--prefix"}
+		for _, args := range [][]string{
+			{"kubectl", "get", "pods", "-A", "-o", "wide"},
+			{"kubectl", "get", kinds, "-A", "-o", "yaml"},
+			{"kubectl", "get", "gateways", "-A", "-o", "yaml"},
+			{"kubectl", "get", "events", "--sort-by=.lastTimestamp"},
+			append([]string{"kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts"}, tail...),
+			append([]string{"kubectl", "-n", "envoy-gateway-system", "logs", "deploy/envoy-gateway"}, tail...),
+		} {
+			out, err := w.try(context.WithoutCancel(t.Context()), args...)
+			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, errors.Join(err))
+		}
+	})
+}
+
+// await polls until ready says so, and fails the test when it takes too long.
+func await(t *testing.T, what string, within time.Duration, ready func() bool, state func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	ticks := time.NewTicker(50 * time.Millisecond)
+	defer ticks.Stop()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited %s for %s; instead: %s", within, what, state())
+		case <-ticks.C:
+		}
+	}
+}
