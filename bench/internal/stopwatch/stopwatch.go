@@ -17,19 +17,23 @@ type Sample struct {
 	Whole time.Duration
 }
 
-// Calls makes calls, numbered from 0, from a number of workers at a time. It returns their errors, joined.
+// Calls makes calls, numbered from 0, from a number of workers at a time. After one has failed no more are begun: the sample is then worth nothing.
 func Calls(workers, calls int, call func(n int) error) (Sample, error) {
 	sample := Sample{Took: make([]time.Duration, calls)}
 	errs := make([]error, calls)
 	var next atomic.Int64
+	var failed atomic.Bool
 	var group sync.WaitGroup
 	begin := time.Now()
 	for range workers {
 		group.Go(func() {
-			for n := int(next.Add(1)) - 1; n < calls; n = int(next.Add(1)) - 1 {
+			for n := int(next.Add(1)) - 1; n < calls && !failed.Load(); n = int(next.Add(1)) - 1 {
 				start := time.Now()
 				errs[n] = call(n)
 				sample.Took[n] = time.Since(start)
+				if errs[n] != nil {
+					failed.Store(true)
+				}
 			}
 		})
 	}

@@ -12,26 +12,34 @@ func TestEveryCallIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	made := map[int]int{}
-	wrong := errors.New("wrong")
 	sample, err := Calls(3, 20, func(n int) error {
 		mu.Lock()
 		defer mu.Unlock()
 		made[n]++
-		if n == 7 {
-			return wrong
-		}
 		return nil
 	})
-	if len(made) != 20 || len(sample.Took) != 20 {
-		t.Errorf("%d different calls were made and %d measured, want 20", len(made), len(sample.Took))
+	if err != nil || len(made) != 20 || len(sample.Took) != 20 {
+		t.Errorf("%d different calls were made and %d measured, want 20: %v", len(made), len(sample.Took), err)
 	}
 	for n, times := range made {
 		if times != 1 {
 			t.Errorf("call %d was made %d times", n, times)
 		}
 	}
-	if !errors.Is(err, wrong) {
-		t.Errorf("the error is %v, want %v", err, wrong)
+}
+
+func TestAnErrorEndsTheCalls(t *testing.T) {
+	t.Parallel()
+	wrong, last := errors.New("wrong"), 0
+	_, err := Calls(1, 20, func(n int) error {
+		last = n
+		if n == 7 {
+			return wrong
+		}
+		return nil
+	})
+	if !errors.Is(err, wrong) || last != 7 {
+		t.Errorf("the error is %v after call %d, want %v after call 7", err, last, wrong)
 	}
 }
 

@@ -15,17 +15,19 @@ import (
 // atOnce is how many routes of one call are read or written at a time.
 const atOnce = 8
 
-// sideBySide does the same for all targets, several at a time.
-func sideBySide(targets []target, do func(i int, t target)) {
+// sideBySide does the same for all targets, several at a time, and joins the errors. One stops none of the others.
+func sideBySide(targets []target, do func(i int, t target) error) error {
+	errs := make([]error, len(targets))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, t := range targets {
 		group.Go(func() error {
-			do(i, t)
+			errs[i] = do(i, t)
 			return nil
 		})
 	}
-	_ = group.Wait() // do keeps its own errors: one must not stop the others
+	_ = group.Wait() // errs has them
+	return joined(errs)
 }
 
 // change is what is to be done to one route.
@@ -41,32 +43,35 @@ func (r *Router) apply(ctx context.Context, rollout *v1alpha1.Rollout, want inte
 	if err != nil {
 		return err
 	}
-	changes, errs := make([]change, len(targets)), make([]error, len(targets))
-	sideBySide(targets, func(i int, t target) {
-		errs[i] = resilience.Retry(ctx, func(ctx context.Context) (err error) {
-			changes[i], err = r.plan(ctx, want, t)
-			return err
-		})
-		if isMissing(errs[i]) && want.idle() {
-			errs[i] = nil
-		}
-		errs[i] = explain(want, t, errs[i])
+	changes := make([]change, len(targets))
+	err = sideBySide(targets, func(i int, t target) (err error) {
+		changes[i], err = r.prepare(ctx, want, t)
+		return explain(want, t, err)
 	})
-	if err := joined(errs); err != nil {
+	if err != nil {
 		return err
 	}
-	sideBySide(targets, func(i int, t target) {
-		if !changes[i].report.Changed {
-			return
+	return sideBySide(targets, func(i int, t target) error {
+		if changes[i].report.Changed {
+			if err := r.write(ctx, want, t, &changes[i]); err != nil {
+				return explain(want, t, err)
+			}
 		}
-		errs[i] = explain(want, t, r.write(ctx, want, t, &changes[i]))
+		r.tell(ctx, rollout, want, t, changes[i])
+		return nil
 	})
-	for i, t := range targets {
-		if errs[i] == nil {
-			r.tell(ctx, rollout, want, t, changes[i])
-		}
+}
+
+// prepare is plan, again while the API server is in trouble. Where there is nothing to undo, nothing is to be done.
+func (r *Router) prepare(ctx context.Context, want intent, t target) (planned change, err error) {
+	err = resilience.Retry(ctx, func(ctx context.Context) (err error) {
+		planned, err = r.plan(ctx, want, t)
+		return err
+	})
+	if isMissing(err) && want.idle() {
+		return change{}, nil
 	}
-	return joined(errs)
+	return planned, err
 }
 
 // plan works out what is to be done to a route. That nothing is, the cache may say; what is wrong with a route is the API server's word.

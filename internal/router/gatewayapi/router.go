@@ -152,17 +152,17 @@ func (r *Router) shared(ctx context.Context, want intent) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	shares, errs := make([]bool, len(targets)), make([]error, len(targets))
-	sideBySide(targets, func(i int, t target) {
+	shares := make([]bool, len(targets))
+	err = sideBySide(targets, func(i int, t target) error {
 		found, _, err := r.client.recent(ctx, t.kind, t.name)
 		if err != nil {
-			errs[i] = explain(want, t, err)
-			return
+			return explain(want, t, err)
 		}
 		shares[i] = route.CanaryWeight(found.content, want.of(t, served{})) > 0
+		return nil
 	})
 	if slices.Contains(shares, true) {
 		return true, nil
 	}
-	return false, joined(errs)
+	return false, err
 }

@@ -39,8 +39,11 @@ func (r *Router) VerifyWeight(ctx context.Context, rollout *v1alpha1.Rollout, we
 		return false, nil
 	}
 	verified := make([]bool, len(targets))
-	sideBySide(targets, func(i int, t target) { verified[i] = r.verify(ctx, rollout, want, t) })
-	return !slices.Contains(verified, false), nil
+	err = sideBySide(targets, func(i int, t target) error {
+		verified[i] = r.verify(ctx, rollout, want, t)
+		return nil
+	})
+	return !slices.Contains(verified, false), err
 }
 
 // verify is VerifyWeight for one route.

@@ -32,17 +32,6 @@ func (w *Waits) Elapsed(key string) (waited time.Duration, first bool) {
 	return now.Sub(begin), !waiting
 }
 
-// Underway tells how long key is waited for, and whether it is at all. It begins nothing.
-func (w *Waits) Underway(key string) (waited time.Duration, waiting bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	begin, waiting := w.begun[key]
-	if !waiting {
-		return 0, false
-	}
-	return time.Since(begin), true
-}
-
 // End ends the wait for key.
 func (w *Waits) End(key string) {
 	w.mu.Lock()
