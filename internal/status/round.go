@@ -28,8 +28,9 @@ const (
 	// proxy that comes changes the count in every object, and those in a canary must not wait for the others.
 	calmWrites = 32
 	calmPace   = 100 * time.Millisecond
-	// retryAfter is the time after which a failed write is repeated.
-	retryAfter = 2 * time.Second
+	// retryAfter is the time after which a failed write is repeated. It is short, because a rollout waits for the report once the API server is back; a
+	// refused connection costs nobody much, and no more than parallelWrites are on their way at a time.
+	retryAfter = 500 * time.Millisecond
 	// parallelWrites is how many objects are written at a time.
 	parallelWrites = 8
 	// writeDeadline bounds one request.
