@@ -35,6 +35,9 @@ type memory struct {
 	Changes        float64 `json:"changesPerSecond"`
 }
 
+// errNoField says that the kernel does not tell something.
+var errNoField = errors.New("/proc/<pid>/status has no")
+
 // measureMemory reads the memory of an interceptor that has just started, with one proxy, and then of one under changes.
 func (s *stage) measureMemory(ctx context.Context) (memory, error) {
 	if _, _, _, err := s.startProxies(ctx); err != nil {
@@ -123,7 +126,7 @@ func (s *stage) resident() (whole, anonymous float64, err error) {
 				return kilobytes * 1024 / 1e6
 			}
 		}
-		err = errors.Join(err, fmt.Errorf("%w: no %s in\n%s", errNotReady, name, text))
+		err = errors.Join(err, fmt.Errorf("%w %s:\n%s", errNoField, name, text))
 		return 0
 	}
 	whole, anonymous = field("VmRSS"), field("RssAnon")

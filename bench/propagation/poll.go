@@ -62,7 +62,7 @@ func (p poller) ask(ctx context.Context) (string, error) {
 	return string(body), err
 }
 
-// pods are two web servers that answer with the side that they are, at an address that may stand in an EndpointSlice.
+// startPods starts two web servers that answer with the side that they are, at an address that may stand in an EndpointSlice.
 func (s *stage) startPods(ctx context.Context) error {
 	address, err := ownAddress()
 	if err != nil {

@@ -1,8 +1,9 @@
 // Package ingest keeps a copy of the Kubernetes objects that routing depends on and turns every change of it into what the proxies are to serve.
 //
-// Each kind is listed and watched into a store of its own, reduced to the fields that are read. One loop owns everything behind the stores: it takes a
-// view of all of them, resolves it to the model, translates the model to Envoy's resources and publishes them. Nothing is published before every kind was
-// listed once, so that a restart never publishes less than is there ("seed, then serve").
+// Each kind is listed and watched into a store of its own, reduced to the fields that are read. One loop owns everything behind the stores: it takes what
+// has changed in them, resolves it to what is new in the model, translates that to Envoy's resources and publishes it. So a change costs what has changed,
+// whatever else is there. After an error, which is a bug, as much as possible of the whole is published, and the next pass begins anew. Nothing is published
+// before every kind was listed once, so that a restart never publishes less than is there ("seed, then serve").
 //
 // Changes are batched: the first one is handled at once, later ones at most once per interval, and none waits longer than that. What the loop found,
 // problems included, goes to a Reporter, together with two kinds that routing does not depend on and never waits for: the Pods of proxies and the replicas

@@ -91,7 +91,7 @@ func (l *Loop) publish(ctx context.Context, found found) map[ir.Key]Object {
 	l.publication++
 	var changed map[ir.Key]Object
 	if err != nil {
-		changed = l.recover(ctx, found)
+		changed = l.salvage(ctx, found)
 	} else {
 		l.failure = nil
 		changed = l.tell(l.concerned(found, outcome), found.scaledObjects, l.core.resolver.Service, func(key ir.Key, object *Object) {
@@ -144,8 +144,8 @@ func (l *Loop) advance(change resolve.Change) (resolve.Outcome, error) {
 	}
 }
 
-// recover publishes as much as it can of the whole world, after an error that is a bug. The next pass begins anew.
-func (l *Loop) recover(ctx context.Context, found found) map[ir.Key]Object {
+// salvage publishes as much as it can of the whole world, after an error that is a bug. The next pass begins anew.
+func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]Object {
 	services := l.core.resolver.Service
 	l.core = nil
 	inForce := l.inForce()

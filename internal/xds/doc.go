@@ -2,7 +2,8 @@
 // service (ADS) in both of its forms, delta (incremental) and state of the
 // world.
 //
-// The caller publishes the whole desired world with [Server.Publish]. What each
+// The caller publishes the whole desired world with [Server.Publish], and how it
+// changes with [Server.Amend]. What each
 // connected proxy is sent, and when, is decided by one state machine per stream,
 // the session: values in (a discovery request, a new world, the time), responses
 // out. It has no goroutine, clock or logger of its own, so every rule below is
@@ -53,7 +54,8 @@
 // # The book
 //
 // For every stream and resource the server knows what was sent, ACKed and
-// NACKed, and what is held back: see [Server.Book].
+// NACKed, and what is held back: see [Server.Book], and [Server.Look] for what is
+// new in it.
 //
 // Versions are content hashes: equal resources have equal versions on every
 // replica and after every restart, so a proxy that reconnects in delta with what
