@@ -2,9 +2,8 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -205,36 +204,31 @@ func (c *walk) measure(t *testing.T, first, n int, color string) (stats.Split, l
 	return stats.Split{Hits: window.Colors[color], Total: window.Done - window.Failed}, window
 }
 
-// event is the part of an Event that is looked at.
-type event struct {
-	Message  string `json:"message"`
-	Metadata struct {
-		Name string `json:"name"`
-	} `json:"metadata"`
-}
-
-// weightChanges are the messages of the Rollout's TrafficWeightUpdated events,
-// oldest first. One of the same name that is gone has left its own behind. The
-// controller also says so, without any weight, when only the pods that have the
-// weights are others.
+// weightChanges are the Rollout's TrafficWeightUpdated events, oldest first, as
+// the controller has logged them: without those that name no weight, because
+// only the pods that have the weights are others.
 func (c *walk) weightChanges(t *testing.T) []string {
 	t.Helper()
-	var events struct {
-		Items []event `json:"items"`
+	logged := c.do(t, "kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts", "-c", "argo-rollouts", "--tail=-1")
+	pattern := regexp.MustCompile(regexp.QuoteMeta(c.uid(t)) + `.* Traffic weight updated ([^"]+)"`)
+	var changes []string
+	for _, found := range pattern.FindAllStringSubmatch(logged, -1) {
+		changes = append(changes, found[1])
 	}
-	uid := c.do(t, "kubectl", "get", "rollout", c.rollout, "-o", "jsonpath={.metadata.uid}")
-	out := c.do(t, "kubectl", "get", "events", "--field-selector", "reason=TrafficWeightUpdated,involvedObject.uid="+uid, "-o", "json")
-	if err := json.Unmarshal([]byte(out), &events); err != nil {
-		t.Fatal(err)
-	}
-	// An event's name ends in the nanosecond that it was made in; its times have
-	// only seconds.
-	slices.SortFunc(events.Items, func(a, b event) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
-	messages := make([]string, 0, len(events.Items))
-	for _, e := range events.Items {
-		if weights, said := strings.CutPrefix(e.Message, "Traffic weight updated "); said && weights != "" {
-			messages = append(messages, weights)
-		}
-	}
-	return messages
+	return changes
+}
+
+// storedChanges counts the same events as far as the cluster has them: a client
+// of Kubernetes stores the first 25 events of an object, and then one every
+// five minutes.
+func (c *walk) storedChanges(t *testing.T) int {
+	t.Helper()
+	out := c.do(t, "kubectl", "get", "events", "--field-selector", "reason=TrafficWeightUpdated,involvedObject.uid="+c.uid(t), "-o", "name")
+	return strings.Count(out, "\n")
+}
+
+// uid tells the Rollout from one of the same name that is gone.
+func (c *walk) uid(t *testing.T) string {
+	t.Helper()
+	return c.do(t, "kubectl", "get", "rollout", c.rollout, "-o", "jsonpath={.metadata.uid}")
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -170,9 +169,28 @@ func (w world) explain(t *testing.T, kinds string) {
 			append([]string{"kubectl", "-n", "envoy-gateway-system", "logs", "deploy/envoy-gateway"}, tail...),
 		} {
 			out, err := w.try(context.WithoutCancel(t.Context()), args...)
-			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, errors.Join(err))
+			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, err)
 		}
+		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", w.refusals(t))
 	})
+}
+
+// refusals are the lines of the access logs of Envoy Gateway's proxies that
+// tell of an error, with Envoy's own reason for it.
+func (w world) refusals(t *testing.T) string {
+	t.Helper()
+	out, err := w.try(context.WithoutCancel(t.Context()), "kubectl", "-n", "envoy-gateway-system", "logs", "--tail=-1",
+		"-l", "app.kubernetes.io/component=proxy", "-c", "envoy")
+	if err != nil {
+		return err.Error()
+	}
+	var found []string
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, `"response_code":5`) {
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found[:min(len(found), 20)], "")
 }
 
 // await polls until ready says so, and fails the test when it takes too long.
