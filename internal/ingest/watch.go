@@ -20,9 +20,9 @@ const (
 	// listDeadline bounds one list request, or one page of it.
 	listDeadline = 30 * time.Second
 	// retryFirst and retryLast bound the pause before a failed list or watch is tried again; it doubles in between. The reflector's own pause grows to a
-	// minute, in which a healed API server would go unnoticed.
-	retryFirst = 200 * time.Millisecond
-	retryLast  = 1600 * time.Millisecond
+	// minute, in which a healed API server would go unnoticed. One that has just started may refuse once more, with 403, until it has read its own rules.
+	retryFirst = 100 * time.Millisecond
+	retryLast  = 400 * time.Millisecond
 	// resyncPeriod only has to be above zero, since Resync does nothing: without a period, reflectors wait for a channel of the whole process, with which
 	// the clock of testing/synctest does not go on.
 	resyncPeriod = 24 * time.Hour

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -18,8 +19,13 @@ import (
 // write, not that the server is in trouble, and end with the context's deadline at the latest.
 const maxFaults = 3
 
+// awayPause is the pause between two attempts while nothing listens at the API server's address. Such an attempt costs nobody anything, and the one that
+// gets through is at once; the controller, given an error, would come back later each time.
+const awayPause = 250 * time.Millisecond
+
 // Retry calls attempt until it succeeds, fails for good, or ctx ends. After a conflict it waits 5 to 10 ms, at random, so that writers of one object get out
-// of each other's way; after a fault 20 ms, then twice and four times that, or as long as the API server asks for (Retry-After) where that is longer.
+// of each other's way; after a fault 20 ms, then twice and four times that, or as long as the API server asks for (Retry-After) where that is longer. While
+// the API server is away altogether, which is not counted as a fault either, it waits awayPause.
 func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	afterConflict := wait.Backoff{Duration: 5 * time.Millisecond, Jitter: 1}
 	afterFault := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxFaults}
@@ -29,6 +35,8 @@ func Retry(ctx context.Context, attempt func(context.Context) error) error {
 		switch {
 		case apierrors.IsConflict(err):
 			pause = afterConflict.Step()
+		case utilnet.IsConnectionRefused(err):
+			pause = awayPause
 		case isFault(err) && faults < maxFaults:
 			faults++
 			seconds, _ := apierrors.SuggestsClientDelay(err)

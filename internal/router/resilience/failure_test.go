@@ -3,6 +3,9 @@ package resilience
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,20 +21,23 @@ func TestRetry(t *testing.T) {
 	busy := apierrors.NewServiceUnavailable("starting")
 	asked := apierrors.NewTooManyRequests("slow down", 2)
 	forbidden := apierrors.NewForbidden(resource, "web", errors.New("no rule"))
+	away := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	tests := map[string]struct {
 		errs     []error // one for each attempt, the last one for all that follow
 		want     error
 		attempts int
 		low, up  time.Duration // the bounds of the time it takes
 	}{
-		"success":                      {[]error{nil}, nil, 1, 0, 0},
-		"an error for good":            {[]error{forbidden}, forbidden, 1, 0, 0},
-		"one fault":                    {[]error{busy, nil}, nil, 2, 20 * time.Millisecond, 30 * time.Millisecond},
-		"faults without end":           {[]error{busy}, busy, 1 + maxFaults, 140 * time.Millisecond, 210 * time.Millisecond},
-		"a wait that was asked for":    {[]error{asked, nil}, nil, 2, 2 * time.Second, 2 * time.Second},
-		"conflicts":                    {[]error{conflict, conflict, conflict, conflict, conflict, nil}, nil, 6, 25 * time.Millisecond, 50 * time.Millisecond},
-		"a wait beyond the deadline":   {[]error{apierrors.NewTooManyRequests("later", 60)}, nil, 1, 9 * time.Second, 9 * time.Second},
-		"conflicts up to the deadline": {[]error{conflict}, conflict, 0, 9 * time.Second, 9 * time.Second},
+		"success":                       {[]error{nil}, nil, 1, 0, 0},
+		"an error for good":             {[]error{forbidden}, forbidden, 1, 0, 0},
+		"one fault":                     {[]error{busy, nil}, nil, 2, 20 * time.Millisecond, 30 * time.Millisecond},
+		"faults without end":            {[]error{busy}, busy, 1 + maxFaults, 140 * time.Millisecond, 210 * time.Millisecond},
+		"a wait that was asked for":     {[]error{asked, nil}, nil, 2, 2 * time.Second, 2 * time.Second},
+		"an API server that comes back": {[]error{away, away, away, away, away, away, nil}, nil, 7, 6 * awayPause, 6 * awayPause},
+		"an API server that does not":   {[]error{away}, away, 0, 9 * time.Second, 9 * time.Second},
+		"conflicts":                     {[]error{conflict, conflict, conflict, conflict, conflict, nil}, nil, 6, 25 * time.Millisecond, 50 * time.Millisecond},
+		"a wait beyond the deadline":    {[]error{apierrors.NewTooManyRequests("later", 60)}, nil, 1, 9 * time.Second, 9 * time.Second},
+		"conflicts up to the deadline":  {[]error{conflict}, conflict, 0, 9 * time.Second, 9 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
