@@ -100,14 +100,13 @@ func (*stage) every(ctx context.Context, interval time.Duration, count *atomic.I
 		case <-ticker.C:
 		}
 		group.Go(func() error {
-			err := change(inGroup)
-			if err == nil {
+			switch err := change(inGroup); {
+			case err == nil:
 				count.Add(1)
+			case inGroup.Err() == nil: // Else the end cut it off.
+				return err
 			}
-			if inGroup.Err() != nil {
-				return nil // The end cut it off.
-			}
-			return err
+			return nil
 		})
 	}
 }

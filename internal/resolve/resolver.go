@@ -184,7 +184,7 @@ func (u *update) takeScaledObjects(changed map[ir.Key]*httpv1alpha1.HTTPScaledOb
 		u.dirty[key] = struct{}{}
 	}
 	if u.isFresh {
-		for key := range u.Resolver.inForce {
+		for key := range u.inForce {
 			u.dirty[key] = struct{}{} // Some may be gone.
 		}
 	}

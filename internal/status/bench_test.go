@@ -60,7 +60,7 @@ func benchmarkLook(b *testing.B, count int) {
 			changed := map[ir.Key]status.Part{one: forms[i%2]}
 			ledger.Record([]string{"1", "2"}[i%2], changed)
 			source.Look(func(stream status.Stream) {
-				stream.News = func(typeURL string) iter.Seq[string] { return news(typeURL) }
+				stream.News = news
 				ledger.Look(stream)
 			})
 			status.Merge(fleet, changed, []status.Acks{ledger.Acks("interceptor-0")})

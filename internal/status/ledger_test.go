@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
@@ -36,9 +37,6 @@ func (a *answers) set(peer, typeURL, name string, is status.Confirmation) {
 	}
 	a.news[peer][typeURL][name] = struct{}{}
 }
-
-// connected are the peers of all proxies, in order.
-func (a *answers) connected() []string { return slices.Sorted(maps.Keys(a.streams)) }
 
 // step lets anything happen.
 func (a *answers) step(versions []string) {
@@ -78,13 +76,14 @@ func (a *answers) step(versions []string) {
 // randomSplit is a Config of some of three objects at a few weights, and the version of its table.
 func randomSplit(random *rand.Rand) (config ir.Config, table string) {
 	config.Services = map[ir.ServicePort]ir.Endpoints{}
+	var weights strings.Builder
 	for i := range 3 {
 		weight := random.Uint32N(3)
 		if random.IntN(6) == 0 {
 			continue
 		}
 		name := fmt.Sprint("shop-", i)
-		table += fmt.Sprint(name, "=", weight, " ")
+		fmt.Fprint(&weights, name, "=", weight, " ")
 		route := ir.Route{Owner: ir.Key{Namespace: "apps", Name: name}, Match: ir.Match{Host: ir.Host(name + ".test"), PathPrefix: "/"}}
 		for service, share := range []uint32{3 - weight, weight} {
 			backend := ir.Backend{Service: ir.Key{Namespace: "apps", Name: fmt.Sprint(name, "-", service)}, Port: 80, Weight: share, Protocol: ir.HTTP1}
@@ -93,7 +92,7 @@ func randomSplit(random *rand.Rand) (config ir.Config, table string) {
 		}
 		config.Routes = append(config.Routes, route)
 	}
-	return config, table
+	return config, weights.String()
 }
 
 // TestLooksAtTheNewsAddUpToLooksAtAll plays random publications and answers to two ledgers. One is told what is new and the other looks at everything; they
@@ -145,7 +144,6 @@ func (a *answers) compare(t *testing.T, byNews, byAll *status.Ledger) {
 	t.Helper()
 	was := standings(byNews.Acks("a"))
 	told, open := map[string]struct{}{}, map[uint64]struct{}{}
-	isNew := false
 	a.Look(func(stream status.Stream) {
 		open[stream.Number] = struct{}{}
 		byAll.Look(stream)
@@ -156,7 +154,7 @@ func (a *answers) compare(t *testing.T, byNews, byAll *status.Ledger) {
 		}
 	})
 	a.news = map[string]map[string]map[string]struct{}{}
-	isNew = byNews.Keep(open)
+	isNew := byNews.Keep(open)
 	byAll.Keep(open)
 	got := byNews.Acks("a")
 	if diff := cmp.Diff(byAll.Acks("a"), got, cmp.Comparer(func(x, y netip.Addr) bool { return x == y })); diff != "" {
@@ -174,12 +172,13 @@ func (a *answers) compare(t *testing.T, byNews, byAll *status.Ledger) {
 func standings(acks status.Acks) map[string]string {
 	out := map[string]string{}
 	for place, object := range acks.Objects {
-		text := object.Digest
+		var text strings.Builder
+		text.WriteString(object.Digest)
 		for _, proxy := range acks.Proxies {
 			isBehind := slices.ContainsFunc(proxy.Behind, func(r status.Range) bool { return r[0] <= place && place <= r[1] })
-			text += fmt.Sprint(" ", proxy.Address, " ", isBehind)
+			fmt.Fprint(&text, " ", proxy.Address, " ", isBehind)
 		}
-		out[object.Name] = text
+		out[object.Name] = text.String()
 	}
 	return out
 }

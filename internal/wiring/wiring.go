@@ -3,7 +3,6 @@
 package wiring
 
 import (
-	"iter"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -53,7 +52,7 @@ func (b Book) Look(see func(status.Stream)) {
 		see(status.Stream{
 			Number:    view.Stream(),
 			Peer:      view.Peer(),
-			News:      func(typeURL string) iter.Seq[string] { return view.News(typeURL) },
+			News:      view.News,
 			Confirmed: func(typeURL, name string) status.Confirmation { return confirmation(view.Report(typeURL, name)) },
 			Refused:   culprits(view.Refused()),
 		})
