@@ -45,12 +45,14 @@ const (
 // release the host's distribution.
 func Parts(modules, release string) []Part {
 	component := func(name string) string { return filepath.Join(modules, "components", name) }
-	return append(kubernetes(component("kubernetes")), []Part{
+	// One module for all that is built on Kubernetes' libraries: each package is compiled once, by the first part that needs it.
+	cluster := component("cluster")
+	return append(kubernetes(cluster), []Part{
 		{"etcd", 25 * time.Second, GoTools{
-			Dir: component("etcd"), Packages: []string{"go.etcd.io/etcd/server/v3"}, Output: "etcd",
+			Dir: cluster, Packages: []string{"go.etcd.io/etcd/server/v3"}, Output: "etcd",
 		}},
 		{"containerd", 70 * time.Second, GoTools{
-			Dir: component("containerd"),
+			Dir: cluster,
 			Packages: []string{
 				"github.com/containerd/containerd/v2/cmd/containerd",
 				"github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
@@ -66,9 +68,9 @@ func Parts(modules, release string) []Part {
 				"github.com/containernetworking/plugins/plugins/ipam/host-local",
 			},
 		}},
-		{"coredns", 80 * time.Second, GoTools{Dir: component("coredns"), Packages: []string{"."}, Output: "coredns"}},
+		{"coredns", 80 * time.Second, GoTools{Dir: cluster, Packages: []string{"./coredns"}, Output: "coredns"}},
 		{"argo-rollouts", 4 * time.Minute, GoTools{
-			Dir: component("argo-rollouts"),
+			Dir: cluster,
 			Packages: []string{
 				"github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
 				"github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts",

@@ -209,24 +209,42 @@ func buildPrograms(ctx context.Context, l *location, sources map[stack.Program]s
 		given[stack.Program(program)] = path
 	}
 	out := map[stack.Program]string{}
+	var packages []string
 	for program, source := range sources {
 		target := filepath.Join(l.dir(), "own", string(program))
 		out[program] = target
-		if path, ok := given[program]; ok {
-			if err := copyProgram(path, target); err != nil {
-				return nil, err
-			}
+		path, ok := given[program]
+		if !ok {
+			packages = append(packages, source)
 			continue
 		}
-		say("building %s", program)
-		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", target, source)
-		command.Dir = l.repo
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if printed, err := command.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build %s: %w\n%s", program, err, printed)
+		if err := copyProgram(path, target); err != nil {
+			return nil, err
 		}
 	}
-	return out, nil
+	return out, compile(ctx, l.repo, filepath.Join(l.dir(), "own"), packages)
+}
+
+// compile builds packages of the repository into a folder, each program named
+// after the last part of its package's path. As with the parts, there is no debug
+// information that would only be stripped again.
+func compile(ctx context.Context, repo, dir string, packages []string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the program folder: %w", err)
+	}
+	slices.Sort(packages)
+	say("building %s", strings.Join(packages, ", "))
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
+	command := exec.CommandContext(ctx, "go", append(args, packages...)...)
+	command.Dir = repo
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOGC=200")
+	if printed, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, ", "), err, printed)
+	}
+	return nil
 }
 
 func copyProgram(from, to string) error {
