@@ -12,7 +12,7 @@ const (
 	KubernetesVersion   = "v1.34.4"
 	ContainerdVersion   = "v2.2.1"
 	ArgoRolloutsVersion = "v1.10.1"
-	CoreDNSVersion      = "v1.14.7"
+	CoreDNSVersion      = "v1.14.1"
 	EnvoyVersion        = "1.40.0"
 
 	// EnvoyGatewayVersion is the Gateway API implementation, GatewayAPIVersion the
