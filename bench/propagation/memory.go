@@ -64,7 +64,7 @@ func (s *stage) measureMemory(ctx context.Context) (memory, error) {
 	})
 	group.Go(func() error {
 		return s.every(inGroup, time.Second/endpointsPerSecond, &changes, func(ctx context.Context) error {
-			service := nameOf(1+rand.N(len(s.apps)-1)) + sides()[rand.N(2)]                                 //nolint:gosec // any will do
+			service := nameOf(1+rand.N(len(s.apps)-1)) + sides()[rand.N(2)]                                   //nolint:gosec // any will do
 			return setEndpoint(ctx, s.client, service, fmt.Sprintf("10.3.%d.%d", rand.N(250), 1+rand.N(250))) //nolint:gosec // any will do
 		})
 	})

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
