@@ -81,7 +81,7 @@ test-mutants: tools-cluster ## prove that the demo fails when the data path is b
 		go -C localcluster test -count=1 -timeout 30m -v ./test/mutants/...
 
 .PHONY: test-gateway
-test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 8 minutes)
+test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 11 minutes)
 	LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR) \
 		go -C localcluster test -count=1 -timeout 60m -v ./test/gateway/...
 
