@@ -97,7 +97,7 @@ test-canary: tools-cluster ## run the canary's edge cases on a real cluster (nee
 	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 20m -v ./test/canary/...
 
 .PHONY: test-gateway
-test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 8 minutes)
+test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 11 minutes)
 	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 60m -v ./test/gateway/...
 
 .PHONY: bench
