@@ -166,8 +166,15 @@ func (c *course) converge(ctx context.Context, b *testbed.Bed, pause, weight int
 		return b.Record.Now().Has(weight, len(b.Proxies))
 	})
 	c.reached = reached
-	// The controller writes a step down before it asks its router for it.
-	c.taken = b.Record.StepTaken(pause + 1)
+	if err != nil {
+		return err
+	}
+	// The controller writes a step down before it asks its router for it. That
+	// version of the Rollout may be read here later than the weight.
+	_, err = b.Await(ctx, "the Rollout's step to be read", steadyLimit, func() bool {
+		c.taken = b.Record.StepTaken(pause + 1)
+		return !c.taken.IsZero()
+	})
 	return err
 }
 
