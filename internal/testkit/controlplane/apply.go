@@ -51,7 +51,7 @@ func (m Manifest) Path(namespace string) string {
 }
 
 // Apply makes every object of manifests, which are YAML documents, what they say, by server-side apply as the field manager test: kubectl apply
-// --server-side --force-conflicts. Objects that name no namespace come into namespace.
+// --server-side --force-conflicts. Objects that name no namespace come into namespace. The resource of a CustomResourceDefinition is served when it returns.
 func Apply(ctx context.Context, client rest.Interface, namespace string, manifests ...string) error {
 	for _, manifest := range manifests {
 		decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), len(manifest))
@@ -81,20 +81,60 @@ func applyOne(ctx context.Context, client rest.Interface, namespace string, docu
 	if err := json.Unmarshal(document, &object); err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
+	err := patiently(ctx, func(ctx context.Context) error {
+		return client.Patch(types.ApplyPatchType).AbsPath(object.Path(namespace)).
+			Param("fieldManager", "test").Param("force", "true").Param("fieldValidation", "Strict").Body([]byte(document)).Do(ctx).Error()
+	})
+	if err == nil && object.Kind == "CustomResourceDefinition" {
+		err = served(ctx, client, document)
+	}
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", object.Kind, object.Metadata.Name, err)
+	}
+	return nil
+}
+
+// served waits until the API server serves every served version of a CustomResourceDefinition, which is some time after it has taken the definition.
+func served(ctx context.Context, client rest.Interface, definition json.RawMessage) error {
+	var crd struct {
+		Spec struct {
+			Group    string
+			Names    struct{ Plural string }
+			Versions []struct {
+				Name   string
+				Served bool
+			}
+		}
+	}
+	if err := json.Unmarshal(definition, &crd); err != nil {
+		return err
+	}
+	for _, version := range crd.Spec.Versions {
+		if !version.Served {
+			continue
+		}
+		err := patiently(ctx, func(ctx context.Context) error {
+			return client.Get().AbsPath("/apis", crd.Spec.Group, version.Name, crd.Spec.Names.Plural).Param("limit", "1").Do(ctx).Error()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patiently makes a call again, for patience, while it answers that something does not exist or is not allowed: both may be on their way.
+func patiently(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		err := client.Patch(types.ApplyPatchType).AbsPath(object.Path(namespace)).
-			Param("fieldManager", "test").Param("force", "true").Param("fieldValidation", "Strict").Body([]byte(document)).Do(ctx).Error()
+		err := call(ctx)
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			if err != nil {
-				err = fmt.Errorf("apply %s %s: %w", object.Kind, object.Metadata.Name, err)
-			}
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("apply %s %s: %w", object.Kind, object.Metadata.Name, err)
+			return err
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

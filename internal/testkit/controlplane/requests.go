@@ -3,9 +3,7 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -22,18 +20,9 @@ func Create(ctx context.Context, client rest.Interface, path string, document an
 	if err != nil {
 		return err
 	}
-	for range 100 {
-		err = client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
-		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return err
+	return patiently(ctx, func(ctx context.Context) error {
+		return client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	})
 }
 
 // Patch sends a merge patch (RFC 7386) to the REST path of an object.
