@@ -79,7 +79,7 @@ func checkApply(t *testing.T, object map[string]any, want Intent) {
 	}
 	Accepted(object)
 	CanaryWeight(object, want)
-	Owners(object)
+	ownersOf(object)
 }
 
 // FuzzUndo ends whatever two Rollouts did on a route: the original comes back.

@@ -82,27 +82,6 @@ func CanaryWeight(object map[string]any, want Intent) int32 {
 	return d.canaryWeight(sources)
 }
 
-// Owner is a Rollout that is active on a route.
-type Owner struct {
-	// Rollout is "namespace/name".
-	Rollout string
-	// UID is the UID that it had when it was last active there.
-	UID string
-}
-
-// Owners are the Rollouts that are active on object by its annotation, sorted by name. An annotation that cannot be read names none.
-func Owners(object map[string]any) []Owner {
-	d, err := open(object, Intent{})
-	if err != nil {
-		return nil
-	}
-	owners := make([]Owner, 0, len(d.record))
-	for _, rollout := range d.record.owners() {
-		owners = append(owners, Owner{Rollout: rollout, UID: d.record[rollout].UID})
-	}
-	return owners
-}
-
 // Accepted says whether every parent that the route names and that has reported on it accepts the route in its current generation: the conditions Accepted
 // and ResolvedRefs True, with observedGeneration equal to metadata.generation (Gateway API, RouteParentStatus). If not, the text says what is missing. Reports
 // of parents that the route doesn't name any more don't count; without any report the route is not accepted.
