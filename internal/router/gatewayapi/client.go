@@ -135,11 +135,7 @@ func (c *Client) answered(kind route.Kind) func([]byte, error) (*object, error) 
 // API server's word.
 func (c *Client) recent(ctx context.Context, kind route.Kind, name types.NamespacedName) (state *object, cached bool, err error) {
 	c.use(kind)
-	if state, known, believed := c.caches[kind].Get(name); believed && known {
-		return state, true, nil
-	}
-	state, err = c.get(ctx, kind, name)
-	return state, false, err
+	return c.caches[kind].Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.get(ctx, kind, name) })
 }
 
 // use lets Watch watch routes of kind.

@@ -15,8 +15,6 @@ import (
 const (
 	// statusWait is how long VerifyWeight waits inside the call for the Gateways: asked again by the controller costs 10 s, and at the full weight an error.
 	statusWait = 200 * time.Millisecond
-	// rereadPause is the pause between readings of a route that cannot be watched.
-	rereadPause = 50 * time.Millisecond
 	// statusLimit is how long a route may stay without an acceptance of its current generation before its spec alone is judged.
 	statusLimit = 60 * time.Second
 )
@@ -103,32 +101,14 @@ func (r *Router) held(ctx context.Context, want intent, t target) (*object, rout
 // awaitAcceptance waits up to statusWait for the Gateways of found to accept it; missing says what keeps them from it. It ends early when the route is no longer as
 // it was asked for.
 func (r *Router) awaitAcceptance(ctx context.Context, t target, found *object, asked route.Intent) (accepted bool, missing string, err error) {
-	timer := time.NewTimer(statusWait)
-	defer timer.Stop()
-	cache := r.client.caches[t.kind]
-	for {
-		changed := cache.Changed(t.name)
-		state, known, believed := cache.Get(t.name)
-		if believed && known {
-			found = state
-		}
-		if accepted, missing = route.Accepted(found.content); accepted {
-			return route.Holds(found.content, asked) == nil, "it was changed in the meantime", nil
-		}
-		var reread <-chan time.Time
-		if !believed {
-			reread = time.After(rereadPause)
-		}
-		select {
-		case <-ctx.Done():
-			return false, missing, ctx.Err()
-		case <-timer.C:
-			return false, missing, nil
-		case <-changed:
-		case <-reread:
-			if found, err = r.client.get(ctx, t.kind, t.name); err != nil {
-				return false, missing, err
-			}
-		}
+	read := func(ctx context.Context) (*object, error) { return r.client.get(ctx, t.kind, t.name) }
+	last, accepted, err := r.client.caches[t.kind].Await(ctx, t.name, found, statusWait, read, func(o *object) bool {
+		accepted, why := route.Accepted(o.content)
+		missing = why
+		return accepted
+	})
+	if !accepted || err != nil {
+		return false, missing, err
 	}
+	return route.Holds(last.content, asked) == nil, "it was changed in the meantime", nil
 }

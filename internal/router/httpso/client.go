@@ -75,11 +75,7 @@ func (c *Client) answered(document []byte, err error) (*object, error) {
 // recent returns an object from the cache where that can be believed, else from the API server; cached tells which. That an object does not exist is always
 // the API server's word.
 func (c *Client) recent(ctx context.Context, name types.NamespacedName) (state *object, cached bool, err error) {
-	if state, known, believed := c.cache.Get(name); believed && known {
-		return state, true, nil
-	}
-	state, err = c.get(ctx, name)
-	return state, false, err
+	return c.cache.Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.get(ctx, name) })
 }
 
 // annotate sets annotations of an object, or removes those without a text, and touches nothing else. It fails with a conflict when the live object is no longer

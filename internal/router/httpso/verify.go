@@ -15,8 +15,6 @@ import (
 const (
 	// reportWait is how long VerifyWeight waits inside the call for the proxies: asked again by the controller costs 10 s, and at the full weight an error.
 	reportWait = 200 * time.Millisecond
-	// rereadPause is the pause between readings of the object where it cannot be watched.
-	rereadPause = 50 * time.Millisecond
 	// emptyFleetLimit is how long a Rollout at the full weight waits for a Ready proxy. Without one no requests are served at all, while the controller
 	// neither scales nor reports at that weight until it is verified.
 	emptyFleetLimit = 60 * time.Second
@@ -83,33 +81,9 @@ func (r *Router) verify(ctx context.Context, rollout *v1alpha1.Rollout, want int
 // awaitReport waits up to reportWait for found to report that the proxies took the annotation, and returns the last state it saw. It ends early when the
 // annotation changes.
 func (r *Router) awaitReport(ctx context.Context, want intent, found *object) (last *object, taken bool, err error) {
-	timer := time.NewTimer(reportWait)
-	defer timer.Stop()
-	for {
-		changed := r.client.cache.Changed(want.object)
-		state, known, believed := r.client.cache.Get(want.object)
-		if believed && known {
-			found = state
-		}
-		if !want.holds(found) || takenByAll(found) {
-			return found, want.holds(found), nil
-		}
-		var reread <-chan time.Time
-		if !believed {
-			reread = time.After(rereadPause)
-		}
-		select {
-		case <-ctx.Done():
-			return found, false, ctx.Err()
-		case <-timer.C:
-			return found, false, nil
-		case <-changed:
-		case <-reread:
-			if found, err = r.client.get(ctx, want.object); err != nil {
-				return found, false, err
-			}
-		}
-	}
+	read := func(ctx context.Context) (*object, error) { return r.client.get(ctx, want.object) }
+	last, decided, err := r.client.cache.Await(ctx, want.object, found, reportWait, read, func(o *object) bool { return !want.holds(o) || takenByAll(o) })
+	return last, decided && want.holds(last), err
 }
 
 // takenByAll says whether found's report is about the annotation that found carries, and every Ready proxy of at least one shares requests exactly so. A weight

@@ -3,6 +3,7 @@
 package watchcache
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"time"
@@ -13,6 +14,9 @@ import (
 // maxSilence is how long a watch may say nothing before the cache is no longer believed. The API server sends a bookmark each minute (apiserver
 // pkg/storage/cacher, defaultBookmarkFrequency) on a watch that is alive, however idle.
 const maxSilence = 75 * time.Second
+
+// rereadPause is the pause between readings of an object that cannot be watched.
+const rereadPause = 50 * time.Millisecond
 
 // State is what a cache keeps of one object. It never changes once made.
 type State interface {
@@ -46,6 +50,51 @@ func (c *Cache[S]) Get(name types.NamespacedName) (state S, known, believed bool
 	defer c.mu.Unlock()
 	state, known = c.states[name]
 	return state, known, c.believed()
+}
+
+// Recent returns an object from the cache where that can be believed, else as read reads it from the API server; cached tells which. That an object does not
+// exist is always the API server's word. read puts into the cache what it is told.
+func (c *Cache[S]) Recent(ctx context.Context, name types.NamespacedName, read func(context.Context) (S, error)) (state S, cached bool, err error) {
+	if state, known, believed := c.Get(name); believed && known {
+		return state, true, nil
+	}
+	state, err = read(ctx)
+	return state, false, err
+}
+
+// Await waits up to limit until decided says true of a state of an object, beginning with found, and returns the last state that it saw and whether decided
+// said so of it. Where the cache cannot be believed, it reads the object every rereadPause. An error is that of read, or of ctx when it ended first.
+func (c *Cache[S]) Await(
+	ctx context.Context, name types.NamespacedName, found S, limit time.Duration, read func(context.Context) (S, error), decided func(S) bool,
+) (last S, is bool, err error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		changed := c.Changed(name)
+		state, known, believed := c.Get(name)
+		if believed && known {
+			found = state
+		}
+		if decided(found) {
+			return found, true, nil
+		}
+		var reread <-chan time.Time
+		if !believed {
+			reread = time.After(rereadPause)
+		}
+		select {
+		case <-ctx.Done():
+			return found, false, ctx.Err()
+		case <-timer.C:
+			return found, false, nil
+		case <-changed:
+		case <-reread:
+			if state, err = read(ctx); err != nil {
+				return found, false, err
+			}
+			found = state
+		}
+	}
 }
 
 // Select returns the newest known states that match, in no order, and whether they can be believed to be all.
