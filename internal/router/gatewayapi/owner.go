@@ -2,34 +2,24 @@ package gatewayapi
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/ownership"
 )
 
-// left says whether a Rollout that the record on found names as an owner has left the route: it does not exist any more, is another one of the same name, or no
-// longer names the route. A Rollout that may not be looked up counts as there.
+// left says whether a Rollout that the record on found names as an owner has left the route, as package ownership has it.
 func (r *Router) left(ctx context.Context, t target, found *object, owner *route.OwnedError) (bool, error) {
 	namespace, name, isPath := strings.Cut(owner.Rollout, "/")
 	if !isPath || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return true, nil // nobody of ours wrote that
 	}
-	rollout := new(v1alpha1.Rollout)
-	err := r.client.api.Get(ctx, rollout, "apis", "argoproj.io", "v1alpha1", "namespaces", namespace, "rollouts", name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case apierrors.IsForbidden(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("its owner, rollout %q: %w", owner.Rollout, err)
-	}
-	return string(rollout.UID) != owner.UID || !names(rollout, t, found), nil
+	mark := ownership.Mark{Rollout: types.NamespacedName{Namespace: namespace, Name: name}, UID: types.UID(owner.UID)}
+	return ownership.Left(ctx, r.client.api, mark, func(rollout *v1alpha1.Rollout) bool { return names(rollout, t, found) })
 }
 
 // names says whether rollout is routed by this router through the route.

@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/ownership"
 )
 
 // errOwned says that another Rollout shares the requests of an HTTPScaledObject.
@@ -52,15 +53,16 @@ func (r *Router) concede(ctx context.Context, want intent, live *object) error {
 	if !isForeign {
 		return nil
 	}
-	rollout := new(v1alpha1.Rollout)
-	err := r.client.api.Get(ctx, rollout, "apis", "argoproj.io", "v1alpha1", "namespaces", other.rollout.Namespace, "rollouts", other.rollout.Name)
+	left, err := ownership.Left(ctx, r.client.api, ownership.Mark{Rollout: other.rollout, UID: other.uid}, func(rollout *v1alpha1.Rollout) bool {
+		return names(rollout, live.name)
+	})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && (rollout.UID != other.uid || !names(rollout, live.name)):
+	case err != nil:
+		return err
+	case left:
 		r.log.InfoContext(ctx, "weights of a Rollout that has left the object are taken over", "rollout", want.rollout, "httpScaledObject", live.name.String(),
 			"former", other.rollout.String())
 		return nil
-	case err != nil && !apierrors.IsForbidden(err):
-		return fmt.Errorf("its owner, rollout %q: %w", other.rollout, err)
 	}
 	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s", errOwned, other.rollout, want.rollout, configField, objectKey)
 }
