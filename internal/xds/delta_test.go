@@ -80,6 +80,58 @@ func TestDeltaSession(t *testing.T) {
 			< endpoint 7: -b
 			> cluster ack 6
 			> endpoint -b`,
+		"a canary that loses all endpoints gives its share away first": freshDelta + `
+			> world a b/1.none listener:web web/2>a
+			# b is in no route of this proxy: nothing waits for it.
+			< endpoint 5: b/none
+			< route 6: web/2
+			> endpoint ack 5
+			> route ack 6
+			> world a/1.none b/1.2 listener:web web/3>b
+			< endpoint 7: b/2
+			< route 8: web/3
+			< wake 1s
+			> endpoint ack 7
+			< wake 1s
+			> route ack 8
+			< endpoint 9: a/none`,
+		"endpoints that are lost wait for no routes if none change": freshDelta + `
+			> world a/1.none b listener:web web>a
+			< endpoint 5: a/none`,
+		"endpoints that are lost wait for a second at most": freshDelta + `
+			> world a/1.none b listener:web web/2>b
+			< route 5: web/2
+			< wake 1s
+			> after 999ms
+			< wake 1ms
+			> after 1ms
+			< endpoint 6: a/none`,
+		"endpoints that are lost do not wait for routes that the proxy refuses": freshDelta + `
+			> world a/1.none b listener:web web/2>b
+			< route 5: web/2
+			< wake 1s
+			> route nack 5 no
+			< endpoint 6: a/none`,
+		"endpoints that come back in time were never lost": freshDelta + `
+			> world a/1.none b listener:web web/2>b
+			< route 5: web/2
+			< wake 1s
+			> world a b listener:web web/2>b
+			> route ack 5`,
+		"a proxy that comes back learns of a loss behind its routes": `
+			> world a/1.none b listener:web web/2>b
+			> cluster * have a/1 b/1
+			< cluster 1:
+			> endpoint +a +b have a/1 b/1
+			< wake 1s
+			> listener * have listener:web/1
+			< listener 2:
+			< wake 1s
+			> route +web have web/1>a
+			< route 3: web/2
+			< wake 1s
+			> route ack 3
+			< endpoint 4: a/none`,
 		"a removed cluster stays while the proxy may hold routes to it": freshDelta + `
 			> world b listener:web web/2>b
 			< route 5: web/2

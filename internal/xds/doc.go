@@ -25,7 +25,10 @@
 //   - Envoy warms a changed cluster again and waits for endpoints even when they
 //     are the same. In delta it doesn't ask for them, so they are sent again
 //     behind the cluster.
-//   - A change of endpoints alone goes out at once.
+//   - A change of endpoints alone goes out at once. When it leaves none that
+//     serves, while routes to them are being replaced, it waits for the ACK of
+//     those routes, a second at most: a canary that loses all its Pods gives its
+//     share away first.
 //
 // In state of the world a proxy that reconnects doesn't say which clusters it
 // has, and the first list would remove those that left the world while it was

@@ -80,6 +80,9 @@ func (s *session) behind(k kind, name string, sending *resource) bool {
 func (s *session) decide(now time.Time, k kind, name string) (*resource, action) {
 	rec, want := s.subs[k].records[name], s.world.resources[k][name]
 	if want == nil {
+		if k == endpointKind {
+			delete(s.emptying, name)
+		}
 		return s.decideAbsent(k, name, rec)
 	}
 	if k == clusterKind {
@@ -92,6 +95,8 @@ func (s *session) decide(now time.Time, k kind, name string) (*resource, action)
 		return want, send
 	}
 	switch {
+	case k == endpointKind && s.awaitsRoutes(now, name, rec, want):
+		return nil, wait
 	case rec.refusal != nil && rec.refusal.alone:
 		return rec.decideRefused(want)
 	case rec.isOpen(want):
@@ -184,14 +189,19 @@ func (s *session) emit(k kind, sending []*resource, removed []string, out *outpu
 }
 
 // complete returns everything of a kind that the stream has, in order of name:
-// what a response in state of the world must hold.
+// what a response in state of the world must hold. What it leaves out is gone from
+// the proxy with it, whatever is said of an earlier response.
 func (s *session) complete(k kind, number uint64) []*resource {
 	all := make([]*resource, 0, len(s.subs[k].records))
 	for name, rec := range s.subs[k].records {
-		if rec.sent != nil && rec.sent.known() {
+		switch {
+		case rec.sent == nil:
+			rec.since = number
+		case rec.sent.known():
 			s.subs[k].note(name)
 			rec.sentIn = number
 			all = append(all, rec.sent)
+		default:
 		}
 	}
 	slices.SortFunc(all, func(a, b *resource) int { return cmp.Compare(a.name, b.name) })
@@ -210,6 +220,7 @@ func (s *session) noteSent(k kind, res *resource, number uint64) {
 		}
 	case endpointKind:
 		delete(s.warming, res.name)
+		delete(s.emptying, res.name)
 	default:
 	}
 }

@@ -14,6 +14,7 @@ import (
 // forward one message at a time.
 type model struct {
 	t       *testing.T
+	seed    uint64
 	random  *rand.Rand
 	mode    Mode
 	session *session
@@ -37,7 +38,11 @@ type model struct {
 	// direct are confirmed clusters that served without endpoints from EDS.
 	direct   map[string]bool
 	answered map[string]response
-	trace    []string
+	// given are the endpoints that were sent last since the proxy subscribed to them.
+	given map[string]*resource
+	// emptied is since when the endpoints are desired to be such that none serves.
+	emptied map[string]time.Time
+	trace   []string
 	// book is what somebody knows who hears of the news only.
 	book [kindCount]map[string]ResourceReport
 }
@@ -45,9 +50,9 @@ type model struct {
 func newModel(t *testing.T, mode Mode, seed uint64) *model {
 	t.Helper()
 	m := &model{
-		t: t, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(mode))), session: newSession(mode, scriptGrace),
+		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(mode))), session: newSession(mode, scriptGrace),
 		now: time.Unix(1_700_000_000, 0), active: map[string]bool{}, warming: map[string]bool{}, answered: map[string]response{},
-		direct: map[string]bool{},
+		direct: map[string]bool{}, given: map[string]*resource{}, emptied: map[string]time.Time{},
 	}
 	for k := range m.held {
 		m.held[k], m.subscribed[k], m.confirmed[k] = map[string]*resource{}, map[string]bool{}, map[string]bool{}
@@ -81,6 +86,13 @@ func (m *model) publish(items string) {
 		m.t.Fatal(err)
 	}
 	m.world = w
+	for name, endpoints := range w.resources[endpointKind] {
+		if since, known := m.emptied[name]; endpoints.serving {
+			delete(m.emptied, name)
+		} else if !known || since.IsZero() {
+			m.emptied[name] = m.now
+		}
+	}
 	m.note("world " + items)
 	m.sent(m.session.publish(m.now, w))
 }
@@ -108,6 +120,7 @@ func (m *model) reconnect() {
 			m.confirmed[k][name] = true
 		}
 	}
+	clear(m.given)
 	clear(m.direct)
 	for name := range m.active {
 		m.direct[name] = true
@@ -163,14 +176,21 @@ func (m *model) sent(out output) {
 	for _, r := range out.responses {
 		m.note(fmt.Sprintf("  sends %s %s: %v -%v", r.kind, r.nonce, namesOf(r.resources), r.removed))
 		for _, name := range r.removed {
+			if r.kind == endpointKind {
+				delete(m.given, name)
+			}
 			if r.kind == clusterKind {
 				delete(m.confirmed[clusterKind], name)
 				delete(m.confirmed[endpointKind], name)
 				delete(m.direct, name)
 			}
 		}
-		if r.kind == routeKind {
+		switch r.kind {
+		case routeKind:
 			m.checkRoutes(r.resources)
+		case endpointKind:
+			m.checkLosses(r.resources)
+		case clusterKind, listenerKind:
 		}
 		m.toProxy = append(m.toProxy, r)
 		m.answered[r.nonce] = r
@@ -191,6 +211,26 @@ func (m *model) checkRoutes(routes []*resource) {
 	}
 }
 
+// checkLosses wants endpoints of which none serves any more sent only when the proxy holds no virtual host that sends requests to them and that is to be another
+// one, unless that took too long, or the proxy has the cluster without EDS.
+func (m *model) checkLosses(endpoints []*resource) {
+	for _, res := range endpoints {
+		before := m.given[res.name]
+		m.given[res.name] = res
+		if m.refuses || m.bad || m.direct[res.name] || res.serving || before == nil || !before.serving || m.now.Sub(m.emptied[res.name]) >= patience {
+			continue
+		}
+		for name, held := range m.held[routeKind] {
+			want := m.world.resources[routeKind][name]
+			for _, host := range held.table.hosts {
+				if desired := want.parts().host(host.name); want != nil && host.names(res.name) && (desired == nil || desired.version != host.version) {
+					m.fail(fmt.Sprintf("%s lost its endpoints before %s of %s was replaced", res.name, host.name, name))
+				}
+			}
+		}
+	}
+}
+
 // serverStep delivers the next request.
 func (m *model) serverStep() {
 	if len(m.toServer) == 0 {
@@ -200,6 +240,11 @@ func (m *model) serverStep() {
 	m.toServer = m.toServer[1:]
 	k, _ := kindOf(r.typeURL)
 	m.note(fmt.Sprintf("request %s nonce %s refused %v +%v -%v =%v", k, r.nonce, r.refused, r.subscribe, r.unsubscribe, r.names))
+	if k == endpointKind {
+		maps.DeleteFunc(m.given, func(name string, _ *resource) bool {
+			return slices.Contains(r.unsubscribe, name) || m.mode == StateOfTheWorld && !slices.Contains(r.names, name)
+		})
+	}
 	if answered, isAnswer := m.answered[r.nonce]; isAnswer && !r.refused {
 		for _, res := range answered.resources {
 			if k != endpointKind || m.session.subs[clusterKind].records[res.name] != nil {
@@ -365,7 +410,7 @@ func (m *model) note(line string) { m.trace = append(m.trace, line) }
 // fail reports a violation with the last events.
 func (m *model) fail(message string) {
 	m.t.Helper()
-	m.t.Fatalf("%s\n%s", message, strings.Join(m.trace[max(0, len(m.trace)-100):], "\n"))
+	m.t.Fatalf("with seed %d: %s\n%s", m.seed, message, strings.Join(m.trace[max(0, len(m.trace)-100):], "\n"))
 }
 
 // versionsOf lists the versions of resources by name.

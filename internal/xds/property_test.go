@@ -15,7 +15,7 @@ import (
 
 // TestAnyOrder plays random worlds, answers, refusals and delays. Whatever the
 // order, it wants that a proxy never holds a route to a cluster that it can't
-// serve; and that when everything is answered it holds the last world but for
+// serve, nor loses the endpoints of one before the route that goes elsewhere; and that when everything is answered it holds the last world but for
 // what is bad, and that the bad are named.
 func TestAnyOrder(t *testing.T) {
 	t.Parallel()
@@ -24,9 +24,6 @@ func TestAnyOrder(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(200) {
 				newModel(t, mode, seed).play(150)
-				if t.Failed() {
-					t.Fatalf("with seed %d", seed)
-				}
 			}
 		})
 	}
@@ -210,6 +207,9 @@ func (m *model) randomWorld(era int, bad bool) string {
 			continue
 		}
 		item := name + "/" + version(3) + "." + version(3)
+		if era == 0 && m.random.IntN(5) == 0 {
+			item = name + "/" + version(3) + "." + noneServes
+		}
 		if m.random.IntN(5) == 0 {
 			item = "static:" + name + "/" + version(3)
 		}

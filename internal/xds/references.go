@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
@@ -17,6 +19,21 @@ func endpointsOf(c *clusterv3.Cluster) string {
 		return name
 	}
 	return c.GetName()
+}
+
+// isServing tells whether an endpoint takes new requests: its health is not told, or told to be good
+// (envoy/config/core/v3, HealthStatus). A degraded one serves while there is no better.
+func isServing(a *endpointv3.ClusterLoadAssignment) bool {
+	for _, group := range a.GetEndpoints() {
+		for _, endpoint := range group.GetLbEndpoints() {
+			switch endpoint.GetHealthStatus() {
+			case corev3.HealthStatus_UNKNOWN, corev3.HealthStatus_HEALTHY, corev3.HealthStatus_DEGRADED:
+				return true
+			default:
+			}
+		}
+	}
+	return false
 }
 
 // clustersOf returns the names of all clusters that the route configuration may

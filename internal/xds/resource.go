@@ -31,6 +31,8 @@ type resource struct {
 	// endpoints is the name under which a cluster asks for its endpoints; empty
 	// when it doesn't get them by EDS.
 	endpoints string
+	// serving tells of endpoints whether one of them takes new requests.
+	serving bool
 }
 
 // newResource marshals and hashes a message once, for all streams. What a route
@@ -81,6 +83,7 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 		}
 	case *endpointv3.ClusterLoadAssignment:
 		if k == endpointKind {
+			r.serving = isServing(m)
 			return m.GetClusterName(), nil
 		}
 	case *listenerv3.Listener:

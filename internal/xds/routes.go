@@ -27,6 +27,9 @@ func (s *session) decideTable(now time.Time, rec *record, want *resource) (*reso
 		rec.recognise(want)
 	}
 	rec.forgetHosts(want.table)
+	if rec.isolation != nil && !rec.trying && s.isDoubted(rec, want) {
+		rec.isolation = nil // It is begun anew on what is good.
+	}
 	switch {
 	case rec.isolation != nil:
 		return s.tryParts(now, rec, want)
@@ -34,20 +37,27 @@ func (s *session) decideTable(now time.Time, rec *record, want *resource) (*reso
 		return nil, rec.recheck(want)
 	}
 	d := s.draft(rec, want, nil)
-	if len(d.again) > 0 && (rec.sent.parts() != nil || d.fresh == 0) {
+	may := s.maySend(now, rec, want, d)
+	if len(d.again) > 0 && (rec.sent.parts() != nil || d.fresh == 0) && (!may || !s.isDoubted(rec, want)) {
 		for _, name := range d.again {
 			rec.suspect([]string{name})
 		}
 		return s.tryParts(now, rec, want)
 	}
 	switch {
-	case s.maySend(now, rec, want, d):
+	case may:
 		return d.resource(want), send
 	case d.unserved || len(d.again) > 0:
 		return nil, wait
 	default:
 		return nil, nothing
 	}
+}
+
+// isDoubted tells whether what was sent last was refused in company, so that it may hold parts that the proxy refuses. It has to be tried itself before a part
+// that is added to it: the refusal would be blamed on that part.
+func (s *session) isDoubted(rec *record, want *resource) bool {
+	return rec.sent != nil && (rec.base == nil || rec.base.version != rec.sent.version) && !s.inFlight(routeKind, want.name)
 }
 
 // recheck is decideTable for a route configuration that was sent last.

@@ -38,7 +38,7 @@ import (
 //
 // Items of a world: "a" or "a/2" is an EDS cluster with its endpoints, both in
 // that version; "a/2.1" has endpoints in another version than the cluster;
-// "static:a" has no use for endpoints; "listener:web" is a listener with routes
+// in "a/2.none" none of them serves; "static:a" has no use for endpoints; "listener:web" is a listener with routes
 // from "web"; "web>a,b" or "web/2>a,b" is a route configuration to a and b.
 
 const scriptGrace = 5 * time.Second
@@ -95,11 +95,15 @@ func clusterMessage(name, version string, discovery clusterv3.Cluster_DiscoveryT
 	}
 }
 
+// noneServes is the version of endpoints of which none takes requests.
+const noneServes = "none"
+
 func endpointMessage(name, version string) *endpointv3.ClusterLoadAssignment {
-	return &endpointv3.ClusterLoadAssignment{
-		ClusterName: name,
-		Endpoints:   []*endpointv3.LocalityLbEndpoints{{Locality: &corev3.Locality{Zone: version}}},
+	group := &endpointv3.LocalityLbEndpoints{Locality: &corev3.Locality{Zone: version}}
+	if version != noneServes {
+		group.LbEndpoints = []*endpointv3.LbEndpoint{{HealthStatus: corev3.HealthStatus_DRAINING}, {}}
 	}
+	return &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{group}}
 }
 
 func listenerMessage(tb testing.TB, name, version string) *listenerv3.Listener {

@@ -145,6 +145,8 @@ type session struct {
 	// warming are the names of endpoints whose cluster was sent after them: Envoy
 	// warms the cluster until they come again.
 	warming map[string]struct{}
+	// emptying are the names of endpoints that wait for routes because none of them serves any more, and until when they do.
+	emptying map[string]time.Time
 	// alarm is when something that is withheld is to be looked at again; zero for
 	// never.
 	alarm time.Time
@@ -157,7 +159,7 @@ type session struct {
 // newSession begins a stream. grace is how long a removed cluster outlives the
 // last route that named it.
 func newSession(mode Mode, grace time.Duration) *session {
-	s := &session{mode: mode, grace: grace, leaving: map[string]departure{}, warming: map[string]struct{}{}}
+	s := &session{mode: mode, grace: grace, leaving: map[string]departure{}, warming: map[string]struct{}{}, emptying: map[string]time.Time{}}
 	for k := range s.subs {
 		s.subs[k] = subscription{names: map[string]struct{}{}, records: map[string]*record{}, dirty: map[string]struct{}{}, refused: map[string]struct{}{}, news: map[string]struct{}{}}
 	}

@@ -155,8 +155,12 @@ func (s *session) drop(k kind, name string) {
 	delete(sub.records, name)
 	delete(sub.dirty, name)
 	delete(sub.refused, name)
-	if k == clusterKind {
+	switch k {
+	case clusterKind:
 		delete(s.leaving, name)
+	case endpointKind:
+		delete(s.emptying, name)
+	default:
 	}
 }
 

@@ -199,6 +199,12 @@ func (t *table) find(name string) *part {
 	return t.host(name)
 }
 
+// names tells whether the part may send requests to the cluster.
+func (p *part) names(cluster string) bool {
+	_, found := slices.BinarySearch(p.clusters, cluster)
+	return found
+}
+
 // host returns a virtual host by name; nil when there is none, or no table.
 func (t *table) host(name string) *part {
 	if t == nil {

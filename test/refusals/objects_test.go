@@ -193,7 +193,7 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	s.apply(t, namespace, good)
 	s.expectInForce(t, namespace, before)
 	stop := func() {}
-	if isApp && !row.New && row.Removed == "" { // what goes away takes the requests along that are on their way to it
+	if isApp && !row.New {
 		stop = s.startLoad(t, host)
 	}
 	defer func() { stop() }()

@@ -15,6 +15,7 @@ import (
 // judge: the weight is not verified, so the rollout waits, and goes on by itself once the Service is there.
 func (s *stage) unknownService(t *testing.T) {
 	const namespace = "unknown"
+	const half = 50 // a Service has no endpoints in its first moments; at the full weight nobody would stand in for them
 	s.furnish(t, namespace)
 	host := hostOf(namespace, "shop")
 	defer s.startLoad(t, host)()
@@ -22,7 +23,7 @@ func (s *stage) unknownService(t *testing.T) {
 	rollout.Namespace, rollout.Name = namespace, "shop"
 	rollout.Spec.Strategy.Canary.StableService, rollout.Spec.Strategy.Canary.CanaryService = "shop-stable", "shop-next"
 
-	if answer := s.plugin.SetWeight(rollout, 100, nil); answer.HasError() {
+	if answer := s.plugin.SetWeight(rollout, half, nil); answer.HasError() {
 		t.Fatalf("SetWeight: %v", answer)
 	}
 
@@ -30,7 +31,7 @@ func (s *stage) unknownService(t *testing.T) {
 	s.expectConditions(t, namespace, "shop", notAccepted(httpv1alpha1.ReasonServiceNotFound, message, "Requests are routed as last published."))
 	s.expectEvent(t, namespace, "shop", "Warning", httpv1alpha1.ReasonServiceNotFound, message)
 	s.neighbourMoves(t, namespace)
-	if verified, answer := s.plugin.VerifyWeight(rollout, 100, nil); answer.HasError() || verified != rolloutstypes.NotVerified {
+	if verified, answer := s.plugin.VerifyWeight(rollout, half, nil); answer.HasError() || verified != rolloutstypes.NotVerified {
 		t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, answer)
 	}
 	s.expectAnswers(t, host, "canary")
@@ -38,8 +39,8 @@ func (s *stage) unknownService(t *testing.T) {
 	s.apply(t, namespace, strings.ReplaceAll(s.app("shop-stable"), "shop-stable", "shop-next"))
 	s.expectConditions(t, namespace, "shop", accepted())
 	eventually(t, "the weight is verified", func() bool {
-		verified, answer := s.plugin.VerifyWeight(rollout, 100, nil)
+		verified, answer := s.plugin.VerifyWeight(rollout, half, nil)
 		return !answer.HasError() && verified == rolloutstypes.Verified
 	})
-	s.expectAnswers(t, host, "stable") // which is the app behind shop-next
+	s.expectAnswers(t, host, "stable") // which is the app behind shop-next, too
 }
