@@ -16,9 +16,10 @@ import (
 func TestGuides(t *testing.T) {
 	w := start(t)
 	t.Run("my-app", func(t *testing.T) { testMyApp(t, w, "gateway", "my-gateway") })
-	t.Run("bookinfo", func(t *testing.T) { testBookinfo(t, w, "gateway-traefik", "traefik") })
+	t.Run("bookinfo", func(t *testing.T) { testBookinfo(t, w, "gateway", "http-gateway") })
 	t.Run("connections", func(t *testing.T) { testConnections(t, w) })
 	t.Run("my-app on Traefik", func(t *testing.T) { testMyApp(t, w, "gateway-traefik", "traefik") })
+	t.Run("bookinfo on Traefik", func(t *testing.T) { testBookinfo(t, w, "gateway-traefik", "traefik") })
 }
 
 // testMyApp is the guide with the HTTPRoute my-app-route, word by word: its
@@ -66,9 +67,7 @@ func testMyApp(t *testing.T, w world, gateway, address string) { //nolint:thelpe
 }
 
 // testBookinfo is the guide with the HTTPRoute bookinfo-reviews, whose weights
-// are omitted and whose canary can be tried by a header before it has any. It
-// runs on Traefik: Envoy Gateway names what a rule leads to by the rule's place,
-// and loses requests when a header route in front of it comes or goes.
+// are omitted and whose canary can be tried by a header before it has any.
 func testBookinfo(t *testing.T, w world, gateway, address string) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "bookinfo", gateway, "services", "httproute", "rollout")
 	w.explain(t, "rollout,httproute")
@@ -112,10 +111,10 @@ func testBookinfo(t *testing.T, w world, gateway, address string) { //nolint:the
 // reached by the header.
 func (c *walk) pausedForQA(t *testing.T) {
 	t.Helper()
-	await(t, "a header route before the weights 100/0, marked and accepted", patience, func() bool {
+	await(t, "a header route behind the weights 100/0, marked and accepted", patience, func() bool {
 		seen := c.seen.Get()
 		return c.object.Get().Paused() && c.at(0) && c.marked() && seen.accepted() && len(seen.Spec.Rules) == 2 &&
-			len(seen.Spec.Rules[0].BackendRefs) == 1 && seen.Spec.Rules[0].BackendRefs[0].Name == c.canary
+			len(seen.Spec.Rules[1].BackendRefs) == 1 && seen.Spec.Rules[1].BackendRefs[0].Name == c.canary
 	}, func() string { return c.seen.Get().String() + "; " + c.object.Get().String() })
 }
 

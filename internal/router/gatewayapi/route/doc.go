@@ -9,7 +9,7 @@
 //
 //   - the weights of its stable and its canary Service, in every rule that has both as backends;
 //   - the backends that an experiment adds beside them;
-//   - its managed rules: copies of such rules for a header or a mirror route, in front of the user's rules;
+//   - its managed rules: copies of such rules for a header or a mirror route, behind the user's rules where their place makes no difference, else in front;
 //   - the in-progress label, and its entry in the annotation of Annotation, which is there only while the Rollout is active on the route.
 //
 // Everything else is the user's, or another Rollout's, and stays as it is.

@@ -25,21 +25,13 @@ func (d *draft) manage(sources []*rule, routes []Managed) error {
 		}
 		block = append(block, rules...)
 	}
-	d.rules = slices.Insert(d.rules, d.front(), block...)
 	if len(block) == 0 {
 		return nil
 	}
-	return d.checkLimits(len(block))
-}
-
-// front is where the Rollout's managed rules begin: before every user's rule, and behind the managed rules of Rollouts that come first by name, so that the
-// order doesn't depend on who came when.
-func (d *draft) front() int {
-	at := 0
-	for at < len(d.rules) && d.rules[at].owner != "" && d.rules[at].owner < d.want.Rollout {
-		at++
+	if err := d.place(block); err != nil {
+		return err
 	}
-	return at
+	return d.checkLimits(len(block))
 }
 
 // derive makes the rules of one managed route: one for each source, unless no request can match both.
