@@ -5,8 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
-	"sort"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,43 +26,6 @@ func (s *APIServer) list(w http.ResponseWriter) {
 		list.Items = append(list.Items, *object)
 	}
 	respond(w, http.StatusOK, list)
-}
-
-// watch tells changes after the resource version that the request names, until either side goes away.
-func (s *APIServer) watch(w http.ResponseWriter, r *http.Request) {
-	after, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
-	if err != nil {
-		answer(w, apierrors.NewBadRequest(err.Error()))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
-	flush, encoder := http.NewResponseController(w), json.NewEncoder(w)
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		news := slices.Clone(s.history[sort.Search(len(s.history), func(i int) bool { return s.history[i].version > after }):])
-		if s.held {
-			news = nil
-		}
-		s.mu.Unlock()
-		for _, change := range news {
-			if err := encoder.Encode(change.event); err != nil {
-				return
-			}
-			after = change.version
-		}
-		if err := flush.Flush(); err != nil {
-			return
-		}
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-			return
-		case <-s.closed:
-			return
-		}
-	}
 }
 
 // patch applies a JSON merge patch (RFC 7386) to a copy of object.
@@ -102,4 +63,21 @@ func merge(target, changes map[string]any) map[string]any {
 		}
 	}
 	return merged
+}
+
+func answer(w http.ResponseWriter, err *apierrors.StatusError) {
+	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
+	}
+	respond(w, int(status.Code), status)
+}
+
+func respond(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		panic(http.ErrAbortHandler) // the client has gone; this cuts its connection, as a server that dies does
+	}
 }

@@ -5,19 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"testing"
-
-	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
-
-// NewInMemory is a server without a network between it and its clients, for tests that control the time (testing/synctest): a goroutine that waits for the
-// network keeps time from passing.
-func NewInMemory(tb testing.TB, objects ...*httpv1alpha1.HTTPScaledObject) *APIServer {
-	tb.Helper()
-	s := newAPIServer(objects)
-	tb.Cleanup(func() { close(s.closed) })
-	return s
-}
 
 // inMemory is a client's transport that calls the server.
 type inMemory struct{ serve http.HandlerFunc }

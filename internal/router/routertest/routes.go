@@ -3,22 +3,12 @@ package routertest
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 )
 
@@ -28,26 +18,9 @@ const routesGroup = "gateway.networking.k8s.io"
 // RoutesServer answers the Kubernetes REST API over HTTP and JSON for routes of the Gateway API: discovery, the schema, GET, list, watch and PUT, with resource
 // versions, generations, conflicts and Status answers; for anything else GET of what a test puts there; and it takes events.
 type RoutesServer struct {
-	server *httptest.Server // nil where there is no network between
-	closed chan struct{}
+	*frame
 
-	mu       sync.Mutex
-	objects  map[string]map[string]any // by REST path, all routes in one version
-	others   map[string]any            // what else a GET finds, by path
-	events   []corev1.Event
-	version  int
-	history  []routeChange
-	changed  chan struct{} // closed at the next change
-	requests []Request
-	faults   []http.HandlerFunc
-	unlisted http.HandlerFunc
-}
-
-// routeChange is what a watch tells.
-type routeChange struct {
-	version  int
-	resource string
-	event    map[string]any
+	objects map[string]map[string]any // by path without the version, all routes in one version; guarded by frame.mu
 }
 
 // Schema is what the API server publishes of routes.
@@ -63,26 +36,16 @@ type Schema struct {
 // NewRoutesServer starts a server that serves every kind of route as schema has it, with these routes, in YAML. It ends with the test.
 func NewRoutesServer(tb testing.TB, schema Schema, routes ...string) *RoutesServer {
 	tb.Helper()
-	s := newRoutesServer(tb, schema, routes)
-	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
-	tb.Cleanup(func() {
-		close(s.closed)
-		s.server.Close()
-	})
+	s := NewRoutesInMemory(tb, schema, routes...)
+	s.listen()
 	return s
 }
 
 // NewRoutesInMemory is a RoutesServer without a network between it and its clients, for tests that control the time.
 func NewRoutesInMemory(tb testing.TB, schema Schema, routes ...string) *RoutesServer {
 	tb.Helper()
-	s := newRoutesServer(tb, schema, routes)
-	tb.Cleanup(func() { close(s.closed) })
-	return s
-}
-
-func newRoutesServer(tb testing.TB, schema Schema, routes []string) *RoutesServer {
-	tb.Helper()
-	s := &RoutesServer{closed: make(chan struct{}), objects: map[string]map[string]any{}, others: map[string]any{}, changed: make(chan struct{})}
+	s := &RoutesServer{objects: map[string]map[string]any{}}
+	s.frame = newFrame(tb, s)
 	s.Publish(schema)
 	for _, route := range routes {
 		var object map[string]any
@@ -122,26 +85,6 @@ func (s *RoutesServer) Publish(schema Schema) {
 	s.others["/openapi/v3/apis/"+groupVersion] = object{"components": object{"schemas": schemas}}
 }
 
-// Config is a client configuration for the server, without a limit on requests as package connect makes it.
-func (s *RoutesServer) Config() *rest.Config {
-	if s.server == nil {
-		return &rest.Config{Host: "http://api.test", Transport: inMemory{s.serve}, QPS: -1}
-	}
-	return &rest.Config{Host: s.server.URL, QPS: -1}
-}
-
-// WriteKubeconfig writes a kubeconfig file for the server.
-func (s *RoutesServer) WriteKubeconfig(tb testing.TB, file string) {
-	tb.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.server.URL}
-	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test"}
-	config.CurrentContext = "test"
-	if err := clientcmd.WriteToFile(*config, filepath.Clean(file)); err != nil {
-		tb.Fatal(err)
-	}
-}
-
 // routeKey is the path of a route without its version, such as /httproutes/shop/web.
 func routeKey(resource, namespace, name string) string {
 	return "/" + resource + "/" + namespace + "/" + name
@@ -167,7 +110,7 @@ func (s *RoutesServer) put(object map[string]any) map[string]any {
 	}
 	stored.SetGeneration(generation)
 	s.objects[key] = stored.Object
-	s.record(event, resource, stored.Object)
+	s.record(event, resource, stored)
 	return stored.Object
 }
 
@@ -181,15 +124,6 @@ func copyOf(object map[string]any) map[string]any {
 		}
 	}
 	panic(err) // a test's object without a kind
-}
-
-// record gives object the next resource version and tells watches about it.
-func (s *RoutesServer) record(event, resource string, object map[string]any) {
-	s.version++
-	(&unstructured.Unstructured{Object: object}).SetResourceVersion(strconv.Itoa(s.version))
-	s.history = append(s.history, routeChange{s.version, resource, map[string]any{"type": event, "object": copyOf(object)}})
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 // Change lets change work on a copy of a route and puts the result.
@@ -231,43 +165,13 @@ func (s *RoutesServer) Delete(resource, namespace, name string) {
 	key := routeKey(resource, namespace, name)
 	if gone, found := s.objects[key]; found {
 		delete(s.objects, key)
-		s.record("DELETED", resource, gone)
+		s.record("DELETED", resource, &unstructured.Unstructured{Object: gone})
 	}
-}
-
-// PutOther creates or replaces what a GET of path answers. An http.HandlerFunc in its place answers itself.
-func (s *RoutesServer) PutOther(path string, object any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.others[path] = object
-}
-
-// Events returns the events that were created so far.
-func (s *RoutesServer) Events() []corev1.Event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.events)
 }
 
 // Requests returns the requests of one method whose path has part in it, those answered by a fault included, without lists and watches of all namespaces.
 func (s *RoutesServer) Requests(method, part string) []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.requests), func(r Request) bool {
-		return r.Method != method || !strings.Contains(r.Path, part) || isCollection(r.Path)
+	return s.requestsWhere(func(r Request) bool {
+		return r.Method == method && strings.Contains(r.Path, part) && !s.isCollection(r.Path)
 	})
-}
-
-// Unlisted lets every further list and watch of all namespaces be answered by fault; nil lets the server answer again.
-func (s *RoutesServer) Unlisted(fault http.HandlerFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unlisted = fault
-}
-
-// Fail lets the next requests for single routes be answered by faults, one each, in order. A fault that writes nothing lets the server answer after it.
-func (s *RoutesServer) Fail(faults ...http.HandlerFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = append(s.faults, faults...)
 }

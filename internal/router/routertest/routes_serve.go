@@ -1,16 +1,11 @@
 package routertest
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"sort"
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,52 +13,45 @@ import (
 )
 
 // isCollection says whether path is that of all routes of a kind: /apis/GROUP/VERSION/RESOURCE.
-func isCollection(path string) bool {
+func (*RoutesServer) isCollection(path string) bool {
 	return strings.HasPrefix(path, "/apis/"+routesGroup) && strings.Count(path, "/") == 4
 }
 
-// serve records a request and lets the next fault or the API answer it.
-func (s *RoutesServer) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // the client has gone
-	}
-	s.mu.Lock()
-	s.requests = append(s.requests, Request{
-		Method: r.Method, Path: r.URL.Path, FieldManager: r.URL.Query().Get("fieldManager"),
-		ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(), Body: string(body),
-	})
-	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/") // apis, group, version, namespaces, namespace, resource, name
-	isRoute := len(parts) == 7 && parts[1] == routesGroup
-	var fault http.HandlerFunc
+// isObject says whether path is that of one route.
+func (*RoutesServer) isObject(path string) bool {
+	parts := partsOf(path)
+	return len(parts) == 7 && parts[1] == routesGroup
+}
+
+// partsOf are the parts of a path: apis, group, version, namespaces, namespace, resource, name.
+func partsOf(path string) []string { return strings.Split(strings.TrimPrefix(path, "/"), "/") }
+
+// handle answers as a Kubernetes API server does.
+func (s *RoutesServer) handle(w http.ResponseWriter, r *http.Request, body []byte) {
+	parts := partsOf(r.URL.Path)
+	served := s.serves(element(parts, 2))
 	switch {
-	case isCollection(r.URL.Path):
-		fault = s.unlisted
-	case isRoute && len(s.faults) > 0:
-		fault, s.faults = s.faults[0], s.faults[1:]
-	}
-	_, versionServed := s.others[strings.Join([]string{"", "apis", routesGroup, element(parts, 2)}, "/")]
-	s.mu.Unlock()
-	if fault != nil {
-		recorder := &noticing{ResponseWriter: w}
-		if fault(recorder, r); recorder.wrote {
-			return
-		}
-	}
-	switch {
-	case isRoute && versionServed:
+	case s.isObject(r.URL.Path) && served:
 		s.single(w, r, parts, body)
-	case isCollection(r.URL.Path) && versionServed && r.URL.Query().Has("watch"):
+	case s.isCollection(r.URL.Path) && served && r.URL.Query().Has("watch"):
 		s.watch(w, r, parts[3])
-	case isCollection(r.URL.Path) && versionServed:
+	case s.isCollection(r.URL.Path) && served:
 		s.list(w, r, parts[3], "")
-	case len(parts) == 6 && parts[1] == routesGroup && versionServed:
+	case len(parts) == 6 && parts[1] == routesGroup && served:
 		s.list(w, r, parts[5], parts[4])
 	case element(parts, 1) == routesGroup && len(parts) > 3:
 		http.NotFound(w, r) // without a Status, as a path that nobody serves is answered
 	default:
 		s.other(w, r, body)
 	}
+}
+
+// serves says whether routes are served in a version.
+func (s *RoutesServer) serves(version string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, served := s.others["/apis/"+routesGroup+"/"+version]
+	return served
 }
 
 // element is one of parts, or nothing.
@@ -119,66 +107,4 @@ func (s *RoutesServer) list(w http.ResponseWriter, r *http.Request, resource, na
 		}
 	}
 	respond(w, http.StatusOK, map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items})
-}
-
-// watch tells changes of a kind after the resource version that the request names, until either side goes away.
-func (s *RoutesServer) watch(w http.ResponseWriter, r *http.Request, resource string) {
-	after, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
-	if err != nil {
-		answer(w, apierrors.NewBadRequest(err.Error()))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
-	flush := http.NewResponseController(w)
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		var text bytes.Buffer
-		encoder := json.NewEncoder(&text)
-		for _, change := range s.history[sort.Search(len(s.history), func(i int) bool { return s.history[i].version > after }):] {
-			if after = change.version; change.resource == resource {
-				err = errors.Join(err, encoder.Encode(change.event))
-			}
-		}
-		s.mu.Unlock()
-		if text.Len() > 0 {
-			_, writeErr := w.Write(text.Bytes())
-			err = errors.Join(err, writeErr)
-		}
-		if errors.Join(err, flush.Flush()) != nil {
-			return
-		}
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-			return
-		case <-s.closed:
-			return
-		}
-	}
-}
-
-// other answers for everything else.
-func (s *RoutesServer) other(w http.ResponseWriter, r *http.Request, body []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	object, found := s.others[r.URL.Path]
-	if handler, ok := object.(http.HandlerFunc); ok {
-		handler(w, r)
-		return
-	}
-	switch event := (corev1.Event{}); {
-	case r.Method == http.MethodGet && found:
-		respond(w, http.StatusOK, object)
-	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events"):
-		if err := json.Unmarshal(body, &event); err != nil {
-			answer(w, apierrors.NewBadRequest(err.Error()))
-			return
-		}
-		s.events = append(s.events, event)
-		respond(w, http.StatusCreated, event)
-	default:
-		answer(w, apierrors.NewNotFound(schema.GroupResource{}, r.URL.Path))
-	}
 }
