@@ -19,8 +19,9 @@ const routesGroup = "gateway.networking.k8s.io"
 // versions, generations, conflicts and Status answers; for anything else GET of what a test puts there; and it takes events.
 type RoutesServer struct {
 	*frame
+	tb testing.TB // fails where a test changes a route to what is no object
 
-	objects map[string]map[string]any // by path without the version, all routes in one version; guarded by frame.mu
+	objects map[string]*unstructured.Unstructured // by routeKey, all in one version, each as its JSON has it; guarded by frame.mu
 }
 
 // Schema is what the API server publishes of routes.
@@ -44,15 +45,19 @@ func NewRoutesServer(tb testing.TB, schema Schema, routes ...string) *RoutesServ
 // NewRoutesInMemory is a RoutesServer without a network between it and its clients, for tests that control the time.
 func NewRoutesInMemory(tb testing.TB, schema Schema, routes ...string) *RoutesServer {
 	tb.Helper()
-	s := &RoutesServer{objects: map[string]map[string]any{}}
+	s := &RoutesServer{tb: tb, objects: map[string]*unstructured.Unstructured{}}
 	s.frame = newFrame(tb, s)
 	s.Publish(schema)
 	for _, route := range routes {
-		var object map[string]any
-		if err := yaml.Unmarshal([]byte(route), &object); err != nil {
+		document, err := yaml.YAMLToJSON([]byte(route))
+		if err != nil {
 			tb.Fatal(err)
 		}
-		s.Put(object)
+		object := new(unstructured.Unstructured)
+		if err := object.UnmarshalJSON(document); err != nil {
+			tb.Fatal(err)
+		}
+		s.put(object) // without the lock: nobody else has the server yet
 	}
 	return s
 }
@@ -90,49 +95,47 @@ func routeKey(resource, namespace, name string) string {
 	return "/" + resource + "/" + namespace + "/" + name
 }
 
-// Put creates or replaces a route, as another writer would: with a new resource version, and the next generation where its spec changes.
-func (s *RoutesServer) Put(object map[string]any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(object)
-}
-
-func (s *RoutesServer) put(object map[string]any) map[string]any {
-	stored := (&unstructured.Unstructured{Object: copyOf(object)})
-	resource := strings.ToLower(stored.GetKind()) + "s"
-	key := routeKey(resource, stored.GetNamespace(), stored.GetName())
+// put creates or replaces a route, and keeps object for it: with a new resource version, and the next generation where its spec changes.
+func (s *RoutesServer) put(object *unstructured.Unstructured) {
+	resource := strings.ToLower(object.GetKind()) + "s"
+	key := routeKey(resource, object.GetNamespace(), object.GetName())
 	event, generation := "ADDED", int64(1)
 	if before, found := s.objects[key]; found {
-		event, generation = "MODIFIED", (&unstructured.Unstructured{Object: before}).GetGeneration()
-		if !reflect.DeepEqual(before["spec"], stored.Object["spec"]) {
+		event, generation = "MODIFIED", before.GetGeneration()
+		if !reflect.DeepEqual(before.Object["spec"], object.Object["spec"]) {
 			generation++
 		}
 	}
-	stored.SetGeneration(generation)
-	s.objects[key] = stored.Object
-	s.record(event, resource, stored)
-	return stored.Object
+	object.SetGeneration(generation)
+	s.objects[key] = object
+	s.record(event, resource, object)
 }
 
-// copyOf is a copy of object as its JSON has it.
-func copyOf(object map[string]any) map[string]any {
-	document, err := json.Marshal(object)
-	if err == nil {
-		var parsed unstructured.Unstructured
-		if err = parsed.UnmarshalJSON(document); err == nil {
-			return parsed.Object
-		}
-	}
-	panic(err) // a test's object without a kind
-}
-
-// Change lets change work on a copy of a route and puts the result.
+// Change lets change work on a copy of a route and puts the result, as another writer would: with a new resource version, and the next generation where the
+// spec changes. The test fails, and goes on, where there is no such route or the result is none; so faults and timers, which have goroutines of their own, may
+// call this too.
 func (s *RoutesServer) Change(resource, namespace, name string, change func(map[string]any)) {
+	s.tb.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	object := copyOf(s.objects[routeKey(resource, namespace, name)])
+	key := routeKey(resource, namespace, name)
+	before, found := s.objects[key]
+	if !found {
+		s.tb.Errorf("there is no route %s to change", key)
+		return
+	}
+	object := before.DeepCopy().Object
 	change(object)
-	s.put(object)
+	document, err := json.Marshal(object)
+	after := new(unstructured.Unstructured)
+	if err == nil {
+		err = after.UnmarshalJSON(document)
+	}
+	if err != nil {
+		s.tb.Errorf("route %s is changed to what is no object: %v", key, err)
+		return
+	}
+	s.put(after)
 }
 
 // Accept lets the only Gateway of a route accept its current generation, or refuse it.
@@ -153,7 +156,7 @@ func (s *RoutesServer) Object(resource, namespace, name string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if object, found := s.objects[routeKey(resource, namespace, name)]; found {
-		return copyOf(object)
+		return object.DeepCopy().Object
 	}
 	return nil
 }
@@ -165,7 +168,7 @@ func (s *RoutesServer) Delete(resource, namespace, name string) {
 	key := routeKey(resource, namespace, name)
 	if gone, found := s.objects[key]; found {
 		delete(s.objects, key)
-		s.record("DELETED", resource, &unstructured.Unstructured{Object: gone})
+		s.record("DELETED", resource, gone)
 	}
 }
 

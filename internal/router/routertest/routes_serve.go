@@ -76,17 +76,18 @@ func (s *RoutesServer) single(w http.ResponseWriter, r *http.Request, parts []st
 	case r.Method != http.MethodPut:
 		answer(w, apierrors.NewMethodNotSupported(resource, r.Method))
 	default:
-		var written unstructured.Unstructured
+		written := new(unstructured.Unstructured)
 		if err := written.UnmarshalJSON(body); err != nil {
 			answer(w, apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		if written.GetResourceVersion() != (&unstructured.Unstructured{Object: object}).GetResourceVersion() {
+		if written.GetResourceVersion() != object.GetResourceVersion() {
 			answer(w, apierrors.NewConflict(resource, parts[6], errors.New("the object has been modified")))
 			return
 		}
-		written.Object["status"] = object["status"] // a PUT of the object leaves the subresource
-		respond(w, http.StatusOK, s.put(written.Object))
+		written.Object["status"] = object.Object["status"] // a PUT of the object leaves the subresource
+		s.put(written)
+		respond(w, http.StatusOK, written)
 	}
 }
 
@@ -101,8 +102,7 @@ func (s *RoutesServer) list(w http.ResponseWriter, r *http.Request, resource, na
 	}
 	items := []any{}
 	for key, object := range s.objects {
-		route := unstructured.Unstructured{Object: object}
-		if strings.HasPrefix(key, "/"+resource+"/") && (namespace == "" || route.GetNamespace() == namespace) && selector.Matches(labels.Set(route.GetLabels())) {
+		if strings.HasPrefix(key, "/"+resource+"/") && (namespace == "" || object.GetNamespace() == namespace) && selector.Matches(labels.Set(object.GetLabels())) {
 			items = append(items, object)
 		}
 	}
