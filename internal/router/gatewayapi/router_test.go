@@ -14,7 +14,6 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
@@ -138,14 +137,7 @@ func TestSharesOfARollout(t *testing.T) {
 func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
-	hang := make(chan struct{})
-	t.Cleanup(func() { close(hang) }) // runs before the server closes
-	api.Fail(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-hang:
-		case <-r.Context().Done():
-		}
-	})
+	api.Fail(api.Hang)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	err := newRouter(api).SetWeight(ctx, routertest.Rollout(gatewayapi.Type, config), 20, nil)
@@ -156,29 +148,18 @@ func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
 
 func TestSetWeightSurvivesAFault(t *testing.T) {
 	t.Parallel()
-	pass := func(http.ResponseWriter, *http.Request) {}
-	faults := map[string]http.HandlerFunc{
-		"a cut connection":     routertest.Cut,
-		"too many requests":    routertest.Answer(apierrors.NewTooManyRequestsError("slow down")),
-		"an internal error":    routertest.Answer(apierrors.NewInternalError(errors.New("etcd has no leader"))),
-		"service unavailable":  routertest.Answer(apierrors.NewServiceUnavailable("starting")),
-		"a timeout in the API": routertest.Answer(apierrors.NewTimeoutError("etcd is slow", 0)),
-		"a conflict":           routertest.Answer(apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))),
-	}
-	for name, fault := range faults {
-		for call, sequence := range map[string][]http.HandlerFunc{"read": {fault}, "write": {pass, fault}} {
-			t.Run(name+" at the "+call, func(t *testing.T) {
-				t.Parallel()
-				api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
-				api.Fail(sequence...)
-				if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(gatewayapi.Type, config), 20, nil); err != nil {
-					t.Fatal(err)
-				}
-				if got := weights(api, "httproutes", "web"); got != "80/20" {
-					t.Errorf("weights %s", got)
-				}
-			})
-		}
+	for name, faults := range routertest.PassingFaults() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
+			api.Fail(faults...)
+			if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(gatewayapi.Type, config), 20, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := weights(api, "httproutes", "web"); got != "80/20" {
+				t.Errorf("weights %s", got)
+			}
+		})
 	}
 }
 

@@ -189,8 +189,7 @@ func TestSetWeightSurvivesOtherWriters(t *testing.T) {
 		object.Labels = map[string]string{"touched-at": object.ResourceVersion}
 		api.Put(object)
 	}
-	pass := func(http.ResponseWriter, *http.Request) {}
-	api.Fail(pass, other, pass, other, pass, other) // each write finds a newer object, three times
+	api.Fail(routertest.Pass, other, routertest.Pass, other, routertest.Pass, other) // each write finds a newer object, three times
 
 	if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {
 		t.Fatal(err)
@@ -206,42 +205,25 @@ func TestSetWeightSurvivesOtherWriters(t *testing.T) {
 
 func TestSetWeightSurvivesAFault(t *testing.T) {
 	t.Parallel()
-	pass := func(http.ResponseWriter, *http.Request) {}
-	faults := map[string]http.HandlerFunc{
-		"a cut connection":     routertest.Cut,
-		"too many requests":    routertest.Answer(apierrors.NewTooManyRequestsError("slow down")),
-		"an internal error":    routertest.Answer(apierrors.NewInternalError(errors.New("etcd has no leader"))),
-		"service unavailable":  routertest.Answer(apierrors.NewServiceUnavailable("starting")),
-		"a timeout in the API": routertest.Answer(apierrors.NewTimeoutError("etcd is slow", 0)),
-	}
-	for name, fault := range faults {
-		for call, sequence := range map[string][]http.HandlerFunc{"read": {fault}, "write": {pass, fault}} {
-			t.Run(name+" at the "+call, func(t *testing.T) {
-				t.Parallel()
-				api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
-				api.Fail(sequence...)
-				if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {
-					t.Fatal(err)
-				}
-				if got := api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != at20 {
-					t.Errorf("annotation is %q", got)
-				}
-			})
-		}
+	for name, faults := range routertest.PassingFaults() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
+			api.Fail(faults...)
+			if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != at20 {
+				t.Errorf("annotation is %q", got)
+			}
+		})
 	}
 }
 
 func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
-	hang := make(chan struct{})
-	t.Cleanup(func() { close(hang) }) // runs before the server closes
-	api.Fail(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-hang:
-		case <-r.Context().Done():
-		}
-	})
+	api.Fail(api.Hang)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := newRouter(api).SetWeight(ctx, routertest.Rollout(httpso.Type, config), 20, nil)
