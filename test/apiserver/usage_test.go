@@ -18,6 +18,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
@@ -90,10 +91,10 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	program.Run(t, filepath.Join(shared.folder, "interceptor"), "--kubeconfig="+shared.kubeconfig(t, controlplane.InterceptorToken),
 		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free,
 		"--pod-name=interceptor-0", "--pod-namespace=keda", "--shutdown-delay=0s")
-	eventually(t, "the mistake is reported", func() bool {
+	testkit.Eventually(t, patience, "the mistake is reported", func() bool {
 		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions, httpv1alpha1.ConditionAccepted)
 	})
-	eventually(t, "the Lease is renewed and the Event is there", func() bool {
+	testkit.Eventually(t, patience, "the Lease is renewed and the Event is there", func() bool {
 		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io") &&
 			slices.ContainsFunc(shared.audit(t, interceptorAccount), func(e auditEvent) bool { return e.Verb == "update" })
 	})
@@ -118,7 +119,7 @@ func useAsRouter(t *testing.T, namespace string) {
 		t.Fatalf("UpdateHash without endpoints answered %q", answer.ErrorString)
 	}
 	must(t, "SetWeight(0)", asked.SetWeight(canary, 0, nil))
-	eventually(t, "the plugin watches", func() bool {
+	testkit.Eventually(t, patience, "the plugin watches", func() bool {
 		return slices.Contains(used(t, rolloutsAccount), "watch httpscaledobjects.http.keda.sh")
 	})
 }
