@@ -163,17 +163,12 @@ func (s *stage) grow(ctx context.Context, count int) error {
 
 // startInterceptor starts the built interceptor and waits until it serves.
 func (s *stage) startInterceptor(ctx context.Context) error {
-	var ports [4]int
-	for i := range ports {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		ports[i] = port
+	ports, err := controlplane.FreePorts(4)
+	if err != nil {
+		return err
 	}
 	s.xdsPort = ports[0]
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
-	var err error
 	s.interceptor, err = launch(ctx, filepath.Join(s.folder, "interceptor.log"), s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", at(0),
 		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--pod-name", "bench", "--access-log=false")
 	if err != nil {
