@@ -3,7 +3,6 @@ package apiserver_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,21 +26,7 @@ import (
 // startPlugin starts the built plugin as the user of token.
 func (c *cluster) startPlugin(t *testing.T, token string) *pluginprocess.Process {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "plugin.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	process, err := pluginprocess.Start(filepath.Join(c.folder, "rollouts-plugin-kedify"), c.kubeconfig(t, token), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		process.End()
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return process
+	return pluginprocess.Run(t, filepath.Join(c.folder, "rollouts-plugin-kedify"), c.kubeconfig(t, token))
 }
 
 // rollout is a canary Rollout of the namespace that names an HTTPScaledObject of its own name.

@@ -139,21 +139,7 @@ func (s *stage) startEnvoy(t *testing.T, binary string) {
 // startPlugin starts the built plugin as the user of token.
 func (s *stage) startPlugin(t *testing.T, token string) *pluginprocess.Process {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "plugin.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	process, err := pluginprocess.Start(filepath.Join(netspace.Folder(), "rollouts-plugin-kedify"), s.kubeconfig(t, token), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		process.End()
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return process
+	return pluginprocess.Run(t, filepath.Join(netspace.Folder(), "rollouts-plugin-kedify"), s.kubeconfig(t, token))
 }
 
 // kubeconfig writes a kubeconfig file for the user of token.
