@@ -110,7 +110,7 @@ func (r round) run(ctx context.Context) (map[string]sample, error) {
 
 // counted makes one call for each Rollout, one after the other, and counts the requests.
 func (r round) counted(ctx context.Context, call func(n int) error) (sample, error) {
-	reads, writes, err := r.world.served(ctx)
+	before, err := r.world.served(ctx)
 	if err != nil {
 		return sample{}, err
 	}
@@ -118,8 +118,8 @@ func (r round) counted(ctx context.Context, call func(n int) error) (sample, err
 	if err != nil {
 		return sample{}, err
 	}
-	readsAfter, writesAfter, err := r.world.served(ctx)
-	return sample{Sample: measured, reads: readsAfter - reads, writes: writesAfter - writes}, err
+	after, err := r.world.served(ctx)
+	return sample{Sample: measured, reads: after.Reads() - before.Reads(), writes: after.Writes() - before.Writes()}, err
 }
 
 // acceptAll does the Gateway's part for all routes of the round.

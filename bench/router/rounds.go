@@ -120,7 +120,7 @@ func (r round) object(n int) int { return (r.first + n) % r.objects }
 
 // counted makes r.calls calls, each for an object of its own, with r.callers workers, and counts the requests.
 func (r round) counted(ctx context.Context, call func(i int) error) (sample, error) {
-	reads, writes, err := r.world.served(ctx)
+	before, err := r.world.served(ctx)
 	if err != nil {
 		return sample{}, err
 	}
@@ -128,8 +128,8 @@ func (r round) counted(ctx context.Context, call func(i int) error) (sample, err
 	if err != nil {
 		return sample{}, err
 	}
-	readsAfter, writesAfter, err := r.world.served(ctx)
-	return sample{Sample: measured, reads: readsAfter - reads, writes: writesAfter - writes}, err
+	after, err := r.world.served(ctx)
+	return sample{Sample: measured, reads: after.Reads() - before.Reads(), writes: after.Writes() - before.Writes()}, err
 }
 
 // failure is an RPC answer as an error.
