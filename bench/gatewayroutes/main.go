@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -79,7 +78,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	return publish(results, chosen.json, stdout)
+	results.table(stdout)
+	return figures.Publish(results, results.Limits, chosen.json, stdout)
 }
 
 // measure starts everything, measures, and ends everything.
@@ -113,19 +113,4 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	}
 	defer asked.End()
 	return rounds(ctx, world, asked, chosen, progress)
-}
-
-// publish prints the table and writes the JSON. It fails when a limit is exceeded.
-func publish(results report, file string, stdout io.Writer) error {
-	results.table(stdout)
-	encoded, err := json.MarshalIndent(results, "", "  ")
-	if err != nil {
-		return err
-	}
-	if file == "" {
-		fmt.Fprintf(stdout, "\n%s\n", encoded)
-	} else if err := os.WriteFile(file, append(encoded, '\n'), 0o600); err != nil {
-		return err
-	}
-	return figures.Verdict(results.Limits)
 }
