@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 
@@ -76,3 +77,11 @@ func Run(tb testing.TB, binary, kubeconfig string) *Process {
 
 // End ends the process and waits for its end.
 func (p *Process) End() { p.client.Kill() }
+
+// Failure is the error of an answer; nil where it has none. An RpcError is never nil, so it cannot be returned as it is.
+func Failure(answer rolloutstypes.RpcError) error {
+	if answer.HasError() {
+		return answer
+	}
+	return nil
+}
