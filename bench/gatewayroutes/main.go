@@ -8,23 +8,22 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
-// module is the import path of the project.
-const module = "github.com/kedify/argo-rollouts-plugin"
+// command is the plugin, by its folder below cmd.
+const command = "gatewayapi-plugin"
 
 // options are what the command line can set.
 type options struct {
@@ -79,21 +78,20 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	return publish(results, chosen.json, stdout)
+	results.table(stdout)
+	return figures.Publish(results, results.Limits, chosen.json, stdout)
 }
 
 // measure starts everything, measures, and ends everything.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (results report, err error) {
 	plane := filepath.Join(folder, "controlplane")
-	binary := filepath.Join(folder, "gatewayapi-plugin")
+	binary := filepath.Join(folder, command)
 	kubeconfig := filepath.Join(folder, "kubeconfig")
 	if err := os.Mkdir(plane, 0o700); err != nil {
 		return report{}, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, module+"/cmd/gatewayapi-plugin") //nolint:gosec // our own package
-	build.Dir, build.Env = chosen.repo, append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		return report{}, fmt.Errorf("building the plugin: %w\n%s", err, output)
+	if err := program.BuildStripped(ctx, chosen.repo, folder, command); err != nil {
+		return report{}, err
 	}
 	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)
 	if err != nil {
@@ -113,19 +111,4 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	}
 	defer asked.End()
 	return rounds(ctx, world, asked, chosen, progress)
-}
-
-// publish prints the table and writes the JSON. It fails when a limit is exceeded.
-func publish(results report, file string, stdout io.Writer) error {
-	results.table(stdout)
-	encoded, err := json.MarshalIndent(results, "", "  ")
-	if err != nil {
-		return err
-	}
-	if file == "" {
-		fmt.Fprintf(stdout, "\n%s\n", encoded)
-	} else if err := os.WriteFile(file, append(encoded, '\n'), 0o600); err != nil {
-		return err
-	}
-	return figures.Verdict(results.Limits)
 }

@@ -35,17 +35,15 @@ type line struct {
 	Reads  float64 `json:"readsPerCall"`
 	Writes float64 `json:"writesPerCall"`
 
-	p50s, p99s, rates []float64
-	reads, writes     int // of all repeats
+	rounds        stopwatch.Series
+	reads, writes int // of all repeats
 }
 
 // add takes the samples of one round.
 func (r *report) add(routes int, samples map[string]sample) {
 	for _, kind := range kinds() {
 		measured, into := samples[kind], r.line(routes, kind)
-		into.p50s = append(into.p50s, stopwatch.Micros(measured.Quantile(0.5)))
-		into.p99s = append(into.p99s, stopwatch.Micros(measured.Quantile(0.99)))
-		into.rates = append(into.rates, measured.Rate())
+		into.rounds.Add(measured.Sample)
 		into.reads += measured.reads
 		into.writes += measured.writes
 	}
@@ -61,23 +59,19 @@ func (r *report) line(routes int, kind string) *line {
 	return &r.Lines[at]
 }
 
-// summarise works out the medians and the limits. The ratio is taken round by round, so that a slow moment of the machine counts on both sides.
+// summarise works out the medians and the limits.
 func (r *report) summarise() {
 	total := float64(r.Rollouts * r.Repeats)
 	for i := range r.Lines {
 		l := &r.Lines[i]
-		l.P50, l.P99, l.Rate = stopwatch.Median(l.p50s), stopwatch.Median(l.p99s), stopwatch.Median(l.rates)
+		l.P50, l.P99, l.Rate = l.rounds.P50(), l.rounds.P99(), l.rounds.Rate()
 		l.Reads, l.Writes = float64(l.reads)/total, float64(l.writes)/total
 	}
 	for _, routes := range sizes() {
 		bare, changed := r.line(routes, bareGetPut), r.line(routes, setChanged)
-		ratios := make([]float64, len(bare.p50s))
-		for i := range ratios {
-			ratios[i] = changed.p50s[i] / bare.p50s[i]
-		}
 		same, verified := r.line(routes, setSame), r.line(routes, verify)
 		r.Limits = append(r.Limits,
-			figures.Limit{Name: fmt.Sprintf("%s / %s, p50, %d routes", setChanged, bareGetPut, routes), Value: stopwatch.Median(ratios), Limit: maxRatio},
+			figures.Limit{Name: fmt.Sprintf("%s / %s, p50, %d routes", setChanged, bareGetPut, routes), Value: changed.rounds.Ratio(&bare.rounds), Limit: maxRatio},
 			figures.Limit{Name: fmt.Sprintf("writes of a %s, %d routes", setChanged, routes), Value: changed.Writes, Limit: float64(routes)},
 			figures.Limit{Name: fmt.Sprintf("requests of %s and %s, %d routes", setSame, verify, routes), Value: float64(same.reads + same.writes + verified.reads + verified.writes), Limit: 0})
 	}

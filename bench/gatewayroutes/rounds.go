@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
 )
 
 // The kinds of calls, in the order of a round. Each call is about one Rollout and all of its routes.
@@ -73,7 +73,7 @@ func (r round) run(ctx context.Context) (map[string]sample, error) {
 			return nil, err
 		}
 	}
-	setWeight := func(n int) error { return failure(r.asked.SetWeight(subjects[n], r.weight, nil)) }
+	setWeight := func(n int) error { return pluginprocess.Failure(r.asked.SetWeight(subjects[n], r.weight, nil)) }
 	calls := map[string]func(n int) error{
 		bareGetPut: func(n int) error {
 			_, err := stopwatch.Calls(min(atOnce, r.size), r.size, func(i int) error { return r.world.getPut(ctx, r.size, n, i, int64(r.weight)+10) })
@@ -84,7 +84,7 @@ func (r round) run(ctx context.Context) (map[string]sample, error) {
 		verify: func(n int) error {
 			verified, answer := r.asked.VerifyWeight(subjects[n], r.weight, nil)
 			if verified != rolloutstypes.Verified {
-				return errors.Join(failure(answer), fmt.Errorf("weight %d of Rollout %s is not verified", r.weight, subjects[n].Name))
+				return errors.Join(pluginprocess.Failure(answer), fmt.Errorf("weight %d of Rollout %s is not verified", r.weight, subjects[n].Name))
 			}
 			return nil
 		},
@@ -96,7 +96,7 @@ func (r round) run(ctx context.Context) (map[string]sample, error) {
 				return nil, err
 			}
 		}
-		if err := settle(ctx); err != nil {
+		if err := stopwatch.Settle(ctx); err != nil {
 			return nil, err
 		}
 		measured, err := r.counted(ctx, calls[kind])
@@ -110,7 +110,7 @@ func (r round) run(ctx context.Context) (map[string]sample, error) {
 
 // counted makes one call for each Rollout, one after the other, and counts the requests.
 func (r round) counted(ctx context.Context, call func(n int) error) (sample, error) {
-	reads, writes, err := r.world.served(ctx)
+	before, err := r.world.served(ctx)
 	if err != nil {
 		return sample{}, err
 	}
@@ -118,30 +118,12 @@ func (r round) counted(ctx context.Context, call func(n int) error) (sample, err
 	if err != nil {
 		return sample{}, err
 	}
-	readsAfter, writesAfter, err := r.world.served(ctx)
-	return sample{Sample: measured, reads: readsAfter - reads, writes: writesAfter - writes}, err
+	after, err := r.world.served(ctx)
+	return sample{Sample: measured, reads: after.Reads() - before.Reads(), writes: after.Writes() - before.Writes()}, err
 }
 
 // acceptAll does the Gateway's part for all routes of the round.
 func (r round) acceptAll(ctx context.Context) error {
 	_, err := stopwatch.Calls(atOnce, r.rollouts*r.size, func(n int) error { return r.world.accept(ctx, route(r.size, n/r.size, n%r.size)) })
 	return err
-}
-
-// settle lets what the calls before have caused come to an end.
-func settle(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(200 * time.Millisecond):
-		return nil
-	}
-}
-
-// failure is an RPC answer as an error.
-func failure(answer rolloutstypes.RpcError) error {
-	if answer.HasError() {
-		return answer
-	}
-	return nil
 }

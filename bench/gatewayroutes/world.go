@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,32 +149,9 @@ func (w *world) accept(ctx context.Context, name string) error {
 	return w.admin.Patch(types.MergePatchType).AbsPath(collection + "/" + name + "/status").Body(body).Do(ctx).Error()
 }
 
-// served counts the requests for HTTPRoutes that the API server has answered so far, watches aside.
-func (w *world) served(ctx context.Context) (reads, writes int, err error) {
-	metrics, err := w.admin.Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(metrics)) {
-		if !strings.HasPrefix(line, "apiserver_request_total{") || !strings.Contains(line, `resource="httproutes"`) {
-			continue
-		}
-		var count float64
-		if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &count); err != nil {
-			return 0, 0, fmt.Errorf("metric %q: %w", line, err)
-		}
-		is := func(verb string) bool { return strings.Contains(line, `verb="`+verb+`"`) }
-		switch {
-		case is("GET"), is("LIST"):
-			reads += int(count)
-		case is("PUT"), is("PATCH"), is("APPLY"), is("POST"): // APPLY is what made the routes
-			writes += int(count)
-		}
-	}
-	if reads+writes == 0 {
-		return 0, 0, errors.New("the API server's metrics count no requests for HTTPRoutes")
-	}
-	return reads, writes, nil
+// served counts the requests for HTTPRoutes that the API server has answered so far.
+func (w *world) served(ctx context.Context) (controlplane.RequestCounts, error) {
+	return controlplane.CountRequests(ctx, w.admin, "httproutes")
 }
 
 // rollout is a Rollout as the controller sends it, with the routes that it names.

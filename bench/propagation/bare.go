@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
@@ -42,10 +43,11 @@ func startBare(ctx context.Context) (*bare, error) {
 	if !ok {
 		return nil, fmt.Errorf("the listener has the address %v", listener.Addr())
 	}
-	b := &bare{server: grpc.NewServer(), xdsPort: address.Port}
-	if b.proxyPort, err = freePort(); err != nil {
+	ports, err := controlplane.FreePorts(1)
+	if err != nil {
 		return nil, err
 	}
+	b := &bare{server: grpc.NewServer(), xdsPort: address.Port, proxyPort: ports[0]}
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(b.server, b)
 	go func() { _ = b.server.Serve(listener) }() // It ends with stop; a failure shows as a proxy that is never ready.
 	return b, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 )
 
 // startLimit bounds how long a process may take until it is ready.
@@ -60,16 +61,17 @@ func (s *stage) startEnvoy(ctx context.Context, name string, xdsPort int) (runni
 	if err := yaml.Unmarshal(manifest, &object); err != nil {
 		return nil, "", err
 	}
-	adminPort, err := freePort()
+	ports, err := controlplane.FreePorts(1)
 	if err != nil {
 		return nil, "", err
 	}
+	adminPort := strconv.Itoa(ports[0])
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
 	text := object.Data["envoy.yaml"]
 	for _, change := range [][2]string{
 		{"address: " + service + ", port_value: 5678", "address: 127.0.0.1, port_value: " + strconv.Itoa(xdsPort)},
 		{"address: " + service, "address: 127.0.0.1"},
-		{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: " + strconv.Itoa(adminPort)},
+		{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: " + adminPort},
 	} {
 		if !strings.Contains(text, change[0]) {
 			return nil, "", fmt.Errorf("config/kedify-proxy/configmap.yaml lacks %q, which this benchmark replaces: bring the two together", change[0])
@@ -82,21 +84,7 @@ func (s *stage) startEnvoy(ctx context.Context, name string, xdsPort int) (runni
 	}
 	running, err = launch(ctx, filepath.Join(s.folder, name+".log"), s.envoy, "--config-path", file, "--disable-hot-restart", "--concurrency", "1",
 		"--log-level", "warning")
-	return running, "127.0.0.1:" + strconv.Itoa(adminPort), err
-}
-
-// freePort finds a TCP port of the loopback that is free now.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only asks the kernel for a number
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, fmt.Errorf("the listener has the address %v", listener.Addr())
-	}
-	return address.Port, nil
+	return running, "127.0.0.1:" + adminPort, err
 }
 
 // await asks for a page until it is answered with 200.

@@ -11,14 +11,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +84,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
-	return publish(results, chosen.json, stdout)
+	results.table(stdout)
+	return figures.Publish(results, results.Limits, chosen.json, stdout)
 }
 
 // measure starts everything, measures, and ends everything.
@@ -127,18 +126,3 @@ func sizesOf(text string) ([]int, error) {
 
 // errNotAscending says that the sizes are not as they have to be.
 var errNotAscending = errors.New("not ascending numbers")
-
-// publish prints the table and writes the JSON. It fails when a limit is exceeded.
-func publish(results report, file string, stdout io.Writer) error {
-	results.table(stdout)
-	encoded, err := json.MarshalIndent(results, "", "  ")
-	if err != nil {
-		return err
-	}
-	if file == "" {
-		fmt.Fprintf(stdout, "\n%s\n", encoded)
-	} else if err := os.WriteFile(filepath.Clean(file), append(encoded, '\n'), 0o600); err != nil {
-		return err
-	}
-	return figures.Verdict(results.Limits)
-}

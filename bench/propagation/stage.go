@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,12 +20,11 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 const (
-	// module is the import path of the project.
-	module = "github.com/kedify/argo-rollouts-plugin"
 	// creators is how many applications are created at a time.
 	creators = 8
 	// calm is how long everything may calm down between two samples, up to twice as long: the interceptor writes a status when a proxy has taken a weight.
@@ -62,10 +60,8 @@ func (s *stage) start(ctx context.Context) error {
 		return err
 	}
 	s.binary, s.kubeconfig = filepath.Join(s.folder, "interceptor"), filepath.Join(s.folder, "kubeconfig")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", s.binary, module+"/cmd/interceptor") //nolint:gosec // our own package
-	build.Dir, build.Env = s.repo, append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the interceptor: %w\n%s", err, output)
+	if err := program.BuildStripped(ctx, s.repo, s.folder, "interceptor"); err != nil {
+		return err
 	}
 	plane := filepath.Join(s.folder, "controlplane")
 	err := os.Mkdir(plane, 0o700)
@@ -163,17 +159,12 @@ func (s *stage) grow(ctx context.Context, count int) error {
 
 // startInterceptor starts the built interceptor and waits until it serves.
 func (s *stage) startInterceptor(ctx context.Context) error {
-	var ports [4]int
-	for i := range ports {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		ports[i] = port
+	ports, err := controlplane.FreePorts(4)
+	if err != nil {
+		return err
 	}
 	s.xdsPort = ports[0]
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
-	var err error
 	s.interceptor, err = launch(ctx, filepath.Join(s.folder, "interceptor.log"), s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", at(0),
 		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--pod-name", "bench", "--access-log=false")
 	if err != nil {

@@ -41,16 +41,14 @@ type line struct {
 	Reads   int     `json:"reads"`  // of all repeats
 	Writes  int     `json:"writes"` // of all repeats
 
-	p50s, p99s, rates []float64
+	rounds stopwatch.Series
 }
 
 // add takes the samples of one round.
 func (r *report) add(callers int, samples map[string]sample) {
 	for _, kind := range kinds() {
 		measured, into := samples[kind], r.line(callers, kind)
-		into.p50s = append(into.p50s, stopwatch.Micros(measured.Quantile(0.5)))
-		into.p99s = append(into.p99s, stopwatch.Micros(measured.Quantile(0.99)))
-		into.rates = append(into.rates, measured.Rate())
+		into.rounds.Add(measured.Sample)
 		into.Reads += measured.reads
 		into.Writes += measured.writes
 	}
@@ -66,20 +64,16 @@ func (r *report) line(callers int, kind string) *line {
 	return &r.Lines[at]
 }
 
-// summarise works out the medians and the limits. The ratio is taken round by round, so that a slow moment of the machine counts on both sides.
+// summarise works out the medians and the limits.
 func (r *report) summarise() {
 	for i := range r.Lines {
 		l := &r.Lines[i]
-		l.P50, l.P99, l.Rate = stopwatch.Median(l.p50s), stopwatch.Median(l.p99s), stopwatch.Median(l.rates)
+		l.P50, l.P99, l.Rate = l.rounds.P50(), l.rounds.P99(), l.rounds.Rate()
 	}
 	for _, callers := range workers() {
 		bare, changed, same := r.line(callers, barePatch), r.line(callers, setChanged), r.line(callers, setSame)
-		ratios := make([]float64, len(bare.p50s))
-		for i := range ratios {
-			ratios[i] = changed.p50s[i] / bare.p50s[i]
-		}
 		r.Limits = append(r.Limits,
-			figures.Limit{Name: fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), Value: stopwatch.Median(ratios), Limit: maxRatio},
+			figures.Limit{Name: fmt.Sprintf("%s / %s, p50, %d workers", setChanged, barePatch, callers), Value: changed.rounds.Ratio(&bare.rounds), Limit: maxRatio},
 			figures.Limit{Name: fmt.Sprintf("writes of %d × %s, %d workers", r.Calls*r.Repeats, setSame, callers), Value: float64(same.Writes), Limit: maxWrites})
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
 )
 
 // The kinds of calls, in the order of a round.
@@ -73,12 +73,12 @@ type sample struct {
 func (r round) run(ctx context.Context) (map[string]sample, error) {
 	calls := map[string]func(i int) error{
 		barePatch:  func(i int) error { return r.world.barePatch(ctx, i, r.weight+10) },
-		setChanged: func(i int) error { return failure(r.asked.SetWeight(rollout(i), int32(r.weight), nil)) }, //nolint:gosec // 1 to 89
-		setSame:    func(i int) error { return failure(r.asked.SetWeight(rollout(i), int32(r.weight), nil)) }, //nolint:gosec // 1 to 89
+		setChanged: func(i int) error { return pluginprocess.Failure(r.asked.SetWeight(rollout(i), int32(r.weight), nil)) }, //nolint:gosec // 1 to 89
+		setSame:    func(i int) error { return pluginprocess.Failure(r.asked.SetWeight(rollout(i), int32(r.weight), nil)) }, //nolint:gosec // 1 to 89
 		verify: func(i int) error {
 			verified, answer := r.asked.VerifyWeight(rollout(i), int32(r.weight), nil) //nolint:gosec // 1 to 89
 			if verified != rolloutstypes.Verified {
-				return errors.Join(failure(answer), fmt.Errorf("weight %d of object %d is not verified", r.weight, i))
+				return errors.Join(pluginprocess.Failure(answer), fmt.Errorf("weight %d of object %d is not verified", r.weight, i))
 			}
 			return nil
 		},
@@ -93,7 +93,7 @@ func (r round) run(ctx context.Context) (map[string]sample, error) {
 				}
 			}
 		}
-		if err := settle(ctx); err != nil {
+		if err := stopwatch.Settle(ctx); err != nil {
 			return nil, err
 		}
 		measured, err := r.counted(ctx, calls[kind])
@@ -105,22 +105,12 @@ func (r round) run(ctx context.Context) (map[string]sample, error) {
 	return samples, nil
 }
 
-// settle lets what the calls before have caused come to an end.
-func settle(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(200 * time.Millisecond):
-		return nil
-	}
-}
-
 // object is the object of the n-th call.
 func (r round) object(n int) int { return (r.first + n) % r.objects }
 
 // counted makes r.calls calls, each for an object of its own, with r.callers workers, and counts the requests.
 func (r round) counted(ctx context.Context, call func(i int) error) (sample, error) {
-	reads, writes, err := r.world.served(ctx)
+	before, err := r.world.served(ctx)
 	if err != nil {
 		return sample{}, err
 	}
@@ -128,14 +118,6 @@ func (r round) counted(ctx context.Context, call func(i int) error) (sample, err
 	if err != nil {
 		return sample{}, err
 	}
-	readsAfter, writesAfter, err := r.world.served(ctx)
-	return sample{Sample: measured, reads: readsAfter - reads, writes: writesAfter - writes}, err
-}
-
-// failure is an RPC answer as an error.
-func failure(answer rolloutstypes.RpcError) error {
-	if answer.HasError() {
-		return answer
-	}
-	return nil
+	after, err := r.world.served(ctx)
+	return sample{Sample: measured, reads: after.Reads() - before.Reads(), writes: after.Writes() - before.Writes()}, err
 }

@@ -3,17 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -75,8 +71,7 @@ func furnish(ctx context.Context, cluster *controlplane.ControlPlane, chosen opt
 		return nil, err
 	}
 	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {
-		document := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}
-		if err := w.create(ctx, "/api/v1/namespaces", document); err != nil {
+		if err := controlplane.CreateNamespace(ctx, admin, name); err != nil {
 			return nil, err
 		}
 	}
@@ -84,26 +79,6 @@ func furnish(ctx context.Context, cluster *controlplane.ControlPlane, chosen opt
 		return nil, err
 	}
 	return w, w.renewLease(ctx)
-}
-
-// create creates an object, patiently: what it needs may have been created a moment ago.
-func (w *world) create(ctx context.Context, path string, document any) error {
-	body, err := json.Marshal(document)
-	if err != nil {
-		return err
-	}
-	for range 100 {
-		err = w.admin.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
-		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return err
 }
 
 // collection is the REST path of the HTTPScaledObjects.
@@ -127,7 +102,7 @@ func (w *world) createObjects(ctx context.Context, count int) error {
 				},
 			},
 		}
-		if err := w.create(ctx, collection(), object); err != nil {
+		if err := controlplane.Create(ctx, w.admin, collection(), object); err != nil {
 			return fmt.Errorf("HTTPScaledObject %s: %w", object.Name, err)
 		}
 	}
@@ -140,7 +115,7 @@ func (w *world) renewLease(ctx context.Context) error {
 	spec := func() map[string]any {
 		return map[string]any{"holderIdentity": "bench", "renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
 	}
-	err := w.create(ctx, leases, map[string]any{
+	err := controlplane.Create(ctx, w.admin, leases, map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 		"metadata": map[string]any{"name": httpv1alpha1.DefaultInterceptorLease}, "spec": spec(),
 	})
@@ -151,25 +126,21 @@ func (w *world) renewLease(ctx context.Context) error {
 				return
 			case <-time.After(httpv1alpha1.LeaseRenewInterval):
 				// A renewal that fails shows in the measurement: VerifyWeight would then need the annotation only.
-				_ = w.patch(ctx, w.admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, map[string]any{"spec": spec()})
+				_ = patch(ctx, w.admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, map[string]any{"spec": spec()})
 			}
 		}
 	}()
 	return err
 }
 
-// patch sends a merge patch.
-func (*world) patch(ctx context.Context, client rest.Interface, path string, patch any) error {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	return client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", httpso.FieldManager).Body(body).Do(ctx).Error()
+// patch sends a merge patch as the router does.
+func patch(ctx context.Context, client rest.Interface, path string, change any) error {
+	return controlplane.Patch(ctx, client, path, httpso.FieldManager, change)
 }
 
 // barePatch changes the annotations of object i to a canary weight, as the router does but without anything around it.
 func (w *world) barePatch(ctx context.Context, i int, weight uint32) error {
-	return w.patch(ctx, w.bare, collection()+"/"+objectName(i), map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+	return patch(ctx, w.bare, collection()+"/"+objectName(i), map[string]any{"metadata": map[string]any{"annotations": map[string]any{
 		httpv1alpha1.AnnotationWeightedBackends:      text(i, weight),
 		httpv1alpha1.AnnotationWeightedBackendsOwner: namespace + "/" + objectName(i) + " " + string(uid(i)),
 	}}})
@@ -177,7 +148,7 @@ func (w *world) barePatch(ctx context.Context, i int, weight uint32) error {
 
 // report says for object i that one proxy took a canary weight.
 func (w *world) report(ctx context.Context, i int, weight uint32) error {
-	return w.patch(ctx, w.admin, collection()+"/"+objectName(i)+"/status", map[string]any{"status": map[string]any{"dataPlane": httpv1alpha1.DataPlaneStatus{
+	return patch(ctx, w.admin, collection()+"/"+objectName(i)+"/status", map[string]any{"status": map[string]any{"dataPlane": httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(text(i, weight)), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true, ReportedBy: "bench",
 	}}})
 }
@@ -190,31 +161,9 @@ func text(i int, weight uint32) string {
 // uid is that of Rollout i.
 func uid(i int) types.UID { return types.UID(fmt.Sprintf("6f1c2c5e-0000-4000-8000-%012d", i)) }
 
-// served counts the requests for HTTPScaledObjects that the API server has answered so far, watches aside.
-func (w *world) served(ctx context.Context) (reads, writes int, err error) {
-	metrics, err := w.admin.Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(metrics)) {
-		if !strings.HasPrefix(line, "apiserver_request_total{") || !strings.Contains(line, `resource="`+httpv1alpha1.Resource+`"`) {
-			continue
-		}
-		var count float64
-		if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &count); err != nil {
-			return 0, 0, fmt.Errorf("metric %q: %w", line, err)
-		}
-		switch {
-		case strings.Contains(line, `verb="GET"`), strings.Contains(line, `verb="LIST"`):
-			reads += int(count)
-		case strings.Contains(line, `verb="PATCH"`), strings.Contains(line, `verb="PUT"`), strings.Contains(line, `verb="POST"`):
-			writes += int(count)
-		}
-	}
-	if reads+writes == 0 {
-		return 0, 0, errors.New("the API server's metrics count no requests for HTTPScaledObjects (" + http.MethodGet + ", " + http.MethodPatch + ")")
-	}
-	return reads, writes, nil
+// served counts the requests for HTTPScaledObjects that the API server has answered so far.
+func (w *world) served(ctx context.Context) (controlplane.RequestCounts, error) {
+	return controlplane.CountRequests(ctx, w.admin, httpv1alpha1.Resource)
 }
 
 // rollout is Rollout i as the controller sends it, of an ordinary size.

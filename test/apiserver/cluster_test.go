@@ -26,8 +26,6 @@ import (
 const (
 	// patience is how long anything may take that must come.
 	patience = 30 * time.Second
-	// pollEvery is how often it is looked for meanwhile.
-	pollEvery = 20 * time.Millisecond
 	// crdFile is the CustomResourceDefinition that is installed.
 	crdFile = "../../config/crd/http.keda.sh_httpscaledobjects.yaml"
 	// routerRoleFile and interceptorRoleFile are the roles that are installed.
@@ -215,22 +213,6 @@ func (c *cluster) audit(t *testing.T, user string) []auditEvent {
 		}
 	}
 	return events
-}
-
-// eventually waits until check says true.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for !check() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %v", what, patience)
-		case <-ticker.C:
-		}
-	}
 }
 
 // table reads a list as kubectl asks for it.

@@ -3,7 +3,6 @@ package apiserver_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
@@ -26,21 +26,7 @@ import (
 // startPlugin starts the built plugin as the user of token.
 func (c *cluster) startPlugin(t *testing.T, token string) *pluginprocess.Process {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "plugin.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	process, err := pluginprocess.Start(filepath.Join(c.folder, "rollouts-plugin-kedify"), c.kubeconfig(t, token), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		process.End()
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return process
+	return pluginprocess.Run(t, filepath.Join(c.folder, "rollouts-plugin-kedify"), c.kubeconfig(t, token))
 }
 
 // rollout is a canary Rollout of the namespace that names an HTTPScaledObject of its own name.
@@ -90,10 +76,10 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	program.Run(t, filepath.Join(shared.folder, "interceptor"), "--kubeconfig="+shared.kubeconfig(t, controlplane.InterceptorToken),
 		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free,
 		"--pod-name=interceptor-0", "--pod-namespace=keda", "--shutdown-delay=0s")
-	eventually(t, "the mistake is reported", func() bool {
+	testkit.Eventually(t, patience, "the mistake is reported", func() bool {
 		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions, httpv1alpha1.ConditionAccepted)
 	})
-	eventually(t, "the Lease is renewed and the Event is there", func() bool {
+	testkit.Eventually(t, patience, "the Lease is renewed and the Event is there", func() bool {
 		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io") &&
 			slices.ContainsFunc(shared.audit(t, interceptorAccount), func(e auditEvent) bool { return e.Verb == "update" })
 	})
@@ -118,7 +104,7 @@ func useAsRouter(t *testing.T, namespace string) {
 		t.Fatalf("UpdateHash without endpoints answered %q", answer.ErrorString)
 	}
 	must(t, "SetWeight(0)", asked.SetWeight(canary, 0, nil))
-	eventually(t, "the plugin watches", func() bool {
+	testkit.Eventually(t, patience, "the plugin watches", func() bool {
 		return slices.Contains(used(t, rolloutsAccount), "watch httpscaledobjects.http.keda.sh")
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,7 +203,7 @@ func (c *cluster) startController(own string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	c.log = log
-	ports, err := freePorts(2)
+	ports, err := controlplane.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
@@ -214,22 +213,4 @@ func (c *cluster) startController(own string) (*exec.Cmd, error) {
 	// The plugin inherits the environment, and finds the API server by it.
 	controller.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
 	return controller, controller.Start()
-}
-
-// freePorts finds TCP ports of the loopback that are free now.
-func freePorts(count int) ([]int, error) {
-	ports := make([]int, 0, count)
-	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only asks the kernel for a number
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close()
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, fmt.Errorf("the listener has the address %v", listener.Addr())
-		}
-		ports = append(ports, address.Port)
-	}
-	return ports, nil
 }

@@ -28,12 +28,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-const (
-	// patience is how long Envoy may take for anything.
-	patience = 30 * time.Second
-	// pollEvery is how often Envoy is asked meanwhile.
-	pollEvery = 20 * time.Millisecond
-)
+// patience is how long Envoy may take for anything.
+const patience = 30 * time.Second
 
 // binary returns the path of Envoy.
 func binary(t *testing.T) string {
@@ -78,7 +74,7 @@ func start(t *testing.T, resources translate.Resources) *proxy {
 			t.Logf("the end of what Envoy wrote:\n%s", tail(output))
 		}
 	})
-	eventually(t, "Envoy is ready", func() bool {
+	testkit.Eventually(t, patience, "Envoy is ready", func() bool {
 		address, err := os.ReadFile(adminFile)
 		if err != nil || len(address) == 0 {
 			return false
@@ -185,7 +181,7 @@ func (p *proxy) update(t *testing.T, resources translate.Resources, stat string)
 	t.Helper()
 	before := p.stat(t, stat)
 	p.publish(t, resources)
-	eventually(t, stat+" grows", func() bool { return p.stat(t, stat) > before })
+	testkit.Eventually(t, patience, stat+" grows", func() bool { return p.stat(t, stat) > before })
 }
 
 // publish writes resources into files that Envoy watches, endpoints first and routes last; an equal file is left alone.
@@ -285,22 +281,6 @@ func changeManager(t *testing.T, listener *listenerv3.Listener, change func(*hcm
 		t.Fatal(err)
 	}
 	filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed}
-}
-
-// eventually waits until check says true.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for !check() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %v", what, patience)
-		case <-ticker.C:
-		}
-	}
 }
 
 // tail is the end of a file.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 )
 
 // duplicateHosts has two namespaces ask for one host: the older object has it, and the younger one is told, whatever comes and goes. The names of the
@@ -78,5 +79,5 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 func (s *stage) nextSecond(t *testing.T, namespace string) {
 	t.Helper()
 	created := read[metav1.PartialObjectMetadata](t, s, pathOf(namespace, "page")).CreationTimestamp
-	eventually(t, "the next second", func() bool { return time.Now().Unix() > created.Unix() })
+	testkit.Eventually(t, patience, "the next second", func() bool { return time.Now().Unix() > created.Unix() })
 }

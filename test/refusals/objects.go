@@ -1,6 +1,7 @@
 package refusals
 
 import (
+	"slices"
 	"strings"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -35,12 +36,11 @@ const example = "; write a list such as [{service: shop-stable, weight: 80}, {se
 
 // BadObjects is the table of bad objects, one row per case.
 func BadObjects() []BadObject {
-	rows := append(badAnnotations(), badServices()...)
-	return append(rows, badSpecs()...)
+	return slices.Concat(unreadable(), badLists(), badServices(), badPorts(), badSpecs())
 }
 
-// badAnnotations are texts that cannot be carried out whatever Services there are.
-func badAnnotations() []BadObject {
+// unreadable are annotations that are no list of Services and weights.
+func unreadable() []BadObject {
 	const reason = httpv1alpha1.ReasonInvalidWeightedBackends
 	return []BadObject{
 		{
@@ -63,6 +63,13 @@ func badAnnotations() []BadObject {
 			Name: "a negative weight", Annotation: `[{service: shop-stable, weight: -1}]`, Answers: "canary",
 			Reason: reason, Message: annotation + `entry 1: weight out of range: "-1" is not a whole number from 0 to 4294967295` + example,
 		},
+	}
+}
+
+// badLists are lists that are not allowed whatever Services there are. The last row is about an object that never had a good one.
+func badLists() []BadObject {
+	const reason = httpv1alpha1.ReasonInvalidWeightedBackends
+	return []BadObject{
 		{
 			Name: "an empty list", Annotation: `[]`, Answers: "canary",
 			Reason: reason, Message: annotation + `no backend; remove the annotation to send everything to spec.scaleTargetRef.service`,
@@ -122,12 +129,6 @@ kind: Service
 metadata: {name: external}
 spec: {type: ExternalName, externalName: example.com, ports: [{name: http, port: 80}]}
 `
-		odd = `
-apiVersion: v1
-kind: Service
-metadata: {name: odd}
-spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
-`
 	)
 	return []BadObject{
 		{
@@ -153,6 +154,18 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 			Answers: "canary",
 			Reason:  httpv1alpha1.ReasonServiceUnsupported, Message: annotation + `Service "external" is of type ExternalName, which has no endpoints; name one that selects pods`,
 		},
+	}
+}
+
+// badPorts are ports that the Services do not have.
+func badPorts() []BadObject {
+	const odd = `
+apiVersion: v1
+kind: Service
+metadata: {name: odd}
+spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
+`
+	return []BadObject{
 		{
 			Name: "a canary without the port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
 			Answers: "canary",
@@ -170,18 +183,18 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp"; it has 80 (http); ` +
 				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp"; it has 80 (http)`,
 		},
-		{
-			Name: "a bare route to a missing Service", New: true, Annotation: "-", Patch: `{spec: {scaleTargetRef: {service: shop-next}}}`,
-			Answers: "503",
-			Reason:  httpv1alpha1.ReasonServiceNotFound,
-			Message: `spec.scaleTargetRef.service: there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
-		},
 	}
 }
 
 // badSpecs are mistakes in the other fields.
 func badSpecs() []BadObject {
 	return []BadObject{
+		{
+			Name: "a bare route to a missing Service", New: true, Annotation: "-", Patch: `{spec: {scaleTargetRef: {service: shop-next}}}`,
+			Answers: "503",
+			Reason:  httpv1alpha1.ReasonServiceNotFound,
+			Message: `spec.scaleTargetRef.service: there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
+		},
 		{
 			Name: "no hosts", Patch: `{spec: {hosts: []}}`, Answers: "canary",
 			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: there is no host; add at least one, such as shop.example.com, or "*" for all`,

@@ -17,6 +17,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/test/refusals"
 )
 
@@ -55,7 +56,7 @@ func (s *stage) expectConditions(t *testing.T, namespace, name string, want []me
 		}
 	})
 	ignored := cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime", "ObservedGeneration")
-	eventually(t, fmt.Sprintf("%s/%s is %s", namespace, name, want[0].Reason), func() bool {
+	testkit.Eventually(t, patience, fmt.Sprintf("%s/%s is %s", namespace, name, want[0].Reason), func() bool {
 		object := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, name))
 		last = gocmp.Diff(want, object.Status.Conditions, ignored)
 		return last == "" && !slices.ContainsFunc(object.Status.Conditions, func(c metav1.Condition) bool { return c.ObservedGeneration != object.Generation })
@@ -69,7 +70,7 @@ func (s *stage) expectEvent(t *testing.T, namespace, name, kind, reason, note st
 		ReportingController: "kedify.io/http-interceptor", ReportingInstance: "interceptor-0", Action: "Route",
 		Type: kind, Reason: reason, Note: note,
 	}
-	eventually(t, "the Event "+reason, func() bool {
+	testkit.Eventually(t, patience, "the Event "+reason, func() bool {
 		var found []eventsv1.Event
 		for _, event := range read[eventsv1.EventList](t, s, "/apis/events.k8s.io/v1/namespaces/"+namespace+"/events").Items {
 			regards := event.Regarding.Kind == httpv1alpha1.Kind && event.Regarding.Name == name
@@ -91,7 +92,7 @@ func (s *stage) expectEvent(t *testing.T, namespace, name, kind, reason, note st
 // expectInForce waits until every proxy shares the requests for shop as an annotation says.
 func (s *stage) expectInForce(t *testing.T, namespace, annotation string) {
 	t.Helper()
-	eventually(t, "the good split is in force", func() bool {
+	testkit.Eventually(t, patience, "the good split is in force", func() bool {
 		report := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, "shop")).Status.DataPlane
 		return report != nil && report.AnnotationHash == split.Hash(annotation) && report.Effective
 	})
@@ -148,7 +149,7 @@ func (s *stage) spoil(t *testing.T, namespace string, row refusals.BadObject) {
 		return
 	}
 	s.remove(t, pathOf(namespace, "shop"))
-	eventually(t, "the old object is not served", func() bool { return s.answers(t, hostOf(namespace, "shop"), 1)["404"] == 1 })
+	testkit.Eventually(t, patience, "the old object is not served", func() bool { return s.answers(t, hostOf(namespace, "shop"), 1)["404"] == 1 })
 	s.apply(t, namespace, merged(t, scaledObject("shop", hostOf(namespace, "shop"), atOnce), text))
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
@@ -26,8 +27,6 @@ import (
 const (
 	// patience is how long anything may take that must come.
 	patience = 30 * time.Second
-	// pollEvery is how often it is looked for meanwhile.
-	pollEvery = 10 * time.Millisecond
 	// config is the folder of the manifests that users apply.
 	config = "../../config/"
 	// interceptorService is the name by which the installed bootstrap finds the interceptor.
@@ -131,7 +130,7 @@ func (s *stage) startEnvoy(t *testing.T, binary string) {
 	}
 	// With one worker, a request that is answered by a new configuration tells that the next one is too.
 	program.Run(t, binary, "-c", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
-	eventually(t, "Envoy is ready", func() bool {
+	testkit.Eventually(t, patience, "Envoy is ready", func() bool {
 		got, err := s.get(t.Context(), "http://127.0.0.1:9901/ready", "")
 		return err == nil && got.status == http.StatusOK
 	})
@@ -140,21 +139,7 @@ func (s *stage) startEnvoy(t *testing.T, binary string) {
 // startPlugin starts the built plugin as the user of token.
 func (s *stage) startPlugin(t *testing.T, token string) *pluginprocess.Process {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "plugin.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	process, err := pluginprocess.Start(filepath.Join(netspace.Folder(), "rollouts-plugin-kedify"), s.kubeconfig(t, token), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		process.End()
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return process
+	return pluginprocess.Run(t, filepath.Join(netspace.Folder(), "rollouts-plugin-kedify"), s.kubeconfig(t, token))
 }
 
 // kubeconfig writes a kubeconfig file for the user of token.
@@ -204,20 +189,4 @@ func read[T any](t *testing.T, s *stage, path string) T {
 		t.Fatalf("%s: %v", path, err)
 	}
 	return object
-}
-
-// eventually waits until check says true.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for !check() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %v", what, patience)
-		case <-ticker.C:
-		}
-	}
 }

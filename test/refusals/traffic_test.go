@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 )
 
@@ -87,7 +88,7 @@ func (s *stage) answers(t *testing.T, host string, requests int) map[string]int 
 // expectAnswers waits until want answers a request for host and then makes sure that nobody else does.
 func (s *stage) expectAnswers(t *testing.T, host, want string) {
 	t.Helper()
-	eventually(t, want+" answers for "+host, func() bool { return s.answers(t, host, 1)[want] == 1 })
+	testkit.Eventually(t, patience, want+" answers for "+host, func() bool { return s.answers(t, host, 1)[want] == 1 })
 	const requests = 20
 	if got := s.answers(t, host, requests); got[want] != requests {
 		t.Errorf("answers for %s are from %v, want %d from %s", host, got, requests, want)

@@ -12,6 +12,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 )
 
@@ -79,7 +80,7 @@ func (s *stage) neighbourMoves(t *testing.T, namespace string) {
 	s.setWeight(t, rollout, 0)
 	s.expectAnswers(t, host, "stable")
 	s.setWeight(t, rollout, 50)
-	eventually(t, "the canary answers for "+host, func() bool { return s.answers(t, host, 1)["canary"] == 1 })
+	testkit.Eventually(t, patience, "the canary answers for "+host, func() bool { return s.answers(t, host, 1)["canary"] == 1 })
 	// 200 requests at one half have a standard deviation of 7: a share outside of these bounds is no accident.
 	if got := s.answers(t, host, 200); got["stable"] < 60 || got["canary"] < 60 || got["stable"]+got["canary"] != 200 {
 		t.Errorf("at weight 50 the answers for %s are from %v", host, got)
@@ -94,7 +95,7 @@ func (s *stage) setWeight(t *testing.T, rollout *v1alpha1.Rollout, weight int32)
 	if answer := s.plugin.SetWeight(rollout, weight, nil); answer.HasError() {
 		t.Fatalf("SetWeight(%d) of the neighbour: %v", weight, answer)
 	}
-	eventually(t, fmt.Sprintf("weight %d of the neighbour is verified", weight), func() bool {
+	testkit.Eventually(t, patience, fmt.Sprintf("weight %d of the neighbour is verified", weight), func() bool {
 		verified, answer := s.plugin.VerifyWeight(rollout, weight, nil)
 		if answer.HasError() {
 			t.Fatalf("VerifyWeight(%d) of the neighbour: %v", weight, answer)

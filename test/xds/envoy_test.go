@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
@@ -76,7 +77,7 @@ func startProxy(tb testing.TB, form string, port int) *proxy {
 			tb.Logf("the end of what Envoy wrote:\n%s", log[max(0, len(log)-4000):])
 		}
 	})
-	eventually(tb, "Envoy listens", func() bool {
+	testkit.Eventually(tb, patience, "Envoy listens", func() bool {
 		admin, err := os.ReadFile(adminFile)
 		p.admin = string(admin)
 		return err == nil && len(admin) > 0 && p.listens()
@@ -143,22 +144,6 @@ func (p *proxy) stats() string {
 		p.tb.Fatal(err)
 	}
 	return strings.ReplaceAll(strings.TrimSpace(body), "\n", ", ")
-}
-
-// eventually waits until a condition holds.
-func eventually(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
-	defer cancel()
-	pause := time.NewTicker(10 * time.Millisecond)
-	defer pause.Stop()
-	for !holds() {
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			tb.Fatalf("%s: not within %s", what, patience)
-		}
-	}
 }
 
 // startBackend answers every request with its header x-version.

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
@@ -163,7 +164,7 @@ func (f *fleet) publish(server *xds.Server, refused ...xds.Refusal) {
 			f.tb.Logf("the book: %s", last)
 		}
 	}()
-	eventually(f.tb, "all is ACKed but for what is refused", func() bool {
+	testkit.Eventually(f.tb, patience, "all is ACKed but for what is refused", func() bool {
 		book := server.Book()
 		if len(book) != 1 {
 			return false
@@ -298,7 +299,7 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			envoy := startProxy(t, form, port)
-			eventually(t, "all good ones are confirmed, and the bad ones named", func() bool {
+			testkit.Eventually(t, patience, "all good ones are confirmed, and the bad ones named", func() bool {
 				book := server.Book()
 				if len(book) != 1 {
 					return false

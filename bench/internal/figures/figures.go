@@ -1,10 +1,12 @@
-// Package figures has the limits that a benchmark's results must keep.
+// Package figures publishes a benchmark's results and has the limits that they must keep.
 package figures
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 )
 
 // Limit is a value that must not be above its limit.
@@ -33,4 +35,19 @@ func Verdict(limits []Limit) error {
 		}
 	}
 	return errs
+}
+
+// Publish writes results as JSON to file, which only the user may read, or to stdout where file is empty. Then it fails as Verdict does: results that are over
+// a limit are published all the same.
+func Publish(results any, limits []Limit, file string, stdout io.Writer) error {
+	encoded, err := json.MarshalIndent(results, "", "  ")
+	if err != nil {
+		return err
+	}
+	if file == "" {
+		fmt.Fprintf(stdout, "\n%s\n", encoded)
+	} else if err := os.WriteFile(file, append(encoded, '\n'), 0o600); err != nil {
+		return err
+	}
+	return Verdict(limits)
 }

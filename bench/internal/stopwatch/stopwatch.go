@@ -1,13 +1,17 @@
-// Package stopwatch is what the benchmarks have in common: making calls from several workers, and medians of what that took.
+// Package stopwatch is what the benchmarks have in common: making calls from several workers, round by round, and medians of what that took.
 package stopwatch
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
+
+// calm is how long Settle lasts.
+const calm = 200 * time.Millisecond
 
 // Sample is what a number of calls of one kind took.
 type Sample struct {
@@ -40,6 +44,16 @@ func Calls(workers, calls int, call func(n int) error) (Sample, error) {
 	group.Wait()
 	sample.Whole = time.Since(begin)
 	return sample, errors.Join(errs...)
+}
+
+// Settle lets what the calls before have caused come to an end, for a fifth of a second. Its error is that of ctx.
+func Settle(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(calm):
+		return nil
+	}
 }
 
 // Quantile of the calls' times, from 0 to 1, by nearest rank. It is 0 without calls.

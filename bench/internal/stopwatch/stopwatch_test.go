@@ -1,6 +1,7 @@
 package stopwatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -62,5 +63,41 @@ func TestQuantileMedianAndRate(t *testing.T) {
 		if fmt.Sprint(got[0]) != fmt.Sprint(got[1]) {
 			t.Errorf("%s is %v, want %v", what, got[0], got[1])
 		}
+	}
+}
+
+func TestSeriesTakeMediansOverRounds(t *testing.T) {
+	t.Parallel()
+	var base, slower Series
+	// The second round is a slow moment of the machine. The ratios of the rounds are 2, 1 and 3; that of the medians would be 3.
+	for round, took := range [][2]time.Duration{
+		{time.Millisecond, 2 * time.Millisecond},
+		{4 * time.Millisecond, 4 * time.Millisecond},
+		{time.Millisecond, 3 * time.Millisecond},
+	} {
+		whole := time.Duration(round+1) * time.Second
+		base.Add(Sample{Took: took[:1], Whole: whole})
+		slower.Add(Sample{Took: took[1:], Whole: whole})
+	}
+	for what, got := range map[string][2]float64{
+		"p50":              {slower.P50(), 3000},
+		"p99":              {slower.P99(), 3000},
+		"rate":             {slower.Rate(), 0.5},
+		"ratio":            {slower.Ratio(&base), 2},
+		"p50 of nothing":   {new(Series).P50(), 0},
+		"ratio of nothing": {new(Series).Ratio(new(Series)), 0},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s is %v, want %v", what, got[0], got[1])
+		}
+	}
+}
+
+func TestNothingSettlesAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Settle(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("settled: %v", err)
 	}
 }

@@ -72,7 +72,7 @@ type ControlPlane struct {
 // Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there. flags are given to the API server
 // beside its own.
 func Start(ctx context.Context, binaries Binaries, folder string, flags ...string) (*ControlPlane, error) {
-	ports, err := freePorts(3)
+	ports, err := FreePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +206,8 @@ func serviceAccount(token, namespace, name string) string {
 	return fmt.Sprintf("%s,system:serviceaccount:%s:%s,%s,\"system:serviceaccounts,system:serviceaccounts:%s\"\n", token, namespace, name, token, namespace)
 }
 
-// freePorts finds TCP ports of the loopback that are free now.
-func freePorts(count int) ([]int, error) {
+// FreePorts finds TCP ports of the loopback that are free now, no two the same. Nothing keeps them free: what is to listen on them should do so soon.
+func FreePorts(count int) ([]int, error) {
 	ports := make([]int, 0, count)
 	for range count {
 		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only asks the kernel for a number

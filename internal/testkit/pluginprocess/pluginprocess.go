@@ -3,12 +3,16 @@
 package pluginprocess
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"testing"
 
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 
@@ -51,5 +55,33 @@ func Start(binary, kubeconfig string, log io.Writer, args ...string) (*Process, 
 	return &Process{TrafficRouterPlugin: asked, client: client}, nil
 }
 
+// Run starts binary without args as Start does, and ends it with the test. What it logs goes to a file in a folder of the test's own.
+func Run(tb testing.TB, binary, kubeconfig string) *Process {
+	tb.Helper()
+	log, err := os.Create(filepath.Join(tb.TempDir(), "plugin.log"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	process, err := Start(binary, kubeconfig, log)
+	if err != nil {
+		tb.Fatal(errors.Join(err, log.Close()))
+	}
+	tb.Cleanup(func() {
+		process.End()
+		if err := log.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return process
+}
+
 // End ends the process and waits for its end.
 func (p *Process) End() { p.client.Kill() }
+
+// Failure is the error of an answer; nil where it has none. An RpcError is never nil, so it cannot be returned as it is.
+func Failure(answer rolloutstypes.RpcError) error {
+	if answer.HasError() {
+		return answer
+	}
+	return nil
+}

@@ -26,10 +26,20 @@ const (
 // Build builds commands, named as their folders below cmd, into folder, as a release does: without cgo, so that they need nothing beside them. It
 // returns when all are there; an error has the compiler's output.
 func Build(ctx context.Context, folder, version string, commands ...string) error {
+	return build(ctx, "", folder, "-X main.version="+version, commands)
+}
+
+// BuildStripped builds as Build does, from the repository in the folder repo, but without a version, and without symbols as a release is: for what is measured.
+func BuildStripped(ctx context.Context, repo, folder string, commands ...string) error {
+	return build(ctx, repo, folder, "-s -w", commands)
+}
+
+// build builds commands with flags of the linker. An empty repo is the current folder.
+func build(ctx context.Context, repo, folder, linkerFlags string, commands []string) error {
 	for _, name := range commands {
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+version, //nolint:gosec // our own packages
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", linkerFlags, //nolint:gosec // our own packages
 			"-o", filepath.Join(folder, name), module+"/cmd/"+name)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build.Dir, build.Env = repo, append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", name, err, output)
 		}
