@@ -4,6 +4,7 @@ package connect
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -11,7 +12,7 @@ import (
 
 // Config returns how to reach the API server: by the kubeconfig file of that name where one is given; else as the ServiceAccount of the Pod; else, outside of
 // a Pod, by $KUBECONFIG or ~/.kube/config. Nothing is contacted. Requests carry userAgent and are not limited in number: client-go's default of 5 a second
-// would make each weight change of a large cluster wait for those before it.
+// would make each weight change of a large cluster wait for those before it. An API server that starts is asked again by the caller, when the caller likes.
 func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	config, err := find(kubeconfig)
 	if err != nil {
@@ -19,8 +20,25 @@ func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	}
 	config.UserAgent = userAgent
 	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return prompt{next} })
 	return config, nil
 }
+
+// prompt hides from client-go for how long an API server that starts asks to be left alone: 5 s, whenever it is ready (k8s.io/apiserver, notfoundhandler).
+// client-go would wait for that inside the request. One that is overloaded (429) is left alone as it asks.
+type prompt struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (p prompt) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := p.next.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusServiceUnavailable {
+		response.Header.Del("Retry-After")
+	}
+	return response, err
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (p prompt) WrappedRoundTripper() http.RoundTripper { return p.next }
 
 // find looks for the API server in the order that Config documents.
 func find(kubeconfig string) (*rest.Config, error) {

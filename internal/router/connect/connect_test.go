@@ -1,10 +1,18 @@
 package connect_test
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 )
@@ -71,3 +79,45 @@ func TestConfigInAPodWithoutATokenIsAnError(t *testing.T) {
 		t.Errorf("error is %v, want one about the ServiceAccount", err)
 	}
 }
+
+// A request to an API server that has just started fails at once, for whoever asked to decide; one that is overloaded is asked again when it said.
+func TestOnlyAnOverloadedAPIServerIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for code, want := range map[int]struct {
+			waited   time.Duration
+			requests int
+		}{
+			http.StatusServiceUnavailable: {0, 1},
+			http.StatusTooManyRequests:    {5 * time.Second, 2},
+		} {
+			requests := 0
+			config, err := connect.Config(outsideOfAPod(t), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Transport = answers(func(*http.Request) (*http.Response, error) {
+				requests++
+				if requests > 1 {
+					code = http.StatusOK
+				}
+				return &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {"5"}}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+			})
+			config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+			client, err := rest.UnversionedRESTClientFor(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			_ = client.Get().AbsPath("/api").Do(t.Context()).Error()
+			if waited := time.Since(began); waited != want.waited || requests != want.requests {
+				t.Errorf("%d requests in %v, want %+v", requests, waited, want)
+			}
+		}
+	})
+}
+
+// answers is a transport.
+type answers func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }

@@ -19,23 +19,30 @@ import (
 // write, not that the server is in trouble, and end with the context's deadline at the latest.
 const maxFaults = 3
 
-// awayPause is the pause between two attempts while nothing listens at the API server's address. Such an attempt costs nobody anything, and the one that
-// gets through is at once; the controller, given an error, would come back later each time.
-const awayPause = 250 * time.Millisecond
+const (
+	// awayPause is the pause between two attempts while nothing listens at the API server's address, or what listens has just started. Such an attempt costs
+	// nobody anything, and the one that gets through is at once; the controller, given an error, would come back later each time.
+	awayPause = 250 * time.Millisecond
+	// startTime is how long an API server that was away may refuse what it will allow: it serves before it has read its own rules.
+	startTime = 3 * time.Second
+)
 
 // Retry calls attempt until it succeeds, fails for good, or ctx ends. After a conflict it waits 5 to 10 ms, at random, so that writers of one object get out
 // of each other's way; after a fault 20 ms, then twice and four times that, or as long as the API server asks for (Retry-After) where that is longer. While
-// the API server is away altogether, which is not counted as a fault either, it waits awayPause.
+// the API server is away altogether or starts, which is not counted as a fault either, it waits awayPause.
 func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	afterConflict := wait.Backoff{Duration: 5 * time.Millisecond, Jitter: 1}
 	afterFault := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxFaults}
+	var away time.Time // when the API server was last found away
 	for faults := 0; ; {
 		err := attempt(ctx)
 		var pause time.Duration
 		switch {
 		case apierrors.IsConflict(err):
 			pause = afterConflict.Step()
-		case utilnet.IsConnectionRefused(err):
+		case utilnet.IsConnectionRefused(err) || isStarting(err):
+			away, pause = time.Now(), awayPause
+		case isRefusal(err) && time.Since(away) < startTime:
 			pause = awayPause
 		case isFault(err) && faults < maxFaults:
 			faults++
@@ -49,6 +56,16 @@ func Retry(ctx context.Context, attempt func(context.Context) error) error {
 		}
 	}
 }
+
+// isStarting says whether err is the answer of an API server that does not serve all paths yet: 503, and to come again after a time. It says 5 s, whenever it
+// is ready (k8s.io/apiserver, notfoundhandler), and nobody else answers so.
+func isStarting(err error) bool {
+	_, comeAgain := apierrors.SuggestsClientDelay(err)
+	return comeAgain && apierrors.IsServiceUnavailable(err)
+}
+
+// isRefusal says whether err is what an API server answers that doesn't know its users or its rules yet.
+func isRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // Sleep waits for pause or until ctx ends, and says whether it was the former.
 func Sleep(ctx context.Context, pause time.Duration) bool {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -21,6 +22,8 @@ func TestRetry(t *testing.T) {
 	busy := apierrors.NewServiceUnavailable("starting")
 	asked := apierrors.NewTooManyRequests("slow down", 2)
 	forbidden := apierrors.NewForbidden(resource, "web", errors.New("no rule"))
+	starting := apierrors.NewServiceUnavailable("not all paths are installed")
+	starting.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 5}
 	away := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	tests := map[string]struct {
 		errs     []error // one for each attempt, the last one for all that follow
@@ -35,6 +38,9 @@ func TestRetry(t *testing.T) {
 		"a wait that was asked for":     {[]error{asked, nil}, nil, 2, 2 * time.Second, 2 * time.Second},
 		"an API server that comes back": {[]error{away, away, away, away, away, away, nil}, nil, 7, 6 * awayPause, 6 * awayPause},
 		"an API server that does not":   {[]error{away}, away, 0, 9 * time.Second, 9 * time.Second},
+		"an API server that starts":     {[]error{away, starting, starting, starting, starting, nil}, nil, 6, 5 * awayPause, 5 * awayPause},
+		"one that knows no rules yet":   {[]error{starting, forbidden, forbidden, nil}, nil, 4, 3 * awayPause, 3 * awayPause},
+		"one that knows its rules":      {[]error{away, forbidden}, forbidden, 0, startTime, startTime + 2*awayPause},
 		"conflicts":                     {[]error{conflict, conflict, conflict, conflict, conflict, nil}, nil, 6, 25 * time.Millisecond, 50 * time.Millisecond},
 		"a wait beyond the deadline":    {[]error{apierrors.NewTooManyRequests("later", 60)}, nil, 1, 9 * time.Second, 9 * time.Second},
 		"conflicts up to the deadline":  {[]error{conflict}, conflict, 0, 9 * time.Second, 9 * time.Second},
