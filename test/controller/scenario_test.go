@@ -57,7 +57,7 @@ func TestAnAbortTakesEverythingBack(t *testing.T) {
 		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "["+headerStep("qa", "role", "qa")+", {setWeight: 20}, {pause: {}}]")
 		s.update("web", "2")
-		s.shows("in the canary", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
+		s.shows("in the canary", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ role=qa -> web-canary:1"+inProgress)
 		s.abort("web")
 		s.shows("aborted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	})
@@ -68,7 +68,7 @@ func TestAFullPromotionTakesHeaderRoutesAway(t *testing.T) {
 		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 50}, "+headerStep("qa", "role", "qa")+", {pause: {}}, {setWeight: 60}, {pause: {}}]")
 		s.update("web", "2")
-		s.shows("in the canary", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:50 web-canary:50"+inProgress)
+		s.shows("in the canary", "httproutes/web", "/ -> web-stable:50 web-canary:50\n/ role=qa -> web-canary:1"+inProgress)
 		s.merge(s.path("web")+"/status", `{"status":{"promoteFull":true}}`)
 		s.shows("promoted in full", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	})
@@ -80,12 +80,12 @@ func TestTwoHeaderRoutesInTheOrderOfManagedRoutes(t *testing.T) {
 		s.rollout("web", "{httpRoutes: [{name: web, useHeaderRoutes: true}]}", "[{name: first}, {name: second}]",
 			"["+headerStep("second", "role", "qa")+", {setWeight: 20}, {pause: {}}, "+headerStep("first", "x-user", "me")+", {pause: {}}, {setHeaderRoute: {name: second}}, {pause: {}}]")
 		s.update("web", "2")
-		s.shows("header before weight", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
+		s.shows("header before weight", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ role=qa -> web-canary:1"+inProgress)
 		s.promote("web")
-		s.shows("the second one", "httproutes/web", "/ x-user=me -> web-canary:1\n/ role=qa -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
+		s.shows("the second one", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ x-user=me -> web-canary:1\n/ role=qa -> web-canary:1"+inProgress)
 		s.paused("web")
 		s.promote("web")
-		s.shows("a step without matches", "httproutes/web", "/ x-user=me -> web-canary:1\n/ -> web-stable:80 web-canary:20"+inProgress)
+		s.shows("a step without matches", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ x-user=me -> web-canary:1"+inProgress)
 		s.paused("web")
 		s.finish("web")
 		s.shows("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
@@ -103,8 +103,9 @@ func TestEveryRuleWithBothServicesAndItsFilters(t *testing.T) {
 		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 25}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
 		rest := "\n/only-canary -> web-canary:1\n/foreign +RequestHeaderModifier -> other:1"
 		s.update("web", "2")
-		s.shows("weight before header", "httproutes/web", "/a role=qa +RequestHeaderModifier -> web-canary:1\n/b role=qa +RequestHeaderModifier -> web-canary:1\n"+
-			"/a +RequestHeaderModifier -> web-stable:75 web-canary:25\n/b +RequestHeaderModifier -> other:7 web-canary:25 web-stable:75 another:3"+rest+inProgress)
+		s.shows("weight before header", "httproutes/web", "/a +RequestHeaderModifier -> web-stable:75 web-canary:25\n"+
+			"/b +RequestHeaderModifier -> other:7 web-canary:25 web-stable:75 another:3"+rest+
+			"\n/a role=qa +RequestHeaderModifier -> web-canary:1\n/b role=qa +RequestHeaderModifier -> web-canary:1"+inProgress)
 		s.finish("web")
 		s.shows("promoted", "httproutes/web", "/a +RequestHeaderModifier -> web-stable:100 web-canary:0\n"+
 			"/b +RequestHeaderModifier -> other:7 web-canary:0 web-stable:100 another:3"+rest)
@@ -118,10 +119,10 @@ func TestTwoRolloutsOnOneRoute(t *testing.T) {
 			s.rollout(name, "{httpRoute: shared}", "[{name: qa-"+name+"}]", "["+headerStep("qa-"+name, "role", name)+", {setWeight: 20}, {pause: {}}]")
 			s.update(name, "2")
 		}
-		s.shows("both in a canary", "httproutes/shared", "/api role=api -> api-canary:1\n/web role=web -> web-canary:1\n"+
-			"/web -> web-stable:80 web-canary:20\n/api -> api-stable:80 api-canary:20"+inProgress)
+		s.shows("both in a canary", "httproutes/shared", "/web -> web-stable:80 web-canary:20\n/api -> api-stable:80 api-canary:20\n"+
+			"/api role=api -> api-canary:1\n/web role=web -> web-canary:1"+inProgress)
 		s.finish("web")
-		s.shows("one promoted", "httproutes/shared", "/api role=api -> api-canary:1\n/web -> web-stable:100 web-canary:0\n/api -> api-stable:80 api-canary:20"+inProgress)
+		s.shows("one promoted", "httproutes/shared", "/web -> web-stable:100 web-canary:0\n/api -> api-stable:80 api-canary:20\n/api role=api -> api-canary:1"+inProgress)
 		s.abort("api")
 		s.shows("the other aborted", "httproutes/shared", "/web -> web-stable:100 web-canary:0\n/api -> api-stable:100 api-canary:0")
 	})
@@ -147,7 +148,7 @@ func TestACanaryByHeadersAloneHasTheLabel(t *testing.T) {
 		s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 		s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
 		s.update("web", "2")
-		s.shows("paused", "httproutes/web", "/ role=qa -> web-canary:1\n/ -> web-stable:100 web-canary:0"+inProgress)
+		s.shows("paused", "httproutes/web", "/ -> web-stable:100 web-canary:0\n/ role=qa -> web-canary:1"+inProgress)
 		s.finish("web")
 		s.shows("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	})
