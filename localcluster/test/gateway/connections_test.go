@@ -72,7 +72,7 @@ spec:
 }
 
 // testConnections drives a TCPRoute, a TLSRoute and a UDPRoute by one Rollout,
-// through one canary to its end.
+// through one canary to its end and through another that is given up.
 func testConnections(t *testing.T, w world) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "connections", "gateway", "services", "routes", "rollout")
 	w.explain(t, "rollout,tcproute,tlsroute,udproute")
@@ -106,6 +106,13 @@ func testConnections(t *testing.T, w world) { //nolint:thelper // a subtest: its
 		w.do(t, "kubectl", "argo", "rollouts", "promote", "echo")
 	}
 	healthy()
+	w.routesReach(t, all, 0)
+	w.answered(t, all, "green", 1)
+
+	w.do(t, "kubectl", "argo", "rollouts", "set", "image", "echo", "echo=argoproj/rollouts-demo:yellow")
+	w.routesReach(t, all, 20)
+	w.answered(t, all, "yellow", 0.2)
+	w.do(t, "kubectl", "argo", "rollouts", "abort", "echo")
 	w.routesReach(t, all, 0)
 	w.answered(t, all, "green", 1)
 }
