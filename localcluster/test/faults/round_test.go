@@ -16,11 +16,14 @@ import (
 
 const (
 	// steadyLimit bounds the wait for the pause that a round begins at: a weight
-	// that was not verified at once is asked about again after 10 s.
-	steadyLimit = 60 * time.Second
+	// that was not verified at once is asked about again after 10 s, and watches
+	// of the controllers that an API server's end has cut come back after up to a
+	// minute each.
+	steadyLimit = 150 * time.Second
 	// convergeLimit bounds the wait for the new weight. It is well above what is
-	// allowed, so that a round that is too slow still gives a figure.
-	convergeLimit = 60 * time.Second
+	// allowed, and above what those watches take, so that a round that is too slow
+	// still gives a figure.
+	convergeLimit = 150 * time.Second
 	// lead is the time that the load runs before anything happens.
 	lead = 600 * time.Millisecond
 	// sample is the number of requests to each proxy that a split is judged by.
@@ -135,8 +138,9 @@ type course struct {
 	outage trace.Outage // from the kill to the end of the process
 	back   time.Time    // the part works again
 	// accepted is when the API server took the promotion, taken when the
-	// controller had written the step down, reached when its weight was in force.
-	accepted, taken, reached time.Time
+	// controller had written the step down, asked when it called its router for
+	// the weight, reached when that was in force.
+	accepted, taken, asked, reached time.Time
 }
 
 // breakAndAsk kills a process around the moment at which the next step is asked
@@ -175,14 +179,21 @@ func (c *course) converge(ctx context.Context, b *testbed.Bed, pause, weight int
 		c.taken = b.Record.StepTaken(pause + 1)
 		return !c.taken.IsZero()
 	})
+	if err != nil {
+		return err
+	}
+	// The log has it once the call has come back. A controller that was killed in
+	// the call leaves nothing: then the step counts.
+	logged, err := b.Asked(weight, c.taken, c.reached)
+	c.asked = later(c.taken, logged)
 	return err
 }
 
 // down, idle and converged are the times that the outcome of a round has.
 func (c *course) down() time.Duration { return c.back.Sub(c.outage.Asked) }
-func (c *course) idle() time.Duration { return max(0, c.taken.Sub(later(c.back, c.accepted))) }
+func (c *course) idle() time.Duration { return max(0, c.asked.Sub(later(c.back, c.accepted))) }
 func (c *course) converged() time.Duration {
-	return max(0, c.reached.Sub(later(c.back, c.taken)))
+	return max(0, c.reached.Sub(later(c.back, c.asked)))
 }
 
 // draw draws the course of a round with the times since a moment.
@@ -197,6 +208,7 @@ func (c *course) draw(began time.Time) []string {
 		{"works again", c.back},
 		{"promotion accepted", c.accepted},
 		{"step taken", c.taken},
+		{"weight asked for", c.asked},
 		{"in force", c.reached},
 	} {
 		if !moment.at.IsZero() {

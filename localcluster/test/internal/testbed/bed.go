@@ -44,6 +44,7 @@ type Bed struct {
 	environment environment
 	kubectl     kube.Runner
 	api         string // where kubectl proxy listens
+	logs        string // the folder of the cluster's logs
 	http        *http.Client
 }
 
@@ -85,7 +86,7 @@ func Up(t *testing.T, args ...string) *Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Cluster = opened
+	b.Cluster, b.logs = opened, status.Logs
 	b.kubectl = kube.Exec{Env: kube.Environment(os.Environ(), status.Bin, status.Kubeconfig, t.TempDir())}
 	b.serveAPI(t)
 	return b
