@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,15 @@ import (
 
 // askFor is how long a step is measured.
 const askFor = 20 * time.Second
+
+// What a change may cost a UDPRoute, where nothing is sent again: now and then
+// datagrams stay without an answer while Envoy takes other weights or endpoints.
+// They are at most this far from a change that was asked for or seen accepted, and
+// there are at most so many for each.
+const (
+	nearChange     = 3 * time.Second
+	nearChangeMost = 5
+)
 
 // asker is a Pod that asks one port of the Gateway again and again.
 type asker struct {
@@ -95,25 +105,33 @@ func testConnections(t *testing.T, w world) { //nolint:thelper // a subtest: its
 	}
 	healthy()
 	w.routesReach(t, all, 0)
-	w.ask(t, all)
+	var changes []time.Time
+	w.ask(t, all, &changes)
+	reach := func(weight int) {
+		t.Helper()
+		w.routesReach(t, all, weight)
+		changes = append(changes, time.Now())
+	}
 	w.answered(t, all, "blue", 1)
 
 	w.do(t, "kubectl", "argo", "rollouts", "set", "image", "echo", "echo=argoproj/rollouts-demo:green")
 	for _, weight := range []int{20, 60} {
-		w.routesReach(t, all, weight)
+		reach(weight)
 		w.answered(t, all, "green", float64(weight)/100)
 		await(t, "the Rollout to pause", patience, func() bool { return object.Get().Paused() }, func() string { return object.Get().String() })
 		w.do(t, "kubectl", "argo", "rollouts", "promote", "echo")
+		changes = append(changes, time.Now())
 	}
+	reach(0)
 	healthy()
-	w.routesReach(t, all, 0)
 	w.answered(t, all, "green", 1)
 
 	w.do(t, "kubectl", "argo", "rollouts", "set", "image", "echo", "echo=argoproj/rollouts-demo:yellow")
-	w.routesReach(t, all, 20)
+	reach(20)
 	w.answered(t, all, "yellow", 0.2)
 	w.do(t, "kubectl", "argo", "rollouts", "abort", "echo")
-	w.routesReach(t, all, 0)
+	changes = append(changes, time.Now())
+	reach(0)
 	w.answered(t, all, "green", 1)
 }
 
@@ -135,8 +153,9 @@ func (w world) routesReach(t *testing.T, all []asker, weight int) {
 }
 
 // ask starts the askers' Pods once the Gateway's proxy can answer them, and
-// checks at the end of the test that every question was answered.
-func (w world) ask(t *testing.T, all []asker) {
+// checks at the end of the test that every question was answered, but for what
+// the changes cost.
+func (w world) ask(t *testing.T, all []asker, changes *[]time.Time) {
 	t.Helper()
 	await(t, "the Gateway to be programmed", patience, func() bool {
 		out, err := w.try(t.Context(), "kubectl", "get", "gateway", "connections", "-o", `jsonpath={.status.conditions[?(@.type=="Programmed")].status}`)
@@ -149,7 +168,7 @@ func (w world) ask(t *testing.T, all []asker) {
 	w.applyText(t, manifests.String())
 	t.Cleanup(func() {
 		for _, a := range all {
-			w.judgeAll(t, a)
+			w.judgeAll(t, a, *changes)
 		}
 	})
 	for _, a := range all {
@@ -215,27 +234,32 @@ func (w world) answered(t *testing.T, all []asker, color string, share float64) 
 
 // judgeAll checks all that an asker has seen: a color every time, or for a name
 // that no route has never one.
-func (w world) judgeAll(t *testing.T, a asker) {
+func (w world) judgeAll(t *testing.T, a asker, changes []time.Time) {
 	t.Helper()
 	all := w.answers(t, a)
-	failed := 0
+	failed, lost := 0, 0
 	for _, got := range all {
 		if !strings.HasPrefix(got.text, "error: ") {
 			continue
 		}
 		failed++
-		if !a.stray && failed <= 5 {
-			t.Errorf("%s at %s: %s", a.protocol, got.due, got.text)
+		if a.stray {
+			continue
 		}
+		if a.protocol == "udp" && slices.ContainsFunc(changes, func(at time.Time) bool { return got.due.Sub(at).Abs() <= nearChange }) {
+			lost++
+			continue
+		}
+		t.Errorf("%s at %s: %s", a.protocol, got.due, got.text)
 	}
-	t.Logf("%s: %d questions, %d without an answer", a.pod(), len(all), failed)
+	t.Logf("%s: %d questions, %d without an answer, %d of them while Envoy nearChange the listener", a.pod(), len(all), failed, lost)
 	switch {
 	case len(all) == 0:
 		t.Errorf("%s has asked nothing", a.pod())
 	case a.stray && failed != len(all):
 		t.Errorf("%d of %d connections for a name without a route were answered", len(all)-failed, len(all))
-	case !a.stray && failed > 0:
-		t.Errorf("%s: %d of %d without an answer", a.protocol, failed, len(all))
+	case lost > nearChangeMost*len(changes):
+		t.Errorf("%s: %d of %d without an answer in %d changes of the weight", a.protocol, lost, len(all), len(changes))
 	}
 }
 
