@@ -126,10 +126,10 @@ func portOf(target httpv1alpha1.ScaleTargetRef, service *corev1.Service) (corev1
 		}
 	}
 	if target.PortName != "" {
-		return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef.portName: Service %q has no TCP port named %.80q; it has %s",
+		return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef.portName: Service %q has no TCP port named %.80q; it has %s: name another or add it",
 			service.Name, target.PortName, describePorts(service))
 	}
-	return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef.port: Service %q has no TCP port %d; it has %s",
+	return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef.port: Service %q has no TCP port %d; it has %s: name another or add it",
 		service.Name, target.Port, describePorts(service))
 }
 

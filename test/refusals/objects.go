@@ -169,19 +169,19 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 		{
 			Name: "a canary without the port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
 			Answers: "canary",
-			Reason:  httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.port: Service "odd" has no TCP port 80; it has 8000 (web), 80 (dns) UDP`,
+			Reason:  httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.port: Service "odd" has no TCP port 80; it has 8000 (web), 80 (dns) UDP: name another or add it`,
 		},
 		{
 			Name: "a canary without the named port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
 			Patch: `{spec: {scaleTargetRef: {port: null, portName: http}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http"; it has 8000 (web), 80 (dns) UDP`,
+			Reason: httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http"; it has 8000 (web), 80 (dns) UDP: name another or add it`,
 		},
 		{
 			Name: "a port name that no Service has", Patch: `{spec: {scaleTargetRef: {port: null, portName: htpp}}}`,
 			Answers: "canary",
 			Reason:  httpv1alpha1.ReasonPortNotFound,
-			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp"; it has 80 (http); ` +
-				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp"; it has 80 (http)`,
+			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp"; it has 80 (http): name another or add it; ` +
+				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp"; it has 80 (http): name another or add it`,
 		},
 	}
 }
