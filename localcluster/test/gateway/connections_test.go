@@ -252,7 +252,7 @@ func (w world) judgeAll(t *testing.T, a asker, changes []time.Time) {
 		}
 		t.Errorf("%s at %s: %s", a.protocol, got.due, got.text)
 	}
-	t.Logf("%s: %d questions, %d without an answer, %d of them while Envoy nearChange the listener", a.pod(), len(all), failed, lost)
+	t.Logf("%s: %d questions, %d without an answer, %d of them near a change", a.pod(), len(all), failed, lost)
 	switch {
 	case len(all) == 0:
 		t.Errorf("%s has asked nothing", a.pod())
