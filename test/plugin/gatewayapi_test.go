@@ -75,14 +75,14 @@ func TestAGatewayCanaryOverTheSocket(t *testing.T) {
 	}
 	first, last := inCanary(0), inCanary(2) // an index of 0 is lost on the way
 	must(t, "SetHeaderRoute", asked.SetHeaderRoute(first, first.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
-	expect("after the first step", "qa <nil> <nil>")
+	expect("after the first step", "<nil> <nil> qa")
 	must(t, "SetWeight", asked.SetWeight(first, 0, nil))
-	expect("with a weight of 0", "qa 100 0")
+	expect("with a weight of 0", "100 0 qa")
 	second := inCanary(1)
 	must(t, "SetMirrorRoute", asked.SetMirrorRoute(second, second.Spec.Strategy.Canary.Steps[1].SetMirrorRoute))
-	expect("after the second step", "qa copies 100 0")
+	expect("after the second step", "copies 100 0 qa")
 	must(t, "SetWeight", asked.SetWeight(last, 20, nil))
-	expect("at 20", "qa copies 80 20")
+	expect("at 20", "copies 80 20 qa")
 	if verified, answer := asked.VerifyWeight(last, 20, nil); answer.HasError() || verified != types.NotVerified {
 		t.Errorf("VerifyWeight before the Gateway has accepted it: %v, %v", verified, answer)
 	}
@@ -170,7 +170,7 @@ func TestTheFlagsOfThePublishedGatewayPlugin(t *testing.T) {
 			t.Parallel()
 			api, asked := startedGateway(t, test.args...)
 			must(t, "SetWeight", asked.SetWeight(inCanary(2), 20, nil))
-			if got := ruleNames(api); got != "qa copies 80 20" {
+			if got := ruleNames(api); got != "copies 80 20 qa" {
 				t.Errorf("the route has %q", got)
 			}
 			asked.process.Kill() // ends the journal
