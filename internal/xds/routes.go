@@ -37,15 +37,14 @@ func (s *session) decideTable(now time.Time, rec *record, want *resource) (*reso
 		return nil, rec.recheck(want)
 	}
 	d := s.draft(rec, want, nil)
-	may := s.maySend(now, rec, want, d)
-	if len(d.again) > 0 && (rec.sent.parts() != nil || d.fresh == 0) && (!may || !s.isDoubted(rec, want)) {
+	if len(d.again) > 0 && (rec.sent.parts() != nil || d.fresh == 0) && (!s.isDoubted(rec, want) || !s.maySend(now, rec, want, d)) {
 		for _, name := range d.again {
 			rec.suspect([]string{name})
 		}
 		return s.tryParts(now, rec, want)
 	}
 	switch {
-	case may:
+	case s.maySend(now, rec, want, d):
 		return d.resource(want), send
 	case d.unserved || len(d.again) > 0:
 		return nil, wait
