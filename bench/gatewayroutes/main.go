@@ -49,8 +49,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	var chosen options
 	flags := flag.NewFlagSet("gatewayroutes", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&chosen.binaries.Etcd, "etcd", getenv("ETCD_BIN"), "`file` of etcd; by default $ETCD_BIN")
-	flags.StringVar(&chosen.binaries.APIServer, "kube-apiserver", getenv("KUBE_APISERVER_BIN"), "`file` of kube-apiserver; by default $KUBE_APISERVER_BIN")
+	chosen.binaries.Flags(flags, getenv)
 	flags.StringVar(&chosen.crds, "crds", getenv("GATEWAY_API_CRDS"), "`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its roles")
 	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")

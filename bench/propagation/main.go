@@ -52,8 +52,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	var chosen options
 	flags := flag.NewFlagSet("propagation", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&chosen.binaries.Etcd, "etcd", getenv("ETCD_BIN"), "`file` of etcd; by default $ETCD_BIN")
-	flags.StringVar(&chosen.binaries.APIServer, "kube-apiserver", getenv("KUBE_APISERVER_BIN"), "`file` of kube-apiserver; by default $KUBE_APISERVER_BIN")
+	chosen.binaries.Flags(flags, getenv)
 	flags.StringVar(&chosen.envoy, "envoy", getenv("ENVOY_BIN"), "`file` of Envoy; by default $ENVOY_BIN")
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
 	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")

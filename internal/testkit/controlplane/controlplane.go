@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -60,6 +61,13 @@ func FromEnvironment(getenv func(string) string) (Binaries, error) {
 		}
 	}
 	return found, nil
+}
+
+// Flags adds the flags --etcd and --kube-apiserver to those of a program, with the environment variables of FromEnvironment as their defaults. Either may be left
+// empty by the user.
+func (b *Binaries) Flags(flags *flag.FlagSet, getenv func(string) string) {
+	flags.StringVar(&b.Etcd, "etcd", getenv("ETCD_BIN"), "`file` of etcd; by default $ETCD_BIN")
+	flags.StringVar(&b.APIServer, "kube-apiserver", getenv("KUBE_APISERVER_BIN"), "`file` of kube-apiserver; by default $KUBE_APISERVER_BIN")
 }
 
 // ControlPlane is a running etcd and kube-apiserver.
