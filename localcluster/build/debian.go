@@ -23,7 +23,7 @@ type DebianPackages struct {
 
 // Fingerprint covers the packages' names and the release they come from.
 func (d DebianPackages) Fingerprint() ([]byte, error) {
-	return []byte(d.Release + "\n" + strings.Join(d.Names, "\n")), nil
+	return []byte(d.Release + "\nmerged /usr\n" + strings.Join(d.Names, "\n")), nil
 }
 
 // Make downloads the packages and unpacks them into dest.
@@ -56,6 +56,28 @@ func (d DebianPackages) Make(ctx context.Context, dest string, log io.Writer) er
 	for _, file := range packages {
 		if err := run(ctx, work, log, nil, "dpkg-deb", "-x", file, dest); err != nil {
 			return fmt.Errorf("unpack %s: %w", filepath.Base(file), err)
+		}
+	}
+	return mergeUsr(ctx, dest, log)
+}
+
+// mergeUsr moves what a package has in /lib and the like below /usr, where newer
+// releases have it (https://wiki.debian.org/UsrMerge), so that a part is laid
+// out alike whatever the release.
+func mergeUsr(ctx context.Context, dest string, log io.Writer) error {
+	for _, folder := range []string{"bin", "sbin", "lib", "lib64"} {
+		from, to := filepath.Join(dest, folder), filepath.Join(dest, "usr", folder)
+		if _, err := os.Lstat(from); err != nil {
+			continue
+		}
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return fmt.Errorf("merge /usr: %w", err)
+		}
+		if err := run(ctx, dest, log, nil, "cp", "-a", from+"/.", to+"/"); err != nil {
+			return fmt.Errorf("merge /usr: %w", err)
+		}
+		if err := os.RemoveAll(from); err != nil {
+			return fmt.Errorf("merge /usr: %w", err)
 		}
 	}
 	return nil

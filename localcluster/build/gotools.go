@@ -22,8 +22,8 @@ type GoTools struct {
 	Output string
 	// Tags are build tags.
 	Tags []string
-	// LinkerFlags are passed on to the linker.
-	LinkerFlags []string
+	// Stamps are variables of the programs that get the version of a module.
+	Stamps []Stamp `json:",omitempty"`
 	// Module and Copies name files or folders of a dependency that are kept
 	// with the programs, below a folder named after the part they are for.
 	Module string
@@ -31,6 +31,15 @@ type GoTools struct {
 	Copies map[string]string
 	// Prints are files of the part that its own programs write.
 	Prints []Print `json:",omitempty"` // absent from the keys of parts that print nothing
+}
+
+// Stamp is a variable that the linker sets to the version of a module that the
+// go.mod pins, so that a program never says another version than its own.
+type Stamp struct {
+	// Variable is its package path and name, Module the module's path.
+	Variable, Module string
+	// Bare leaves the v of the version out.
+	Bare bool `json:",omitempty"`
 }
 
 // Print is a file with what a built program prints.
@@ -45,7 +54,7 @@ type Print struct {
 
 // Fingerprint covers the module's own files and the way it is built.
 func (g GoTools) Fingerprint() ([]byte, error) {
-	out, err := sources(g.Dir)
+	out, err := Contents(g.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +72,17 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	if g.Output != "" {
 		output += g.Output
 	}
+	flags, err := g.linkerFlags(ctx)
+	if err != nil {
+		return err
+	}
 	args := []string{
 		"build", "-trimpath", "-buildvcs=false",
 		// Debug information would be made for every package and then stripped from
 		// the program: leaving it out saves an eighth of the time.
 		"-gcflags=all=-dwarf=false",
 		"-tags", strings.Join(g.Tags, ","),
-		"-ldflags", strings.Join(append([]string{"-s", "-w"}, g.LinkerFlags...), " "),
+		"-ldflags", flags,
 		"-o", output,
 	}
 	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
@@ -83,6 +96,35 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 		return err
 	}
 	return g.print(ctx, dest, log)
+}
+
+// linkerFlags leave debug information out and set the stamps.
+func (g GoTools) linkerFlags(ctx context.Context) (string, error) {
+	flags := []string{"-s", "-w"}
+	for _, stamp := range g.Stamps {
+		version, err := ModuleVersion(ctx, g.Dir, stamp.Module)
+		if err != nil {
+			return "", err
+		}
+		if stamp.Bare {
+			version = strings.TrimPrefix(version, "v")
+		}
+		flags = append(flags, "-X", stamp.Variable+"="+version)
+	}
+	return strings.Join(flags, " "), nil
+}
+
+// ModuleVersion returns the version of a module that the go.mod of a folder pins
+// and, where it is replaced, that of its replacement.
+func ModuleVersion(ctx context.Context, dir, module string) (string, error) {
+	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}", module)
+	command.Dir = dir
+	out, err := command.Output()
+	version := strings.TrimSpace(string(out))
+	if err != nil || version == "" {
+		return "", fmt.Errorf("find the version of module %s in %s: %w", module, dir, err)
+	}
+	return version, nil
 }
 
 // print runs the built programs that have something to print.

@@ -24,7 +24,7 @@ type ModuleFiles struct {
 
 // Fingerprint covers the pin and what is copied.
 func (m ModuleFiles) Fingerprint() ([]byte, error) {
-	out, err := sources(m.Dir)
+	out, err := Contents(m.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,9 @@ func (m ModuleFiles) Make(ctx context.Context, dest string, log io.Writer) error
 	return nil
 }
 
-// sources are the contents of all files below dir.
-func sources(dir string) ([]byte, error) {
+// Contents are the contents of all files below a folder, in the order of their
+// paths.
+func Contents(dir string) ([]byte, error) {
 	var out []byte
 	tree := os.DirFS(dir)
 	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -53,7 +53,7 @@ func TestFingerprintsOfPartsThatPrintNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"Dir":"","Packages":null,"Output":"x","Tags":null,"LinkerFlags":null,"Module":"","Copies":null}`
+	const want = `{"Dir":"","Packages":null,"Output":"x","Tags":null,"Module":"","Copies":null}`
 	if string(got) != want {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}

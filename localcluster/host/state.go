@@ -35,6 +35,11 @@ type Status struct {
 	Bin string `json:"bin,omitempty"`
 	// Addresses are the host addresses that lead into the cluster, by name.
 	Addresses map[string]string `json:"addresses,omitempty"`
+	// Transient says that the cluster belongs to the command that started it. If
+	// that command has died, nobody wants the cluster any more.
+	Transient bool `json:"transient,omitempty"`
+	// StartSeconds is how long the start took.
+	StartSeconds float64 `json:"startSeconds,omitempty"`
 	// Logs is the folder with the components' logs.
 	Logs string `json:"logs,omitempty"`
 	// Message is the last thing that happened.
@@ -49,6 +54,8 @@ const (
 	ProgressFile = "progress.jsonl"
 	LogFile      = "supervisor.log"
 	lockFile     = "lock"
+	// transientFile marks a transient cluster.
+	transientFile = "transient"
 )
 
 // ReadStatus tells what runs in a run directory. The record on disk is believed
@@ -71,6 +78,8 @@ func ReadStatus(dir string) (Status, error) {
 	if err := json.Unmarshal(raw, &status); err != nil {
 		return Status{}, fmt.Errorf("read the cluster's status: %w", err)
 	}
+	_, err = os.Stat(filepath.Join(dir, transientFile))
+	status.Transient = err == nil
 	if holder == 0 && status.State != PhaseBroken {
 		status.State, status.Message = PhaseBroken, "the supervisor is gone"
 	}
@@ -89,6 +98,22 @@ func unrecorded(dir string) (Status, error) {
 	default:
 		return Status{State: PhaseBroken, Message: "an earlier start left its files"}, nil
 	}
+}
+
+// SetTransient says whether the cluster of a run directory belongs to the command
+// that started it.
+func SetTransient(dir string, transient bool) error {
+	path := filepath.Join(dir, transientFile)
+	var err error
+	if transient {
+		err = os.WriteFile(path, nil, 0o644)
+	} else if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("say whom the cluster belongs to: %w", err)
+	}
+	return nil
 }
 
 func writeStatus(dir string, status Status) error {

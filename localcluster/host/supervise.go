@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 )
 
@@ -28,28 +29,35 @@ const (
 	cgroupGrace = 10 * time.Second
 )
 
-// Supervise runs one cluster until the context ends: it is the life of the
-// supervisor process. It must be called on the program's main goroutine, locked
-// to its thread: the kernel ends the cluster when that thread dies.
-func Supervise(ctx context.Context, config node.Config, kubeconfigOwner int) (err error) {
+// Supervise runs one cluster until the context ends or its owner asks for the
+// end: it is the life of the supervisor process. It must be called on the
+// program's main goroutine, locked to its thread: the kernel ends the cluster
+// when that thread dies. What a failed start leaves is the owner's.
+func Supervise(ctx context.Context, config node.Config) (err error) {
+	began := time.Now()
 	dir := config.Settings.Dir
 	lock, err := acquireLock(dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { awaitEnd(ctx, dir); stop() }()
 	status := Status{State: PhaseStarting, Bin: config.Settings.Bin, Logs: filepath.Join(dir, "logs"), Addresses: map[string]string{}}
 	defer func() {
 		if err != nil {
-			status.State, status.Message = PhaseBroken, err.Error()
-			err = errors.Join(err, writeStatus(dir, status), appendProgress(dir, node.Event{Time: time.Now(), State: node.Failed, Message: err.Error()}))
+			status.State, status.Message, status.Kubeconfig, status.Addresses = PhaseBroken, err.Error(), "", nil
+			failed := node.Event{Time: time.Now(), State: node.Failed, Message: err.Error()}
+			err = errors.Join(err, handOver(dir, config.Owner), writeStatus(dir, status), appendProgress(dir, failed))
 		}
 	}()
 	if err := os.MkdirAll(status.Logs, 0o755); err != nil {
 		return fmt.Errorf("make the log folder: %w", err)
 	}
-	if err := createCgroup(config.Settings.Cgroup()); err != nil {
-		return err
+	folder, err := cgroup.Create(config.Settings)
+	if err != nil {
+		return errors.Join(err, cgroup.Remove(config.Settings, cgroupGrace))
 	}
 	files, err := openListeners(config.Forwards, status.Addresses)
 	if err != nil {
@@ -58,11 +66,12 @@ func Supervise(ctx context.Context, config node.Config, kubeconfigOwner int) (er
 	if err := writeStatus(dir, status); err != nil {
 		return err
 	}
-	inside, events, err := startInside(config, files)
+	inside, events, err := startInside(config, folder, files)
 	if err != nil {
-		return err
+		return errors.Join(err, cgroup.Remove(config.Settings, cgroupGrace))
 	}
-	return watch(ctx, config, kubeconfigOwner, inside, events, &status)
+	w := watcher{config: config, began: began, status: &status}
+	return w.watch(ctx, inside, events)
 }
 
 // openListeners opens one listener on a free loopback port for each forward.
@@ -84,8 +93,9 @@ func openListeners(forwards []node.Forward, addresses map[string]string) ([]*os.
 	return files, nil
 }
 
-// startInside starts the first process of the cluster's namespaces.
-func startInside(config node.Config, listeners []*os.File) (*exec.Cmd, io.Reader, error) {
+// startInside starts the first process of the cluster's namespaces, in the
+// cgroup of a folder if there is one.
+func startInside(config node.Config, folder string, listeners []*os.File) (*exec.Cmd, io.Reader, error) {
 	dir := config.Settings.Dir
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -100,6 +110,14 @@ func startInside(config node.Config, listeners []*os.File) (*exec.Cmd, io.Reader
 		Pdeathsig:  unix.SIGKILL,
 		Setsid:     true,
 	}
+	if folder != "" {
+		open, err := os.Open(folder)
+		if err != nil {
+			return nil, nil, fmt.Errorf("open the cluster's cgroup: %w", err)
+		}
+		defer open.Close()
+		command.SysProcAttr.UseCgroupFD, command.SysProcAttr.CgroupFD = true, int(open.Fd())
+	}
 	runtime.LockOSThread() // see Supervise: the death signal follows this thread
 	if err := command.Start(); err != nil {
 		return nil, nil, fmt.Errorf("start the cluster's namespaces: %w", err)
@@ -107,60 +125,71 @@ func startInside(config node.Config, listeners []*os.File) (*exec.Cmd, io.Reader
 	for _, listener := range listeners {
 		_ = listener.Close()
 	}
-	if err := enterCgroup(config.Settings.Cgroup(), command.Process.Pid); err != nil {
-		_ = command.Process.Kill()
-		return nil, nil, err
-	}
 	return command, reader, nil
 }
 
-// watch records the inside's events until it ends or is told to.
-func watch(ctx context.Context, config node.Config, owner int, inside *exec.Cmd, events io.Reader, status *Status) error {
+// watcher follows the inside of a cluster and keeps its record.
+type watcher struct {
+	config node.Config
+	began  time.Time
+	status *Status
+}
+
+// watch records the inside's events until it ends or is told to. When it
+// returns, the cluster's processes and its cgroup are gone.
+func (w watcher) watch(ctx context.Context, inside *exec.Cmd, events io.Reader) error {
 	stop := context.AfterFunc(ctx, func() {
 		_ = inside.Process.Signal(unix.SIGTERM)
 		time.AfterFunc(stopGrace, func() { _ = inside.Process.Kill() })
 	})
 	defer stop()
-	dir := config.Settings.Dir
-	var failure string
+	failure, err := w.record(events)
+	if err != nil {
+		_ = inside.Process.Kill()
+	}
+	waitErr := inside.Wait()
+	err = errors.Join(err, cgroup.Remove(w.config.Settings, cgroupGrace))
+	switch {
+	case err != nil:
+		return err
+	case failure != "" && ctx.Err() == nil:
+		return errors.New(failure)
+	case ctx.Err() != nil:
+		return endOrder(w.config.Settings.Dir)
+	default:
+		return fmt.Errorf("the inside of the cluster ended: %w", waitErr)
+	}
+}
+
+// record writes the inside's events down until there are no more, and returns
+// why the inside gave up, if it did.
+func (w watcher) record(events io.Reader) (failure string, err error) {
+	dir := w.config.Settings.Dir
 	scanner := bufio.NewScanner(events)
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {
 		var event node.Event
 		if err := json.Unmarshal(scanner.Bytes(), &event); err != nil {
-			return fmt.Errorf("read the cluster's progress: %w", err)
+			return failure, fmt.Errorf("read the cluster's progress: %w", err)
 		}
-		switch event.State {
-		case node.Failed:
+		if event.State == node.Failed {
 			failure = event.Message
-			continue // recorded below, once all has ended
-		case node.Ready:
-			if status.State != PhaseRunning {
-				kubeconfig, err := hostKubeconfig(config.Settings, status.Addresses[APIAddress], owner)
-				if err != nil {
-					return err
-				}
-				status.State, status.Kubeconfig = PhaseRunning, kubeconfig
+			continue // recorded by Supervise, once all has ended
+		}
+		if event.State == node.Ready && w.status.State != PhaseRunning {
+			kubeconfig, err := hostKubeconfig(w.config.Settings, w.status.Addresses[APIAddress], w.config.Owner)
+			if err != nil {
+				return failure, err
 			}
-		case node.Starting:
+			w.status.State, w.status.Kubeconfig = PhaseRunning, kubeconfig
+			w.status.StartSeconds = time.Since(w.began).Seconds()
 		}
-		status.Message = event.Message
-		if err := errors.Join(writeStatus(dir, *status), appendProgress(dir, event)); err != nil {
-			return err
+		w.status.Message = event.Message
+		if err := errors.Join(writeStatus(dir, *w.status), appendProgress(dir, event)); err != nil {
+			return failure, err
 		}
 	}
-	waitErr := inside.Wait()
-	if err := removeCgroup(config.Settings.Cgroup(), cgroupGrace); err != nil {
-		return err
-	}
-	switch {
-	case failure != "":
-		return errors.New(failure)
-	case ctx.Err() != nil:
-		return nil
-	default:
-		return fmt.Errorf("the inside of the cluster ended: %w", waitErr)
-	}
+	return failure, scanner.Err()
 }
 
 func appendProgress(dir string, event node.Event) error {

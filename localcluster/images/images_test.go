@@ -1,7 +1,10 @@
 package images
 
 import (
+	"errors"
 	"io"
+	"io/fs"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -94,5 +97,53 @@ func TestAMissingFileIsNamed(t *testing.T) {
 	_, err := Build(spec, "amd64")
 	if err == nil || !strings.Contains(err.Error(), "team/app:one") || !strings.Contains(err.Error(), "/app") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The owner of a cluster publishes what was built anew over a socket, however
+// deep the folder lies.
+func TestImagesCanBePublishedOverASocket(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))
+	handler, err := Handler(filepath.Join(folder, "registry"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(folder, "registry.sock")
+	listener, err := Listen(t.Context(), socket, os.Getuid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(handler)
+	server.Listener = listener
+	server.Start()
+	defer server.Close()
+	if err := PublishOver(t.Context(), socket, []Spec{sample(t)}, "amd64"); err != nil {
+		t.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodHead, "/v2/team/app/manifests/two", http.NoBody))
+	if recorder.Code != http.StatusOK {
+		t.Errorf("the registry answers %d for an image that was published", recorder.Code)
+	}
+}
+
+// A library lies in another folder on each architecture.
+func TestAFileCanBeNamedByAPattern(t *testing.T) {
+	folder := t.TempDir()
+	library := filepath.Join(folder, "usr", "lib", "x86_64-linux-gnu", "libc.so.6")
+	if err := os.MkdirAll(filepath.Dir(library), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(library, []byte("library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := sample(t)
+	spec.Files = append(spec.Files, File{Path: "/lib/libc.so.6", Source: filepath.Join(folder, "usr", "lib", "*-linux-gnu", "libc.so.6")})
+	if _, err := Build(spec, "amd64"); err != nil {
+		t.Error(err)
+	}
+	spec.Files = append(spec.Files, File{Path: "/lib/ld.so", Source: filepath.Join(folder, "lib", "*-linux-gnu", "ld-linux-*")})
+	if _, err := Build(spec, "amd64"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/lib/ld.so") {
+		t.Errorf("a pattern that no file matches: %v", err)
 	}
 }

@@ -2,11 +2,14 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -32,15 +35,66 @@ func Handler(dir string) (http.Handler, error) {
 
 // Publish assembles the images and pushes them to the registry at host:port.
 func Publish(ctx context.Context, specs []Spec, registryHost, architecture string) error {
+	return publishAll(ctx, specs, registryHost, architecture)
+}
+
+// PublishOver assembles the images and pushes them to the registry that listens
+// on a Unix socket.
+func PublishOver(ctx context.Context, socket string, specs []Spec, architecture string) error {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		path, closeFolder, err := shortPath(socket)
+		if err != nil {
+			return nil, err
+		}
+		defer closeFolder()
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}
+	transport := &http.Transport{DialContext: dial}
+	defer transport.CloseIdleConnections()
+	return publishAll(ctx, specs, "registry.local", architecture, remote.WithTransport(transport))
+}
+
+// Listen opens a Unix socket for a registry that only its owner may use.
+func Listen(ctx context.Context, socket string, owner int) (net.Listener, error) {
+	path, closeFolder, err := shortPath(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFolder()
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("open the registry's socket: %w", err)
+	}
+	if socket, ok := listener.(*net.UnixListener); ok {
+		socket.SetUnlinkOnClose(false) // the path is only good while the folder is open
+	}
+	if err := errors.Join(os.Chmod(socket, 0o600), os.Chown(socket, owner, -1)); err != nil {
+		return nil, fmt.Errorf("give the registry's socket to user %d: %w", owner, err)
+	}
+	return listener, nil
+}
+
+// shortPath names a file by its open folder: the path of a Unix socket may have
+// 107 bytes (unix(7)), and a cache folder may lie deep.
+func shortPath(path string) (short string, closeFolder func(), err error) {
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, fmt.Errorf("open the socket's folder: %w", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), filepath.Base(path)), func() { _ = folder.Close() }, nil
+}
+
+func publishAll(ctx context.Context, specs []Spec, registryHost, architecture string, options ...remote.Option) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallelImages)
+	options = append(options, remote.WithContext(ctx))
 	for _, spec := range specs {
-		group.Go(func() error { return publish(ctx, spec, registryHost, architecture) })
+		group.Go(func() error { return publish(spec, registryHost, architecture, options) })
 	}
 	return group.Wait()
 }
 
-func publish(ctx context.Context, spec Spec, registryHost, architecture string) error {
+func publish(spec Spec, registryHost, architecture string, options []remote.Option) error {
 	image, err := Build(spec, architecture)
 	if err != nil {
 		return err
@@ -50,7 +104,7 @@ func publish(ctx context.Context, spec Spec, registryHost, architecture string) 
 		if err != nil {
 			return fmt.Errorf("name of image %s: %w", strings.Join(spec.Names, ", "), err)
 		}
-		if err := remote.Write(reference, image, remote.WithContext(ctx)); err != nil {
+		if err := remote.Write(reference, image, options...); err != nil {
 			return fmt.Errorf("serve image %s: %w", tag, err)
 		}
 	}

@@ -6,10 +6,13 @@ package images
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -43,7 +46,8 @@ type Spec struct {
 type File struct {
 	// Path is the absolute path in the image.
 	Path string `json:"path"`
-	// Source is the path on disk.
+	// Source is the path on disk, or a pattern (path/filepath.Match) that one
+	// file has to match.
 	Source string `json:"source"`
 }
 
@@ -110,7 +114,11 @@ func layerOf(spec Spec) ([]byte, error) {
 }
 
 func addFile(w *tar.Writer, file File) error {
-	source, err := os.Open(file.Source)
+	matches, err := filepath.Glob(file.Source)
+	if err != nil || len(matches) == 0 {
+		return fmt.Errorf("add file %s: there is no %s: %w", file.Path, file.Source, errors.Join(fs.ErrNotExist, err))
+	}
+	source, err := os.Open(matches[0])
 	if err != nil {
 		return fmt.Errorf("add file %s: %w", file.Path, err)
 	}
@@ -156,5 +164,16 @@ func foldersOf(spec Spec) []Folder {
 		out = append(out, folder)
 	}
 	slices.SortFunc(out, func(a, b Folder) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// With returns the images that have one of the files on disk in them.
+func With(specs []Spec, sources []string) []Spec {
+	var out []Spec
+	for _, spec := range specs {
+		if slices.ContainsFunc(spec.Files, func(f File) bool { return slices.Contains(sources, f.Source) }) {
+			out = append(out, spec)
+		}
+	}
 	return out
 }

@@ -13,8 +13,10 @@ type Step struct {
 	Title string `json:"title"`
 	// Args are the arguments of kubectl.
 	Args []string `json:"args"`
-	// Timeout bounds the step.
+	// Timeout bounds the step on a machine of the usual kind.
 	Timeout time.Duration `json:"timeout"`
+	// Wait says that the step changes nothing and only waits.
+	Wait bool `json:"wait,omitempty"`
 }
 
 // Sources are the folders with manifests.
@@ -69,7 +71,7 @@ func Canaries(s Sources) Bundle {
 	return Bundle{
 		Apply: []Step{
 			apply("the HTTPScaledObject API", "-f", config("crd")),
-			create("namespace argo-rollouts", "namespace", "argo-rollouts"),
+			namespace(s, "argo-rollouts"),
 			apply("Argo Rollouts' official install.yaml", "-n", "argo-rollouts", "-f", s.RolloutsManifest),
 			apply("the plugin's RBAC", "-f", config("argo-rollouts", "rbac.yaml")),
 			apply("the plugin's registration", "-f", config("argo-rollouts", "config.yaml")),
@@ -78,7 +80,7 @@ func Canaries(s Sources) Bundle {
 		},
 		Ready: []Step{
 			ready("argo-rollouts", "argo-rollouts"),
-			ready("keda", "keda-add-ons-http-interceptor"),
+			ready("keda", interceptor),
 		},
 	}
 }
@@ -90,11 +92,11 @@ func GatewayAPI(folder string) Bundle {
 
 // EnvoyGateway is an implementation of the Gateway API: the folder with its own
 // definitions, and the objects of its chart.
-func EnvoyGateway(definitions, chart string) Bundle {
+func EnvoyGateway(s Sources, definitions, chart string) Bundle {
 	return Bundle{
 		Apply: []Step{
 			apply("Envoy Gateway's definitions", "-f", definitions),
-			create("namespace "+gatewayNamespace, "namespace", gatewayNamespace),
+			namespace(s, gatewayNamespace),
 			apply("Envoy Gateway's official chart", "-f", chart),
 		},
 		Ready: []Step{ready(gatewayNamespace, "envoy-gateway")},
@@ -132,8 +134,27 @@ func apply(title string, args ...string) Step {
 	}
 }
 
-func create(title string, args ...string) Step {
-	return Step{Title: "create " + title, Args: append([]string{"create"}, args...), Timeout: applyTimeout}
+// namespace makes a namespace unless it is there. Each has a manifest of its
+// own: unlike `kubectl create`, applying it again is fine.
+func namespace(s Sources, name string) Step {
+	return apply("namespace "+name, "-f", filepath.Join(s.Repo, "localcluster", "install", "namespaces", name+".yaml"))
+}
+
+// RestartController lets the Rollouts controller load its plugins again.
+func RestartController() Step { return restart("argo-rollouts", "argo-rollouts") }
+
+// RestartInterceptor lets the interceptor run its newest image.
+func RestartInterceptor() Step { return restart("keda", interceptor) }
+
+// interceptor is the name of the interceptor's Deployment.
+const interceptor = "keda-add-ons-http-interceptor"
+
+func restart(namespace, deployment string) Step {
+	return Step{
+		Title:   "restart " + namespace + "/" + deployment,
+		Args:    []string{"rollout", "restart", "-n", namespace, "deployment/" + deployment},
+		Timeout: applyTimeout,
+	}
 }
 
 // loadPlugin lets the controller's Pod load a plugin by an init container.
@@ -150,5 +171,6 @@ func ready(namespace, deployment string) Step {
 		Title:   "wait for " + namespace + "/" + deployment,
 		Args:    []string{"rollout", "status", "-n", namespace, "deployment/" + deployment},
 		Timeout: readyTimeout,
+		Wait:    true,
 	}
 }

@@ -21,9 +21,29 @@ type Config struct {
 	// Forwards are the addresses inside the cluster that the host's listeners
 	// lead to, in the order of the inherited listeners.
 	Forwards []Forward `json:"forwards"`
+	// Owner is the user who asked for the cluster.
+	Owner int `json:"owner"`
+	// Contents say what the cluster is made of.
+	Contents Contents `json:"contents"`
+	// Bare says that nothing but DNS was asked for.
+	Bare bool `json:"bare,omitempty"`
 	// Addons name what was asked for beyond what every cluster has. The inside
 	// has no use for them; the next command that asks for them has.
 	Addons []string `json:"addons,omitempty"`
+}
+
+// Contents say what a cluster is made of, so that the next command can tell what
+// has changed since. The inside has no use for them.
+type Contents struct {
+	// Parts are the folders of the built parts, by name; a folder's name has a
+	// hash of what the part was made of.
+	Parts map[string]string `json:"parts"`
+	// Programs are hashes of this project's own programs, by name.
+	Programs map[string]string `json:"programs"`
+	// Given are the programs that a user gave as binaries.
+	Given []string `json:"given,omitempty"`
+	// Manifests is a hash of what is applied.
+	Manifests string `json:"manifests"`
 }
 
 // Forward leads connections that the host accepts to an address inside.

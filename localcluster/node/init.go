@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
 // Init is the life of the first process of the cluster's namespaces: it
@@ -18,7 +20,7 @@ import (
 // The supervisor is a process of its own because a Go program cannot reap all
 // children and use os/exec at the same time.
 func Init(config Config, supervisor []string, inherited int) (int, error) {
-	if err := prepareMounts(config.Settings); err != nil {
+	if err := isolate(config.Settings); err != nil {
 		return 0, err
 	}
 	files := make([]uintptr, 3+inherited)
@@ -43,6 +45,23 @@ func Init(config Config, supervisor []string, inherited int) (int, error) {
 		}
 	}()
 	return reapUntil(child)
+}
+
+// isolate gives the node its root file system and its cgroups. Namespaces belong
+// to threads: it must run on the thread that starts the node's processes.
+func isolate(s cluster.Settings) error {
+	if s.UnifiedCgroups {
+		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+			return fmt.Errorf("make a cgroup namespace: %w", err)
+		}
+	}
+	if err := enterRoot(s); err != nil {
+		return err
+	}
+	if s.UnifiedCgroups {
+		return delegateCgroup()
+	}
+	return nil
 }
 
 // reapUntil collects every ended process until the given one has ended, and

@@ -79,20 +79,12 @@ func (p *process) wait(ctx context.Context, s cluster.Settings) error {
 	return nil
 }
 
-// environment is what components see of the outside: no proxy settings, which
-// are for downloads only, and the cluster's own programs first in the path.
+// environment is all that components see of the outside's: nothing.
 func environment(s cluster.Settings) []string {
-	var out []string
-	for _, entry := range os.Environ() {
-		name, _, _ := strings.Cut(entry, "=")
-		switch strings.ToUpper(name) {
-		case "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "PATH", "KUBECONFIG", "NOTIFY_SOCKET":
-		default:
-			out = append(out, entry)
-		}
+	return []string{
+		"PATH=" + strings.Join([]string{s.Path("bin"), s.Bin, "/usr/sbin", "/usr/bin", "/sbin", "/bin"}, ":"),
+		"HOME=/root", "KUBECONFIG=" + s.Path("pki", "admin.kubeconfig"),
 	}
-	path := strings.Join([]string{s.Path("bin"), s.Bin, "/usr/sbin", "/usr/bin", "/sbin", "/bin"}, ":")
-	return append(out, "PATH="+path, "KUBECONFIG="+s.Path("pki", "admin.kubeconfig"))
 }
 
 func logPath(s cluster.Settings, name string) string { return s.Path("logs", name+".log") }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,8 +22,12 @@ import (
 )
 
 const (
-	// startTimeout bounds the start of one component.
-	startTimeout = 60 * time.Second
+	// startTimeout bounds the start of one component, on the slowest machine. One
+	// that fails ends, and is reported then.
+	startTimeout = 10 * time.Minute
+	// usualStart is how long all components take on a slow machine of the usual
+	// kind; it was measured as 6 s on two cores.
+	usualStart = 15 * time.Second
 	// restartDelay keeps a component that dies at once from spinning.
 	restartDelay = 300 * time.Millisecond
 )
@@ -42,12 +47,14 @@ func Run(ctx context.Context, config Config, listeners []net.Listener, report *R
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	registry, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Registry())
+	registries, err := listenRegistry(ctx, config)
 	if err != nil {
-		return fmt.Errorf("open the image registry: %w", err)
+		return err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	group.Go(func() error { return ignoreClosed(server.Serve(registry)) })
+	for _, registry := range registries {
+		group.Go(func() error { return ignoreClosed(server.Serve(registry)) })
+	}
 	group.Go(func() error { <-ctx.Done(); return server.Close() })
 	published := make(chan error, 1)
 	go func() {
@@ -64,19 +71,39 @@ func Run(ctx context.Context, config Config, listeners []net.Listener, report *R
 	return group.Wait()
 }
 
+// RegistrySocket is the name, in the run directory, of the socket by which the
+// owner publishes images from the host.
+const RegistrySocket = "registry.sock"
+
+// listenRegistry opens the image registry for the node and for the owner.
+func listenRegistry(ctx context.Context, config Config) ([]net.Listener, error) {
+	inside, err := (&net.ListenConfig{}).Listen(ctx, "tcp", config.Settings.Registry())
+	if err != nil {
+		return nil, fmt.Errorf("open the image registry: %w", err)
+	}
+	outside, err := images.Listen(ctx, config.Settings.Path(RegistrySocket), config.Owner)
+	if err != nil {
+		return nil, err
+	}
+	return []net.Listener{inside, outside}, nil
+}
+
 // start brings everything up, in order.
 func start(ctx context.Context, config Config, group *errgroup.Group, published <-chan error, report *Reporter) error {
 	n := &supervisor{settings: config.Settings, group: group, report: report}
+	began := time.Now()
 	if err := n.startAll(ctx, cluster.Components(config.Settings)); err != nil {
 		return err
 	}
+	slowness := slownessOf(time.Since(began))
 	if err := <-published; err != nil {
 		return err
 	}
+	kubectl := Kubectl{Program: filepath.Join(config.Settings.Bin, "kubectl"), Env: environment(config.Settings)}
 	for _, step := range config.Steps {
 		began := time.Now()
-		if err := kubectl(ctx, config.Settings, step.Args, step.Timeout); err != nil {
-			return fmt.Errorf("%s: %w", step.Title, err)
+		if err := kubectl.Run(ctx, step.Args, time.Duration(slowness*float64(step.Timeout))); err != nil {
+			return fmt.Errorf("%s: %w%s", step.Title, err, warnings(ctx, kubectl))
 		}
 		report.Report(Starting, fmt.Sprintf("%s (%.1f s)", step.Title, time.Since(began).Seconds()))
 	}
@@ -110,6 +137,12 @@ func prepare(s cluster.Settings) error {
 	return nil
 }
 
+// slownessOf is how many times longer than usual things take on this machine,
+// told by the start of the components: from 1 to 20.
+func slownessOf(start time.Duration) float64 {
+	return min(max(start.Seconds()/usualStart.Seconds(), 1), 20)
+}
+
 func writeFile(path, content string, executable bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make the folder of %s: %w", path, err)
@@ -131,12 +164,34 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// kubectl runs one command; a failed one is returned with what it printed.
-func kubectl(ctx context.Context, s cluster.Settings, args []string, timeout time.Duration) error {
+// Kubectl is the program that installs what a cluster has.
+type Kubectl struct {
+	// Program is its path.
+	Program string
+	// Env is its environment.
+	Env []string
+}
+
+// warnings are the last events that may say why something doesn't get ready.
+func warnings(ctx context.Context, k Kubectl) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout*5)
+	defer cancel()
+	command := exec.CommandContext(ctx, k.Program, "get", "events", "-A", "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
+	command.Env = k.Env
+	out, err := command.Output()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err != nil || len(lines) < 2 {
+		return ""
+	}
+	return "\nthe last warnings in the cluster:\n" + strings.Join(lines[max(1, len(lines)-5):], "\n")
+}
+
+// Run runs one command; a failed one is returned with what it printed.
+func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, filepath.Join(s.Bin, "kubectl"), args...)
-	command.Env = environment(s)
+	command := exec.CommandContext(ctx, k.Program, args...)
+	command.Env = k.Env
 	out, err := command.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("kubectl %v: %w\n%s", args, err, out)

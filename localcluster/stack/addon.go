@@ -85,7 +85,7 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 		case Traefik:
 			out = append(out, install.Traefik(sources))
 		case EnvoyGateway:
-			out = append(out, install.EnvoyGateway(share(build.EnvoyGatewayPart, "crds"), share(build.EnvoyGatewayPart, "install.yaml")))
+			out = append(out, install.EnvoyGateway(sources, share(build.EnvoyGatewayPart, "crds"), share(build.EnvoyGatewayPart, "install.yaml")))
 		}
 	}
 	if !bare {

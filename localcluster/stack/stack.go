@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 )
 
@@ -37,6 +40,20 @@ func Sources(addons []Addon) map[Program]string {
 	}
 	if len(addons) > 0 {
 		out[GatewayPlugin] = "./cmd/gatewayapi-plugin"
+	}
+	return out
+}
+
+// Restarts are the steps that let programs that have changed run. The sample is
+// nobody's to restart but its user's.
+func Restarts(programs []string) []install.Step {
+	var out []install.Step
+	has := func(p Program) bool { return slices.Contains(programs, string(p)) }
+	if has(Plugin) || has(GatewayPlugin) {
+		out = append(out, install.RestartController())
+	}
+	if has(Interceptor) {
+		out = append(out, install.RestartInterceptor())
 	}
 	return out
 }
@@ -136,20 +153,13 @@ func envoy(program, glibc string) images.Spec {
 		Files:   []images.File{{Path: "/usr/local/bin/envoy", Source: program}},
 		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 	}
-	for _, pattern := range []string{"libc.so.6", "libm.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0"} {
-		found, _ := filepath.Glob(filepath.Join(glibc, "*", "*-linux-gnu", pattern))
-		nested, _ := filepath.Glob(filepath.Join(glibc, "usr", "*", "*-linux-gnu", pattern))
-		for _, path := range append(found, nested...) {
-			spec.Files = append(spec.Files, images.File{Path: "/lib/" + pattern, Source: path})
-		}
+	libraries := filepath.Join(glibc, "usr", "lib", "*-linux-gnu")
+	for _, name := range []string{"libc.so.6", "libm.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0"} {
+		spec.Files = append(spec.Files, images.File{Path: "/lib/" + name, Source: filepath.Join(libraries, name)})
 	}
-	loaders, _ := filepath.Glob(filepath.Join(glibc, "lib", "*-linux-gnu", "ld-linux-*"))
-	for _, path := range loaders {
-		// The program asks for its loader in /lib64 on amd64, in /lib on arm64.
-		spec.Files = append(spec.Files,
-			images.File{Path: "/lib64/" + filepath.Base(path), Source: path},
-			images.File{Path: "/lib/" + filepath.Base(path), Source: path})
-	}
+	// The path of the loader stands in the program (the psABI of its processor).
+	loader := map[string]string{"amd64": "/lib64/ld-linux-x86-64.so.2", "arm64": "/lib/ld-linux-aarch64.so.1"}[runtime.GOARCH]
+	spec.Files = append(spec.Files, images.File{Path: loader, Source: filepath.Join(libraries, filepath.Base(loader))})
 	return spec
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -25,10 +26,16 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Output that nobody reads any more is no reason to end.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
-	// The first signal cleans up; from then on the next one ends at once.
-	context.AfterFunc(ctx, stop)
+	// The first signal cleans up; from then on the next one ends at once. But a
+	// terminal that goes away says so more than once, also to the commands.
+	context.AfterFunc(ctx, func() {
+		signal.Ignore(syscall.SIGHUP)
+		stop()
+	})
 	if err := command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "demo failed:")
 		fmt.Fprintln(os.Stderr, err)
@@ -37,39 +44,42 @@ func main() {
 	}
 }
 
-// The load has to be high enough for a sample and a fresh one of twice the
-// size to fit into the guide's pause of 30 s, and low enough for a small machine.
-const (
-	minRate = 220
-	maxRate = 2000
-)
+// endings are the signals that end a run in order. One that was started to
+// outlive its terminal (nohup) does.
+func endings() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
 
 // command is the command line.
 func command() *cobra.Command {
-	o := options{settings: scenario.DefaultSettings()}
+	o := options{version: version, settings: scenario.DefaultSettings()}
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the canary guide under load on the local cluster, and check it",
-		Long: `demo brings the local cluster up if it isn't running, applies the canary guide's objects,
-keeps an open-loop load on kedify-proxy and drives one canary to its end and a second one
-into an abort. At each step it compares the weight that was asked for, the annotation, what the
+		Long: `demo brings the local cluster up, with this checkout's programs in it, applies the canary
+guide's objects, keeps an open-loop load on kedify-proxy and drives one canary to its end and a
+second one into an abort. At each step it compares the weight that was asked for, the annotation, what the
 proxies have acknowledged, what Envoy runs, and where the requests went. Any failed request, wrong split or left-over
 annotation makes it fail.`,
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.settings.Rate < minRate || o.settings.Rate > maxRate {
-				return fmt.Errorf("--rate %v: it must be from %d to %d, so that %d requests and a fresh sample of twice as many fit into the guide's pause of 30 s",
-					o.settings.Rate, minRate, maxRate, o.settings.Sample)
+			if o.settings.Rate < scenario.MinRate || o.settings.Rate > scenario.MaxRate {
+				return fmt.Errorf("--rate %v: it must be from %d to %d requests/s: each step is judged by %d of them",
+					o.settings.Rate, scenario.MinRate, scenario.MaxRate, o.settings.Sample)
 			}
 			look := newScreen()
 			o.screen, o.style = look.screen, look.style
-			o.terminal = kube.Terminal{In: os.Stdin, Err: os.Stderr}
+			o.terminal = kube.Terminal{In: os.Stdin, Err: progress(os.Stderr)}
 			return o.run(c.Context())
 		},
 	}
 	flags := c.Flags()
 	flags.BoolVar(&o.keep, "keep", false, "leave everything running and print how to reach it")
-	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate, "requests per second")
+	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate, "requests per second at most; a slow machine gets what it carries")
 	flags.StringVar(&o.localcluster, "localcluster", beside("localcluster"), "the localcluster binary")
 	flags.StringVar(&o.settings.Repo, "repo", o.settings.Repo, "the folder with examples/ and config/")
 	return c
@@ -82,6 +92,25 @@ func beside(name string) string {
 		return name
 	}
 	return filepath.Join(filepath.Dir(self), name)
+}
+
+// progress is where commands put what they say. A terminal is handed to them as
+// it is: they may ask for a password there. Anything else is written to by this
+// process, because a command dies of a pipe that nobody reads any more.
+func progress(out *os.File) io.Writer {
+	if term.IsTerminal(int(out.Fd())) {
+		return out
+	}
+	return deaf{out}
+}
+
+// deaf writes and does not hear whether that worked.
+type deaf struct{ out io.Writer }
+
+// Write implements io.Writer.
+func (d deaf) Write(text []byte) (int, error) {
+	_, _ = d.out.Write(text) // nobody is left to be told
+	return len(text), nil
 }
 
 // look is how the standard output is used.

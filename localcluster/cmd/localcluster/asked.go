@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
@@ -16,21 +14,62 @@ import (
 // errOtherCluster says that a cluster runs that isn't the one asked for.
 var errOtherCluster = errors.New("a cluster is there without it; end that one first, by `localcluster down`")
 
-// checkPlan compares the cluster that is there with what is asked for.
-func checkPlan(dir string, addons []stack.Addon, forwards []node.Forward) error {
-	config, err := node.ReadConfig(filepath.Join(dir, host.PlanFile))
-	if err != nil {
-		return err
+// request is what was asked for, read.
+type request struct {
+	addons    []stack.Addon
+	forwards  []node.Forward
+	extraArgs map[string][]string
+	binaries  map[string]string // paths by program
+}
+
+// request reads the options.
+func (o *upOptions) request() (request, error) {
+	r := request{extraArgs: map[string][]string{}, binaries: map[string]string{}}
+	var err error
+	if r.addons, err = stack.ParseAddons(o.with); err != nil {
+		return r, err
 	}
-	for _, addon := range addons {
-		if !slices.Contains(config.Addons, string(addon)) {
+	if r.forwards, err = parseForwards(o.forwards); err != nil {
+		return r, err
+	}
+	for _, extra := range o.extraArgs {
+		component, argument, found := strings.Cut(extra, "=")
+		if !found {
+			return r, fmt.Errorf("--extra-arg %q: want COMPONENT=ARGUMENT, such as etcd=--log-level=debug", extra)
+		}
+		r.extraArgs[component] = append(r.extraArgs[component], argument)
+	}
+	for _, binary := range o.binaries {
+		program, path, found := strings.Cut(binary, "=")
+		if !found {
+			return r, fmt.Errorf("--binary %q: want PROGRAM=PATH, such as interceptor=/tmp/interceptor", binary)
+		}
+		r.binaries[program] = path
+	}
+	return r, nil
+}
+
+// check compares the cluster that is there with what is asked for.
+func (r request) check(running node.Config, bare bool) error {
+	for _, addon := range r.addons {
+		if !slices.Contains(running.Addons, string(addon)) {
 			return fmt.Errorf("--with %s: %w", addon, errOtherCluster)
 		}
 	}
-	for _, forward := range forwards {
-		if !slices.Contains(config.Forwards, forward) {
+	for _, forward := range r.forwards {
+		if !slices.Contains(running.Forwards, forward) {
 			return fmt.Errorf("--forward %s=%s: %w", forward.Name, forward.Target, errOtherCluster)
 		}
+	}
+	for component, arguments := range r.extraArgs {
+		for _, argument := range arguments {
+			if !slices.Contains(running.Settings.ExtraArgs[component], argument) {
+				return fmt.Errorf("--extra-arg %s=%s: %w", component, argument, errOtherCluster)
+			}
+		}
+	}
+	if running.Bare && !bare {
+		return fmt.Errorf("a cluster with Argo Rollouts in it: %w", errOtherCluster)
 	}
 	return nil
 }

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
@@ -28,18 +25,35 @@ func TestParseForwards(t *testing.T) {
 }
 
 func TestAClusterThatLacksSomethingIsNotTakenForTheOneAskedFor(t *testing.T) {
-	dir := t.TempDir()
-	raw, err := json.Marshal(node.Config{Forwards: []node.Forward{{Name: "shop", Target: "shop:80"}}})
-	if err != nil {
-		t.Fatal(err)
+	running := node.Config{
+		Forwards: []node.Forward{{Name: "shop", Target: "shop:80"}}, Addons: []string{"traefik"}, Bare: true,
+		Settings: cluster.Settings{ExtraArgs: map[string][]string{"etcd": {"--log-level=debug"}}},
 	}
-	if err := os.WriteFile(filepath.Join(dir, host.PlanFile), raw, 0o600); err != nil {
-		t.Fatal(err)
+	same := request{addons: []stack.Addon{stack.Traefik}, forwards: running.Forwards, extraArgs: running.Settings.ExtraArgs}
+	if err := same.check(running, true); err != nil {
+		t.Errorf("what runs is asked for: %v", err)
 	}
-	if err := checkPlan(dir, []stack.Addon{stack.EnvoyGateway}, nil); !errors.Is(err, errOtherCluster) {
-		t.Errorf("without the add-on: error %v", err)
+	if err := (request{}).check(running, true); err != nil {
+		t.Errorf("less than what runs is asked for: %v", err)
 	}
-	if err := checkPlan(dir, nil, []node.Forward{{Name: "shop", Target: "shop:81"}}); !errors.Is(err, errOtherCluster) {
-		t.Errorf("without the forward: error %v", err)
+	for name, other := range map[string]request{
+		"the add-on":   {addons: []stack.Addon{stack.EnvoyGateway}},
+		"the forward":  {forwards: []node.Forward{{Name: "shop", Target: "shop:81"}}},
+		"the argument": {extraArgs: map[string][]string{"etcd": {"--log-level=info"}}},
+	} {
+		if err := other.check(running, true); !errors.Is(err, errOtherCluster) {
+			t.Errorf("without %s: error %v", name, err)
+		}
+	}
+	if err := (request{}).check(running, false); !errors.Is(err, errOtherCluster) {
+		t.Errorf("a bare cluster: error %v", err)
+	}
+}
+
+func TestPartsThatDiffer(t *testing.T) {
+	running := map[string]string{"etcd": "etcd-1", "kubelet": "kubelet-1", "gone": "gone-1"}
+	wanted := map[string]string{"etcd": "etcd-1", "kubelet": "kubelet-2", "new": "new-1"}
+	if diff := cmp.Diff([]string{"kubelet", "new"}, differing(running, wanted)); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 )
@@ -50,27 +50,24 @@ func downAll(ctx context.Context, l *location) error {
 	return nil
 }
 
-// remove ends one cluster. Root is needed only where something is there.
+// remove ends one cluster. Its supervisor does it without root. Only where that
+// has died, root is needed, unless what is left belongs to the user.
 func remove(ctx context.Context, dir, name string) error {
-	cgroup := cluster.Settings{Name: name}.Cgroup()
-	if _, err := os.Stat(dir); err != nil && !host.CgroupExists(cgroup) {
+	settings := cluster.Settings{Name: name, Dir: dir}
+	if _, err := os.Stat(dir); err != nil && !cgroup.Exists(settings) {
 		say("no cluster is there")
 		return nil
 	}
-	if os.Geteuid() == 0 {
-		return host.Remove(ctx, dir, cgroup)
-	}
-	if err := elevate(ctx, "the cluster's processes and files belong to root"); err != nil {
+	if gone, err := host.AskForEnd(ctx, dir); gone || err != nil {
 		return err
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) && os.RemoveAll(dir) == nil {
+		return nil
 	}
-	args := asRoot(program, "inside", "remove", dir, cgroup)
-	command := exec.CommandContext(ctx, args[0], args[1:]...)
-	command.Stdout, command.Stderr = os.Stderr, os.Stderr
-	return command.Run()
+	if err := elevate(ctx, "what the cluster has left belongs to root"); err != nil {
+		return err
+	}
+	return runAsRoot(ctx, "inside", "remove", dir, name)
 }
 
 func statusCommand(l *location) *cobra.Command {

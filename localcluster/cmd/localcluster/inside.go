@@ -9,37 +9,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 )
 
 // firstFile is the first inherited file: the progress pipe, then the listeners.
 const firstFile = 3
 
-// superviseCommand is what `up` starts in the background.
-func superviseCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "supervise PLAN OWNER",
-		Hidden: true,
-		Args:   cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			config, err := node.ReadConfig(args[0])
-			if err != nil {
-				return err
-			}
-			owner, err := strconv.Atoi(args[1])
-			if err != nil {
-				return fmt.Errorf("owner: %w", err)
-			}
-			return host.Supervise(c.Context(), config, owner)
-		},
-	}
-}
-
-// insideCommand is what the supervisor starts in the cluster's namespaces.
+// insideCommand are the commands that this program runs itself with: as root on
+// the host (start, supervise, remove), and in the cluster's namespaces (init,
+// run).
 func insideCommand() *cobra.Command {
 	inside := &cobra.Command{Use: "inside", Hidden: true}
-	inside.AddCommand(&cobra.Command{
+	inside.AddCommand(startCommand(), superviseCommand(), removeCommand(), &cobra.Command{
 		Use:  "init CONFIG LISTENERS",
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -73,10 +54,6 @@ func insideCommand() *cobra.Command {
 			}
 			return err
 		},
-	}, &cobra.Command{
-		Use:  "remove DIR CGROUP",
-		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error { return host.Remove(c.Context(), args[0], args[1]) },
 	})
 	return inside
 }

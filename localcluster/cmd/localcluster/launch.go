@@ -9,13 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"syscall"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
@@ -24,106 +19,48 @@ import (
 // pollInterval is how often a waiting command looks for news.
 const pollInterval = 100 * time.Millisecond
 
-// launch starts the supervisor in a session of its own, so that it outlives the
-// terminal. Only this process is root; a user is asked once, with the reason.
+// silence is how long a user waits without news.
+const silence = 20 * time.Second
+
+// launch starts the supervisor as root, in a session of its own, so that it
+// outlives the terminal. sudo itself stays in the terminal's session, to which
+// its ticket belongs; what it starts returns as soon as the supervisor runs.
 func launch(ctx context.Context, config node.Config) error {
-	dir := config.Settings.Dir
 	raw, err := json.Marshal(config)
 	if err != nil {
 		return fmt.Errorf("describe the cluster: %w", err)
 	}
-	plan := filepath.Join(dir, host.PlanFile)
+	plan := filepath.Join(config.Settings.Dir, host.PlanFile)
 	if err := os.WriteFile(plan, raw, 0o600); err != nil {
 		return fmt.Errorf("describe the cluster: %w", err)
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	log, err := os.OpenFile(filepath.Join(dir, host.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("open the supervisor's log: %w", err)
-	}
-	defer log.Close()
-	if err := elevate(ctx, "the cluster needs namespaces, mounts and cgroups of its own"); err != nil {
-		return err
-	}
-	args := asRoot(program, "supervise", plan, strconv.Itoa(os.Getuid()))
-	command := exec.Command(args[0], args[1:]...) //nolint:noctx // our own program; it outlives this one
-	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := command.Start(); err != nil {
-		return fmt.Errorf("start the supervisor: %w", err)
-	}
-	exited := make(chan error, 1)
-	go func() { exited <- command.Wait() }()
-	return awaitLock(ctx, dir, exited)
-}
-
-// awaitLock waits until the supervisor holds its lock, or has ended.
-func awaitLock(ctx context.Context, dir string, exited <-chan error) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		holder, err := host.LockHolder(dir)
-		if err != nil || holder != 0 {
-			return err
-		}
-		select {
-		case err := <-exited:
-			if _, statErr := os.Stat(filepath.Join(dir, host.StatusFile)); statErr == nil {
-				return nil // it wrote down why; awaitReady tells
-			}
-			printed, _ := os.ReadFile(filepath.Join(dir, host.LogFile))
-			return fmt.Errorf("%w: the supervisor ended at once (%w)\n%s", errFailed, err, printed)
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
-}
-
-// elevate makes sure that commands can be run as root.
-func elevate(ctx context.Context, reason string) error {
-	if os.Geteuid() == 0 {
-		return nil
-	}
-	args := []string{"-n", "true"}
-	if term.IsTerminal(int(os.Stdin.Fd())) {
-		say("root is needed: %s", reason)
-		args = []string{"-v"}
-	}
-	command := exec.CommandContext(ctx, "sudo", args...)
-	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stderr, os.Stderr
-	if err := command.Run(); err != nil {
-		return fmt.Errorf("become root (%s): run it as root, or allow sudo: %w", reason, err)
+	if err := runAsRoot(ctx, "inside", "start", plan); err != nil {
+		return fmt.Errorf("%w: %w", errFailed, err)
 	}
 	return nil
 }
 
-// asRoot prefixes a command line with sudo where that is needed.
-func asRoot(args ...string) []string {
-	if os.Geteuid() == 0 {
-		return args
-	}
-	return append([]string{"sudo", "-n", "--"}, args...)
-}
-
 // awaitReady shows the supervisor's progress until the cluster is ready.
 func awaitReady(ctx context.Context, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, upTimeout)
-	defer cancel()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	var seen int64
+	began, told := time.Now(), time.Now()
 	for {
 		next, last, err := showProgress(dir, seen)
 		if err != nil {
 			return err
 		}
-		seen = next
 		if last == node.Ready {
 			return nil
+		}
+		if next != seen {
+			told = time.Now()
+		}
+		seen = next
+		if time.Since(told) > silence {
+			told = time.Now()
+			say("  still starting after %.0f s; what it waits for is in %s", time.Since(began).Seconds(), filepath.Join(dir, "logs"))
 		}
 		status, err := host.ReadStatus(dir)
 		switch {
@@ -136,7 +73,7 @@ func awaitReady(ctx context.Context, dir string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w; see the logs below %s", errFailed, ctx.Err(), filepath.Join(dir, "logs"))
+			return fmt.Errorf("%w: %w", errFailed, ctx.Err())
 		case <-ticker.C:
 		}
 	}

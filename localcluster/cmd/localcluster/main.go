@@ -22,7 +22,7 @@ var version = "dev"
 func main() {
 	// The supervisor's death signal follows the thread that starts the cluster.
 	runtime.LockOSThread()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := rootCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
@@ -43,6 +43,6 @@ func rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&l.repo, "repo", cmp.Or(os.Getenv("LOCALCLUSTER_REPO"), "."), "root of this project's repository")
 	root.PersistentFlags().StringVar(&l.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"),
 		"folder for built programs and running clusters (default: kedify-localcluster in the user's cache folder)")
-	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), logsCommand(l), insideCommand(), superviseCommand())
+	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), logsCommand(l), insideCommand())
 	return root
 }

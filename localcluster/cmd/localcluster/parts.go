@@ -45,20 +45,18 @@ func partNamed(l *location, name string) (build.Part, error) {
 	return build.Part{}, fmt.Errorf("there is no part %q; the parts are %s", name, strings.Join(names, ", "))
 }
 
-// ensureParts checks the machine, builds what the cache lacks of the parts, and
-// returns the folder of each.
-func ensureParts(ctx context.Context, l *location, parts []build.Part) (map[string]string, error) {
+// checkMachine finds out whether the cluster can be built and run here.
+func checkMachine(ctx context.Context, l *location, parts []build.Part) error {
 	missing, err := l.buildCache().Missing(parts)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if findings := preflight.Check(l.cache, len(missing) > 0); len(findings) > 0 {
-		lines := make([]string, len(findings))
-		for i, finding := range findings {
-			lines[i] = "  - " + finding.String()
-		}
-		return nil, fmt.Errorf("this machine cannot run the cluster yet:\n%s", strings.Join(lines, "\n"))
-	}
+	return preflight.Check(ctx, l.cache, len(missing) > 0)
+}
+
+// ensureParts builds what the cache lacks of the parts, and returns the folder of
+// each.
+func ensureParts(ctx context.Context, l *location, parts []build.Part) (map[string]string, error) {
 	return l.buildCache().Ensure(ctx, parts, func(s build.Step) {
 		if s.Took == 0 {
 			say("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Part, s.Remaining.Round(time.Second))

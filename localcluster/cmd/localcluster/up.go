@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,13 +14,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
-	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
-	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
-// upTimeout bounds the start of a cluster whose parts are built.
-const upTimeout = 4 * time.Minute
+// abandonTimeout bounds the end of a start that was interrupted.
+const abandonTimeout = 30 * time.Second
 
 type upOptions struct {
 	extraArgs []string
@@ -31,6 +27,7 @@ type upOptions struct {
 	bare      bool
 	with      []string
 	forwards  []string
+	transient bool
 }
 
 func upCommand(l *location) *cobra.Command {
@@ -47,6 +44,7 @@ func upCommand(l *location) *cobra.Command {
 	flags.BoolVar(&o.bare, "bare", false, "start Kubernetes with DNS and install nothing else")
 	flags.StringArrayVar(&o.with, "with", nil, "install an add-on, such as envoy-gateway (repeatable)")
 	flags.StringArrayVar(&o.forwards, "forward", nil, "open a port on 127.0.0.1 that leads to an address inside: NAME=HOST:PORT (repeatable)")
+	flags.BoolVar(&o.transient, "transient", false, "start the cluster for the command that asks: `make demo` takes it down if that command has died")
 	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node, "address of the node, inside the cluster's own network")
 	flags.StringVar(&o.addresses.Pods, "pod-cidr", o.addresses.Pods, "addresses of pods")
 	return command
@@ -68,6 +66,9 @@ func buildCommand(l *location) *cobra.Command {
 			}
 			parts, err := partsFor(l, addons)
 			if err != nil {
+				return err
+			}
+			if err := checkMachine(c.Context(), l, parts); err != nil {
 				return err
 			}
 			_, err = ensureParts(c.Context(), l, parts)
@@ -101,15 +102,12 @@ func pathCommand(l *location) *cobra.Command {
 	}
 }
 
+// up brings the cluster that is asked for into being, whatever is there.
 func up(ctx context.Context, l *location, o *upOptions) error {
 	if err := l.resolve(); err != nil {
 		return err
 	}
-	addons, err := stack.ParseAddons(o.with)
-	if err != nil {
-		return err
-	}
-	forwards, err := parseForwards(o.forwards)
+	r, err := o.request()
 	if err != nil {
 		return err
 	}
@@ -118,14 +116,13 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 		return err
 	}
 	switch status.State {
-	case host.PhaseRunning:
-		say("the cluster is running already")
-		return checkPlan(l.dir(), addons, forwards)
-	case host.PhaseStarting:
-		if err := checkPlan(l.dir(), addons, forwards); err != nil {
-			return err
+	case host.PhaseRunning, host.PhaseStarting:
+		if !o.transient {
+			if err := host.SetTransient(l.dir(), false); err != nil {
+				return err
+			}
 		}
-		return awaitReady(ctx, l.dir())
+		return refresh(ctx, l, o, r, status.State == host.PhaseRunning)
 	case host.PhaseBroken:
 		say("cleaning up an earlier cluster (%s)", firstLine(status.Message))
 		if err := down(ctx, l); err != nil {
@@ -133,133 +130,55 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 		}
 	case host.PhaseStopped:
 	}
-	config, err := assemble(ctx, l, o, addons)
+	return start(ctx, l, o, r)
+}
+
+// start builds what is missing and starts a cluster where there is none. What
+// stands in the way and the password come first, the building after that.
+func start(ctx context.Context, l *location, o *upOptions, r request) error {
+	wanted, err := partsFor(l, r.addons)
 	if err != nil {
 		return err
 	}
-	config.Forwards = append(config.Forwards, forwards...)
+	if err := checkMachine(ctx, l, wanted); err != nil {
+		return err
+	}
+	asRoot, done := context.WithCancel(ctx)
+	defer done()
+	if err := elevate(asRoot, "the cluster needs namespaces, mounts and cgroups of its own"); err != nil {
+		return err
+	}
+	parts, err := ensureParts(ctx, l, wanted)
+	if err != nil {
+		return err
+	}
+	config, err := assemble(ctx, l, o, r, parts)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(stack.LinkPrograms(parts, config.Settings.Bin), host.SetTransient(l.dir(), o.transient)); err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := launch(ctx, config); err != nil {
 		return err
 	}
 	if err := awaitReady(ctx, l.dir()); err != nil {
-		return err
+		return abandon(ctx, l, err)
 	}
 	say("started in %.0f s; kubeconfig: %s", time.Since(began).Seconds(), filepath.Join(l.dir(), "kubeconfig"))
 	return nil
 }
 
-// assemble builds all programs and describes the cluster.
-func assemble(ctx context.Context, l *location, o *upOptions, addons []stack.Addon) (node.Config, error) {
-	wanted, err := partsFor(l, addons)
-	if err != nil {
-		return node.Config{}, err
+// abandon takes down what an interrupted start has left. What a failed one has
+// left are logs; they stay for the user.
+func abandon(ctx context.Context, l *location, cause error) error {
+	if ctx.Err() == nil {
+		return fmt.Errorf("%w\nthe logs are in %s until the next start", cause, filepath.Join(l.dir(), "logs"))
 	}
-	parts, err := ensureParts(ctx, l, wanted)
-	if err != nil {
-		return node.Config{}, err
-	}
-	if err := os.MkdirAll(l.dir(), 0o755); err != nil {
-		return node.Config{}, fmt.Errorf("make the run directory: %w", err)
-	}
-	settings := cluster.Settings{Name: l.name(), Dir: l.dir(), Bin: filepath.Join(l.dir(), "programs"), Addresses: o.addresses, ExtraArgs: map[string][]string{}}
-	for _, extra := range o.extraArgs {
-		component, argument, found := strings.Cut(extra, "=")
-		if !found {
-			return node.Config{}, fmt.Errorf("--extra-arg %q: want COMPONENT=ARGUMENT, such as etcd=--log-level=debug", extra)
-		}
-		settings.ExtraArgs[component] = append(settings.ExtraArgs[component], argument)
-	}
-	if err := stack.LinkPrograms(parts, settings.Bin); err != nil {
-		return node.Config{}, err
-	}
-	config := node.Config{
-		Settings: settings,
-		Forwards: stack.Forwards(fmt.Sprintf("%s:%d", settings.Addresses.Node, cluster.APIPort)),
-	}
-	sources := install.Sources{Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml")}
-	bundles := []install.Bundle{install.DNS(sources)}
-	var programs map[stack.Program]string
-	if o.bare {
-		config.Images = stack.BareImages(parts)
-	} else {
-		if programs, err = buildPrograms(ctx, l, stack.Sources(addons), o.binaries); err != nil {
-			return node.Config{}, err
-		}
-		config.Images = stack.Images(parts, programs)
-		bundles = append(bundles, install.Canaries(sources))
-	}
-	for _, addon := range addons {
-		config.Addons = append(config.Addons, string(addon))
-	}
-	config.Images = append(config.Images, stack.AddonImages(addons, parts, programs)...)
-	bundles = append(bundles, stack.AddonBundles(addons, parts, sources, o.bare)...)
-	config.Steps = install.Steps(bundles...)
-	return config, nil
-}
-
-// buildPrograms builds this project's own programs from the working tree, but
-// for those that are given as binaries.
-func buildPrograms(ctx context.Context, l *location, sources map[stack.Program]string, binaries []string) (map[stack.Program]string, error) {
-	given := map[stack.Program]string{}
-	for _, binary := range binaries {
-		program, path, found := strings.Cut(binary, "=")
-		if _, known := sources[stack.Program(program)]; !found || !known {
-			return nil, fmt.Errorf("--binary %q: want PROGRAM=PATH with one of this project's programs", binary)
-		}
-		given[stack.Program(program)] = path
-	}
-	out := map[stack.Program]string{}
-	var packages []string
-	for program, source := range sources {
-		target := filepath.Join(l.dir(), "own", string(program))
-		out[program] = target
-		path, ok := given[program]
-		if !ok {
-			packages = append(packages, source)
-			continue
-		}
-		if err := copyProgram(path, target); err != nil {
-			return nil, err
-		}
-	}
-	return out, compile(ctx, l.repo, filepath.Join(l.dir(), "own"), packages)
-}
-
-// compile builds packages of the repository into a folder, each program named
-// after the last part of its package's path. As with the parts, there is no debug
-// information that would only be stripped again.
-func compile(ctx context.Context, repo, dir string, packages []string) error {
-	if len(packages) == 0 {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the program folder: %w", err)
-	}
-	slices.Sort(packages)
-	say("building %s", strings.Join(packages, ", "))
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
-	command := exec.CommandContext(ctx, "go", append(args, packages...)...)
-	command.Dir = repo
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOGC=200")
-	if printed, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, ", "), err, printed)
-	}
-	return nil
-}
-
-func copyProgram(from, to string) error {
-	raw, err := os.ReadFile(from)
-	if err != nil {
-		return fmt.Errorf("read the binary: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return fmt.Errorf("make the program folder: %w", err)
-	}
-	if err := os.WriteFile(to, raw, 0o755); err != nil {
-		return fmt.Errorf("copy the binary: %w", err)
-	}
-	return nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+	defer cancel()
+	return errors.Join(cause, down(ctx, l))
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -32,6 +32,7 @@ replace (
 	k8s.io/kube-scheduler => k8s.io/kube-scheduler v0.34.4
 	k8s.io/kubectl => k8s.io/kubectl v0.34.4
 	k8s.io/kubelet => k8s.io/kubelet v0.34.4
+	k8s.io/kubernetes => k8s.io/kubernetes v1.34.4
 	k8s.io/legacy-cloud-providers => k8s.io/legacy-cloud-providers v0.30.14
 	k8s.io/metrics => k8s.io/metrics v0.34.4
 	k8s.io/mount-utils => k8s.io/mount-utils v0.34.4

@@ -12,9 +12,9 @@ import (
 // ErrUnreachable says that there is no way to the admin interface right now.
 var ErrUnreachable = errors.New("no way to Envoy's admin interface yet")
 
-// requestTimeout bounds one request. Envoy answers in milliseconds, also with
-// thousands of routes.
-const requestTimeout = 2 * time.Second
+// usualTimeout bounds one request on a machine of the usual kind. Envoy answers
+// in milliseconds, also with thousands of routes.
+const usualTimeout = 2 * time.Second
 
 // Client asks an admin interface. The zero value is of no use: see NewClient.
 type Client struct {
@@ -24,14 +24,17 @@ type Client struct {
 
 // NewClient returns a client for the admin interface at the address (host and
 // port) that the function gives at the time of each request; an empty one
-// means that there is none for now.
-func NewClient(address func() string) *Client {
-	return NewClientOver(new(http.Transport), address)
+// means that there is none for now. Each request ends within the given time.
+func NewClient(within time.Duration, address func() string) *Client {
+	c := NewClientOver(new(http.Transport), address)
+	c.http.Timeout = within
+	return c
 }
 
-// NewClientOver is NewClient with a way of its own to the address.
+// NewClientOver is NewClient with a way of its own to the address, and the time
+// that is enough on a machine of the usual kind.
 func NewClientOver(transport http.RoundTripper, address func() string) *Client {
-	return &Client{address: address, http: &http.Client{Timeout: requestTimeout, Transport: transport}}
+	return &Client{address: address, http: &http.Client{Timeout: usualTimeout, Transport: transport}}
 }
 
 // Close ends the connections that are kept.

@@ -7,21 +7,38 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// Running is the state of a cluster that is up and ready.
-const Running = "running"
+// The states of a cluster that the demo tells apart. Another one is "starting".
+const (
+	// Running is the state of a cluster that is up and ready.
+	Running = "running"
+	// Stopped is the state where nothing is there.
+	Stopped = "stopped"
+	// Broken is the state where a cluster is gone and has left something.
+	Broken = "broken"
+)
 
 // Cluster is what `localcluster status` says.
 type Cluster struct {
-	// State is "running", "stopped" or "broken".
+	// State is Running, Stopped, Broken or "starting".
 	State string `json:"state"`
 	// Kubeconfig is the file that gives access to it.
 	Kubeconfig string `json:"kubeconfig"`
 	// Bin is the folder with kubectl and kubectl-argo-rollouts.
 	Bin string `json:"bin"`
+	// Logs is the folder with the components' logs. It lies in the run
+	// directory, which is the user's and goes with the cluster.
+	Logs string `json:"logs"`
+	// Transient says that it was started by a demo, for as long as that demo runs.
+	// If the demo is killed, the next one takes the cluster down.
+	Transient bool `json:"transient"`
+	// StartSeconds is how long the cluster took from its launch until it was
+	// ready; 0 if that is not known.
+	StartSeconds float64 `json:"startSeconds"`
 	// Addresses are where the host reaches it.
 	Addresses struct {
 		// APIServer is the address of the API server.
@@ -40,6 +57,9 @@ type LocalCluster struct {
 	// Terminal are the standard streams that its progress goes to and its
 	// questions come from.
 	Terminal Terminal
+	// Patience bounds the question for the state, and how long a command that
+	// is told to end may take.
+	Patience time.Duration
 }
 
 // Terminal are standard streams.
@@ -48,12 +68,9 @@ type Terminal struct {
 	Err io.Writer
 }
 
-// statusTimeout bounds the question for the state.
-const statusTimeout = 30 * time.Second
-
 // Status asks for the state of the cluster.
 func (l LocalCluster) Status(ctx context.Context) (Cluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()
 	command := l.command(ctx, "status", "-o", "json")
 	command.Stderr = l.Terminal.Err
@@ -68,17 +85,24 @@ func (l LocalCluster) Status(ctx context.Context) (Cluster, error) {
 	return cluster, nil
 }
 
-// Up starts the cluster and returns when it is ready.
-func (l LocalCluster) Up(ctx context.Context) error { return l.run(ctx, "up") }
+// Up starts the cluster, or brings this checkout's programs into one that runs,
+// and returns when it is ready. A cluster that is asked for as transient, and is
+// started for that, says so in its status until it is asked for otherwise.
+func (l LocalCluster) Up(ctx context.Context, transient bool) error {
+	if transient {
+		return l.run(ctx, "up", "--transient")
+	}
+	return l.run(ctx, "up")
+}
 
 // Down takes the cluster away.
 func (l LocalCluster) Down(ctx context.Context) error { return l.run(ctx, "down") }
 
-func (l LocalCluster) run(ctx context.Context, verb string) error {
-	command := l.command(ctx, verb)
+func (l LocalCluster) run(ctx context.Context, args ...string) error {
+	command := l.command(ctx, args...)
 	command.Stdin, command.Stdout, command.Stderr = l.Terminal.In, l.Terminal.Err, l.Terminal.Err
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w", l.Path, verb, err)
+		return fmt.Errorf("%s %s: %w", l.Path, strings.Join(args, " "), err)
 	}
 	return nil
 }
@@ -87,7 +111,7 @@ func (l LocalCluster) run(ctx context.Context, verb string) error {
 func (l LocalCluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, l.Path, args...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
-	command.WaitDelay = 30 * time.Second
+	command.WaitDelay = l.Patience
 	command.Env = append(os.Environ(), "LOCALCLUSTER_REPO="+l.Repo)
 	return command
 }

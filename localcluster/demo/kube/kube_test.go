@@ -223,17 +223,17 @@ func TestAckedWeights(t *testing.T) {
 func TestLocalCluster(t *testing.T) {
 	bin := script(t, "localcluster", `
 case "$1" in
-status) echo '{"state":"running","kubeconfig":"/k","bin":"/b","addresses":{"apiserver":"127.0.0.1:1","proxy":"127.0.0.1:2"}}' ;;
-up) echo "etcd is ready" >&2 ;;
+status) echo '{"state":"running","kubeconfig":"/k","bin":"/b","logs":"/run/logs","startSeconds":13.5,"transient":true,"addresses":{"apiserver":"127.0.0.1:1","proxy":"127.0.0.1:2"}}' ;;
+up) [ "$2" = --transient ] && echo "etcd is ready" >&2 ;;
 *) exit 1 ;;
 esac`)
 	var progress strings.Builder
-	l := LocalCluster{Path: filepath.Join(bin, "localcluster"), Terminal: Terminal{Err: &progress}}
+	l := LocalCluster{Path: filepath.Join(bin, "localcluster"), Terminal: Terminal{Err: &progress}, Patience: 20 * time.Second}
 	got, err := l.Status(t.Context())
-	if err != nil || got.State != Running || got.Bin != "/b" || got.Addresses.Proxy != "127.0.0.1:2" {
+	if err != nil || got.State != Running || got.Bin != "/b" || got.Logs != "/run/logs" || got.StartSeconds != 13.5 || !got.Transient || got.Addresses.Proxy != "127.0.0.1:2" {
 		t.Errorf("status %+v, %v", got, err)
 	}
-	if err := l.Up(t.Context()); err != nil || progress.String() != "etcd is ready\n" {
+	if err := l.Up(t.Context(), true); err != nil || progress.String() != "etcd is ready\n" {
 		t.Errorf("up: %v, progress %q", err, progress.String())
 	}
 	if err := l.Down(t.Context()); err == nil {

@@ -67,6 +67,17 @@ type Client struct {
 // Start opens the pinned connections and begins to send. The client runs until
 // Stop is called or ctx ends; requests under way are answered in either case.
 func Start(ctx context.Context, config Config) (*Client, error) {
+	c, err := connect(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, c.stop = context.WithCancel(ctx)
+	go c.arrive(ctx)
+	return c, nil
+}
+
+// connect opens the pinned connections of a client that sends nothing yet.
+func connect(ctx context.Context, config Config) (*Client, error) {
 	known := make(map[string]bool, len(config.Colors))
 	for _, color := range config.Colors {
 		known[color] = true
@@ -75,14 +86,11 @@ func Start(ctx context.Context, config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	c := &Client{
+	return &Client{
 		config: config, plan: Plan{Rate: config.Rate}, known: known, start: time.Now(),
 		recorder: newRecorder(config.Timeout), lanes: lanes,
-		slots: make(chan struct{}, config.MaxInFlight), stop: stop, ended: make(chan struct{}),
-	}
-	go c.arrive(ctx)
-	return c, nil
+		slots: make(chan struct{}, config.MaxInFlight), stop: func() {}, ended: make(chan struct{}),
+	}, nil
 }
 
 // restingHTTP1 bounds the kept HTTP/1.1 connections that rest at a time.
@@ -131,17 +139,29 @@ func (c *Client) arrive(ctx context.Context) {
 
 // begin starts request i and doesn't wait for it.
 func (c *Client) begin(ctx context.Context, i int, due time.Time) {
-	kind := c.plan.Kind(i)
-	c.recorder.open(kind, due)
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		c.recorder.close(i, Result{Kind: kind, Due: due, Lag: time.Since(due), Err: ErrOverload}, refused)
+	c.recorder.open(c.plan.Kind(i), due)
+	if time.Since(due) >= c.config.Timeout {
+		c.refuse(i, due)
 		return
 	}
+	select {
+	case c.slots <- struct{}{}:
+		c.fly(ctx, i, due)
+	default:
+		c.refuse(i, due)
+	}
+}
+
+// refuse ends request i, which this client is too busy for.
+func (c *Client) refuse(i int, due time.Time) {
+	c.recorder.close(i, Result{Kind: c.plan.Kind(i), Due: due, Lag: time.Since(due), Err: ErrOverload}, refused)
+}
+
+// fly sends request i, which has a slot, and doesn't wait for its answer.
+func (c *Client) fly(ctx context.Context, i int, due time.Time) {
 	c.flights.Go(func() {
 		defer func() { <-c.slots }()
-		result := c.ask(ctx, kind, due)
+		result := c.ask(ctx, c.plan.Kind(i), due)
 		outcome := sent
 		if errors.Is(result.Err, ErrPinnedLost) {
 			outcome = lost

@@ -292,8 +292,64 @@ func TestOverloadIsSaid(t *testing.T) {
 	c.MaxInFlight = 10
 	c.Timeout = 300 * time.Millisecond
 	totals, _ := drive(t, c, 100)
-	if !totals.Overloaded || totals.Reasons[ErrOverload.Error()] == 0 {
+	held := totals.Reasons[ErrOverload.Error()] + totals.Reasons[ErrPinnedLost.Error()]
+	if !totals.Overloaded || totals.Reasons[ErrOverload.Error()] == 0 || totals.Ended != totals.Sent+held || totals.Failed != totals.Ended {
 		t.Errorf("totals: %+v", totals)
+	}
+}
+
+// A request that this machine gets round to only after its time is not sent.
+func TestLatenessIsOverload(t *testing.T) {
+	var asked atomic.Int64
+	_, address := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
+	c, err := connect(t.Context(), config(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.begin(t.Context(), 0, time.Now().Add(-c.config.Timeout))
+	close(c.ended)
+	totals, _ := c.Stop()
+	if !totals.Overloaded || totals.Failed != 1 || totals.Sent != 0 || totals.Lag < c.config.Timeout || asked.Load() != 0 {
+		t.Errorf("%d were sent, totals: %+v", asked.Load(), totals)
+	}
+}
+
+// No more requests are under way than a burst allows, and what is answered well
+// and in time is the capacity.
+func TestCapacity(t *testing.T) {
+	var asked, under, most atomic.Int64
+	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		for now, seen := under.Add(1), most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+		}
+		defer under.Add(-1)
+		if asked.Add(1)%10 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, `"blue"`)
+	})
+	const burst = 300 * time.Millisecond
+	rate, totals, err := Capacity(t.Context(), config(address), burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := totals.Sent - totals.Failed
+	if n := int(rate*burst.Seconds() + 0.5); n > good || n < good-burstInFlight || n == 0 {
+		t.Errorf("%.1f requests/s are %d in %s, of %d that were answered", rate, n, burst, good)
+	}
+	if int64(totals.Sent) != asked.Load() || totals.Failed != totals.Sent/10 || most.Load() > burstInFlight {
+		t.Errorf("asked %d, %d at once, totals: %+v", asked.Load(), most.Load(), totals)
+	}
+}
+
+func TestCapacityEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		cancel()
+		_, _ = io.WriteString(w, `"blue"`)
+	})
+	if _, _, err := Capacity(ctx, config(address), time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v", err)
 	}
 }
 

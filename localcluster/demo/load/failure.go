@@ -13,9 +13,9 @@ import (
 
 // The ways in which a request fails that no other package has a name for.
 var (
-	// ErrOverload is this client's own fault: so many requests are in flight
-	// that it doesn't start another. Nothing was sent.
-	ErrOverload = errors.New("client overload: too many requests in flight")
+	// ErrOverload is this client's own fault: too many requests are in flight
+	// for another one, or it would begin after its timeout. Nothing was sent.
+	ErrOverload = errors.New("client overload: not sent")
 	// ErrPinnedLost says that a pinned connection is gone. Nothing was sent.
 	ErrPinnedLost = errors.New("pinned connection lost")
 	// ErrAnswer is a 200 whose body isn't one of the known colours.

@@ -44,14 +44,16 @@ func (w Window) Complete() bool { return w.Done == w.Asked }
 
 // Totals count all requests since the start.
 type Totals struct {
-	// Sent counts the requests that were due and not held back by
-	// ErrOverload or ErrPinnedLost.
+	// Ended counts the requests that have ended, sent or not.
+	Ended int
+	// Sent counts those of them that were not held back by ErrOverload or
+	// ErrPinnedLost.
 	Sent int
 	// OK counts the answers with status 200, whatever their body.
 	OK int
 	// Answered counts the good answers, by kind.
 	Answered map[Kind]int
-	// Failed counts the failed requests.
+	// Failed counts the requests that have failed or were held back.
 	Failed int
 	// Reasons counts the failed requests by Reason.
 	Reasons map[string]int
@@ -93,6 +95,7 @@ func (r *recorder) close(i int, result Result, outcome outcome) {
 	r.results[i], r.done[i] = result, true
 	t := &r.totals
 	t.InFlight--
+	t.Ended++
 	t.Lag = max(t.Lag, result.Lag)
 	if outcome == sent {
 		t.Sent++

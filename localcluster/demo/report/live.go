@@ -20,8 +20,9 @@ type Live struct {
 	// colour.
 	Rate   int
 	Colors map[string]int
-	// Sent, Failed and InFlight count requests since the client started.
-	Sent, Failed, InFlight int
+	// Ended, Failed and InFlight count requests since the client started. Those
+	// that have failed are among those that have ended.
+	Ended, Failed, InFlight int
 	// Rows are the steps so far, the present one last.
 	Rows []Row
 }
@@ -34,8 +35,8 @@ func (s Style) Frame(l Live, columns int) []string {
 	}
 	lines := []string{
 		s.Faint(strings.Repeat("─", columns)),
-		fmt.Sprintf("%s  %s  %d answers/s  %s sent  %s  %d in flight",
-			s.Heading("canary demo"), clock(l.Elapsed), l.Rate, Count(l.Sent), failed, l.InFlight),
+		fmt.Sprintf("%s  %s  %d answers/s  %s requests  %s  %d in flight",
+			s.Heading("canary demo"), clock(l.Elapsed), l.Rate, Count(l.Ended), failed, l.InFlight),
 		"now        " + s.strip(l.Colors, liveBar(columns)),
 		fmt.Sprintf("weights    annotation %s, ACKed %s, Envoy %s", orDash(l.Annotation), orDash(l.Acked), orDash(l.Envoy)),
 	}

@@ -41,7 +41,7 @@ func live() Live {
 	waiting := Row{Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–", Acked: "0 of 1", Envoy: "50/50"}
 	return Live{
 		Elapsed: 83 * time.Second, Doing: "waiting for Envoy to run the asked split", Rate: 250,
-		Colors: map[string]int{"yellow": 124, "purple": 126}, Sent: 18123, Failed: 3, InFlight: 2,
+		Colors: map[string]int{"yellow": 124, "purple": 126}, Ended: 18123, Failed: 3, InFlight: 2,
 		Annotation: "–", Acked: "0 of 1", Envoy: "50/50",
 		Rows: append(rows(), measuring, waiting),
 	}

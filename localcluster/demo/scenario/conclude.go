@@ -13,10 +13,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/report"
 )
 
-// countersTimeout is how long Envoy's counters may take to agree: the answer
-// reaches the client before the proxy has closed its books on it.
-const countersTimeout = 3 * time.Second
-
 // conclude makes the checks that need the load to have ended.
 func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.Pinned) error {
 	after, err := d.finalCounters(ctx, totals)
@@ -34,7 +30,7 @@ func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.P
 // finalCounters reads Envoy's counters until they agree with the client's, but
 // not for long.
 func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (envoyadmin.Counters, error) {
-	ctx, cancel := context.WithTimeout(ctx, countersTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Counters)
 	defer cancel()
 	ticks := time.NewTicker(d.Poll)
 	defer ticks.Stop()
@@ -46,7 +42,7 @@ func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (envoyadmi
 		select {
 		case <-ctx.Done():
 			// Once more, with a deadline of its own: what stands there now is it.
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), countersTimeout)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Counters)
 			defer cancel()
 			return d.envoy.Counters(last)
 		case <-ticks.C:
@@ -60,16 +56,21 @@ func grown(before, after envoyadmin.Counters) (requests, success int) {
 	return after.Requests - before.Requests, after.Success - before.Success
 }
 
-// clientChecks judge what the client has seen.
-func clientChecks(totals load.Totals, pinned []load.Pinned) []report.Check {
-	failed := report.Check{
+// noneFailed judges whether all requests got a good answer.
+func noneFailed(totals load.Totals) report.Check {
+	c := report.Check{
 		Name: "no request failed", OK: totals.Failed == 0 && totals.Sent > 0,
-		Detail: fmt.Sprintf("%s of %s", report.Count(totals.Failed), report.Count(totals.Sent)),
+		Detail: fmt.Sprintf("%s of %s", report.Count(totals.Failed), report.Count(totals.Ended)),
 	}
 	for _, reason := range slices.Sorted(maps.Keys(totals.Reasons)) {
-		failed.Detail += fmt.Sprintf("; %s × %s", report.Count(totals.Reasons[reason]), reason)
+		c.Detail += fmt.Sprintf("; %s × %s", report.Count(totals.Reasons[reason]), reason)
 	}
-	checks := []report.Check{failed}
+	return c
+}
+
+// clientChecks judge what the client has seen.
+func clientChecks(totals load.Totals, pinned []load.Pinned) []report.Check {
+	checks := []report.Check{noneFailed(totals)}
 	for _, p := range pinned {
 		c := report.Check{Name: p.Kind.String() + " connection survived", OK: p.Lost == nil && p.Answered > 0}
 		c.Detail = report.Count(p.Answered) + " answers on one connection"

@@ -12,12 +12,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/report"
 )
 
-// commandTimeout bounds a command that only asks or says something.
-const commandTimeout = 30 * time.Second
-
-// deleteTimeout bounds the end of the namespace: its pods serve on for 10 s.
-const deleteTimeout = 90 * time.Second
-
 // kubectl is a command in the guide's namespace.
 func (d *demo) kubectl(args ...string) []string {
 	return append([]string{"kubectl", "-n", Namespace}, args...)
@@ -27,7 +21,7 @@ func (d *demo) kubectl(args ...string) []string {
 func (d *demo) show(ctx context.Context, commands ...[]string) error {
 	for _, args := range commands {
 		d.board.say(commandLine(args))
-		out, err := run(ctx, d.runner, commandTimeout, args...)
+		out, err := run(ctx, d.runner, d.Command, args...)
 		d.screen.Print(append([]string{d.style.Command(commandLine(args))}, outputLines(out)...)...)
 		if err != nil {
 			return err
@@ -105,7 +99,7 @@ func (d *demo) showGuide(ctx context.Context) error {
 // gone asks for the annotation with the guide's command; there must be none.
 func (d *demo) gone(ctx context.Context) error {
 	args := d.weightsCommand()
-	out, err := run(ctx, d.runner, commandTimeout, args...)
+	out, err := run(ctx, d.runner, d.Command, args...)
 	d.screen.Print(append([]string{d.style.Command(commandLine(args))}, outputLines(out)...)...)
 	if err != nil {
 		return err
@@ -124,7 +118,7 @@ func (d *demo) gone(ctx context.Context) error {
 
 // removeLeftovers deletes what an earlier run has left.
 func (d *demo) removeLeftovers(ctx context.Context) error {
-	out, err := run(ctx, d.runner, commandTimeout, "kubectl", "get", "ns", Namespace, "--ignore-not-found", "-o", "name")
+	out, err := run(ctx, d.runner, d.Command, "kubectl", "get", "ns", Namespace, "--ignore-not-found", "-o", "name")
 	if err != nil {
 		return err
 	}
@@ -132,17 +126,18 @@ func (d *demo) removeLeftovers(ctx context.Context) error {
 		return nil
 	}
 	d.screen.Print(fmt.Sprintf("The namespace %s is left from an earlier run; it is deleted first.", Namespace))
-	return Remove(ctx, d.runner)
+	return Remove(ctx, d.runner, d.Delete)
 }
 
 // Remove deletes the demo's namespace and waits until it is gone.
-func Remove(ctx context.Context, runner kube.Runner) error {
-	_, err := run(ctx, runner, deleteTimeout, "kubectl", "delete", "ns", Namespace, "--ignore-not-found")
+func Remove(ctx context.Context, runner kube.Runner, within time.Duration) error {
+	_, err := run(ctx, runner, within, "kubectl", "delete", "ns", Namespace, "--ignore-not-found")
 	return err
 }
 
-// Diagnose prints what helps to see why a run failed.
-func Diagnose(ctx context.Context, runner kube.Runner, screen Screen, style report.Style) {
+// Diagnose prints what helps to see why a run failed. Each of its commands ends
+// within the given time.
+func Diagnose(ctx context.Context, runner kube.Runner, screen Screen, style report.Style, within time.Duration) {
 	tail := []string{"--tail=25", "--prefix"}
 	commands := [][]string{
 		{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", Namespace},
@@ -158,7 +153,7 @@ func Diagnose(ctx context.Context, runner kube.Runner, screen Screen, style repo
 		if ctx.Err() != nil {
 			return
 		}
-		out, err := run(ctx, runner, commandTimeout, args...)
+		out, err := run(ctx, runner, within, args...)
 		lines := append([]string{"", style.Command(commandLine(args))}, lastLines(outputLines(out), 40)...)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			lines = append(lines, style.Bad(err.Error()))

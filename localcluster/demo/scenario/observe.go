@@ -61,9 +61,10 @@ func (d *demo) await(ctx context.Context, what string, within time.Duration, rea
 	ticks := time.NewTicker(min(d.Poll, 50*time.Millisecond))
 	defer ticks.Stop()
 	for !ready() {
-		if d.client != nil && d.client.Totals().Overloaded {
-			return fmt.Errorf("%w: %d requests were in flight at once; this machine or the proxy is too slow for %.0f requests/s (--rate)",
-				ErrOverload, d.MaxInFlight, d.Rate)
+		if d.client != nil {
+			if err := d.overload(d.client.Totals()); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -128,7 +129,7 @@ func (b *board) live() report.Live {
 	l := report.Live{Doing: b.doing, Rows: slices.Clone(b.rows)}
 	if b.client != nil {
 		totals, recent := b.client.Totals(), b.client.Recent(time.Second)
-		l.Sent, l.Failed, l.InFlight = totals.Sent, totals.Failed, totals.InFlight
+		l.Ended, l.Failed, l.InFlight = totals.Ended, totals.Failed, totals.InFlight
 		l.Rate, l.Colors = recent.Done, recent.Colors
 	}
 	return l

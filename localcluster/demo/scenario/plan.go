@@ -83,6 +83,10 @@ type rollout struct {
 // String implements fmt.Stringer.
 func (r rollout) String() string { return r.from + " → " + r.to }
 
+// timedPauses are the numbers of those steps of the guide's Rollout that wait for
+// a time, counted from 0.
+func timedPauses() []int { return []int{3, 5} }
+
 // plan is the guide, and a second canary that is given up halfway. pause is
 // the guide's timed pause, patience how long a step may take beside it.
 func plan(pause, patience time.Duration) []rollout {

@@ -27,6 +27,8 @@ var (
 	// ErrOverload says that this machine couldn't keep the load up, so nothing
 	// was measured.
 	ErrOverload = errors.New("the load client is overloaded")
+	// ErrTooSlow says that this machine carries less than the least load.
+	ErrTooSlow = errors.New("this machine is too slow")
 	// ErrCheck says that something that must hold at the end doesn't.
 	ErrCheck = errors.New("does not hold")
 )
@@ -43,32 +45,23 @@ type Screen interface {
 
 // Settings are what a run depends on.
 type Settings struct {
+	Waits
+
 	// Repo is the folder with examples/ and config/.
 	Repo string
 	// Proxy is the host's address of Service kedify-proxy.
 	Proxy string
-	// Rate is the number of requests per second.
+	// Rate is the number of requests per second, from MinRate to MaxRate. A
+	// machine that carries less gets less.
 	Rate float64
+	// Capacity measures what the machine carries: see load.Capacity.
+	Capacity func(ctx context.Context, target load.Config, burst time.Duration) (rate float64, totals load.Totals, err error)
 	// Sample is the number of requests that a step is judged by.
 	Sample int
 	// Rule judges them.
 	Rule stats.Rule
-	// Settle is the time between Envoy's main thread showing a split and the
-	// first request that counts: its worker threads take it over one by one.
-	Settle time.Duration
-	// SettleEnd is the same for the ends of a canary, where also the stable
-	// Service changes its pods.
-	SettleEnd time.Duration
 	// Pause is the timed pause of the guide's Rollout.
 	Pause time.Duration
-	// Patience bounds how long anything may take beside the guide's pauses.
-	Patience time.Duration
-	// EnvoyPatience bounds the time from the annotation to Envoy.
-	EnvoyPatience time.Duration
-	// Poll is the time between two looks at Envoy.
-	Poll time.Duration
-	// Timeout bounds each request.
-	Timeout time.Duration
 	// MaxInFlight bounds the requests that are under way at once.
 	MaxInFlight int
 	// Begun is when the demo began.
@@ -78,10 +71,8 @@ type Settings struct {
 // DefaultSettings are the settings of `make demo`.
 func DefaultSettings() Settings {
 	return Settings{
-		Repo: ".", Rate: 250, Sample: 2000, Rule: stats.DefaultRule(),
-		Settle: 200 * time.Millisecond, SettleEnd: 2 * time.Second,
-		Pause: 30 * time.Second, Patience: 40 * time.Second, EnvoyPatience: 12 * time.Second, Poll: 150 * time.Millisecond,
-		Timeout: 5 * time.Second, MaxInFlight: 1000,
+		Waits: usualWaits(), Repo: ".", Rate: 250, Capacity: load.Capacity, Sample: 2000, Rule: stats.DefaultRule(),
+		Pause: 30 * time.Second, MaxInFlight: 1000,
 	}
 }
 
@@ -123,7 +114,7 @@ type demo struct {
 // fails; the error says all that was wrong.
 func Run(ctx context.Context, runner kube.Runner, screen Screen, style report.Style, settings Settings) (Outcome, error) {
 	d := &demo{Settings: settings, runner: runner, screen: screen, style: style}
-	d.envoy = envoyadmin.NewClient(d.address.Get)
+	d.envoy = envoyadmin.NewClient(d.Admin, d.address.Get)
 	defer d.envoy.Close()
 	err := d.prepare(ctx)
 	if err == nil {
@@ -184,6 +175,9 @@ func (d *demo) underLoad(ctx context.Context) error {
 	err = d.canaries(ctx)
 	totals, pinned := client.Stop()
 	d.outcome.Totals = totals
+	if !errors.Is(err, ErrOverload) {
+		err = errors.Join(err, d.overload(totals))
+	}
 	if ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
@@ -198,8 +192,8 @@ func (d *demo) target() load.Config {
 	}
 }
 
-// bringUp waits until the app answers through the proxy and Envoy's admin
-// interface can be read.
+// bringUp waits until the app answers through the proxy, fits the load to the
+// machine, and waits until Envoy's admin interface can be read.
 func (d *demo) bringUp(ctx context.Context) error {
 	err := d.await(ctx, "the Rollout to be Healthy", d.Patience,
 		func() bool { return d.rollout.Get().Healthy() }, func() string { return d.rollout.Get().String() })
@@ -214,10 +208,19 @@ func (d *demo) bringUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.await(ctx, "Envoy's counters", d.Patience, func() bool {
+	if err := d.pace(ctx); err != nil {
+		return err
+	}
+	return d.await(ctx, "Envoy's counters to stand still", d.Patience, func() bool {
+		last := d.before
 		d.before, probed = d.envoy.Counters(ctx)
-		return probed == nil
-	}, func() string { return probed.Error() })
+		return probed == nil && d.before == last
+	}, func() string {
+		if probed != nil {
+			return probed.Error()
+		}
+		return "requests come in that this demo does not send"
+	})
 }
 
 // canaries runs one canary after the other.

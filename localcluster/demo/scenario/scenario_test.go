@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/load"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/demo/report"
 )
 
@@ -24,10 +25,19 @@ func quick(w *world) Settings {
 	s.Proxy = w.proxy.Listener.Addr().String()
 	s.Repo = "repo"
 	s.Rate, s.Sample = 200, sampleSize
-	s.Settle, s.SettleEnd, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 20*time.Millisecond
+	s.Settle, s.SettleEnd, s.Slack, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
+	s.Burst, s.Capacity = 20*time.Millisecond, carrying(1000)
 	s.Pause, s.Patience, s.EnvoyPatience = 3*time.Second, 10*time.Second, 1500*time.Millisecond
 	s.Begun = time.Now()
 	return s
+}
+
+// carrying is a burst on a machine that carries so many requests per second.
+func carrying(rate float64) func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
+	return func(ctx context.Context, target load.Config, burst time.Duration) (float64, load.Totals, error) {
+		_, totals, err := load.Capacity(ctx, target, burst)
+		return rate, totals, err
+	}
 }
 
 func TestDemo(t *testing.T) {
@@ -73,6 +83,9 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the transcript lacks %q", line)
 		}
 	}
+	if strings.Contains(w.text(), "carries") {
+		t.Errorf("a usual machine is talked about:\n%s", w.text())
+	}
 }
 
 // Each fault of the world fails the demo, with words that tell which.
@@ -97,7 +110,13 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: ErrCheck, says: "lds.update_success 1 → 2"},
 		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: ErrCheck, says: "Envoy counted the same"},
 		{name: "a step that is over too soon", faults: faults{skipsPauses: true}, is: ErrNotReached, says: "Envoy has gone on"},
-		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "too slow for 200 requests/s", change: func(s *Settings) { s.MaxInFlight = 100 }},
+		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "(100 may be at once)", change: func(s *Settings) { s.MaxInFlight = 100 }},
+		{name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s", change: func(s *Settings) { s.Capacity = carrying(7) }},
+		{name: "a request that fails before the canary", is: ErrCheck, says: "what this machine carries: no request failed: does not hold: 1 of 9; 1 × HTTP status 503", change: func(s *Settings) {
+			s.Capacity = func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
+				return 1000, load.Totals{Ended: 9, Sent: 9, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}, nil
+			}
+		}},
 		{name: "kubectl fails", faults: faults{brokenCommands: true}, says: "unexpected EOF"},
 	}
 	for _, tt := range tests {
@@ -159,7 +178,7 @@ func (i interrupting) Print(lines ...string) {
 
 func TestDiagnoseAsksEveryPart(t *testing.T) {
 	w := newWorld(t, faults{brokenCommands: true})
-	Diagnose(t.Context(), w, w, report.Style{})
+	Diagnose(t.Context(), w, w, report.Style{}, time.Minute)
 	for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts", "component=interceptor", "app=kedify-proxy"} {
 		if !strings.Contains(strings.Join(w.commands, "\n"), part) {
 			t.Errorf("nothing asks for %q", part)

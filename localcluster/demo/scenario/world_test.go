@@ -26,7 +26,7 @@ type faults struct {
 	frozen         bool // Envoy gets nothing once the load runs
 	silent         bool // nobody reports that Envoy has taken a split
 	keepsWeights   bool // the annotation stays when a canary ends
-	failsOnce      bool // one request gets a 503
+	failsOnce      bool // one request of the first canary gets a 503
 	closes         bool // connections are closed from the first split on
 	listenerMoves  bool // the listener is updated at the first split
 	countsOthers   bool // Envoy counts a request that the client didn't send
@@ -96,8 +96,10 @@ func (w *world) serve(out http.ResponseWriter, r *http.Request) {
 	if w.straggler && !w.splitting && w.image == "yellow" && n%50 == 0 {
 		color = "blue"
 	}
-	fails := w.failsOnce && n == 100
-	if !fails {
+	fails := w.failsOnce && w.splitting
+	if fails {
+		w.failsOnce = false
+	} else {
 		w.success++
 	}
 	closes, hangs := w.closes && w.splitting, w.hangs && w.splitting

@@ -1,0 +1,39 @@
+package build
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func components(name string) string { return filepath.Join("..", "components", name) }
+
+// The names of images say what is in them.
+func TestVersionsAreThoseOfTheModules(t *testing.T) {
+	tests := []struct{ component, module, want string }{
+		{"cluster", "github.com/argoproj/argo-rollouts", ArgoRolloutsVersion},
+		{"cluster", "github.com/coredns/coredns", CoreDNSVersion},
+		{"envoy-gateway", "github.com/envoyproxy/gateway", EnvoyGatewayVersion},
+		{"gateway-api", "sigs.k8s.io/gateway-api", GatewayAPIVersion},
+	}
+	for _, tt := range tests {
+		got, err := ModuleVersion(t.Context(), components(tt.component), tt.module)
+		if err != nil || got != tt.want {
+			t.Errorf("%s is %s (%v), want %s", tt.module, got, err, tt.want)
+		}
+	}
+}
+
+// Kubernetes v1.x.y is made of the staging modules v0.x.y and of no others.
+func TestKubernetesIsOneSetOfModules(t *testing.T) {
+	version, err := ModuleVersion(t.Context(), components("cluster"), "k8s.io/kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "v0." + strings.TrimPrefix(version, "v1.")
+	for _, staging := range []string{"api", "apimachinery", "apiserver", "client-go", "component-base", "cri-client", "kube-proxy", "kubelet"} {
+		if got, err := ModuleVersion(t.Context(), components("cluster"), "k8s.io/"+staging); err != nil || got != want {
+			t.Errorf("k8s.io/%s is %s (%v); k8s.io/kubernetes is %s", staging, got, err, version)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
+)
+
+// assemble builds this project's programs and describes the cluster.
+func assemble(ctx context.Context, l *location, o *upOptions, r request, parts map[string]string) (node.Config, error) {
+	if err := os.MkdirAll(l.dir(), 0o755); err != nil {
+		return node.Config{}, fmt.Errorf("make the run directory: %w", err)
+	}
+	settings := l.settings(o.addresses, r.extraArgs)
+	config := node.Config{
+		Settings: settings,
+		Owner:    os.Getuid(),
+		Forwards: append(stack.Forwards(fmt.Sprintf("%s:%d", settings.Addresses.Node, cluster.APIPort)), r.forwards...),
+		Bare:     o.bare,
+	}
+	config.Contents.Parts = parts
+	sources := install.Sources{Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml")}
+	bundles := []install.Bundle{install.DNS(sources)}
+	var programs map[stack.Program]string
+	var err error
+	if o.bare {
+		config.Images = stack.BareImages(parts)
+	} else {
+		if programs, err = buildPrograms(ctx, l, stack.Sources(r.addons), r); err != nil {
+			return node.Config{}, err
+		}
+		config.Images = stack.Images(parts, programs)
+		bundles = append(bundles, install.Canaries(sources))
+	}
+	for _, addon := range r.addons {
+		config.Addons = append(config.Addons, string(addon))
+	}
+	config.Images = append(config.Images, stack.AddonImages(r.addons, parts, programs)...)
+	config.Steps = install.Steps(append(bundles, stack.AddonBundles(r.addons, parts, sources, o.bare)...)...)
+	config.Contents.Given = slices.Sorted(maps.Keys(r.binaries))
+	config.Contents.Programs, config.Contents.Manifests, err = contents(l, programs)
+	return config, err
+}
+
+// settings describe a cluster of this checkout.
+func (l *location) settings(addresses cluster.Addresses, extraArgs map[string][]string) cluster.Settings {
+	return cluster.Settings{
+		Name: l.name(), Dir: l.dir(), Bin: filepath.Join(l.dir(), "programs"),
+		Reads:          []string{filepath.Join(l.cache, "parts"), l.repo},
+		UnifiedCgroups: cgroup.Unified(),
+		Addresses:      addresses, ExtraArgs: extraArgs,
+	}
+}
+
+// contents are the hashes of what was built and of the manifests.
+func contents(l *location, programs map[stack.Program]string) (built map[string]string, manifests string, err error) {
+	built = map[string]string{}
+	for program, path := range programs {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, "", fmt.Errorf("read program %s: %w", program, err)
+		}
+		built[string(program)] = sum(raw)
+	}
+	var all []byte
+	for _, folder := range []string{filepath.Join(l.repo, "config"), filepath.Join(l.modules(), "install")} {
+		raw, err := build.Contents(folder)
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, raw...)
+	}
+	return built, sum(all), nil
+}
+
+func sum(content []byte) string {
+	hash := sha256.Sum256(content)
+	return hex.EncodeToString(hash[:])
+}
+
+// buildPrograms builds this project's own programs from the working tree, but
+// for those that are given as binaries.
+func buildPrograms(ctx context.Context, l *location, sources map[stack.Program]string, r request) (map[stack.Program]string, error) {
+	out := map[stack.Program]string{}
+	var packages []string
+	for program, source := range sources {
+		target := ownProgram(l, program)
+		out[program] = target
+		path, given := r.binaries[string(program)]
+		if !given {
+			packages = append(packages, source)
+			continue
+		}
+		if err := copyProgram(path, target); err != nil {
+			return nil, err
+		}
+	}
+	for program := range r.binaries {
+		if _, known := sources[stack.Program(program)]; !known {
+			return nil, fmt.Errorf("--binary %s: there is no such program here; there are %v", program, slices.Sorted(maps.Keys(sources)))
+		}
+	}
+	return out, compile(ctx, l.repo, filepath.Join(l.dir(), "own"), packages)
+}
+
+// ownProgram is where a program of this project is built to.
+func ownProgram(l *location, program stack.Program) string {
+	return filepath.Join(l.dir(), "own", string(program))
+}
+
+// compile builds packages of the repository into a folder, each program named
+// after the last part of its package's path. As with the parts, there is no debug
+// information that would only be stripped again.
+func compile(ctx context.Context, repo, dir string, packages []string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the program folder: %w", err)
+	}
+	slices.Sort(packages)
+	say("building %s", strings.Join(packages, ", "))
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
+	command := exec.CommandContext(ctx, "go", append(args, packages...)...)
+	command.Dir = repo
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOGC=200")
+	if printed, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, ", "), err, printed)
+	}
+	return nil
+}
+
+func copyProgram(from, to string) error {
+	if from == to {
+		return nil
+	}
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("read the binary: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return fmt.Errorf("make the program folder: %w", err)
+	}
+	if err := os.WriteFile(to, raw, 0o755); err != nil {
+		return fmt.Errorf("copy the binary: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
+)
+
+// refresh brings what has changed since the start into force in the cluster that
+// is there: this project's programs and manifests in place, other versions of
+// Kubernetes and the like by another start. A cluster that isn't ready yet is
+// waited for.
+func refresh(ctx context.Context, l *location, o *upOptions, r request, ready bool) error {
+	plan := filepath.Join(l.dir(), host.PlanFile)
+	running, err := node.ReadConfig(plan)
+	if err != nil {
+		return err
+	}
+	if err := r.check(running, o.bare); err != nil {
+		return err
+	}
+	if !ready {
+		if err := awaitReady(ctx, l.dir()); err != nil {
+			return err
+		}
+	}
+	// What the cluster has beyond the request stays.
+	if r.addons, err = stack.ParseAddons(running.Addons); err != nil {
+		return err
+	}
+	r.forwards, r.extraArgs = running.Forwards[len(stack.Forwards("")):], running.Settings.ExtraArgs
+	wanted, err := partsFor(l, r.addons)
+	if err != nil {
+		return err
+	}
+	parts, err := ensureParts(ctx, l, wanted)
+	if err != nil {
+		return err
+	}
+	if other := differing(running.Contents.Parts, parts); len(other) > 0 {
+		say("the cluster that runs is of another version of %s: it is started anew", strings.Join(other, ", "))
+		if err := down(ctx, l); err != nil {
+			return err
+		}
+		return start(ctx, l, o, r)
+	}
+	for _, program := range running.Contents.Given {
+		if _, again := r.binaries[program]; !again {
+			say("%s was given by --binary, and stays", program)
+			r.binaries[program] = ownProgram(l, stack.Program(program))
+		}
+	}
+	options := *o
+	options.addresses, options.bare = running.Settings.Addresses, running.Bare
+	next, err := assemble(ctx, l, &options, r, parts)
+	if err != nil {
+		return err
+	}
+	return replace(ctx, l, running, next)
+}
+
+// differing lists the names whose values are not the same.
+func differing(a, b map[string]string) []string {
+	var out []string
+	for name := range b {
+		if a[name] != b[name] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// replace puts the next contents in the place of the running ones.
+func replace(ctx context.Context, l *location, running, next node.Config) error {
+	programs := differing(running.Contents.Programs, next.Contents.Programs)
+	if len(programs) == 0 && running.Contents.Manifests == next.Contents.Manifests {
+		say("the cluster is running already, with what was just built")
+		return nil
+	}
+	what := strings.Join(programs, ", ")
+	if what == "" {
+		what = "the manifests"
+	}
+	say("the cluster is running already; changed since its start: %s", what)
+	changed := images.With(next.Images, pathsOf(l, programs))
+	if err := images.PublishOver(ctx, next.Settings.Path(node.RegistrySocket), changed, runtime.GOARCH); err != nil {
+		return err
+	}
+	kubectl := node.Kubectl{
+		Program: filepath.Join(next.Settings.Bin, "kubectl"),
+		Env:     []string{"KUBECONFIG=" + next.Settings.Path("kubeconfig"), "KUBECACHEDIR=" + next.Settings.Path("own", "kubectl")},
+	}
+	waits := slices.IndexFunc(next.Steps, func(s install.Step) bool { return s.Wait })
+	steps := slices.Insert(slices.Clone(next.Steps), waits, stack.Restarts(programs)...)
+	for _, step := range steps {
+		if err := kubectl.Run(ctx, step.Args, step.Timeout); err != nil {
+			return fmt.Errorf("%s: %w", step.Title, err)
+		}
+	}
+	say("the cluster runs them now")
+	raw, err := json.Marshal(next)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(l.dir(), host.PlanFile), raw, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("describe the cluster: %w", err)
+	}
+	return nil
+}
+
+// pathsOf are the paths of programs.
+func pathsOf(l *location, programs []string) []string {
+	paths := map[string]bool{}
+	for _, program := range programs {
+		paths[ownProgram(l, stack.Program(program))] = true
+	}
+	return slices.Collect(maps.Keys(paths))
+}

@@ -1,0 +1,107 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// endFile asks the supervisor, which is root, to end the cluster. Only those who
+// may write to the run directory can: root, and the user who asked for the
+// cluster. So ending a cluster takes no password.
+const endFile = "end"
+
+// lookInterval is how often the supervisor looks for the request.
+const lookInterval = 100 * time.Millisecond
+
+// awaitEnd returns when the end is asked for, or with the context.
+func awaitEnd(ctx context.Context, dir string) {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		if _, err := os.Stat(filepath.Join(dir, endFile)); err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// endOrder removes all that the cluster has written if its end was asked for in
+// the run directory. Otherwise whoever sent a signal does it.
+func endOrder(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, endFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove the run directory: %w", err)
+	}
+	return nil
+}
+
+// AskForEnd ends the cluster of a run directory by its supervisor, without root,
+// and tells whether nothing of it is left. It is false when there is no
+// supervisor, or none that can do it in time.
+func AskForEnd(ctx context.Context, dir string) (bool, error) {
+	holder, err := LockHolder(dir)
+	if err != nil || holder == 0 {
+		return false, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, endFile), nil, 0o644); err != nil {
+		return false, nil // another user's
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopGrace+cgroupGrace+endGrace)
+	defer cancel()
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		holder, err := LockHolder(dir)
+		if err != nil {
+			return false, err
+		}
+		if holder == 0 {
+			_, err := os.Stat(dir)
+			return errors.Is(err, fs.ErrNotExist), nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// handOver keeps, of what a failed cluster has written, only what tells why, and
+// gives it to the owner, so that cleaning up takes no root.
+func handOver(dir string, owner int) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list the run directory: %w", err)
+	}
+	for _, entry := range entries {
+		if slices.Contains([]string{lockFile, PlanFile, StatusFile, ProgressFile, LogFile, "logs", "demo"}, entry.Name()) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("remove what the cluster wrote: %w", err)
+		}
+	}
+	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, owner, -1)
+	})
+	if err != nil {
+		return fmt.Errorf("give the logs to user %d: %w", owner, err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+#!/bin/sh
+# Finds out whether the embedded cluster can run on this machine, before anything
+# is built. Prints one line for each thing that is in the way, with what to do
+# about it, and ends with 1 if there is one.
+#
+#   preflight.sh CACHE [building]
+#
+# CACHE is the folder for built programs and running clusters. With "building"
+# also what is needed to build is looked for. PREFLIGHT_ROOT shows another
+# machine's files, for tests.
+set -u
+
+cache=${1:?usage: preflight.sh CACHE [building]}
+building=${2-}
+root=${PREFLIGHT_ROOT-}
+found=0
+
+# What a running cluster and a build from nothing were measured to take, with
+# some room; docs/localcluster.md has the figures.
+memory_mb=3500
+disk_running_gb=3
+disk_building_gb=10
+# What the kubelet, the container runtime and a dozen controllers open together.
+inotify=64
+
+container='run it in a container: see "In a container" in docs/localcluster.md'
+
+stands_in_the_way() { # PROBLEM REMEDY
+	[ "$found" = 1 ] || echo 'this machine cannot run the cluster yet:' >&2
+	found=1
+	printf '  - %s: %s\n' "$1" "$2" >&2
+}
+
+is_root() { [ "${PREFLIGHT_UID-$(id -u)}" = 0 ]; }
+
+user() {
+	if is_root; then
+		# CAP_SYS_ADMIN is bit 21 (capabilities(7)).
+		capabilities=$(sed -n 's/^CapEff:[[:space:]]*//p' "$root/proc/self/status" | tail -c 9)
+		[ $(((0x${capabilities:-ffffffff} >> 21) & 1)) = 1 ] ||
+			stands_in_the_way 'root may not make namespaces and mounts here' 'start the container with --privileged'
+		return
+	fi
+	command -v sudo >/dev/null ||
+		stands_in_the_way 'namespaces need root, and there is no sudo' 'run it as root, or install sudo'
+}
+
+distribution() {
+	for tool in apt-get dpkg-deb; do
+		command -v "$tool" >/dev/null && continue
+		stands_in_the_way "there is no $tool: this is not Debian 12+ or Ubuntu 22.04+" "$container"
+		return
+	done
+}
+
+cgroups() {
+	tree=$root/sys/fs/cgroup
+	if [ ! -d "$tree" ]; then
+		stands_in_the_way 'there are no cgroups' 'mount the cgroup file system at /sys/fs/cgroup'
+		return
+	fi
+	if is_root && [ ! -w "$tree" ]; then
+		stands_in_the_way 'the cgroups are read-only' 'start the container with --privileged'
+		return
+	fi
+	for controller in cpu cpuset memory pids; do
+		if [ -e "$tree/cgroup.controllers" ]; then
+			grep -qw "$controller" "$tree/cgroup.controllers" && continue
+		else
+			[ -d "$tree/$controller" ] && continue
+		fi
+		stands_in_the_way "the cgroup controller $controller is off" 'enable it on the command line of the kernel (cgroup_enable=), and start the machine again'
+	done
+}
+
+# The kernel loads a module when it is asked for what the module offers. So a
+# module only has to exist.
+kernel() {
+	modules=$root/lib/modules/$(cat "$root/proc/sys/kernel/osrelease")
+	[ -e "$modules/modules.dep" ] || return 0 # a container sees none: the start will tell
+	for module in overlay veth nf_tables; do
+		grep -q "/$module\.ko" "$modules/modules.dep" "$modules/modules.builtin" 2>/dev/null && continue
+		grep -q "^$module " "$root/proc/modules" 2>/dev/null && continue
+		stands_in_the_way "the kernel has no module $module" 'boot a kernel of your distribution that has it'
+	done
+}
+
+limits() {
+	instances=$(cat "$root/proc/sys/fs/inotify/max_user_instances" 2>/dev/null || echo 0)
+	[ "$instances" -ge $inotify ] ||
+		stands_in_the_way "only $instances inotify instances are allowed, $inotify are needed" 'sudo sysctl fs.inotify.max_user_instances=512'
+	memory=$(($(sed -n 's/^MemTotal:[^0-9]*\([0-9]*\).*/\1/p' "$root/proc/meminfo") / 1024))
+	[ "$memory" -ge $memory_mb ] ||
+		stands_in_the_way "the machine has $memory MB of memory, $memory_mb are needed" 'use a machine with 4 GB or more'
+}
+
+disk() {
+	mkdir -p "$cache" || {
+		stands_in_the_way "the folder $cache cannot be made" 'set LOCALCLUSTER_CACHE to a folder that you may write to'
+		return
+	}
+	[ "$(stat -f -c %T "$cache")" != overlayfs ] ||
+		stands_in_the_way "$cache lies on a container's own file system, which cannot hold another container's" 'mount a volume there (docker run -v), or set LOCALCLUSTER_CACHE to a folder on one'
+	needed=$disk_running_gb
+	[ -z "$building" ] || needed=$disk_building_gb
+	free=$(($(df -Pk "$cache" | awk 'NR == 2 {print $4}') / 1024 / 1024))
+	[ "$free" -ge $needed ] ||
+		stands_in_the_way "$free GB are free below $cache, $needed are needed" 'free some, or set LOCALCLUSTER_CACHE to a folder on a larger disk'
+}
+
+tools() {
+	command -v go >/dev/null ||
+		stands_in_the_way 'go is not in the path' "install Go 1.26 or newer from https://go.dev/dl (Debian 12's own is too old to fetch a newer one)"
+	command -v git >/dev/null ||
+		stands_in_the_way 'git is not in the path' 'sudo apt-get install git'
+	python3 -m pip --version >/dev/null 2>&1 ||
+		stands_in_the_way 'python3 has no pip' 'sudo apt-get install python3 python3-pip'
+}
+
+user
+cgroups
+kernel
+limits
+disk
+if [ -n "$building" ]; then
+	distribution
+	tools
+fi
+exit $found
