@@ -22,6 +22,9 @@ DEMO         := $(CLUSTER_BIN)/demo
 CLUSTER      := $(LOCALCLUSTER) --repo $(CURDIR) --cache $(CACHE)
 # What tests that run a cluster are told.
 CLUSTER_ENV  := LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOCALCLUSTER_REPO=$(CURDIR)
+# How a user becomes root, for tests that look at the whole machine. What they run
+# was built by the user before.
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # Where `make build` puts the plugins.
 PLUGIN         ?= rollouts-plugin-kedify
 GATEWAY_PLUGIN ?= gatewayapi-plugin
@@ -42,11 +45,11 @@ help: ## show this list
 ##@ The main job
 
 .PHONY: demo
-demo: tools-cluster ## run the guide's canary on a real cluster, under load (ARGS=--keep leaves it running)
+demo: preflight tools-cluster ## run the guide's canary on a real cluster, under load (ARGS=--keep leaves it running)
 	LOCALCLUSTER_CACHE=$(CACHE) $(DEMO) --localcluster $(LOCALCLUSTER) --repo $(CURDIR) $(ARGS)
 
 .PHONY: cluster-up
-cluster-up: tools-cluster ## start the embedded cluster, building what is missing
+cluster-up: preflight tools-cluster ## start the embedded cluster, building what is missing
 	$(CLUSTER) up
 
 .PHONY: cluster-down
@@ -65,7 +68,7 @@ build: ## build ./rollouts-plugin-kedify and ./gatewayapi-plugin for linux/amd64
 ##@ Tests
 
 .PHONY: test
-test: test-unit test-parts test-cluster ## run every test (needs root; installs nothing)
+test: preflight test-unit test-parts test-cluster ## run every test (asks for root where it is needed; installs nothing)
 
 .PHONY: test-unit
 test-unit: ## run the tests that need nothing but Go
@@ -73,7 +76,7 @@ test-unit: ## run the tests that need nothing but Go
 	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v -E '/test/[a-z]+$$')
 
 .PHONY: test-parts
-test-parts: tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller (needs root)
+test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller
 	$(CLUSTER) build
 	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" \
 	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
@@ -84,9 +87,11 @@ test-parts: tools-cluster ## run the tests against real parts: Envoy, the built 
 		go test -race -shuffle=on ./test/...
 
 .PHONY: test-cluster
-test-cluster: tools-cluster ## run the tests of the embedded cluster itself (needs root)
-	$(CLUSTER_ENV) \
-		go -C localcluster test -count=1 -timeout 20m ./test/residue/...
+test-cluster: preflight tools-cluster ## run the tests of the embedded cluster itself (asks for root)
+	$(CLUSTER) build
+	go -C localcluster test -c -o $(CLUSTER_BIN)/residue.test ./test/residue
+	@$(if $(ROOT),echo "root is needed: these tests look at the whole machine")
+	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
 .PHONY: test-mutants
 test-mutants: tools-cluster ## prove that the demo fails when the data path is broken (needs root)
@@ -139,6 +144,10 @@ golden: ## write the golden files anew
 $(GOLANGCI):
 	@echo "building golangci-lint (about 4 minutes, once)"
 	CGO_ENABLED=0 GOGC=200 go -C tools/golangci-lint build $(PARTS_FLAGS) -ldflags='-s -w' -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: preflight
+preflight: ## find out whether the embedded cluster can be built and run here
+	@sh localcluster/preflight/preflight.sh '$(CACHE)' $(if $(wildcard $(CACHE)/parts),,building)
 
 .PHONY: tools-cluster
 tools-cluster:

@@ -6,7 +6,7 @@
 #   preflight.sh CACHE [building]
 #
 # CACHE is the folder for built programs and running clusters. With "building"
-# also what is needed to build is looked for. PREFLIGHT_ROOT shows another
+# also what is needed to build the parts of the cluster is looked for. PREFLIGHT_ROOT shows another
 # machine's files, for tests.
 set -u
 
@@ -108,9 +108,12 @@ disk() {
 		stands_in_the_way "$free GB are free below $cache, $needed are needed" 'free some, or set LOCALCLUSTER_CACHE to a folder on a larger disk'
 }
 
-tools() {
+go_tool() {
 	command -v go >/dev/null ||
 		stands_in_the_way 'go is not in the path' "install Go 1.26 or newer from https://go.dev/dl (Debian 12's own is too old to fetch a newer one)"
+}
+
+tools() {
 	command -v git >/dev/null ||
 		stands_in_the_way 'git is not in the path' 'sudo apt-get install git'
 	python3 -m pip --version >/dev/null 2>&1 ||
@@ -122,6 +125,7 @@ cgroups
 kernel
 limits
 disk
+go_tool
 if [ -n "$building" ]; then
 	distribution
 	tools

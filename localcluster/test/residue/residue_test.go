@@ -3,6 +3,8 @@ package residue
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,25 +14,21 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 )
 
 // commandTimeout bounds one command of the cluster.
-const commandTimeout = 5 * time.Minute
+const commandTimeout = 20 * time.Minute
 
 // environment says where the binary under test and its caches are.
 type environment struct{ binary, cache, repo string }
 
 func fromEnvironment(t *testing.T) environment {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test needs root: run `make test` as root, or `make test-unit` without")
-	}
 	e := environment{os.Getenv("LOCALCLUSTER_BIN"), os.Getenv("LOCALCLUSTER_CACHE"), os.Getenv("LOCALCLUSTER_REPO")}
-	if e.binary == "" || e.cache == "" || e.repo == "" {
-		t.Fatal("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run this test by `make test-cluster`")
-	}
 	// A copy of the part of the repository that a cluster needs has a path, and
 	// so a cluster, of its own: a user's running cluster is left alone.
 	own := t.TempDir()
@@ -108,7 +106,7 @@ func (e environment) supervisor(t *testing.T) int {
 
 func take(t *testing.T) Snapshot {
 	t.Helper()
-	s, err := Take(os.Getpid())
+	s, err := Take(disk())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +117,7 @@ func take(t *testing.T) Snapshot {
 // end need a moment until the kernel has taken them away.
 func mustMatch(t *testing.T, before Snapshot) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -135,71 +133,166 @@ func mustMatch(t *testing.T, before Snapshot) {
 }
 
 func TestNothingIsLeft(t *testing.T) {
-	e := fromEnvironment(t)
+	tests := []struct {
+		name string
+		run  func(*testing.T, environment)
+	}{
+		{"after cluster-down", afterDown},
+		{"after kill -9 of the supervisor", afterKill},
+		{"up after kill -9 recovers", recovers},
+		{"after kill -9 of the supervisor in the middle of a start", afterKillInStart},
+		{"after a start that failed half way", afterFailure},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := fromEnvironment(t)
+			before := take(t)
+			tt.run(t, e)
+			mustMatch(t, before)
+			if got := e.status(t).State; got != host.PhaseStopped {
+				t.Errorf("state is %q, want %q", got, host.PhaseStopped)
+			}
+			mustBeOurs(t, e.cache)
+		})
+	}
+}
+
+func afterDown(t *testing.T, e environment) {
 	before := take(t)
+	e.mustRun(t, "up", "--bare")
+	running := take(t)
+	for _, kind := range []string{"processes", "cgroups"} {
+		if cmp.Equal(before[kind], running[kind]) {
+			t.Errorf("a running cluster does not show in the %s: the comparison is blind", kind)
+		}
+	}
+	for _, cgroup := range running["cgroups"] {
+		if strings.HasPrefix(cgroup, "a process is in") {
+			t.Errorf("a cgroup that is not the cluster's: %s", cgroup)
+		}
+	}
+	// What the host has beside processes and cgroups, it has not even meanwhile.
+	for _, kind := range []string{"mounts", "links", "firewall", "files", "sysctls"} {
+		if diff := cmp.Diff(before[kind], running[kind]); diff != "" {
+			t.Errorf("the host's %s differ while a cluster runs (-before +now):\n%s", kind, diff)
+		}
+	}
+	e.mustRun(t, "down")
+	e.mustRun(t, "down") // twice is fine
+}
 
-	t.Run("after cluster-down", func(t *testing.T) {
-		e.mustRun(t, "up", "--bare")
-		if cmp.Equal(before, take(t)) {
-			t.Fatal("a running cluster does not show in the snapshot: the comparison is blind")
+func afterKill(t *testing.T, e environment) {
+	e.mustRun(t, "up", "--bare")
+	kill(t, e.supervisor(t))
+	if got := e.status(t).State; got != host.PhaseBroken {
+		t.Errorf("state is %q, want %q", got, host.PhaseBroken)
+	}
+	e.mustRun(t, "down")
+}
+
+func recovers(t *testing.T, e environment) {
+	e.mustRun(t, "up", "--bare")
+	kill(t, e.supervisor(t))
+	e.mustRun(t, "up", "--bare")
+	if got := e.status(t).State; got != host.PhaseRunning {
+		t.Errorf("state is %q, want %q", got, host.PhaseRunning)
+	}
+	e.mustRun(t, "down")
+}
+
+func afterKillInStart(t *testing.T, e environment) {
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		if _, err := e.run(t, "up", "--bare"); err == nil {
+			t.Error("a start whose supervisor was killed claims success")
 		}
-		e.mustRun(t, "down")
-		mustMatch(t, before)
-		if got := e.status(t).State; got != host.PhaseStopped {
-			t.Errorf("state is %q, want %q", got, host.PhaseStopped)
+	}()
+	awaitStarting(t, e)
+	kill(t, e.supervisor(t))
+	<-started
+	e.mustRun(t, "down")
+}
+
+func afterFailure(t *testing.T, e environment) {
+	printed, err := e.run(t, "up", "--bare", "--extra-arg", "kube-scheduler=--no-such-flag")
+	if err == nil {
+		t.Fatal("a component with an unknown flag did not fail the start")
+	}
+	for _, want := range []string{"kube-scheduler", "unknown flag: --no-such-flag", "last lines of", "the logs are in"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("the failure does not say %q:\n%s", want, printed)
 		}
-		e.mustRun(t, "down") // twice is fine
+	}
+	e.mustRun(t, "down")
+}
+
+// mustBeOurs checks that a cluster that was started by root for a user, as sudo
+// does, has left nothing of root's in the user's cache.
+func mustBeOurs(t *testing.T, cache string) {
+	t.Helper()
+	stat := func(path string) uint32 {
+		var s unix.Stat_t
+		if err := unix.Lstat(path, &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Uid
+	}
+	owner := stat(cache)
+	err := filepath.WalkDir(filepath.Join(cache, "clusters"), func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && stat(path) != owner {
+			t.Errorf("%s belongs to user %d, the cache to %d", path, stat(path), owner)
+		}
+		return err
 	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+}
 
-	t.Run("after kill -9 of the supervisor", func(t *testing.T) {
-		e.mustRun(t, "up", "--bare")
-		kill(t, e.supervisor(t))
-		if got := e.status(t).State; got != host.PhaseBroken {
-			t.Errorf("state is %q, want %q", got, host.PhaseBroken)
-		}
-		e.mustRun(t, "down")
-		mustMatch(t, before)
-	})
-
-	t.Run("up after kill -9 recovers", func(t *testing.T) {
-		e.mustRun(t, "up", "--bare")
-		kill(t, e.supervisor(t))
-		e.mustRun(t, "up", "--bare")
-		if got := e.status(t).State; got != host.PhaseRunning {
-			t.Errorf("state is %q, want %q", got, host.PhaseRunning)
-		}
-		e.mustRun(t, "down")
-		mustMatch(t, before)
-	})
-
-	t.Run("after kill -9 of the supervisor in the middle of a start", func(t *testing.T) {
-		started := make(chan struct{})
-		go func() {
-			defer close(started)
-			if _, err := e.run(t, "up", "--bare"); err == nil {
-				t.Error("a start whose supervisor was killed claims success")
+// TestWhatIsLeftShows leaves something of each kind behind.
+func TestWhatIsLeftShows(t *testing.T) {
+	before := take(t)
+	t.Run("left", func(t *testing.T) {
+		leaveSomething(t)
+		after := take(t)
+		for _, kind := range []string{"processes", "mounts", "links", "files", "cgroups"} {
+			if cmp.Equal(before[kind], after[kind]) {
+				t.Errorf("what is left does not show in the %s", kind)
 			}
-		}()
-		awaitStarting(t, e)
-		kill(t, e.supervisor(t))
-		<-started
-		e.mustRun(t, "down")
-		mustMatch(t, before)
+		}
 	})
+	mustMatch(t, before)
+}
 
-	t.Run("after a start that failed half way", func(t *testing.T) {
-		printed, err := e.run(t, "up", "--bare", "--extra-arg", "kube-scheduler=--no-such-flag")
-		if err == nil {
-			t.Fatal("a component with an unknown flag did not fail the start")
+// leaveSomething makes a process, a folder with a mount, network devices and a
+// cgroup, which go with the test.
+func leaveSomething(t *testing.T) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, want := range []string{"kube-scheduler", "unknown flag: --no-such-flag", "last lines of"} {
-			if !strings.Contains(printed, want) {
-				t.Errorf("the failure does not say %q:\n%s", want, printed)
-			}
-		}
-		e.mustRun(t, "down")
-		mustMatch(t, before)
-	})
+	}
+	process := exec.CommandContext(t.Context(), "sleep", "60")
+	must(process.Start())
+	t.Cleanup(func() { _ = process.Wait() })
+	folder := filepath.Join("/opt", "left")
+	must(os.MkdirAll(folder, 0o755))
+	t.Cleanup(func() { must(os.Remove(folder)) })
+	must(unix.Mount("tmpfs", folder, "tmpfs", 0, ""))
+	t.Cleanup(func() { must(unix.Unmount(folder, 0)) })
+	cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "left"}, PeerName: "behind"}
+	must(netlink.LinkAdd(cable))
+	t.Cleanup(func() { must(netlink.LinkDel(cable)) })
+	cgroup := "/sys/fs/cgroup"
+	if _, err := os.Stat(filepath.Join(cgroup, "pids")); err == nil {
+		cgroup = filepath.Join(cgroup, "pids")
+	}
+	cgroup = filepath.Join(cgroup, "kedify-localcluster-left")
+	must(os.Mkdir(cgroup, 0o755))
+	t.Cleanup(func() { must(os.Remove(cgroup)) })
 }
 
 // awaitStarting returns as soon as the supervisor has begun its work.

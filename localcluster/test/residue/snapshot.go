@@ -1,6 +1,7 @@
-// Package residue tests that the embedded cluster leaves nothing behind. It
-// looks at the machine as a stranger would: processes, mounts, network devices,
-// namespaces, firewall rules, cgroups and kernel settings, before and after.
+// Package residue tests that the embedded cluster leaves nothing behind. Its
+// tests run on a machine of their own (see machine_test.go) and look at all of
+// it: processes, mounts, network devices, firewall rules, files, cgroups and
+// kernel settings, before and after.
 package residue
 
 import (
@@ -12,27 +13,35 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vishvananda/netlink"
 )
 
 // Snapshot is what was found on the machine: kind of thing to its sorted list.
 type Snapshot map[string][]string
 
-// Take looks at the machine. The processes of this test itself and those that
-// it was started by are left out.
-func Take(self int) (Snapshot, error) {
+// Disk is a root file system whose changes are kept in a folder apart.
+type Disk struct {
+	// Before is where the file system can be seen as it was.
+	Before string
+	// Written is the folder with what was written since.
+	Written string
+	// Own is a folder of it below which nothing is looked at.
+	Own string
+}
+
+// Take looks at the machine. The processes that this one was started by are left
+// out.
+func Take(disk Disk) (Snapshot, error) {
 	out := Snapshot{}
 	for kind, look := range map[string]func() ([]string, error){
-		"processes":  func() ([]string, error) { return processes(self) },
-		"mounts":     func() ([]string, error) { return lines("/proc/self/mountinfo", mountPoint) },
-		"links":      func() ([]string, error) { return names("/sys/class/net") },
-		"namespaces": namespaces,
-		"firewall":   firewall,
-		"cgroups":    cgroups,
-		"sysctls":    sysctls,
-		"net files":  func() ([]string, error) { return optional(names("/run/netns")) },
-		"cni files":  func() ([]string, error) { return optional(names("/var/lib/cni")) },
-		"pod logs":   func() ([]string, error) { return optional(names("/var/log/pods")) },
-		"containers": func() ([]string, error) { return optional(names("/run/containerd")) },
+		"processes": processes,
+		"mounts":    func() ([]string, error) { return lines("/proc/self/mountinfo", mountPoint) },
+		"links":     links,
+		"firewall":  firewall,
+		"files":     disk.files,
+		"cgroups":   cgroups,
+		"sysctls":   sysctls,
 	} {
 		found, err := look()
 		if err != nil {
@@ -44,72 +53,114 @@ func Take(self int) (Snapshot, error) {
 	return out, nil
 }
 
-// processes lists the command lines of the cluster's processes: its supervisor,
-// and all that live in a PID namespace other than this process's. What else
-// comes and goes on the machine is nobody's business here.
-func processes(self int) ([]string, error) {
-	own := ancestors(self)
-	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return nil, err
-	}
-	return eachProcess(func(pid string) (string, bool) {
+// processes lists the command lines of all processes but this one and those that
+// it was started by. One that has ended and that nobody has asked about yet is
+// none any more.
+func processes() ([]string, error) {
+	own := ancestors(os.Getpid())
+	var out []string
+	err := eachProcess(func(pid string) {
 		raw, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
-		if err != nil || slices.Contains(own, pid) {
-			return "", false
+		if state, _ := stateOf(pid); err != nil || state == "Z" || slices.Contains(own, pid) {
+			return
 		}
-		program, _, _ := strings.Cut(string(raw), "\x00")
-		other, err := os.Readlink(filepath.Join("/proc", pid, "ns", "pid"))
-		return strings.ReplaceAll(string(raw), "\x00", " "),
-			err == nil && other != namespace || filepath.Base(program) == "localcluster"
+		out = append(out, strings.ReplaceAll(string(raw), "\x00", " "))
 	})
+	return out, err
+}
+
+// stateOf returns a process's state and its parent, which follow the name in
+// parentheses (proc_pid_stat(5)).
+func stateOf(pid string) (state, parent string) {
+	raw, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err != nil {
+		return "", ""
+	}
+	fields := strings.Fields(string(raw[strings.LastIndex(string(raw), ")")+1:]))
+	return fields[0], fields[1]
 }
 
 // ancestors returns a process and those that started it.
 func ancestors(pid int) []string {
 	var out []string
-	for id := strconv.Itoa(pid); id != "" && id != "0"; {
+	for id := strconv.Itoa(pid); id != "" && id != "0"; _, id = stateOf(id) {
 		out = append(out, id)
-		raw, err := os.ReadFile(filepath.Join("/proc", id, "stat"))
-		if err != nil {
-			break
-		}
-		// The parent follows the state, after the name in parentheses (proc(5)).
-		fields := strings.Fields(string(raw[strings.LastIndex(string(raw), ")")+1:]))
-		id = fields[1]
 	}
 	return out
 }
 
-func eachProcess(look func(pid string) (string, bool)) ([]string, error) {
+func eachProcess(look func(pid string)) error {
 	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if strings.Trim(entry.Name(), "0123456789") == "" {
+			look(entry.Name())
+		}
+	}
+	return nil
+}
+
+// files lists what was written. A file that was deleted shows as a device. Folders
+// that were there before may have been written in; that alone leaves nothing.
+func (d Disk) files() ([]string, error) {
+	var out []string
+	err := filepath.WalkDir(d.Written, func(path string, entry fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(path, d.Written)
+		switch {
+		case err != nil:
+			return err
+		case name == d.Own:
+			return fs.SkipDir
+		case entry.IsDir():
+			if before, err := os.Lstat(d.Before + name); err == nil && before.IsDir() {
+				return nil
+			}
+		}
+		out = append(out, name+" "+entry.Type().String())
+		return nil
+	})
+	return out, err
+}
+
+// cgroups lists those of clusters of this kind, what the root hands down, and
+// all others that a process of this machine is in which this one isn't in.
+func cgroups() ([]string, error) {
+	const root = "/sys/fs/cgroup"
+	var out []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if os.IsNotExist(err) {
+			return nil // somebody else's, gone meanwhile
+		}
+		if err == nil && entry.IsDir() && strings.Contains(path, "kedify-localcluster") {
+			out = append(out, path)
+		}
+		return err
+	})
+	if raw, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err == nil {
+		out = append(out, "handed down: "+strings.TrimSpace(string(raw)))
+	}
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for _, entry := range entries {
-		if strings.Trim(entry.Name(), "0123456789") != "" {
-			continue
+	own := cgroupsOf("self")
+	return out, eachProcess(func(pid string) {
+		if state, _ := stateOf(pid); state == "Z" {
+			return
 		}
-		if found, ok := look(entry.Name()); ok {
-			out = append(out, found)
-		}
-	}
-	return out, nil
-}
-
-// namespaces lists the namespaces that any process lives in, by kind.
-func namespaces() ([]string, error) {
-	var out []string
-	_, err := eachProcess(func(pid string) (string, bool) {
-		for _, kind := range []string{"net", "mnt", "pid", "uts", "ipc"} {
-			if target, err := os.Readlink(filepath.Join("/proc", pid, "ns", kind)); err == nil {
-				out = append(out, target)
+		for _, line := range cgroupsOf(pid) {
+			if !slices.Contains(own, line) && !strings.Contains(line, "kedify-localcluster") {
+				out = append(out, "a process is in "+line)
 			}
 		}
-		return "", false
 	})
-	return out, err
+}
+
+// cgroupsOf are the cgroups of a process: hierarchy, controllers and path.
+func cgroupsOf(pid string) []string {
+	found, _ := lines(filepath.Join("/proc", pid, "cgroup"), func(line string) string { return line }) // it may have ended
+	return found
 }
 
 // mountPoint takes the mount point out of a line of mountinfo (proc(5)).
@@ -129,49 +180,28 @@ func lines(path string, pick func(string) string) ([]string, error) {
 	return out, scanner.Err()
 }
 
-func names(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
+// links lists the network devices of this namespace.
+func links() ([]string, error) {
+	found, err := netlink.LinkList()
 	var out []string
-	for _, entry := range entries {
-		out = append(out, entry.Name())
+	for _, link := range found {
+		out = append(out, link.Attrs().Name)
 	}
-	return out, nil
-}
-
-// optional takes a folder that isn't there for an empty one.
-func optional(found []string, err error) ([]string, error) {
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	return found, err
+	return out, err
 }
 
 // firewall lists the tables that the kernel knows in this network namespace.
 func firewall() ([]string, error) {
 	var out []string
 	for _, path := range []string{"/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"} {
-		found, err := optional(lines(path, func(line string) string { return path + ": " + line }))
-		if err != nil {
+		found, err := lines(path, func(line string) string { return path + ": " + line })
+		if err != nil && !os.IsNotExist(err) {
 			return nil, err
 		}
 		out = append(out, found...)
 	}
 	tables, err := nftTables()
 	return append(out, tables...), err
-}
-
-func cgroups() ([]string, error) {
-	var out []string
-	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			out = append(out, path)
-		}
-		return err
-	})
-	return out, err
 }
 
 // sysctls reads the kernel settings that the node's components are known to

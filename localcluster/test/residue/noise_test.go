@@ -1,0 +1,55 @@
+package residue
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// makeNoise lets somebody else work on the host, until it is told to stop: every
+// moment there are other processes, namespaces and cgroups, as where containers
+// run or a user logs in. None of it may show in the tests.
+func makeNoise() (stop func()) {
+	done := make(chan struct{})
+	var working sync.WaitGroup
+	working.Go(func() {
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+			}
+			working.Go(func() { somebodyElse(n) })
+		}
+	})
+	return func() { close(done); working.Wait() }
+}
+
+// somebodyElse makes cgroups and runs a process in namespaces of its own for a
+// moment. Where something can't be made there is that much less noise.
+func somebodyElse(n int) {
+	folders, _ := filepath.Glob("/sys/fs/cgroup/*/")
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		folders = []string{"/sys/fs/cgroup"}
+	}
+	for _, folder := range folders {
+		own := filepath.Join(folder, "somebody-else-"+strconv.Itoa(n))
+		if os.Mkdir(own, 0o755) == nil {
+			defer func() { _ = os.Remove(own) }()
+		}
+	}
+	command := exec.Command("sleep", "1")
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+		Pdeathsig:  unix.SIGKILL,
+	}
+	_ = command.Run()
+}
