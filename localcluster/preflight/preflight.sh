@@ -85,6 +85,11 @@ kernel() {
 	done
 }
 
+mounting() {
+	command -v mount >/dev/null ||
+		stands_in_the_way 'there is no mount command, which the kubelet needs' 'apt-get install mount'
+}
+
 limits() {
 	instances=$(cat "$root/proc/sys/fs/inotify/max_user_instances" 2>/dev/null || echo 0)
 	[ "$instances" -ge $inotify ] ||
@@ -123,6 +128,7 @@ tools() {
 user
 cgroups
 kernel
+mounting
 limits
 disk
 go_tool

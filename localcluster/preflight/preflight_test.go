@@ -32,7 +32,7 @@ func debian() machine {
 			"lib/modules/6.12/modules.builtin":       "kernel/fs/ext4/ext4.ko\n",
 			"lib/modules/6.12/modules.dep":           "kernel/fs/overlayfs/overlay.ko.xz:\nkernel/drivers/net/veth.ko.xz:\nkernel/net/netfilter/nf_tables.ko.xz: kernel/x.ko\n",
 		},
-		programs: []string{"sudo", "apt-get", "dpkg-deb", "go", "git", "python3"},
+		programs: []string{"sudo", "mount", "apt-get", "dpkg-deb", "go", "git", "python3"},
 		building: true,
 	}
 }
@@ -122,6 +122,7 @@ func TestWhatIsInTheWayComesWithItsRemedy(t *testing.T) {
 	}{
 		{"no sudo", debian().without("sudo"), "there is no sudo", "install sudo"},
 		{"root in a plain container", debian().as("0").with("proc/self/status", "CapEff:\t00000000a80425fb\n"), "root may not make namespaces", "--privileged"},
+		{"a root file system without mount", debian().without("mount"), "no mount command", "apt-get install mount"},
 		{"Fedora", debian().without("apt-get"), "there is no apt-get", "run it in a container"},
 		{"no Go", debian().without("go"), "go is not in the path", "go.dev/dl"},
 		{"no pip", debian().without("python3"), "python3 has no pip", "apt-get install python3 python3-pip"},

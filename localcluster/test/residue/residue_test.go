@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -309,9 +310,19 @@ func awaitStarting(t *testing.T, e environment) {
 	t.Fatal("the start never began")
 }
 
+// kill ends a process and returns when the kernel has taken back what it held.
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatalf("kill the supervisor: %v", err)
 	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for range 1000 {
+		if state, _ := stateOf(strconv.Itoa(pid)); state == "" || state == "Z" {
+			return
+		}
+		<-ticker.C
+	}
+	t.Fatalf("process %d outlives SIGKILL", pid)
 }
