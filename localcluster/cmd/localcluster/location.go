@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 )
@@ -34,6 +35,12 @@ func (l *location) resolve() error {
 	}
 	if l.cache, err = filepath.Abs(l.cache); err != nil {
 		return fmt.Errorf("find the cache folder: %w", err)
+	}
+	for _, folder := range []string{l.repo, l.cache} {
+		// kubectl reads -f as a list.
+		if strings.Contains(folder, ",") {
+			return fmt.Errorf("%s: a path with a comma cannot be given to kubectl: use another folder", folder)
+		}
 	}
 	if err := os.MkdirAll(l.cache, 0o755); err != nil {
 		return fmt.Errorf("make the cache folder: %w", err)

@@ -22,7 +22,7 @@ import (
 )
 
 // commandTimeout bounds one command of the cluster.
-const commandTimeout = 20 * time.Minute
+const commandTimeout = 10 * time.Minute
 
 // environment says where the binary under test and its caches are.
 type environment struct{ binary, cache, repo string }
@@ -86,23 +86,11 @@ func (e environment) status(t *testing.T) host.Status {
 // supervisor returns the process that holds the cluster's lock.
 func (e environment) supervisor(t *testing.T) int {
 	t.Helper()
-	locks, err := filepath.Glob(filepath.Join(e.cache, "clusters", "*", "lock"))
-	if err != nil {
-		t.Fatal(err)
+	holder, err := host.LockHolder(e.runDirectory(t))
+	if err != nil || holder == 0 {
+		t.Fatalf("no supervisor is found: %v", err)
 	}
-	for _, lock := range locks {
-		plan, err := os.ReadFile(filepath.Join(filepath.Dir(lock), host.PlanFile))
-		if err != nil || !strings.Contains(string(plan), e.repo) {
-			continue
-		}
-		holder, err := host.LockHolder(filepath.Dir(lock))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return holder
-	}
-	t.Fatal("no supervisor is found")
-	return 0
+	return holder
 }
 
 func take(t *testing.T) Snapshot {
@@ -141,7 +129,7 @@ func TestNothingIsLeft(t *testing.T) {
 		{"after cluster-down", afterDown},
 		{"after kill -9 of the supervisor", afterKill},
 		{"up after kill -9 recovers", recovers},
-		{"after kill -9 of the supervisor in the middle of a start", afterKillInStart},
+		{"after kill -9 of each process of the launcher at ten moments of a start", afterKillInStart},
 		{"after a start that failed half way", afterFailure},
 	}
 	for _, tt := range tests {
@@ -201,18 +189,32 @@ func recovers(t *testing.T, e environment) {
 	e.mustRun(t, "down")
 }
 
+// afterKillInStart kills one process of the launcher after another, each at a
+// later moment of a start: before any component is ready, after the first, and so
+// on. Whatever died, the next command cleans up, without a question.
 func afterKillInStart(t *testing.T, e environment) {
-	started := make(chan struct{})
-	go func() {
-		defer close(started)
-		if _, err := e.run(t, "up", "--bare"); err == nil {
-			t.Error("a start whose supervisor was killed claims success")
+	launcher := []string{"inside supervise", "inside init", "inside run", "up --bare"}
+	for moment := range 10 {
+		victim := launcher[moment%len(launcher)]
+		started := make(chan error, 1)
+		go func() {
+			_, err := e.run(t, "up", "--bare")
+			started <- err
+		}()
+		kill(t, e.await(t, victim, moment))
+		if err := <-started; err == nil {
+			t.Errorf("%s was killed after %d steps, and the start claims success", victim, moment)
 		}
-	}()
-	awaitStarting(t, e)
-	kill(t, e.supervisor(t))
-	<-started
-	e.mustRun(t, "down")
+		if got := e.status(t).State; victim != "up --bare" && got != host.PhaseBroken {
+			t.Errorf("%s was killed after %d steps, and the state is %q, want %q", victim, moment, got, host.PhaseBroken)
+		}
+		if moment < 9 {
+			e.mustRun(t, "down")
+			continue
+		}
+		e.mustRun(t, "up", "--bare") // the last time without cleaning up first
+		e.mustRun(t, "down")
+	}
 }
 
 func afterFailure(t *testing.T, e environment) {
@@ -296,18 +298,54 @@ func leaveSomething(t *testing.T) {
 	t.Cleanup(func() { must(os.Remove(cgroup)) })
 }
 
-// awaitStarting returns as soon as the supervisor has begun its work.
-func awaitStarting(t *testing.T, e environment) {
+// await returns the process of the launcher that runs a command, once a start has
+// come so many steps far.
+func (e environment) await(t *testing.T, command string, steps int) int {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
+	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for range 500 {
-		if e.status(t).State == host.PhaseStarting {
-			return
+	deadline := time.After(commandTimeout / 2)
+	for {
+		raw, _ := os.ReadFile(filepath.Join(e.runDirectory(t), host.ProgressFile))
+		if strings.Count(string(raw), "\n") >= steps {
+			if pid := processOf(command); pid != 0 {
+				return pid
+			}
 		}
-		<-ticker.C
+		select {
+		case <-deadline:
+			t.Fatalf("the start has not come %d steps far:\n%s", steps, raw)
+		case <-ticker.C:
+		}
 	}
-	t.Fatal("the start never began")
+}
+
+// processOf finds the process of the launcher that runs a command.
+func processOf(command string) int {
+	var found int
+	_ = eachProcess(func(pid string) {
+		raw, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+		line := strings.ReplaceAll(string(raw), "\x00", " ")
+		if program, _, _ := strings.Cut(line, " "); strings.Contains(line, " "+command+" ") && (filepath.Base(program) == "localcluster" || program == "/proc/self/exe") {
+			found, _ = strconv.Atoi(pid)
+		}
+	})
+	return found
+}
+
+// runDirectory is where the cluster of these tests is, or would be.
+func (e environment) runDirectory(t *testing.T) string {
+	t.Helper()
+	plans, err := filepath.Glob(filepath.Join(e.cache, "clusters", "*", host.PlanFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, plan := range plans {
+		if raw, err := os.ReadFile(plan); err == nil && strings.Contains(string(raw), e.repo) {
+			return filepath.Dir(plan)
+		}
+	}
+	return ""
 }
 
 // kill ends a process and returns when the kernel has taken back what it held.
