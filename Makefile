@@ -120,6 +120,16 @@ bench: tools-cluster ## measure the routers beside bare clients, and a weight's 
 	go run ./bench/gatewayroutes; \
 	go run ./bench/propagation
 
+##@ A stranger's machine
+
+.PHONY: stranger
+stranger: tools-cluster ## clone and run README's commands on a fresh Debian with systemd, Docker and sudo, in QEMU (ARGS=--dirty; needs root)
+	$(CLUSTER_BIN)/stranger --repo $(CURDIR) --cache $(CACHE) $(ARGS)
+
+.PHONY: container
+container: tools-cluster ## run the demo in a privileged container, without Docker (needs root and mmdebstrap)
+	localcluster/container/try.sh "$$($(CLUSTER) path debian)" $(CACHE) make demo ARGS='$(ARGS)'
+
 ##@ Code
 
 .PHONY: lint

@@ -1,0 +1,52 @@
+package compare
+
+import "regexp"
+
+// Rule names things that may differ.
+type Rule struct {
+	// Section is where they are.
+	Section string
+	// Names matches their names as a whole.
+	Names *regexp.Regexp
+	// Why says why it's no trace of what was run.
+	Why string
+}
+
+func (r Rule) matches(section, name string) bool {
+	return r.Section == section && r.Names.MatchString(name)
+}
+
+// rule makes one from a pattern.
+func rule(section, pattern, why string) Rule {
+	return Rule{section, regexp.MustCompile(`^(?:` + pattern + `)$`), why}
+}
+
+// Noise is what a running Debian changes by itself.
+func Noise() []Rule {
+	return []Rule{
+		rule(sectionFiles, `/var/log/(journal/.*|wtmp\.db|lastlog|lastlog2|wtmp|btmp|auth\.log)`, "journal and logins"),
+		rule(sectionFiles, `/var/lib/(wtmpdb|lastlog)/.*`, "logins"),
+		rule(sectionFiles, `/var/lib/systemd/(timers|timesync|catalog|random-seed|linger)(/.*)?`, "systemd's own state"),
+		rule(sectionFiles, `/var/lib/sudo/lectured(/.*)?|/run/sudo(/.*)?`, "sudo's lecture and tickets"),
+		rule(sectionFiles, `/run/(log|udev)/.*|/run/systemd/(journal|sessions|seats|users|units|inhibit|netif|transient|propagate|io\.systemd.*)(/.*)?`, "state of the running system"),
+		rule(sectionFiles, `/run/user/\d+/systemd/.*`, "state of a login"),
+		rule(sectionFiles, `/dev/(pts|char|block|disk|bus)/.*|/dev/(tty|vcs).*`, "device nodes of terminals"),
+		rule(sectionFiles, `/home/dev/\.(bash_history|sudo_as_admin_successful|lesshst|wget-hsts)`, "the user's shell"),
+		rule(sectionFiles, `/tmp/systemd-private-.*|/var/tmp/systemd-private-.*`, "private folders of services"),
+		rule(Sysctls, `kernel\.(random\..*|ns_last_pid|pty\.nr)|fs\.(dentry-state|file-nr|inode-nr|inode-state|quota\..*)|net\.netfilter\.nf_conntrack_count|vm\.stat.*`, "counters"),
+		rule("processes", `sshd(-session)?: .*`, "titles that ssh changes"),
+		rule("processes", `bash -c : stranger watches the memory;.*`, "the one who watches"),
+		rule("cgroups", `/sys/fs/cgroup/system\.slice/systemd-[a-z]+d\.service`, "services that start when they are asked"),
+		rule("units", `run-[a-z0-9-]+\.scope|session-\d+\.scope`, "logins"),
+	}
+}
+
+// Allowed is what the commands of README may leave: they said so.
+func Allowed(clone string) []Rule {
+	return []Rule{
+		rule(sectionFiles, `/home/dev/\.cache(/.*)?`, "the user's caches"),
+		rule(sectionFiles, `/home/dev/go(/.*)?`, "Go's modules"),
+		rule(sectionFiles, `/home/dev/\.config(/go(/.*)?)?`, "Go's own counters"),
+		rule(sectionFiles, regexp.QuoteMeta(clone)+`(/.*)?`, "the clone"),
+	}
+}
