@@ -94,11 +94,17 @@ func handOver(dir string, owner int) error {
 			return fmt.Errorf("remove what the cluster wrote: %w", err)
 		}
 	}
-	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	// The folder is the user's, who could put a link anywhere into it meanwhile.
+	folder, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open the run directory: %w", err)
+	}
+	defer folder.Close()
+	err = fs.WalkDir(folder.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, owner, -1)
+		return folder.Lchown(path, owner, -1)
 	})
 	if err != nil {
 		return fmt.Errorf("give the logs to user %d: %w", owner, err)

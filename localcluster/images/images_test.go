@@ -121,7 +121,7 @@ func TestImagesCanBePublishedOverASocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodHead, "/v2/team/app/manifests/two", http.NoBody))
+	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/v2/team/app/manifests/two", http.NoBody))
 	if recorder.Code != http.StatusOK {
 		t.Errorf("the registry answers %d for an image that was published", recorder.Code)
 	}

@@ -26,6 +26,7 @@ func kubeletSysctls() map[string]string {
 		"kernel/keys/root_maxbytes": "25000000",
 	}
 }
+
 func coverSysctls(s cluster.Settings) error {
 	dir := s.Path("sysctl")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

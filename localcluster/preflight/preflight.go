@@ -16,7 +16,7 @@ import (
 )
 
 //go:embed preflight.sh
-var script []byte //nolint:gochecknoglobals // embedded files have to be variables
+var script []byte
 
 // ErrNotFit is wrapped by the error that says why a machine cannot run the
 // cluster.

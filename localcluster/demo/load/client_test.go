@@ -319,7 +319,9 @@ func TestLatenessIsOverload(t *testing.T) {
 func TestCapacity(t *testing.T) {
 	var asked, under, most atomic.Int64
 	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		for now, seen := under.Add(1), most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+		now := under.Add(1)
+		for seen := most.Load(); now > seen; seen = most.Load() {
+			most.CompareAndSwap(seen, now)
 		}
 		defer under.Add(-1)
 		if asked.Add(1)%10 == 0 {

@@ -2,6 +2,7 @@ package residue
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -57,7 +58,7 @@ func TestMain(m *testing.M) {
 
 // runInside runs this program again, in namespaces of its own.
 func runInside() (int, error) {
-	command := exec.Command("/proc/self/exe", os.Args[1:]...)
+	command := exec.CommandContext(context.Background(), "/proc/self/exe", os.Args[1:]...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), insideVariable+"=1", "TMPDIR="+filepath.Join(ownFolder, "tmp"))
 	command.SysProcAttr = &syscall.SysProcAttr{
@@ -65,8 +66,7 @@ func runInside() (int, error) {
 		Pdeathsig:  unix.SIGKILL,
 	}
 	err := command.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil
 	}
 	if err != nil {

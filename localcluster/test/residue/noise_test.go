@@ -1,6 +1,7 @@
 package residue
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,7 @@ func somebodyElse(n int) {
 			defer func() { _ = os.Remove(own) }()
 		}
 	}
-	command := exec.Command("sleep", "1")
+	command := exec.CommandContext(context.Background(), "sleep", "1")
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 		Pdeathsig:  unix.SIGKILL,

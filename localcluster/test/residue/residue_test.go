@@ -147,6 +147,7 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 func afterDown(t *testing.T, e environment) {
+	t.Helper()
 	before := take(t)
 	e.mustRun(t, "up", "--bare")
 	running := take(t)
@@ -171,6 +172,7 @@ func afterDown(t *testing.T, e environment) {
 }
 
 func afterKill(t *testing.T, e environment) {
+	t.Helper()
 	e.mustRun(t, "up", "--bare")
 	kill(t, e.supervisor(t))
 	if got := e.status(t).State; got != host.PhaseBroken {
@@ -180,6 +182,7 @@ func afterKill(t *testing.T, e environment) {
 }
 
 func recovers(t *testing.T, e environment) {
+	t.Helper()
 	e.mustRun(t, "up", "--bare")
 	kill(t, e.supervisor(t))
 	e.mustRun(t, "up", "--bare")
@@ -193,6 +196,7 @@ func recovers(t *testing.T, e environment) {
 // later moment of a start: before any component is ready, after the first, and so
 // on. Whatever died, the next command cleans up, without a question.
 func afterKillInStart(t *testing.T, e environment) {
+	t.Helper()
 	launcher := []string{"inside supervise", "inside init", "inside run", "up --bare"}
 	for moment := range 10 {
 		victim := launcher[moment%len(launcher)]
@@ -218,6 +222,7 @@ func afterKillInStart(t *testing.T, e environment) {
 }
 
 func afterFailure(t *testing.T, e environment) {
+	t.Helper()
 	printed, err := e.run(t, "up", "--bare", "--extra-arg", "kube-scheduler=--no-such-flag")
 	if err == nil {
 		t.Fatal("a component with an unknown flag did not fail the start")
