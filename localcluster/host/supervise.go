@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/logtail"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 )
 
@@ -157,7 +158,7 @@ func (w watcher) watch(ctx context.Context, inside *exec.Cmd, events io.Reader) 
 	case ctx.Err() != nil:
 		return endOrder(w.config.Settings.Dir)
 	default:
-		return fmt.Errorf("the inside of the cluster ended: %w", waitErr)
+		return fmt.Errorf("the inside of the cluster ended: %w\n%s", waitErr, logtail.Of(w.config.Settings.Path(LogFile)))
 	}
 }
 

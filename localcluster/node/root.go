@@ -47,7 +47,7 @@ func enterRoot(s cluster.Settings) error {
 	if err := mountNew("tmpfs", root, unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
 	}
-	for _, step := range []func(string, cluster.Settings) error{showSystem, showFolders, mountDevices, mountKernel} {
+	for _, step := range []func(string, cluster.Settings) error{showSystem, mountDevices, mountKernel, showFolders} {
 		if err := step(root, s); err != nil {
 			return err
 		}
@@ -106,8 +106,9 @@ func ownFiles(s cluster.Settings) map[string]string {
 	}
 }
 
-// showFolders shows the folders of the settings at their own paths. The run
-// directory comes last: it may lie in one of the others.
+// showFolders shows the folders of the settings at their own paths, which may lie
+// below any that was mounted before, such as /tmp. The run directory comes last: it
+// may lie in one of the others.
 func showFolders(root string, s cluster.Settings) error {
 	for _, folder := range s.Reads {
 		if err := bindReadOnly(folder, filepath.Join(root, folder)); err != nil {

@@ -18,6 +18,9 @@ systemctl enable systemd-networkd.service ssh.service docker.service
 systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
 	fstrim.timer logrotate.timer man-db.timer systemd-tmpfiles-clean.timer
 
+# Without it, git explains at each clone of a bundle how branches are named.
+git config --system init.defaultBranch main
+
 chmod 600 /etc/ssh/ssh_host_ed25519_key
 rm -f /etc/ssh/ssh_host_ed25519_key.pub /etc/ssh/ssh_host_rsa_key* /etc/ssh/ssh_host_ecdsa_key*
 update-ca-certificates

@@ -83,6 +83,16 @@ func (t *Transcript) endLine() {
 	}
 }
 
+// EndLine ends a line that is shown in part, so that something else can be said.
+func (t *Transcript) EndLine() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.midLine {
+		_, _ = io.WriteString(t.out, "\n")
+	}
+	t.midLine = false
+}
+
 // Tail returns the last lines since the last call, without control sequences.
 func (t *Transcript) Tail() []string {
 	t.mu.Lock()

@@ -90,6 +90,12 @@ func (s Story) Passed() bool {
 	return s.Left.Clean()
 }
 
+// say tells what happens, on a line of its own.
+func (w *Walk) say(format string, args ...any) {
+	w.Transcript.EndLine()
+	w.Say(format, args...)
+}
+
 // within bounds a step of the walk.
 func (w *Walk) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, time.Duration(float64(timeout)*w.Patience))
@@ -137,7 +143,7 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Story, error) {
 	}
 	story.Machine = facts
 	memory := w.watchMemory(ctx)
-	w.Say("looking at the machine before anything is done")
+	w.say("looking at the machine before anything is done")
 	before, err := w.snapshot(ctx, "before")
 	if err != nil {
 		return story, err
@@ -152,7 +158,7 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Story, error) {
 			break
 		}
 	}
-	w.Say("looking at the machine after all is done")
+	w.say("looking at the machine after all is done")
 	if story.Left, err = w.compare(ctx, before); err != nil {
 		return story, err
 	}
@@ -162,7 +168,7 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Story, error) {
 
 // do has the user type one command.
 func (w *Walk) do(ctx context.Context, command Command) Outcome {
-	w.Say("dev types: %s", command.Line)
+	w.say("dev types: %s", command.Line)
 	ctx, cancel := w.within(ctx, command.Timeout)
 	defer cancel()
 	out := Outcome{Line: command.Line}
