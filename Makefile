@@ -68,7 +68,7 @@ build: ## build ./rollouts-plugin-kedify and ./gatewayapi-plugin for linux/amd64
 ##@ Tests
 
 .PHONY: test
-test: preflight test-unit test-parts test-cluster ## run every test (asks for root where it is needed; installs nothing)
+test: preflight ticket test-unit test-parts test-cluster ## run every test (asks for root where it is needed; installs nothing)
 
 .PHONY: test-unit
 test-unit: ## run the tests that need nothing but Go
@@ -87,10 +87,9 @@ test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, 
 		go test -race -shuffle=on ./test/...
 
 .PHONY: test-cluster
-test-cluster: preflight tools-cluster ## run the tests of the embedded cluster itself (asks for root)
+test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cluster itself (asks for root)
 	$(CLUSTER) build
 	go -C localcluster test -c -o $(CLUSTER_BIN)/residue.test ./test/residue
-	@$(if $(ROOT),echo "root is needed: these tests look at the whole machine")
 	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
 .PHONY: test-mutants
@@ -158,6 +157,13 @@ $(GOLANGCI):
 .PHONY: preflight
 preflight: ## find out whether the embedded cluster can be built and run here
 	@sh localcluster/preflight/preflight.sh '$(CACHE)' $(if $(wildcard $(CACHE)/parts),,building)
+
+# A user is asked for the password before minutes are spent, and sudo is reminded
+# of it for as long as make runs.
+.PHONY: ticket
+ticket:
+	@$(if $(ROOT),sudo -n true 2>/dev/null || { echo "root is needed: some tests look at the whole machine"; sudo -v; }; \
+		(while sleep 50 && kill -0 $$PPID && sudo -n -v; do :; done) </dev/null >/dev/null 2>&1 &)
 
 .PHONY: tools-cluster
 tools-cluster:

@@ -45,11 +45,14 @@ type guest struct {
 	dir      string
 	patience float64
 	key      string
+	home     string
 	lock     io.Closer
 }
 
-// end ends the machine.
-func (g *guest) end(ctx context.Context) error { return errors.Join(g.Stop(ctx), g.lock.Close()) }
+// end ends the machine and removes the disk of /home, which is made anew each time.
+func (g *guest) end(ctx context.Context) error {
+	return errors.Join(g.Stop(ctx), os.Remove(g.home), g.lock.Close())
+}
 
 // builder checks the host and makes the folder of the run. Until the file that
 // it returns is closed, no other stranger runs in the same cache.
@@ -137,7 +140,7 @@ func (o *options) start(ctx context.Context) (*guest, error) {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, logtail.Of(filepath.Join(dir, imageLog))), lock.Close())
 	}
 	say("the disks are there after %s", time.Since(begun).Round(time.Second))
-	g := &guest{dir: dir, lock: lock, key: b.Keys.UserFile, login: machine.Login{User: "root", Key: b.Keys.User, Host: b.Keys.Host.PublicKey()}}
+	g := &guest{dir: dir, home: home, lock: lock, key: b.Keys.UserFile, login: machine.Login{User: "root", Key: b.Keys.User, Host: b.Keys.Host.PublicKey()}}
 	for _, way := range ways {
 		config := machine.Config{
 			Kernel: base.Kernel, Initrd: base.Initrd, Root: base.Disk, Home: home, Dir: dir,

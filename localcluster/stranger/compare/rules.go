@@ -36,6 +36,7 @@ func Noise() []Rule {
 		rule(Sysctls, `kernel\.(random\..*|ns_last_pid|pty\.nr)|fs\.(dentry-state|file-nr|inode-nr|inode-state|quota\..*)|net\.netfilter\.nf_conntrack_count|vm\.stat.*`, "counters"),
 		rule("processes", `sshd(-session)?: .*`, "titles that ssh changes"),
 		rule("processes", `bash -c : stranger watches the memory;.*`, "the one who watches"),
+		rule("processes", `\(udev-worker\)`, "workers that come and go"),
 		rule("cgroups", `/sys/fs/cgroup/system\.slice/systemd-[a-z]+d\.service`, "services that start when they are asked"),
 		rule("units", `run-[a-z0-9-]+\.scope|session-\d+\.scope`, "logins"),
 	}

@@ -148,6 +148,7 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Story, error) {
 	if err != nil {
 		return story, err
 	}
+	_ = w.Transcript.Tail() // the welcome belongs to no command
 	for _, command := range commands {
 		outcome := w.do(ctx, command)
 		story.Outcomes = append(story.Outcomes, outcome)
