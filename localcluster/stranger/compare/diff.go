@@ -52,7 +52,7 @@ type Result struct {
 }
 
 // Clean tells whether nothing was left that ought not to be there.
-func (r Result) Clean() bool { return len(r.Left) == 0 }
+func (r *Result) Clean() bool { return len(r.Left) == 0 }
 
 // Diff compares two snapshots.
 func Diff(before, after Snapshot, noise, allowed []Rule) Result {

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -128,12 +127,12 @@ func pipVariables(ctx context.Context) []string {
 			out = append(out, name+"="+strings.Trim(value, `'"`))
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(a, b) })
+	slices.Sort(out)
 	return slices.Compact(out)
 }
 
 // profile is a file for /etc/profile.d that sets the variables.
-func (n network) profile() string {
+func (n *network) profile() string {
 	var b strings.Builder
 	for _, variable := range n.Environment {
 		name, value, _ := strings.Cut(variable, "=")
@@ -143,7 +142,7 @@ func (n network) profile() string {
 }
 
 // sources are the lines of sources.list for a release.
-func (n network) sources(release string) []string {
+func (n *network) sources(release string) []string {
 	return []string{
 		fmt.Sprintf("deb %s %s main", n.Mirror, release),
 		fmt.Sprintf("deb %s %s-updates main", n.Mirror, release),

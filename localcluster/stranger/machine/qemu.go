@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -117,18 +118,18 @@ func (m *Machine) launch(c Config) error {
 
 // arguments are QEMU's.
 func (c Config) arguments() []string {
-	line := "root=LABEL=stranger-root rw console=ttyS0 quiet systemd.show_status=0"
+	line := []string{"root=LABEL=stranger-root", "rw", "console=ttyS0", "quiet", "systemd.show_status=0"}
 	if c.Accel == Emulation {
-		line += " mitigations=off"
+		line = append(line, "mitigations=off")
 	}
 	for _, unit := range c.Mask {
-		line += " systemd.mask=" + unit
+		line = append(line, "systemd.mask="+unit)
 	}
 	args := []string{
 		"-machine", "q35", "-m", strconv.Itoa(c.MemoryMB), "-smp", strconv.Itoa(c.CPUs),
 		"-display", "none", "-no-reboot", "-qmp", "stdio", "-serial", "file:" + filepath.Join(c.Dir, "console.log"),
 		"-kernel", c.Kernel, "-initrd", c.Initrd,
-		"-append", line,
+		"-append", strings.Join(line, " "),
 		"-netdev", "user,id=net,hostfwd=tcp:127.0.0.1:0-:22", "-device", "virtio-net-pci,netdev=net",
 		"-device", "virtio-rng-pci",
 	}
