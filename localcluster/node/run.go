@@ -25,9 +25,9 @@ const (
 	// startTimeout bounds the start of one component, on the slowest machine. One
 	// that fails ends, and is reported then.
 	startTimeout = 10 * time.Minute
-	// usualStart is how long all components take on a slow machine of the usual
-	// kind; it was measured as 6 s on two cores.
-	usualStart = 15 * time.Second
+	// usualStart is how many seconds all components take on a slow machine of the
+	// usual kind; 6 were measured on two cores.
+	usualStart = 15
 	// restartDelay keeps a component that dies at once from spinning.
 	restartDelay = 300 * time.Millisecond
 )
@@ -95,7 +95,7 @@ func start(ctx context.Context, config Config, group *errgroup.Group, published 
 	if err := n.startAll(ctx, cluster.Components(config.Settings)); err != nil {
 		return err
 	}
-	slowness := slownessOf(time.Since(began))
+	slowness := Slowness(time.Since(began).Seconds())
 	if err := <-published; err != nil {
 		return err
 	}
@@ -137,11 +137,9 @@ func prepare(s cluster.Settings) error {
 	return nil
 }
 
-// slownessOf is how many times longer than usual things take on this machine,
-// told by the start of the components: from 1 to 20.
-func slownessOf(start time.Duration) float64 {
-	return min(max(start.Seconds()/usualStart.Seconds(), 1), 20)
-}
+// Slowness is how many times longer than usual things take on a machine where the
+// components took so many seconds to start: from 1 to 20.
+func Slowness(start float64) float64 { return min(max(start/usualStart, 1), 20) }
 
 func writeFile(path, content string, executable bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
@@ -22,21 +22,21 @@ import (
 // is there: this project's programs and manifests in place, other versions of
 // Kubernetes and the like by another start. A cluster that isn't ready yet is
 // waited for.
-func refresh(ctx context.Context, l *location, o *upOptions, r request, ready bool) error {
-	plan := filepath.Join(l.dir(), host.PlanFile)
-	running, err := node.ReadConfig(plan)
+func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
+	running, err := node.ReadConfig(filepath.Join(l.dir(), host.PlanFile))
 	if err != nil {
 		return err
 	}
 	if err := r.check(running, o.bare); err != nil {
 		return err
 	}
-	if !ready {
-		if err := awaitReady(ctx, l.dir()); err != nil {
-			return err
-		}
+	status, err := settled(ctx, l.dir())
+	if err != nil {
+		return err
 	}
 	// What the cluster has beyond the request stays.
+	same := *o
+	same.addresses, same.bare, same.transient = running.Settings.Addresses, running.Bare, status.Transient
 	if r.addons, err = stack.ParseAddons(running.Addons); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request, ready bo
 		if err := down(ctx, l); err != nil {
 			return err
 		}
-		return start(ctx, l, o, r)
+		return start(ctx, l, &same, r)
 	}
 	for _, program := range running.Contents.Given {
 		if _, again := r.binaries[program]; !again {
@@ -62,13 +62,23 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request, ready bo
 			r.binaries[program] = ownProgram(l, stack.Program(program))
 		}
 	}
-	options := *o
-	options.addresses, options.bare = running.Settings.Addresses, running.Bare
-	next, err := assemble(ctx, l, &options, r, parts)
+	next, err := assemble(ctx, l, &same, r, parts)
 	if err != nil {
 		return err
 	}
-	return replace(ctx, l, running, next)
+	return replace(ctx, l, running, next, node.Slowness(status.StartSeconds))
+}
+
+// settled waits for a cluster that is still starting, and returns its state.
+func settled(ctx context.Context, dir string) (host.Status, error) {
+	status, err := host.ReadStatus(dir)
+	if err != nil || status.State == host.PhaseRunning {
+		return status, err
+	}
+	if err := awaitReady(ctx, dir); err != nil {
+		return status, err
+	}
+	return host.ReadStatus(dir)
 }
 
 // differing lists the names whose values are not the same.
@@ -83,8 +93,9 @@ func differing(a, b map[string]string) []string {
 	return out
 }
 
-// replace puts the next contents in the place of the running ones.
-func replace(ctx context.Context, l *location, running, next node.Config) error {
+// replace puts the next contents in the place of the running ones. Slowness is how
+// many times longer than usual things take here.
+func replace(ctx context.Context, l *location, running, next node.Config, slowness float64) error {
 	programs := differing(running.Contents.Programs, next.Contents.Programs)
 	if len(programs) == 0 && running.Contents.Manifests == next.Contents.Manifests {
 		say("the cluster is running already, with what was just built")
@@ -106,7 +117,7 @@ func replace(ctx context.Context, l *location, running, next node.Config) error 
 	waits := slices.IndexFunc(next.Steps, func(s install.Step) bool { return s.Wait })
 	steps := slices.Insert(slices.Clone(next.Steps), waits, stack.Restarts(programs)...)
 	for _, step := range steps {
-		if err := kubectl.Run(ctx, step.Args, step.Timeout); err != nil {
+		if err := kubectl.Run(ctx, step.Args, time.Duration(slowness*float64(step.Timeout))); err != nil {
 			return fmt.Errorf("%s: %w", step.Title, err)
 		}
 	}
@@ -123,9 +134,9 @@ func replace(ctx context.Context, l *location, running, next node.Config) error 
 
 // pathsOf are the paths of programs.
 func pathsOf(l *location, programs []string) []string {
-	paths := map[string]bool{}
-	for _, program := range programs {
-		paths[ownProgram(l, stack.Program(program))] = true
+	paths := make([]string, len(programs))
+	for i, program := range programs {
+		paths[i] = ownProgram(l, stack.Program(program))
 	}
-	return slices.Collect(maps.Keys(paths))
+	return paths
 }

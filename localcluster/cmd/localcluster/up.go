@@ -122,7 +122,7 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 				return err
 			}
 		}
-		return refresh(ctx, l, o, r, status.State == host.PhaseRunning)
+		return refresh(ctx, l, o, r)
 	case host.PhaseBroken:
 		say("cleaning up an earlier cluster (%s)", firstLine(status.Message))
 		if err := down(ctx, l); err != nil {
