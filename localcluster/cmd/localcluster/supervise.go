@@ -56,6 +56,9 @@ func removeCommand() *cobra.Command {
 	}
 }
 
+// modulesTimeout bounds the loading of kernel modules.
+const modulesTimeout = 30 * time.Second
+
 // startSupervisor starts the supervisor in a session of its own and returns when
 // it holds its lock, or has ended.
 func startSupervisor(ctx context.Context, s cluster.Settings, args []string) error {
@@ -68,6 +71,7 @@ func startSupervisor(ctx context.Context, s cluster.Settings, args []string) err
 		return fmt.Errorf("open the supervisor's log: %w", err)
 	}
 	defer log.Close()
+	loadModules(ctx)
 	line := append(inScope(s, program, "inside", "supervise"), args...)
 	command := exec.Command(line[0], line[1:]...) //nolint:noctx // our own program; it outlives this one
 	command.Stdout, command.Stderr, command.Dir = log, log, "/"
@@ -78,6 +82,16 @@ func startSupervisor(ctx context.Context, s cluster.Settings, args []string) err
 	exited := make(chan error, 1)
 	go func() { exited <- command.Wait() }()
 	return awaitLock(ctx, s.Dir, exited)
+}
+
+// loadModules loads what the node needs of the kernel. The kernel would do so when
+// it is asked for what a module offers, unless that was switched off; a container
+// has no modules to load. So nothing depends on it, and what is missing shows in
+// the component that needs it.
+func loadModules(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, modulesTimeout)
+	defer cancel()
+	_ = exec.CommandContext(ctx, "/usr/sbin/modprobe", "--quiet", "--all", "overlay", "veth", "nf_tables").Run()
 }
 
 // inScope lets systemd, where it manages cgroups of version 2, hand a part of
