@@ -16,6 +16,9 @@ import (
 // cluster. So ending a cluster takes no password.
 const endFile = "end"
 
+// askGrace is how long the supervisor may take for it, also on a slow machine.
+const askGrace = time.Minute
+
 // lookInterval is how often the supervisor looks for the request.
 const lookInterval = 100 * time.Millisecond
 
@@ -41,8 +44,29 @@ func endOrder(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, endFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	// The lock goes last: as long as it is held, the end is not reached.
+	if err := removeAllBut(dir, lockFile); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove the run directory: %w", err)
+	}
+	return nil
+}
+
+// removeAllBut removes what is in a folder, but for some names.
+func removeAllBut(dir string, names ...string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list the run directory: %w", err)
+	}
+	for _, entry := range entries {
+		if slices.Contains(names, entry.Name()) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("remove what the cluster wrote: %w", err)
+		}
 	}
 	return nil
 }
@@ -58,19 +82,22 @@ func AskForEnd(ctx context.Context, dir string) (bool, error) {
 	if err := os.WriteFile(filepath.Join(dir, endFile), nil, 0o644); err != nil {
 		return false, nil // another user's
 	}
-	ctx, cancel := context.WithTimeout(ctx, stopGrace+cgroupGrace+endGrace)
+	ctx, cancel := context.WithTimeout(ctx, askGrace)
 	defer cancel()
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
+	given := false // the lock was free when last looked at
 	for {
 		holder, err := LockHolder(dir)
 		if err != nil {
 			return false, err
 		}
-		if holder == 0 {
-			_, err := os.Stat(dir)
-			return errors.Is(err, fs.ErrNotExist), nil
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return true, nil
+		} else if holder == 0 && given {
+			return false, nil // it died without removing anything
 		}
+		given = holder == 0
 		select {
 		case <-ctx.Done():
 			return false, nil
@@ -82,17 +109,8 @@ func AskForEnd(ctx context.Context, dir string) (bool, error) {
 // handOver keeps, of what a failed cluster has written, only what tells why, and
 // gives it to the owner, so that cleaning up takes no root.
 func handOver(dir string, owner int) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("list the run directory: %w", err)
-	}
-	for _, entry := range entries {
-		if slices.Contains([]string{lockFile, PlanFile, StatusFile, ProgressFile, LogFile, "logs", "demo"}, entry.Name()) {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			return fmt.Errorf("remove what the cluster wrote: %w", err)
-		}
+	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, "logs", "demo"); err != nil {
+		return err
 	}
 	// The folder is the user's, who could put a link anywhere into it meanwhile.
 	folder, err := os.OpenRoot(dir)

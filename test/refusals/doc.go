@@ -3,5 +3,5 @@
 // mistake is there, a neighbour's weight changes and the requests follow it. docs/errors.md shows the same rows.
 //
 // The tests need the paths of etcd, kube-apiserver and Envoy in the environment variables ETCD_BIN, KUBE_APISERVER_BIN and ENVOY_BIN; `make test-parts`
-// provides them. They run in a network of their own, which needs root.
+// provides them. They run in a network of their own.
 package refusals

@@ -1,5 +1,5 @@
 // Package netspace runs the tests of a package in a network of their own: fixed ports are free there, there is an address beside the loopback's, and whatever
-// the tests start ends with them. It is for Linux, and needs root.
+// the tests start ends with them. It is for Linux. Whoever isn't root gets them in a user namespace (user_namespaces(7)).
 package netspace
 
 import (
@@ -63,18 +63,32 @@ func outside(prepare func(folder string) error) (code int, err error) {
 	inner := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec,noctx // this very program; go test ends it
 	inner.Env = append(os.Environ(), folderVariable+"="+prepared, "TMPDIR="+folder)
 	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
-	inner.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	inner.SysProcAttr = namespaces(os.Geteuid(), os.Getegid())
 	err = inner.Run()
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
 		return max(1, exit.ExitCode()), nil
 	case errors.Is(err, syscall.EPERM):
-		return 1, fmt.Errorf("these tests run in a network of their own, which takes root: %w", err)
+		return 1, fmt.Errorf("these tests run in a network of their own (%s): %w", remedy, err)
 	case err != nil:
 		return 1, err
 	}
 	return 0, nil
+}
+
+// remedy is for machines that keep users from networks of their own, as Ubuntu 24.04 does.
+const remedy = "run them as root, or allow user namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+
+// namespaces are those of the inner process. A user is root in a user namespace.
+func namespaces(uid, gid int) *syscall.SysProcAttr {
+	attributes := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	if uid != 0 {
+		attributes.Cloneflags |= syscall.CLONE_NEWUSER
+		attributes.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
+		attributes.GidMappings = []syscall.SysProcIDMap{{HostID: gid, Size: 1}}
+	}
+	return attributes
 }
 
 // setUp opens the loopback of the new network and gives it Address.
@@ -97,7 +111,7 @@ func setUp() error {
 		return fmt.Errorf("network of the tests: %w", err)
 	}
 	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, up), unix.IoctlIfreq(socket, unix.SIOCSIFADDR, second)); err != nil {
-		return fmt.Errorf("network of the tests: %w", err)
+		return fmt.Errorf("network of the tests (%s): %w", remedy, err)
 	}
 	return nil
 }
