@@ -156,7 +156,7 @@ $(GOLANGCI):
 
 .PHONY: preflight
 preflight: ## find out whether the embedded cluster can be built and run here
-	@sh localcluster/preflight/preflight.sh '$(CACHE)' $(if $(wildcard $(CACHE)/parts),,building)
+	@sh localcluster/preflight/preflight.sh '$(CACHE)' $(if $(wildcard $(CACHE)/parts),programs,parts)
 
 # A user is asked for the password before minutes are spent, and sudo is reminded
 # of it for as long as make runs.

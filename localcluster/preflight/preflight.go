@@ -36,15 +36,21 @@ func Release() (string, error) {
 	return fields["ID"] + "-" + fields["VERSION_ID"], nil
 }
 
+// Building is what has to be built before the cluster can run.
+type Building string
+
+// What may have to be built: nothing, this project's programs, or those and parts
+// of the cluster.
+const (
+	Nothing  Building = ""
+	Programs Building = "programs"
+	Parts    Building = "parts"
+)
+
 // Check looks at the machine. The error names each thing that is in the way and
-// its remedy. Cache is the folder for built programs and running clusters;
-// building says whether something has to be built.
-func Check(ctx context.Context, cache string, building bool) error {
-	args := []string{"-s", cache}
-	if building {
-		args = append(args, "building")
-	}
-	command := exec.CommandContext(ctx, "sh", args...)
+// its remedy. Cache is the folder for built programs and running clusters.
+func Check(ctx context.Context, cache string, building Building) error {
+	command := exec.CommandContext(ctx, "sh", "-s", cache, string(building))
 	command.Stdin = bytes.NewReader(script)
 	printed, err := command.CombinedOutput()
 	if err != nil {

@@ -3,14 +3,15 @@
 # is built. Prints one line for each thing that is in the way, with what to do
 # about it, and ends with 1 if there is one.
 #
-#   preflight.sh CACHE [building]
+#   preflight.sh CACHE [programs|parts]
 #
-# CACHE is the folder for built programs and running clusters. With "building"
-# also what is needed to build the parts of the cluster is looked for. PREFLIGHT_ROOT shows another
+# CACHE is the folder for built programs and running clusters. With "programs"
+# also what is needed to build this project's programs is looked for, with "parts"
+# what is needed to build all parts of the cluster. PREFLIGHT_ROOT shows another
 # machine's files, for tests.
 set -u
 
-cache=${1:?usage: preflight.sh CACHE [building]}
+cache=${1:?usage: preflight.sh CACHE [programs|parts]}
 building=${2-}
 root=${PREFLIGHT_ROOT-}
 found=0
@@ -107,7 +108,7 @@ disk() {
 	[ "$(stat -f -c %T "$cache")" != overlayfs ] ||
 		stands_in_the_way "$cache lies on a container's own file system, which cannot hold another container's" 'mount a volume there (docker run -v), or set LOCALCLUSTER_CACHE to a folder on one'
 	needed=$disk_running_gb
-	[ -z "$building" ] || needed=$disk_building_gb
+	[ "$building" != parts ] || needed=$disk_building_gb
 	free=$(($(df -Pk "$cache" | awk 'NR == 2 {print $4}') / 1024 / 1024))
 	[ "$free" -ge $needed ] ||
 		stands_in_the_way "$free GB are free below $cache, $needed are needed" 'free some, or set LOCALCLUSTER_CACHE to a folder on a larger disk'
@@ -131,8 +132,8 @@ kernel
 mounting
 limits
 disk
-go_tool
-if [ -n "$building" ]; then
+[ -z "$building" ] || go_tool
+if [ "$building" = parts ]; then
 	distribution
 	tools
 fi

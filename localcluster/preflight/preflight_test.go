@@ -15,7 +15,7 @@ type machine struct {
 	uid      string
 	files    map[string]string
 	programs []string
-	building bool
+	building Building
 }
 
 // debian is Debian 13 as it comes, with what README asks for.
@@ -33,7 +33,7 @@ func debian() machine {
 			"lib/modules/6.12/modules.dep":           "kernel/fs/overlayfs/overlay.ko.xz:\nkernel/drivers/net/veth.ko.xz:\nkernel/net/netfilter/nf_tables.ko.xz: kernel/x.ko\n",
 		},
 		programs: []string{"sudo", "mount", "apt-get", "dpkg-deb", "go", "git", "python3"},
-		building: true,
+		building: Parts,
 	}
 }
 
@@ -87,11 +87,7 @@ func (m machine) check(t *testing.T) (string, error) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"-s", t.TempDir()}
-	if m.building {
-		args = append(args, "building")
-	}
-	command := exec.CommandContext(t.Context(), "/bin/sh", args...)
+	command := exec.CommandContext(t.Context(), "/bin/sh", "-s", t.TempDir(), string(m.building))
 	command.Env = []string{"PATH=" + bin, "PREFLIGHT_ROOT=" + root, "PREFLIGHT_UID=" + m.uid}
 	command.Stdin = bytes.NewReader(script)
 	printed, err := command.CombinedOutput()
@@ -145,11 +141,20 @@ func TestWhatIsInTheWayComesWithItsRemedy(t *testing.T) {
 	}
 }
 
-// What a build of the parts needs is not asked of a machine that has them built.
-func TestABuiltClusterNeedsFewerTools(t *testing.T) {
+// What a build needs is not asked of a machine where that much is built: root by
+// sudo has no Go in its path.
+func TestWhatIsBuiltNeedsFewerTools(t *testing.T) {
 	m := debian().without("git").without("apt-get").without("python3")
-	m.building = false
+	m.building = Programs
 	if printed, err := m.check(t); err != nil {
-		t.Errorf("%v: %s", err, printed)
+		t.Errorf("the parts are built: %v: %s", err, printed)
+	}
+	m = m.without("go")
+	if printed, err := m.check(t); err == nil || !strings.Contains(printed, "go is not in the path") {
+		t.Errorf("programs are built without Go: %v: %s", err, printed)
+	}
+	m.building = Nothing
+	if printed, err := m.check(t); err != nil {
+		t.Errorf("all is built: %v: %s", err, printed)
 	}
 }

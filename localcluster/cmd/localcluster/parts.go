@@ -45,13 +45,17 @@ func partNamed(l *location, name string) (build.Part, error) {
 	return build.Part{}, fmt.Errorf("there is no part %q; the parts are %s", name, strings.Join(names, ", "))
 }
 
-// checkMachine finds out whether the cluster can be built and run here.
-func checkMachine(ctx context.Context, l *location, parts []build.Part) error {
+// checkMachine finds out whether the cluster can be built and run here. Building is
+// what has to be built if no part is missing.
+func checkMachine(ctx context.Context, l *location, parts []build.Part, building preflight.Building) error {
 	missing, err := l.buildCache().Missing(parts)
 	if err != nil {
 		return err
 	}
-	return preflight.Check(ctx, l.cache, len(missing) > 0)
+	if len(missing) > 0 {
+		building = preflight.Parts
+	}
+	return preflight.Check(ctx, l.cache, building)
 }
 
 // ensureParts builds what the cache lacks of the parts, and returns the folder of

@@ -14,6 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/preflight"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
@@ -68,7 +69,7 @@ func buildCommand(l *location) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := checkMachine(c.Context(), l, parts); err != nil {
+			if err := checkMachine(c.Context(), l, parts, preflight.Nothing); err != nil {
 				return err
 			}
 			_, err = ensureParts(c.Context(), l, parts)
@@ -140,7 +141,11 @@ func start(ctx context.Context, l *location, o *upOptions, r request) error {
 	if err != nil {
 		return err
 	}
-	if err := checkMachine(ctx, l, wanted); err != nil {
+	building := preflight.Programs
+	if o.bare {
+		building = preflight.Nothing
+	}
+	if err := checkMachine(ctx, l, wanted, building); err != nil {
 		return err
 	}
 	asRoot, done := context.WithCancel(ctx)
