@@ -22,8 +22,8 @@ import (
 
 // assemble builds this project's programs and describes the cluster.
 func assemble(ctx context.Context, l *location, o *upOptions, r request, parts map[string]string) (node.Config, error) {
-	if err := os.MkdirAll(l.dir(), 0o755); err != nil {
-		return node.Config{}, fmt.Errorf("make the run directory: %w", err)
+	if err := l.makeDir(); err != nil {
+		return node.Config{}, err
 	}
 	settings := l.settings(o.addresses, r.extraArgs)
 	config := node.Config{

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 )
 
@@ -56,6 +58,25 @@ func (l *location) name() string {
 
 // dir is the run directory of this checkout's cluster.
 func (l *location) dir() string { return filepath.Join(l.cache, "clusters", l.name()) }
+
+// makeDir makes the run directory. The folder of all clusters belongs to whom the
+// cache belongs to, also if root is the first to need it, as in `sudo`.
+func (l *location) makeDir() error {
+	if err := os.MkdirAll(l.dir(), 0o755); err != nil {
+		return fmt.Errorf("make the run directory: %w", err)
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var cache unix.Stat_t
+	if err := unix.Stat(l.cache, &cache); err != nil {
+		return fmt.Errorf("find the owner of the cache: %w", err)
+	}
+	if err := os.Chown(filepath.Dir(l.dir()), int(cache.Uid), int(cache.Gid)); err != nil {
+		return fmt.Errorf("give the folder of clusters to the owner of the cache: %w", err)
+	}
+	return nil
+}
 
 // modules is the folder of the localcluster module.
 func (l *location) modules() string { return filepath.Join(l.repo, "localcluster") }
