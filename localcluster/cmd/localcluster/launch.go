@@ -26,18 +26,27 @@ const silence = 20 * time.Second
 // outlives the terminal. sudo itself stays in the terminal's session, to which
 // its ticket belongs; what it starts returns as soon as the supervisor runs.
 func launch(ctx context.Context, config node.Config) error {
-	raw, err := json.Marshal(config)
+	plan, err := writePlan(config)
 	if err != nil {
-		return fmt.Errorf("describe the cluster: %w", err)
-	}
-	plan := filepath.Join(config.Settings.Dir, host.PlanFile)
-	if err := os.WriteFile(plan, raw, 0o600); err != nil {
-		return fmt.Errorf("describe the cluster: %w", err)
+		return err
 	}
 	if err := runAsRoot(ctx, "inside", "start", plan); err != nil {
 		return fmt.Errorf("%w: %w", errFailed, err)
 	}
 	return nil
+}
+
+// writePlan writes down what the cluster is, or now is, and returns the file's path.
+func writePlan(config node.Config) (string, error) {
+	plan := config.Settings.Path(host.PlanFile)
+	raw, err := json.Marshal(config)
+	if err == nil {
+		err = os.WriteFile(plan, raw, 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("describe the cluster: %w", err)
+	}
+	return plan, nil
 }
 
 // awaitReady shows the supervisor's progress until the cluster is ready.

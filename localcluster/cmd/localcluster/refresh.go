@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -122,14 +120,8 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 		}
 	}
 	say("the cluster runs them now")
-	raw, err := json.Marshal(next)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(l.dir(), host.PlanFile), raw, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("describe the cluster: %w", err)
-	}
-	return nil
+	_, err := writePlan(next)
+	return err
 }
 
 // pathsOf are the paths of programs.
