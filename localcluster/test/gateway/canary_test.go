@@ -25,6 +25,10 @@ const (
 	// settleEnd is the same for the ends of a canary, where also the stable
 	// Service changes its pods.
 	settleEnd = 3 * time.Second
+	// installed is the number of answers in a row after which an app counts as
+	// installed: where two Services have equal weights and one of them has no
+	// endpoints for the proxy yet, so many in a row do not come.
+	installed = 20
 )
 
 // guide names a guide's objects, all in namespace default, and how its app is
@@ -51,8 +55,9 @@ type walk struct {
 	client *load.Client
 }
 
-// begin watches the guide's objects, waits until its app answers, and starts
-// the load, which runs until the test ends. There must be no failed request.
+// begin watches the guide's objects, waits until its app is installed and
+// answers, and starts the load, which runs until the test ends. There must be
+// no failed request.
 func begin(t *testing.T, w world, g guide) *walk {
 	t.Helper()
 	c := &walk{guide: g, world: w}
@@ -66,11 +71,19 @@ func begin(t *testing.T, w world, g guide) *walk {
 	})
 	t.Cleanup(func() { cancel(); watches.Wait() })
 	await(t, "the Rollout to be Healthy", patience, func() bool { return c.object.Get().Healthy() }, func() string { return c.object.Get().String() })
+	// An app that is being installed has no version in service yet: what the
+	// guide's own weights send to a Service without endpoints is no canary's.
+	c.rests(t)
+	var answers int
 	var probed error
-	await(t, "the first answer through the Gateway", patience, func() bool {
-		_, probed = load.Probe(ctx, c.target())
-		return probed == nil
-	}, func() string { return fmt.Sprint(probed) })
+	await(t, fmt.Sprintf("%d answers in a row through the Gateway", installed), patience, func() bool {
+		if _, probed = load.Probe(ctx, c.target()); probed != nil {
+			answers = 0
+			return false
+		}
+		answers++
+		return answers == installed
+	}, func() string { return fmt.Sprintf("%d answers, then: %v", answers, probed) })
 	client, err := load.Start(ctx, c.target())
 	if err != nil {
 		t.Fatal(err)
