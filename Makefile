@@ -35,6 +35,8 @@ FAULTS_SEED   ?=
 FAULTS_ONLY   ?=
 # Which walks `make test-gateway` takes, as a pattern of go test.
 GATEWAY_RUN ?= .
+# Where the demo's cluster comes from: embedded, existing ($KUBECONFIG), kind.
+PROVIDER ?= embedded
 # Arguments for the demo, such as ARGS=--keep.
 ARGS ?=
 
@@ -45,8 +47,8 @@ help: ## show this list
 ##@ The main job
 
 .PHONY: demo
-demo: preflight tools-cluster ## run the guide's canary on a real cluster, under load (ARGS=--keep leaves it running)
-	LOCALCLUSTER_CACHE=$(CACHE) $(DEMO) --localcluster $(LOCALCLUSTER) --repo $(CURDIR) $(ARGS)
+demo: $(if $(filter embedded,$(PROVIDER)),preflight) tools-cluster ## run the guide's canary on a real cluster, under load (ARGS=--keep leaves it running; PROVIDER=existing: on yours)
+	LOCALCLUSTER_CACHE=$(CACHE) $(DEMO) --provider $(PROVIDER) --localcluster $(LOCALCLUSTER) --repo $(CURDIR) $(ARGS)
 
 .PHONY: cluster-up
 cluster-up: preflight tools-cluster ## start the embedded cluster, building what is missing
@@ -72,8 +74,8 @@ test: preflight ticket test-unit test-parts test-cluster ## run every test (asks
 
 .PHONY: test-unit
 test-unit: ## run the tests that need nothing but Go
-	go test -race -shuffle=on $$(go list ./... | grep -v /test/)
-	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v -E '/test/[a-z]+$$')
+	go test -race -shuffle=on $$(go list ./... | grep -v -E '/(test|suites)/')
+	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v /test/)
 
 .PHONY: test-parts
 test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller
@@ -95,20 +97,20 @@ test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cl
 .PHONY: test-mutants
 test-mutants: tools-cluster ## prove that the demo fails when the data path is broken (needs root)
 	$(CLUSTER_ENV) DEMO_BIN=$(DEMO) \
-		go -C localcluster test -count=1 -timeout 30m -v ./test/mutants/...
+		go test -count=1 -timeout 30m -v ./e2e/suites/mutants
 
 .PHONY: faults
 faults: tools-cluster ## kill each part of a running canary 20 times (FAULTS_ROUNDS=1; needs root)
 	$(CLUSTER_ENV) FAULTS_ROUNDS=$(FAULTS_ROUNDS) FAULTS_SEED=$(FAULTS_SEED) FAULTS_ONLY=$(FAULTS_ONLY) \
-		go -C localcluster test -count=1 -timeout 90m -v ./test/faults/...
+		go test -count=1 -timeout 90m -v ./e2e/suites/faults
 
 .PHONY: test-canary
 test-canary: tools-cluster ## run the canary's edge cases on a real cluster (needs root)
-	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 20m -v ./test/canary/...
+	$(CLUSTER_ENV) go test -count=1 -timeout 20m -v ./e2e/suites/canary
 
 .PHONY: test-gateway
 test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 11 minutes)
-	$(CLUSTER_ENV) go -C localcluster test -count=1 -timeout 60m -v -run '$(GATEWAY_RUN)' ./test/gateway/...
+	$(CLUSTER_ENV) go test -count=1 -timeout 60m -v -run '$(GATEWAY_RUN)' ./e2e/suites/gateway
 
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, and a weight's way to Envoy beside a bare push (about 12 minutes)
@@ -168,3 +170,4 @@ ticket:
 .PHONY: tools-cluster
 tools-cluster:
 	@CGO_ENABLED=0 go -C localcluster build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(DEMO) ./e2e/cmd/demo

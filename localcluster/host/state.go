@@ -40,6 +40,9 @@ type Status struct {
 	Transient bool `json:"transient,omitempty"`
 	// StartSeconds is how long the start took.
 	StartSeconds float64 `json:"startSeconds,omitempty"`
+	// Node is the first process of the cluster's namespaces, as the host counts
+	// processes; 0 while there is none.
+	Node int `json:"node,omitempty"`
 	// Logs is the folder with the components' logs.
 	Logs string `json:"logs,omitempty"`
 	// Message is the last thing that happened.

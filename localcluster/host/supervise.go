@@ -48,7 +48,7 @@ func Supervise(ctx context.Context, config node.Config) (err error) {
 	status := Status{State: PhaseStarting, Bin: config.Settings.Bin, Logs: filepath.Join(dir, "logs"), Addresses: map[string]string{}}
 	defer func() {
 		if err != nil {
-			status.State, status.Message, status.Kubeconfig, status.Addresses = PhaseBroken, err.Error(), "", nil
+			status.State, status.Message, status.Kubeconfig, status.Addresses, status.Node = PhaseBroken, err.Error(), "", nil, 0
 			failed := node.Event{Time: time.Now(), State: node.Failed, Message: err.Error()}
 			err = errors.Join(err, handOver(dir, config.Owner), writeStatus(dir, status), appendProgress(dir, failed))
 		}
@@ -71,6 +71,7 @@ func Supervise(ctx context.Context, config node.Config) (err error) {
 	if err != nil {
 		return errors.Join(err, cgroup.Remove(config.Settings, cgroupGrace))
 	}
+	status.Node = inside.Process.Pid
 	w := watcher{config: config, began: began, status: &status}
 	return w.watch(ctx, inside, events)
 }

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+// paper is a screen that keeps what is printed.
+type paper struct{ strings.Builder }
+
+func (p *paper) Print(lines ...string) { p.WriteString(strings.Join(lines, "\n") + "\n") }
+func (*paper) Frame([]string)          {}
+func (*paper) Columns() int            { return 80 }
+
+// place is a folder with a project, and commands that only note their calls:
+// localcluster in the given state, and a kubectl that refuses to create. A
+// script on-COMMAND in the folder is run by each of them before anything else.
+type place struct{ dir string }
+
+func newPlace(t *testing.T, state string) place {
+	t.Helper()
+	p := place{dir: t.TempDir()}
+	p.write(t, "repo/examples/argo-rollouts-canary/manifests.yaml", "")
+	p.write(t, "repo/config/kedify-proxy/kustomization.yaml", "")
+	p.write(t, "state", state)
+	if state != "stopped" {
+		p.write(t, "run/logs/etcd.log", "")
+	}
+	p.write(t, "localcluster", `#!/bin/sh
+cd "$(dirname "$0")"
+if [ "$1" = status ]; then
+	[ -d run ] && logs="$PWD/run/logs"
+	[ -f run/transient ] && transient=true
+	echo '{"state":"'"$(cat state)"'","kubeconfig":"/kubeconfig","bin":"'"$PWD"'","logs":"'"$logs"'","transient":'"${transient-false}"',"startSeconds":60,"addresses":{"proxy":"127.0.0.1:1234"}}'
+	exit
+fi
+echo "progress" >&2 || exit # as a Go program does when nobody reads
+echo "localcluster $*" >> calls
+[ -f "on-$1" ] && . "./on-$1"
+case "$1" in
+up)
+	# As the real one: the start marks the cluster, a call without the flag takes the mark away.
+	case "$(cat state)$2" in stopped--transient) mkdir -p run && touch run/transient ;; *--transient) ;; *) rm -f run/transient ;; esac
+	mkdir -p run/logs && printf running > state ;;
+down) rm -rf run && printf stopped > state ;;
+esac
+`)
+	p.write(t, "kubectl", `#!/bin/sh
+mkdir -p "$KUBECACHEDIR" && touch "$KUBECACHEDIR/discovery"
+cd "$(dirname "$0")"
+[ -f on-kubectl ] && . ./on-kubectl
+case "$*" in
+*"create -f"*) echo "refused" >&2; exit 1 ;;
+*"delete ns"*) echo "kubectl $*" >> calls ;;
+esac
+`)
+	return p
+}
+
+func (p place) write(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p place) calls(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, "calls"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+func (p place) options(keep bool, out *paper) options {
+	o := options{
+		keep: keep, provider: provider.NameEmbedded, settings: scenario.DefaultSettings(), screen: out,
+		local: provider.LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Terminal: provider.Terminal{Err: out}},
+	}
+	o.settings.Repo = filepath.Join(p.dir, "repo")
+	return o
+}
+
+const remove = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo"
+
+// However a run ends, what the demo has brought is taken away, and no more. What
+// it says about that is true. A cluster that runs is brought up to date.
+func TestWhatIsTakenAway(t *testing.T) {
+	const taken = "The local cluster is taken down."
+	tests := []struct {
+		name, state, up string
+		keep            bool
+		want            []string
+		fails, says     string
+	}{
+		{name: "a cluster that the demo started", state: "stopped", want: []string{"localcluster up --transient", "localcluster down"}, fails: "refused", says: taken},
+		{name: "a cluster that ran before stays", state: "running", want: []string{"localcluster up --transient", remove}, fails: "refused", says: "goes on"},
+		{name: "a cluster that somebody else starts stays", state: "starting", want: []string{"localcluster up --transient", remove}, fails: "refused", says: "goes on"},
+		{name: "kept", state: "stopped", keep: true, want: []string{"localcluster up"}, fails: "refused", says: "http://rollouts-demo.localhost:1234/"},
+		{name: "a start that fails and leaves nothing", state: "stopped", up: "exit 1", want: []string{"localcluster up --transient"}, fails: "localcluster up --transient: exit status 1", says: "No local cluster runs."},
+		{name: "a start that fails and leaves something", state: "broken", up: "exit 1", want: []string{"localcluster up --transient"}, fails: "localcluster up --transient: exit status 1", says: "No local cluster runs."},
+		{name: "a cluster that can't be brought up to date", state: "running", up: "exit 1", want: []string{"localcluster up --transient"}, fails: "localcluster up --transient: exit status 1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, out := newPlace(t, tt.state), new(paper)
+			p.write(t, "on-up", tt.up)
+			o := p.options(tt.keep, out)
+			err := o.run(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.fails) {
+				t.Errorf("error = %v, want one with %q", err, tt.fails)
+			}
+			if diff := cmp.Diff(tt.want, p.calls(t)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(out.String(), tt.says) || strings.Contains(out.String(), taken) != (tt.says == taken) {
+				t.Errorf("printed, and not %q:\n%s", tt.says, out)
+			}
+		})
+	}
+}
+
+// The first line tells which code is shown.
+func TestTheVersionIsShown(t *testing.T) {
+	p, out := newPlace(t, "running"), new(paper)
+	o := p.options(false, out)
+	o.version = "b7200d0-dirty"
+	if err := o.run(t.Context()); err == nil || !strings.HasPrefix(out.String(), "Canary demo, b7200d0-dirty\n") {
+		t.Errorf("%v, printed:\n%s", err, out)
+	}
+}
+
+// A cluster that was slow to start gets more time for everything.
+func TestASlowStartIsSaid(t *testing.T) {
+	p, out := newPlace(t, "running"), new(paper)
+	o := p.options(false, out)
+	if err := o.run(t.Context()); err == nil || !strings.Contains(out.String(), "It took 60.0 s to start") || o.settings.Patience != 80*time.Second {
+		t.Errorf("%v, patience %s, printed:\n%s", err, o.settings.Patience, out)
+	}
+}
+
+// demoProcess is the demo of this place as a process of its own, and what it
+// prints goes nowhere: its terminal is lost.
+func (p place) demoProcess(t *testing.T) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, terminal, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = terminal.Close() })
+	if err := lost.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, "--localcluster", filepath.Join(p.dir, "localcluster"), "--repo", filepath.Join(p.dir, "repo"))
+	c.Env = append(os.Environ(), "TEST_RUNS_DEMO=yes")
+	c.Stdout, c.Stderr = terminal, terminal
+	return c
+}
+
+// TestMain lets the test's own binary be the demo.
+func TestMain(m *testing.M) {
+	if os.Getenv("TEST_RUNS_DEMO") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// A terminal that goes away ends the run in order, also if it says so twice,
+// and nothing that can't be printed any more stands in the way.
+func TestALostTerminalCleansUp(t *testing.T) {
+	p := newPlace(t, "stopped")
+	p.write(t, "on-kubectl", `kill -HUP "$PPID"`)
+	p.write(t, "on-down", `kill -HUP "$PPID"`)
+	var failure *exec.ExitError
+	if err := p.demoProcess(t).Run(); !errors.As(err, &failure) || failure.ExitCode() != 1 {
+		t.Errorf("the demo ended with %v, want exit code 1", err)
+	}
+	if diff := cmp.Diff([]string{"localcluster up --transient", "localcluster down"}, p.calls(t)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// A demo that was killed leaves its cluster to the next one, and nothing in the
+// folder for temporary files.
+func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	tests := []struct {
+		name string
+		keep []bool // of the runs after that
+		want []string
+	}{
+		{"by a run that ends it", []bool{false}, []string{"localcluster up --transient", "localcluster down"}},
+		{"by one that is told to keep it", []bool{true, false}, []string{"localcluster up", "localcluster up --transient", remove}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t, "stopped")
+			p.write(t, "on-kubectl", `kill -KILL "$PPID"`)
+			if err := p.demoProcess(t).Run(); err == nil {
+				t.Fatal("the demo was not killed")
+			}
+			p.write(t, "on-kubectl", "")
+			for _, keep := range tt.keep {
+				o := p.options(keep, new(paper))
+				if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
+					t.Errorf("error = %v", err)
+				}
+			}
+			if diff := cmp.Diff(append([]string{"localcluster up --transient"}, tt.want...), p.calls(t)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestInterruptedRunCleansUp(t *testing.T) {
+	p, out := newPlace(t, "running"), new(paper)
+	o := p.options(false, out)
+	ctx, cancel := context.WithCancel(t.Context())
+	o.screen = interrupting{paper: out, interrupt: cancel}
+	if err := o.run(ctx); !errors.Is(err, errInterrupted) {
+		t.Errorf("error = %v, want %v", err, errInterrupted)
+	}
+	if diff := cmp.Diff([]string{"localcluster up --transient", remove}, p.calls(t)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// interrupting ends the context as soon as the cluster is up.
+type interrupting struct {
+	*paper
+
+	interrupt func()
+}
+
+func (i interrupting) Print(lines ...string) {
+	i.paper.Print(lines...)
+	if strings.Contains(strings.Join(lines, "\n"), "The local cluster is up") {
+		i.interrupt()
+	}
+}
+
+func TestWrongUseIsRefused(t *testing.T) {
+	tests := []struct{ args, says string }{
+		{"--rate 4", "--rate 4: it must be from 5 to 2000"},
+		{"--rate 2001", "--rate 2001: it must be from 5 to 2000"},
+		{"--repo /nowhere", "--repo /nowhere is not the folder of the project"},
+		{"more", "unknown command"},
+	}
+	for _, tt := range tests {
+		c := command()
+		c.SetArgs(strings.Fields(tt.args))
+		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("demo %s: %v, want %q", tt.args, err, tt.says)
+		}
+	}
+}

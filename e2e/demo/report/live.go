@@ -1,0 +1,89 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+)
+
+// Live is what the live frame shows.
+type Live struct {
+	// Elapsed is the time since the demo began.
+	Elapsed time.Duration
+	// Doing says what is going on or waited for.
+	Doing string
+	// Annotation, Acked and Envoy are the weights as of now: see Row.
+	Annotation, Acked, Envoy string
+	// Rate is the number of answers in the last second, Colors are they by
+	// colour.
+	Rate   int
+	Colors map[string]int
+	// Ended, Failed and InFlight count requests since the client started. Those
+	// that have failed are among those that have ended.
+	Ended, Failed, InFlight int
+	// Rows are the steps so far, the present one last.
+	Rows []Row
+}
+
+// Frame draws the live frame, clipped to the given number of columns.
+func (s Style) Frame(l Live, columns int) []string {
+	failed := s.Good("0 failed")
+	if l.Failed > 0 {
+		failed = s.Bad(Count(l.Failed) + " failed")
+	}
+	lines := []string{
+		s.Faint(strings.Repeat("─", columns)),
+		fmt.Sprintf("%s  %s  %d answers/s  %s requests  %s  %d in flight",
+			s.Heading("canary demo"), clock(l.Elapsed), l.Rate, Count(l.Ended), failed, l.InFlight),
+		"now        " + s.strip(l.Colors, liveBar(columns)),
+		fmt.Sprintf("weights    annotation %s, ACKed %s, Envoy %s", orDash(l.Annotation), orDash(l.Acked), orDash(l.Envoy)),
+	}
+	last := ""
+	for _, r := range l.Rows {
+		if r.Canary != last {
+			last = r.Canary
+			lines = append(lines, s.Heading(r.Canary))
+		}
+		lines = append(lines, s.liveRow(r, liveBar(columns)))
+	}
+	lines = append(lines, s.Faint("▸ "+l.Doing))
+	for i := range lines {
+		lines[i] = clip(lines[i], columns)
+	}
+	return lines
+}
+
+// orDash stands for what is not known yet.
+func orDash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+// liveBar is how many columns a bar gets: a narrow terminal has short ones, so
+// that the figures behind them are still seen.
+func liveBar(columns int) int { return min(max(columns-45, 10), barWidth) }
+
+// liveRow draws a step in one line, its bar in the given number of columns.
+func (s Style) liveRow(r Row, columns int) string {
+	name := pad(r.Step, 8, false)
+	split := r.Split()
+	if split.Total == 0 {
+		return fmt.Sprintf("  %s %s its weights are on their way", name, s.Faint(strings.Repeat("·", columns)))
+	}
+	interval := split.Wilson(stats.Z95)
+	line := fmt.Sprintf("  %s %s %s ±%.1f", name, s.paint(sgr(r.Color), bar(interval, r.Asked, columns)),
+		pad(percent(split.Share(), 1), 7, true), (interval.High-interval.Low)*50)
+	if r.State == Measuring {
+		return line + s.Faint(fmt.Sprintf("  %s of %s", Count(r.Done), Count(r.Planned)))
+	}
+	return fmt.Sprintf("%s  %s  p99 %s", line, s.mark(r.State == Right), Latency(r.P99))
+}
+
+// clock draws a duration as minutes and seconds.
+func clock(d time.Duration) string {
+	return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+}

@@ -1,0 +1,150 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+)
+
+// State is how far a row is.
+type State int
+
+// The states of a row.
+const (
+	// Waiting: the weight isn't there yet.
+	Waiting State = iota
+	// Measuring: requests are being counted.
+	Measuring
+	// Right: the measured split is the asked one.
+	Right
+	// Wrong: it isn't.
+	Wrong
+)
+
+// Row is one state of a canary: what was asked, what is written, what the
+// proxies have acknowledged, what Envoy runs, and what the requests met.
+type Row struct {
+	// Canary names the rollout, such as "blue → yellow".
+	Canary string
+	// Step names the state, such as "20 %" or "aborted".
+	Step string
+	// Color is the one whose share was asked, Asked that share from 0 to 1.
+	Color string
+	Asked float64
+	// Annotation and Envoy are the weights as they stand there, Acked those that
+	// every proxy has acknowledged, or how many of how many have.
+	Annotation, Acked, Envoy string
+	// Colors counts the answers of the sample by colour.
+	Colors map[string]int
+	// Planned and Done are how many requests the sample is for and has.
+	Planned, Done int
+	// Errors counts failed requests since the row before.
+	Errors int
+	// P50 and P99 are quantiles of the latency.
+	P50, P99 time.Duration
+	// Sigmas is how far the sample is from the asked share.
+	Sigmas float64
+	State  State
+}
+
+// Split is the measured share of the row's colour.
+func (r Row) Split() stats.Split {
+	s := stats.Split{Hits: r.Colors[r.Color]}
+	for _, n := range r.Colors {
+		s.Total += n
+	}
+	return s
+}
+
+// Verdict draws how the sample compares with what was asked.
+func (s Style) Verdict(r Row) string {
+	text := fmt.Sprintf("%s of %s, asked %s: ", percent(r.Split().Share(), 2), r.Color, Percent(r.Asked))
+	switch {
+	case r.Asked <= 0 || r.Asked >= 1:
+		if r.State == Right {
+			text += "exact"
+		} else {
+			text += "not exact"
+		}
+	default:
+		text += fmt.Sprintf("%.1f σ off", r.Sigmas)
+	}
+	return s.mark(r.State == Right) + " " + text
+}
+
+// measured is the row's cell for the split.
+func (s Style) measured(r Row) string {
+	split := r.Split()
+	if split.Total == 0 {
+		return "–"
+	}
+	interval := split.Wilson(stats.Z95)
+	text := fmt.Sprintf("%s [%.1f, %.1f]", pad(percent(split.Share(), 2), 8, true), interval.Low*100, interval.High*100)
+	switch r.State {
+	case Right, Wrong:
+		return text + " " + s.mark(r.State == Right)
+	default:
+		return text
+	}
+}
+
+// Table draws the rows of all canaries.
+func (s Style) Table(rows []Row) []string {
+	cells := [][]string{{"canary", "step", "asked", "annotation", "ACKed", "Envoy", "measured [95 %]", "requests", "errors", "p50", "p99"}}
+	right := []bool{false, false, true, true, true, true, false, true, true, true, true}
+	last := ""
+	for _, r := range rows {
+		canary := r.Canary
+		if canary == last {
+			canary = ""
+		}
+		last = r.Canary
+		cells = append(cells, []string{
+			canary, r.Step, fmt.Sprintf("%s %s", Percent(r.Asked), r.Color), r.Annotation, r.Acked, r.Envoy,
+			s.measured(r), Count(r.Done), Count(r.Errors), Latency(r.P50), Latency(r.P99),
+		})
+	}
+	return s.columns(cells, right)
+}
+
+// columns aligns cells; the first line is the head.
+func (s Style) columns(cells [][]string, right []bool) []string {
+	widths := make([]int, len(right))
+	for _, line := range cells {
+		for i, cell := range line {
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	var lines []string
+	for n, line := range cells {
+		padded := make([]string, len(line))
+		for i, cell := range line {
+			padded[i] = pad(cell, widths[i], right[i])
+		}
+		text := strings.TrimRight(strings.Join(padded, "  "), " ")
+		if n == 0 {
+			text = s.Heading(text)
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+// Check is one thing that must hold at the end.
+type Check struct {
+	// Name says what must hold, Detail what was found.
+	Name, Detail string
+	// OK says whether it holds.
+	OK bool
+}
+
+// Checks draws the checks.
+func (s Style) Checks(checks []Check) []string {
+	var lines []string
+	for _, c := range checks {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", s.mark(c.OK), c.Name, c.Detail))
+	}
+	return lines
+}

@@ -1,0 +1,104 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+// conclude makes the checks that need the load to have ended.
+func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.Pinned) error {
+	after, err := d.finalCounters(ctx, totals)
+	checks := append(clientChecks(totals, pinned), counterChecks(totals, d.before, after, err)...)
+	d.outcome.Checks = append(d.outcome.Checks, checks...)
+	var failures []error
+	for _, c := range checks {
+		if !c.OK {
+			failures = append(failures, fmt.Errorf("%s: %w: %s", c.Name, ErrCheck, c.Detail))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// finalCounters reads Envoy's counters until they agree with the client's, but
+// not for long.
+func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (envoyadmin.Counters, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.Counters)
+	defer cancel()
+	ticks := time.NewTicker(d.Poll)
+	defer ticks.Stop()
+	for {
+		after, err := d.envoy.Counters(ctx)
+		if requests, success := grown(d.before, after); err == nil && requests == totals.Sent && success == totals.OK {
+			return after, nil
+		}
+		select {
+		case <-ctx.Done():
+			// Once more, with a deadline of its own: what stands there now is it.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Counters)
+			defer cancel()
+			return d.envoy.Counters(last)
+		case <-ticks.C:
+		}
+	}
+}
+
+// grown is by how much the counters of requests and successes have grown. They
+// have shrunk if another Envoy answers than before.
+func grown(before, after envoyadmin.Counters) (requests, success int) {
+	return after.Requests - before.Requests, after.Success - before.Success
+}
+
+// noneFailed judges whether all requests got a good answer.
+func noneFailed(totals load.Totals) report.Check {
+	c := report.Check{
+		Name: "no request failed", OK: totals.Failed == 0 && totals.Sent > 0,
+		Detail: fmt.Sprintf("%s of %s", report.Count(totals.Failed), report.Count(totals.Ended)),
+	}
+	for _, reason := range slices.Sorted(maps.Keys(totals.Reasons)) {
+		c.Detail += fmt.Sprintf("; %s × %s", report.Count(totals.Reasons[reason]), reason)
+	}
+	return c
+}
+
+// clientChecks judge what the client has seen.
+func clientChecks(totals load.Totals, pinned []load.Pinned) []report.Check {
+	checks := []report.Check{noneFailed(totals)}
+	for _, p := range pinned {
+		c := report.Check{Name: p.Kind.String() + " connection survived", OK: p.Lost == nil && p.Answered > 0}
+		c.Detail = report.Count(p.Answered) + " answers on one connection"
+		if p.Lost != nil {
+			c.Detail = fmt.Sprintf("lost after %s answers: %v", report.Count(p.Answered), p.Lost)
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// counterChecks compare the client's count with Envoy's.
+func counterChecks(totals load.Totals, before, after envoyadmin.Counters, err error) []report.Check {
+	if err != nil {
+		return []report.Check{{Name: "Envoy's counters agree", Detail: err.Error()}}
+	}
+	requests, success := grown(before, after)
+	count := report.Check{
+		Name: "Envoy counted the same", OK: requests == totals.Sent && success == totals.OK,
+		Detail: fmt.Sprintf("downstream_rq_total +%s, 2xx +%s; sent %s, answered 200 %s",
+			report.Count(requests), report.Count(success), report.Count(totals.Sent), report.Count(totals.OK)),
+	}
+	if !count.OK {
+		count.Detail += " (other clients count too: is a page open in a browser?)"
+	}
+	listener := report.Check{
+		Name: "no listener update during the canaries", OK: after.ListenerUpdates == before.ListenerUpdates,
+		Detail: fmt.Sprintf("lds.update_success %d → %d", before.ListenerUpdates, after.ListenerUpdates),
+	}
+	return []report.Check{count, listener}
+}

@@ -1,0 +1,160 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+// view is what Envoy runs, as last seen.
+type view struct {
+	shares envoyadmin.Shares
+	err    error
+	at     time.Time // when the answer had come in
+}
+
+// String implements fmt.Stringer.
+func (v view) String() string {
+	if v.err != nil {
+		return v.err.Error()
+	}
+	return v.shares.String()
+}
+
+// watchEnvoy looks at Envoy's routes again and again until ctx ends.
+func (d *demo) watchEnvoy(ctx context.Context) {
+	ticks := time.NewTicker(d.Poll)
+	defer ticks.Stop()
+	for {
+		d.view.Set(d.look(ctx))
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// look asks Envoy once.
+func (d *demo) look(ctx context.Context) view {
+	routes, err := d.envoy.Routes(ctx, clusterPrefix())
+	if err != nil {
+		return view{err: err}
+	}
+	shares, err := envoyadmin.Split(routes)
+	return view{shares: shares, err: err, at: time.Now()}
+}
+
+// await waits until ready says so. Otherwise the error names what was waited
+// for and what state says instead.
+func (d *demo) await(ctx context.Context, what string, within time.Duration, ready func() bool, state func() string) error {
+	d.board.say("waiting for " + what)
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	ticks := time.NewTicker(min(d.Poll, 50*time.Millisecond))
+	defer ticks.Stop()
+	for !ready() {
+		if d.client != nil {
+			if err := d.overload(d.client.Totals()); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		case <-deadline.C:
+			return fmt.Errorf("%s: %w (%s); instead: %s", what, ErrNotReached, within, state())
+		case <-ticks.C:
+		}
+	}
+	return nil
+}
+
+// board is what the live frame shows, filled in by the run.
+type board struct {
+	mu     sync.Mutex
+	doing  string
+	rows   []report.Row
+	client *load.Client
+}
+
+// say sets what is going on.
+func (b *board) say(doing string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.doing = doing
+}
+
+// load makes the client's numbers part of the frame.
+func (b *board) load(client *load.Client) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.client = client
+}
+
+// add begins a row.
+func (b *board) add(row report.Row) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rows = append(b.rows, row)
+}
+
+// change changes the last row and returns it.
+func (b *board) change(edit func(*report.Row)) report.Row {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := &b.rows[len(b.rows)-1]
+	edit(last)
+	return *last
+}
+
+// all returns the rows.
+func (b *board) all() []report.Row {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.rows)
+}
+
+// live is the frame as of now.
+func (b *board) live() report.Live {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := report.Live{Doing: b.doing, Rows: slices.Clone(b.rows)}
+	if b.client != nil {
+		totals, recent := b.client.Totals(), b.client.Recent(time.Second)
+		l.Ended, l.Failed, l.InFlight = totals.Ended, totals.Failed, totals.InFlight
+		l.Rate, l.Colors = recent.Done, recent.Colors
+	}
+	return l
+}
+
+// drawEvery is the time between two frames.
+const drawEvery = 250 * time.Millisecond
+
+// draw draws the frame again and again until ctx ends.
+func (d *demo) draw(ctx context.Context) {
+	ticks := time.NewTicker(drawEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			d.screen.Frame(nil)
+			return
+		case <-ticks.C:
+			l := d.board.live()
+			l.Elapsed = time.Since(d.Begun)
+			if object := d.object.Get(); object.Metadata.Name != "" {
+				l.Annotation, l.Acked = kube.ShortWeights(d.weights()), object.AckedWeights()
+			}
+			l.Envoy = shortShares(d.view.Get().shares)
+			d.screen.Frame(d.style.Frame(l, d.screen.Columns()))
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+// The load, in requests per second. With less than MinRate a run takes longer
+// than anybody waits.
+const (
+	MinRate = 5
+	MaxRate = 2000
+)
+
+// safeShare is how much of what an idle machine carries is asked of one that
+// also starts and ends pods.
+const safeShare = 0.5
+
+// paced are the settings for a machine that carries so many requests per second
+// at most. Both samples of a step fit into a timed pause then.
+func (s Settings) paced(capacity float64) (Settings, error) {
+	carried := math.Floor(capacity * safeShare)
+	if carried < MinRate {
+		return s, fmt.Errorf("%w: it carries about %.1f requests/s, and half of that is less than the %d that a run needs; end what else runs on it, or use one with more or faster cores",
+			ErrTooSlow, capacity, MinRate)
+	}
+	s.Rate = min(s.Rate, carried)
+	// As long as a request may wait, this client may wait for it, but for a fifth.
+	s.MaxInFlight = min(s.MaxInFlight, int(s.Rate*s.Timeout.Seconds()*0.8))
+	if needed := s.pauseNeeded(); needed > s.Pause {
+		const step = 10 * time.Second
+		s.Pause = (needed + step - 1).Truncate(step)
+	}
+	return s, nil
+}
+
+// pauseNeeded is how long a sample and a fresh one of twice the size take.
+func (s Settings) pauseNeeded() time.Duration {
+	return time.Duration(float64(3*s.Sample)/s.Rate*float64(time.Second)) + s.Slack
+}
+
+// pace fits the load to what the machine carries, and the Rollout's timed
+// pauses to the load.
+func (d *demo) pace(ctx context.Context) error {
+	d.board.say("measuring what this machine carries")
+	capacity, totals, err := d.Capacity(ctx, d.target(), d.Burst)
+	if err != nil {
+		return fmt.Errorf("measure what this machine carries: %w", err)
+	}
+	fitting, err := d.paced(capacity)
+	if c := noneFailed(totals); !c.OK {
+		err = errors.Join(err, fmt.Errorf("measure what this machine carries: %s: %w: %s", c.Name, ErrCheck, c.Detail))
+	}
+	if err != nil {
+		return err
+	}
+	if fitting.Rate < d.Rate {
+		d.screen.Print("", fmt.Sprintf("This machine carries about %s requests/s; the load is %s requests/s instead of %s, so each step takes longer: the judgement needs %s requests, not a rate.",
+			report.Count(int(capacity)), report.Count(int(fitting.Rate)), report.Count(int(d.Rate)), report.Count(d.Sample)))
+	}
+	guide := d.Pause
+	d.Rate, d.MaxInFlight, d.Pause = fitting.Rate, fitting.MaxInFlight, fitting.Pause
+	if d.Pause == guide {
+		return nil
+	}
+	d.screen.Print("", fmt.Sprintf("A sample and a fresh one of twice the size take up to %s at %.0f requests/s: the guide's timed pauses of %s are too short for that.",
+		report.Seconds(d.pauseNeeded()), d.Rate, report.Seconds(guide)))
+	return d.show(ctx, d.kubectl("patch", "rollout", app, "--type=json", "-p", pausePatch(d.Pause)))
+}
+
+// pausePatch gives the guide's timed pauses another length (RFC 6902).
+func pausePatch(pause time.Duration) string {
+	var operations []string
+	for _, step := range timedPauses() {
+		operations = append(operations, fmt.Sprintf(`{"op":"replace","path":"/spec/strategy/canary/steps/%d/pause/duration","value":"%.0fs"}`, step, pause.Seconds()))
+	}
+	return "[" + strings.Join(operations, ",") + "]"
+}
+
+// overload is the error for a load that this machine doesn't keep up; nil if it
+// does.
+func (d *demo) overload(totals load.Totals) error {
+	if !totals.Overloaded {
+		return nil
+	}
+	remedy := fmt.Sprintf("try --rate %.0f, or end what else runs on this machine", max(MinRate, math.Floor(d.Rate*safeShare)))
+	if d.Rate <= MinRate {
+		remedy = "end what else runs on this machine, or use one with more or faster cores"
+	}
+	return fmt.Errorf("%w: %d requests are in flight (%d may be at once) and one began %s late (%s is too late); this machine or the proxy is too slow for %.0f requests/s: %s",
+		ErrOverload, totals.InFlight, d.MaxInFlight, report.Seconds(totals.Lag), report.Seconds(d.Timeout), d.Rate, remedy)
+}

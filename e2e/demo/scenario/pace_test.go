@@ -1,0 +1,147 @@
+package scenario
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+// Every wait is longer where the cluster took longer to start than on a usual
+// machine, and none is shorter where it was quick.
+func TestScaled(t *testing.T) {
+	usual := DefaultSettings()
+	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 30: 1, 45: 1.5, 202: 202.0 / 30, 600: 20, 90000: 20} {
+		scaled := usual.Scaled(start)
+		before, after := reflect.ValueOf(usual.Waits), reflect.ValueOf(scaled.Waits)
+		for i := range before.NumField() {
+			want := time.Duration(float64(before.Field(i).Int()) * factor)
+			if got := time.Duration(after.Field(i).Int()); got != want {
+				t.Errorf("%v s to start: %s is %s, want %s", start, before.Type().Field(i).Name, got, want)
+			}
+		}
+		if scaled.Rate != usual.Rate || scaled.Sample != usual.Sample || scaled.Pause != usual.Pause {
+			t.Errorf("%v s to start: the load or the guide's pause is another: %+v", start, scaled)
+		}
+	}
+}
+
+// A machine gets at most half of what it carries, and the pauses that go with it.
+func TestPaced(t *testing.T) {
+	tests := []struct {
+		name            string
+		asked, capacity float64
+		rate            float64
+		inFlight        int
+		pause           time.Duration
+		fails           error
+	}{
+		{name: "a usual machine", asked: 250, capacity: 2500, rate: 250, inFlight: 1000, pause: 30 * time.Second},
+		{name: "just enough", asked: 250, capacity: 500, rate: 250, inFlight: 1000, pause: 30 * time.Second},
+		{name: "the least that fits into the guide's pause", asked: 220, capacity: 2500, rate: 220, inFlight: 880, pause: 30 * time.Second},
+		{name: "a slow machine", asked: 250, capacity: 48.9, rate: 24, inFlight: 96, pause: 260 * time.Second},
+		{name: "more than it carries is asked", asked: 2000, capacity: 1801, rate: 900, inFlight: 1000, pause: 30 * time.Second},
+		{name: "little is asked", asked: 5, capacity: 2500, rate: 5, inFlight: 20, pause: 1210 * time.Second},
+		{name: "the slowest", asked: 250, capacity: 10, rate: 5, inFlight: 20, pause: 1210 * time.Second},
+		{name: "too slow", asked: 250, capacity: 9.9, rate: 250, inFlight: 1000, pause: 30 * time.Second, fails: ErrTooSlow},
+	}
+	for _, tt := range tests {
+		s := DefaultSettings()
+		s.Rate = tt.asked
+		got, err := s.paced(tt.capacity)
+		if !errors.Is(err, tt.fails) || got.Rate != tt.rate || got.MaxInFlight != tt.inFlight || got.Pause != tt.pause {
+			t.Errorf("%s: %v requests/s, %d in flight, pauses of %s, error %v; want %+v", tt.name, got.Rate, got.MaxInFlight, got.Pause, err, tt)
+		}
+	}
+}
+
+// A slow machine shows the same canaries with fewer requests per second, and is
+// told so.
+func TestDemoOnASlowMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, faults{})
+	settings := quick(w)
+	settings.Capacity, settings.Sample, settings.Pause = carrying(300), 60, time.Second
+	outcome, err := Run(t.Context(), w, w, report.Style{}, settings)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, w.text())
+	}
+	for _, line := range []string{
+		"This machine carries about 300 requests/s; the load is 150 requests/s instead of 200, so each step takes longer: the judgement needs 60 requests, not a rate.",
+		"A sample and a fresh one of twice the size take up to 1.3 s at 150 requests/s: the guide's timed pauses of 1.0 s are too short for that.",
+		"The load runs: 150 requests/s",
+	} {
+		if !strings.Contains(w.text(), line) {
+			t.Errorf("the transcript lacks %q:\n%s", line, w.text())
+		}
+	}
+	const patch = `kubectl -n rollouts-demo patch rollout rollouts-demo --type=json -p [` +
+		`{"op":"replace","path":"/spec/strategy/canary/steps/3/pause/duration","value":"10s"},` +
+		`{"op":"replace","path":"/spec/strategy/canary/steps/5/pause/duration","value":"10s"}]`
+	patched := slices.Index(w.commands, patch)
+	started := slices.IndexFunc(w.commands, func(c string) bool { return strings.Contains(c, "set image") })
+	if patched < 0 || patched > started {
+		t.Errorf("the pauses are not changed before the first canary: %q", w.commands)
+	}
+	for _, row := range outcome.Rows {
+		if row.Done != 60 {
+			t.Errorf("step %s was judged by %d requests, want 60", row.Step, row.Done)
+		}
+	}
+}
+
+// The guide's timed pauses are where they are changed, and as long as is said.
+func TestTimedPausesAreTheGuides(t *testing.T) {
+	manifest, err := os.ReadFile("../../../examples/argo-rollouts-canary/manifests.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, steps, found := strings.Cut(string(manifest), "      steps:\n")
+	if !found {
+		t.Fatal("the Rollout has no steps")
+	}
+	var timed []int
+	for i, line := range strings.Split(steps, "\n") {
+		if line == "        - pause: {duration: 30s}" {
+			timed = append(timed, i)
+		}
+	}
+	if diff := cmp.Diff(timedPauses(), timed); diff != "" || DefaultSettings().Pause != 30*time.Second {
+		t.Errorf("timed pauses (-want +got):\n%s", diff)
+	}
+}
+
+// Who is told of an overload is told what to do.
+func TestOverloadNamesNumbersAndARemedy(t *testing.T) {
+	for rate, says := range map[float64]string{
+		250: "12 requests are in flight (1000 may be at once) and one began 0.3 s late (5.0 s is too late); this machine or the proxy is too slow for 250 requests/s: try --rate 125,",
+		7:   "try --rate 5,",
+		5:   "use one with more or faster cores",
+	} {
+		d := &demo{Settings: DefaultSettings()}
+		d.Rate = rate
+		err := d.overload(load.Totals{Overloaded: true, InFlight: 12, Lag: 300 * time.Millisecond})
+		if !errors.Is(err, ErrOverload) || !strings.Contains(err.Error(), says) {
+			t.Errorf("at %v requests/s: %v, want %q", rate, err, says)
+		}
+		if err := d.overload(load.Totals{Lag: time.Second}); err != nil {
+			t.Errorf("no overload: %v", err)
+		}
+	}
+}
+
+// Requests that were held back have failed, too: no more can fail than there were.
+func TestFailuresAreCountedOfAllRequests(t *testing.T) {
+	checks := clientChecks(load.Totals{Ended: 13000, Sent: 10245, Failed: 12678, Reasons: map[string]int{"x": 12678}}, nil)
+	if want := "12 678 of 13 000; 12 678 × x"; checks[0].OK || checks[0].Detail != want {
+		t.Errorf("check %+v, want %q", checks[0], want)
+	}
+}

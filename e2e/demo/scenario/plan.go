@@ -1,0 +1,138 @@
+package scenario
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+)
+
+// The names of the guide's objects.
+const (
+	// Namespace is where the guide's objects live.
+	Namespace = "rollouts-demo"
+	app       = "rollouts-demo"
+	stable    = "rollouts-demo-stable"
+	canary    = "rollouts-demo-canary"
+	image     = "argoproj/rollouts-demo"
+	// Host is the host that requests are sent for.
+	Host = "rollouts-demo.example.com"
+	// BrowserHost is the host for browsers: names under localhost lead to the
+	// machine itself.
+	BrowserHost = "rollouts-demo.localhost"
+)
+
+// cluster is the name of the Envoy cluster that stands for a Service.
+func cluster(service string) string { return clusterPrefix() + service }
+
+// clusterPrefix begins the names of all clusters of the HTTPScaledObject.
+func clusterPrefix() string { return Namespace + "/" + app + "/" }
+
+// Colors are the answers that the sample app may give.
+func Colors() []string { return []string{"blue", "yellow", "green", "orange", "purple", "red"} }
+
+// action is what the user does to reach a step.
+type action int
+
+const (
+	setImage action = iota // start a canary
+	promote                // go on from a pause
+	waitFor                // the pause ends by itself
+	abort                  // go back
+)
+
+// step is a state of a canary that is reached, shown and measured.
+type step struct {
+	name   string
+	action action
+	// weight is the canary's weight. At the weights 0 and 100 no canary runs:
+	// the annotation is gone and the stable Service answers everything.
+	weight int
+	// color is the one whose share is measured.
+	color string
+	// within bounds the time until the annotation says so.
+	within time.Duration
+}
+
+// split says whether the step has both sides answer.
+func (s step) split() bool { return s.weight > 0 && s.weight < 100 }
+
+// share is the share of the step's colour that is asked for.
+func (s step) share() float64 {
+	if s.split() {
+		return float64(s.weight) / 100
+	}
+	return 1
+}
+
+// shares are what Envoy has to run.
+func (s step) shares() envoyadmin.Shares {
+	if s.split() {
+		return pair(1-s.share(), s.share())
+	}
+	return pair(1, 0)
+}
+
+// rollout is one canary from its start to its end.
+type rollout struct {
+	from, to string
+	steps    []step
+}
+
+// String implements fmt.Stringer.
+func (r rollout) String() string { return r.from + " → " + r.to }
+
+// timedPauses are the numbers of those steps of the guide's Rollout that wait for
+// a time, counted from 0.
+func timedPauses() []int { return []int{3, 5} }
+
+// plan is the guide, and a second canary that is given up halfway. pause is
+// the guide's timed pause, patience how long a step may take beside it.
+func plan(pause, patience time.Duration) []rollout {
+	percent := func(weight int, action action, color string, within time.Duration) step {
+		return step{name: strconv.Itoa(weight) + " %", action: action, weight: weight, color: color, within: within}
+	}
+	return []rollout{
+		{from: "blue", to: "yellow", steps: []step{
+			percent(20, setImage, "yellow", patience),
+			percent(50, promote, "yellow", patience),
+			percent(80, waitFor, "yellow", pause+patience),
+			{name: "done", action: waitFor, weight: 100, color: "yellow", within: pause + patience},
+		}},
+		{from: "yellow", to: "purple", steps: []step{
+			percent(20, setImage, "purple", patience),
+			percent(50, promote, "purple", patience),
+			{name: "aborted", action: abort, weight: 0, color: "yellow", within: patience},
+		}},
+	}
+}
+
+// shortShares draws what Envoy runs the way annotations are drawn: the shares
+// of stable and canary in percent, or of stable alone if it has everything.
+// Anything else is drawn by name.
+func shortShares(shares envoyadmin.Shares) string {
+	s, c := shares[cluster(stable)], shares[cluster(canary)]
+	switch {
+	case len(shares) == 0:
+		return "–"
+	case !shares.Equal(pair(s, c)):
+		return shares.String()
+	case c == 0:
+		return fmt.Sprintf("%.4g", s*100)
+	default:
+		return fmt.Sprintf("%.4g/%.4g", s*100, c*100)
+	}
+}
+
+// pair are the shares of stable and canary, without those that are 0.
+func pair(s, c float64) envoyadmin.Shares {
+	shares := envoyadmin.Shares{}
+	if s > 0 {
+		shares[cluster(stable)] = s
+	}
+	if c > 0 {
+		shares[cluster(canary)] = c
+	}
+	return shares
+}

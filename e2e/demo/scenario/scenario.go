@@ -1,0 +1,255 @@
+// Package scenario carries out the demo: the canary guide under load, step by
+// step, measured from the outside. It touches the cluster only by kubectl and
+// HTTP, as a user would.
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+)
+
+// The ways in which a run fails.
+var (
+	// ErrNotReached says that something didn't come about in time.
+	ErrNotReached = errors.New("not reached in time")
+	// ErrSplit says that requests were not split as asked.
+	ErrSplit = errors.New("the split is off")
+	// ErrOverload says that this machine couldn't keep the load up, so nothing
+	// was measured.
+	ErrOverload = errors.New("the load client is overloaded")
+	// ErrForeign says that something has the demo's name and is not the demo's.
+	ErrForeign = errors.New("not touched")
+	// ErrTooSlow says that this machine carries less than the least load.
+	ErrTooSlow = errors.New("this machine is too slow")
+	// ErrCheck says that something that must hold at the end doesn't.
+	ErrCheck = errors.New("does not hold")
+)
+
+// Screen shows how the demo goes on.
+type Screen interface {
+	// Print adds lines that stay.
+	Print(lines ...string)
+	// Frame replaces the live frame.
+	Frame(lines []string)
+	// Columns is the width of the screen.
+	Columns() int
+}
+
+// Settings are what a run depends on.
+type Settings struct {
+	Waits
+
+	// Repo is the folder with examples/ and config/.
+	Repo string
+	// Proxy is the host's address of Service kedify-proxy; if it is empty, the way
+	// there is `kubectl port-forward`.
+	Proxy string
+	// Rate is the number of requests per second, from MinRate to MaxRate. A
+	// machine that carries less gets less.
+	Rate float64
+	// Capacity measures what the machine carries: see load.Capacity.
+	Capacity func(ctx context.Context, target load.Config, burst time.Duration) (rate float64, totals load.Totals, err error)
+	// Sample is the number of requests that a step is judged by.
+	Sample int
+	// Rule judges them.
+	Rule stats.Rule
+	// Pause is the timed pause of the guide's Rollout.
+	Pause time.Duration
+	// MaxInFlight bounds the requests that are under way at once.
+	MaxInFlight int
+	// Begun is when the demo began.
+	Begun time.Time
+}
+
+// DefaultSettings are the settings of `make demo`.
+func DefaultSettings() Settings {
+	return Settings{
+		Waits: usualWaits(), Repo: ".", Rate: 250, Capacity: load.Capacity, Sample: 2000, Rule: stats.DefaultRule(),
+		Pause: 30 * time.Second, MaxInFlight: 1000,
+	}
+}
+
+// Outcome is what a run has found, as far as it came.
+type Outcome struct {
+	// Rows are the steps.
+	Rows []report.Row
+	// Checks are what must hold; they are made when the load has ended.
+	Checks []report.Check
+	// Totals count all requests.
+	Totals load.Totals
+	// RunningCanary is the time from the beginning to the first measured
+	// split, Elapsed the whole time.
+	RunningCanary, Elapsed time.Duration
+}
+
+// demo is a run under way.
+type demo struct {
+	Settings
+
+	runner kube.Runner
+	screen Screen
+	style  report.Style
+
+	rollout kube.Latest[kube.Rollout]
+	object  kube.Latest[kube.HTTPScaledObject]
+	address kube.Latest[string]
+	// forwarded is the local end of a port-forward to Service kedify-proxy.
+	forwarded kube.Latest[string]
+	envoy     *envoyadmin.Client
+	view      kube.Latest[view]
+	board     board
+
+	client  *load.Client
+	before  envoyadmin.Counters
+	counted int // requests whose errors are in a row already
+	outcome Outcome
+}
+
+// Run carries out the demo. The outcome holds what was found even if the run
+// fails; the error says all that was wrong.
+func Run(ctx context.Context, runner kube.Runner, screen Screen, style report.Style, settings Settings) (Outcome, error) {
+	d := &demo{Settings: settings, runner: runner, screen: screen, style: style}
+	d.envoy = envoyadmin.NewClient(d.Admin, d.address.Get)
+	defer d.envoy.Close()
+	err := d.prepare(ctx)
+	if err == nil {
+		err = d.observed(ctx, d.underLoad)
+	}
+	d.outcome.Rows = d.board.all()
+	d.outcome.Elapsed = time.Since(settings.Begun)
+	return d.outcome, err
+}
+
+// prepare applies the guide's objects to an empty namespace.
+func (d *demo) prepare(ctx context.Context) error {
+	if err := d.removeLeftovers(ctx); err != nil {
+		return err
+	}
+	example := filepath.Join(d.Repo, "examples", "argo-rollouts-canary")
+	return d.show(ctx,
+		[]string{"kubectl", "create", "-f", filepath.Join(d.Repo, "e2e", "demo", "namespace.yaml")},
+		d.kubectl("apply", "-k", filepath.Join(d.Repo, "config", "kedify-proxy")),
+		d.kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "httpscaledobject.yaml")),
+	)
+}
+
+// observed runs work while the cluster and Envoy are watched and the frame is
+// drawn. All of that has ended when it returns.
+func (d *demo) observed(ctx context.Context, work func(context.Context) error) error {
+	watching, stop := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer stop()
+	watchers.Go(func() {
+		kube.Watch(watching, d.runner, &d.rollout, d.kubectl("get", "rollout", app, "-w", "-o", "json")...)
+	})
+	watchers.Go(func() {
+		kube.Watch(watching, d.runner, &d.object, d.kubectl("get", "httpso", app, "-w", "-o", "json")...)
+	})
+	watchers.Go(func() {
+		kube.Forward(watching, d.runner, &d.address, d.kubectl("port-forward", "svc/kedify-proxy-admin", ":9901")...)
+	})
+	if d.Proxy == "" {
+		watchers.Go(func() {
+			kube.Forward(watching, d.runner, &d.forwarded, d.kubectl("port-forward", "svc/kedify-proxy", ":8080")...)
+		})
+	}
+	watchers.Go(func() { d.watchEnvoy(watching) })
+	watchers.Go(func() { d.draw(watching) })
+	return work(ctx)
+}
+
+// underLoad brings the app up, runs the canaries under load, and compares the
+// client's count with Envoy's.
+func (d *demo) underLoad(ctx context.Context) error {
+	if err := d.bringUp(ctx); err != nil {
+		return err
+	}
+	client, err := load.Start(ctx, d.target())
+	if err != nil {
+		return fmt.Errorf("start the load: %w", err)
+	}
+	d.client = client
+	d.board.load(client)
+	d.screen.Print("", d.style.Heading(fmt.Sprintf("The load runs: %.0f requests/s through kedify-proxy, never repeated, over fresh, kept and pinned HTTP/1.1 and h2c connections", d.Rate)))
+	err = d.canaries(ctx)
+	totals, pinned := client.Stop()
+	d.outcome.Totals = totals
+	if !errors.Is(err, ErrOverload) {
+		err = errors.Join(err, d.overload(totals))
+	}
+	if ctx.Err() != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	return errors.Join(err, d.conclude(ctx, totals, pinned))
+}
+
+// target says where requests go.
+func (d *demo) target() load.Config {
+	return load.Config{
+		Address: d.proxy(), Host: Host, Path: "/color", Rate: d.Rate,
+		Timeout: d.Timeout, MaxInFlight: d.MaxInFlight, Colors: Colors(),
+	}
+}
+
+// proxy is the address of Service kedify-proxy, empty as long as there is none.
+func (d *demo) proxy() string {
+	if d.Proxy != "" {
+		return d.Proxy
+	}
+	return d.forwarded.Get()
+}
+
+// bringUp waits until the app answers through the proxy, fits the load to the
+// machine, and waits until Envoy's admin interface can be read.
+func (d *demo) bringUp(ctx context.Context) error {
+	err := d.await(ctx, "the Rollout to be Healthy", d.Patience,
+		func() bool { return d.rollout.Get().Healthy() }, func() string { return d.rollout.Get().String() })
+	if err != nil {
+		return err
+	}
+	var probed error
+	err = d.await(ctx, "the first answer through the proxy", d.Patience, func() bool {
+		_, probed = load.Probe(ctx, d.target())
+		return probed == nil
+	}, func() string { return load.Reason(probed, d.Timeout) })
+	if err != nil {
+		return err
+	}
+	if err := d.pace(ctx); err != nil {
+		return err
+	}
+	return d.await(ctx, "Envoy's counters to stand still", d.Patience, func() bool {
+		last := d.before
+		d.before, probed = d.envoy.Counters(ctx)
+		return probed == nil && d.before == last
+	}, func() string {
+		if probed != nil {
+			return probed.Error()
+		}
+		return "requests come in that this demo does not send"
+	})
+}
+
+// canaries runs one canary after the other.
+func (d *demo) canaries(ctx context.Context) error {
+	for n, r := range plan(d.Pause, d.Patience) {
+		d.screen.Print("", d.style.Heading("Canary "+r.String()))
+		for i, s := range r.steps {
+			if err := d.step(ctx, r, s, n == 0 && i == 0); err != nil {
+				return fmt.Errorf("canary %s, step %s: %w", r, s.name, err)
+			}
+		}
+	}
+	return nil
+}

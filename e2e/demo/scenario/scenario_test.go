@@ -1,0 +1,235 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+// sampleSize is the number of requests that a step is judged by here. The rate
+// is low: the tests run side by side, under the race detector, on small machines.
+const sampleSize = 160
+
+// quick are settings for a world that answers at once.
+func quick(w *world) Settings {
+	s := DefaultSettings()
+	s.Proxy = w.proxy.Listener.Addr().String()
+	s.Repo = "repo"
+	s.Rate, s.Sample = 200, sampleSize
+	s.Settle, s.SettleEnd, s.Slack, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
+	s.Burst, s.Capacity = 20*time.Millisecond, carrying(1000)
+	s.Pause, s.Patience, s.EnvoyPatience = 3*time.Second, 10*time.Second, 1500*time.Millisecond
+	s.Begun = time.Now()
+	return s
+}
+
+// carrying is a burst on a machine that carries so many requests per second.
+func carrying(rate float64) func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
+	return func(ctx context.Context, target load.Config, burst time.Duration) (float64, load.Totals, error) {
+		_, totals, err := load.Capacity(ctx, target, burst)
+		return rate, totals, err
+	}
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, faults{overlaps: true})
+	outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, w.text())
+	}
+	var steps []string
+	for _, r := range outcome.Rows {
+		if r.State != report.Right || r.Done != sampleSize || r.Errors != 0 {
+			t.Errorf("row %+v", r)
+		}
+		steps = append(steps, strings.Join([]string{r.Canary, r.Step, report.Percent(r.Asked), r.Color, r.Annotation, r.Acked, r.Envoy}, " | "))
+	}
+	want := []string{
+		"blue → yellow | 20 % | 20 % | yellow | 80/20 | 80/20 | 80/20",
+		"blue → yellow | 50 % | 50 % | yellow | 50/50 | 50/50 | 50/50",
+		"blue → yellow | 80 % | 80 % | yellow | 20/80 | 20/80 | 20/80",
+		"blue → yellow | done | 100 % | yellow | – | – | 100",
+		"yellow → purple | 20 % | 20 % | purple | 80/20 | 80/20 | 80/20",
+		"yellow → purple | 50 % | 50 % | purple | 50/50 | 50/50 | 50/50",
+		"yellow → purple | aborted | 100 % | yellow | – | – | 100",
+	}
+	if diff := cmp.Diff(want, steps); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if len(outcome.Checks) != 7 || slices.ContainsFunc(outcome.Checks, func(c report.Check) bool { return !c.OK }) {
+		t.Errorf("checks %+v", outcome.Checks)
+	}
+	if outcome.RunningCanary == 0 || outcome.Elapsed < outcome.RunningCanary {
+		t.Errorf("%s to a running canary, %s in all", outcome.RunningCanary, outcome.Elapsed)
+	}
+	if diff := cmp.Diff(commands, w.commands); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+	for _, line := range []string{
+		`$ curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo'`,
+		`{"name": "rollouts-demo/rollouts-demo/rollouts-demo-canary", "weight": 20}`,
+	} {
+		if !strings.Contains(w.text(), line) {
+			t.Errorf("the transcript lacks %q", line)
+		}
+	}
+	if strings.Contains(w.text(), "carries") {
+		t.Errorf("a usual machine is talked about:\n%s", w.text())
+	}
+}
+
+// Each fault of the world fails the demo, with words that tell which.
+func TestFaultsFailTheDemo(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		faults faults
+		change func(*Settings)
+		is     error
+		says   string
+	}{
+		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: ErrNotReached, says: "the Rollout to be Healthy", change: impatient},
+		{name: "the interceptor stands still", faults: faults{frozen: true}, is: ErrNotReached, says: "Envoy runs rollouts-demo-stable 100 %. The router has done its part"},
+		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: ErrNotReached, says: "status.dataPlane says 0 of 1. Envoy runs them"},
+		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: ErrNotReached, says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
+		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true}, is: ErrSplit, says: "asked 20 %"},
+		{name: "a failed request", faults: faults{failsOnce: true}, is: ErrCheck, says: "1 × HTTP status 503"},
+		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: ErrNotReached, says: "the annotation –", change: impatient},
+		{name: "an old pod that still answers", faults: faults{straggler: true}, is: ErrSplit, says: "step done"},
+		{name: "connections that are closed", faults: faults{closes: true}, is: ErrCheck, says: "pinned HTTP/1.1 connection survived"},
+		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: ErrCheck, says: "lds.update_success 1 → 2"},
+		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: ErrCheck, says: "Envoy counted the same"},
+		{name: "a step that is over too soon", faults: faults{skipsPauses: true}, is: ErrNotReached, says: "Envoy has gone on"},
+		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "(100 may be at once)", change: func(s *Settings) { s.MaxInFlight = 100 }},
+		{name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s", change: func(s *Settings) { s.Capacity = carrying(7) }},
+		{name: "a request that fails before the canary", is: ErrCheck, says: "what this machine carries: no request failed: does not hold: 1 of 9; 1 × HTTP status 503", change: func(s *Settings) {
+			s.Capacity = func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
+				return 1000, load.Totals{Ended: 9, Sent: 9, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}, nil
+			}
+		}},
+		{name: "a namespace that is another's", faults: faults{foreign: true}, is: ErrForeign, says: "kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
+		{name: "kubectl fails", faults: faults{brokenCommands: true}, says: "unexpected EOF"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tt.faults)
+			settings := quick(w)
+			if tt.change != nil {
+				tt.change(&settings)
+			}
+			_, err := Run(t.Context(), w, w, report.Style{}, settings)
+			if err == nil || (tt.is != nil && !errors.Is(err, tt.is)) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, w.text())
+			}
+		})
+	}
+}
+
+func impatient(s *Settings) { s.Patience = 700 * time.Millisecond }
+
+func TestAnOddSampleIsMeasuredAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, faults{oddAtFirst: true})
+	outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, w.text())
+	}
+	if got := outcome.Rows[0].Done; got != 2*sampleSize {
+		t.Errorf("the first step was judged by %d requests, want a fresh sample of %d", got, 2*sampleSize)
+	}
+	if got := outcome.Rows[1].Done; got != sampleSize {
+		t.Errorf("the second step was judged by %d requests, want %d", got, sampleSize)
+	}
+}
+
+func TestInterruptionEndsTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, faults{})
+	ctx, cancel := context.WithCancel(t.Context())
+	screen := interrupting{world: w, interrupt: cancel}
+	if _, err := Run(ctx, w, screen, report.Style{}, quick(w)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// interrupting ends the context when the load runs.
+type interrupting struct {
+	*world
+
+	interrupt func()
+}
+
+func (i interrupting) Print(lines ...string) {
+	i.world.Print(lines...)
+	if strings.Contains(strings.Join(lines, "\n"), "The load runs") {
+		i.interrupt()
+	}
+}
+
+func TestDiagnoseAsksEveryPart(t *testing.T) {
+	w := newWorld(t, faults{brokenCommands: true})
+	Diagnose(t.Context(), w, w, report.Style{}, time.Minute)
+	for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts", "component=interceptor", "app=kedify-proxy"} {
+		if !strings.Contains(strings.Join(w.commands, "\n"), part) {
+			t.Errorf("nothing asks for %q", part)
+		}
+	}
+	if !strings.Contains(w.text(), "unexpected EOF") {
+		t.Error("a command that fails is not reported")
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	got := commandLine([]string{"kubectl", "get", "-o", `jsonpath={.metadata.name}`, "it's"})
+	if want := `kubectl get -o jsonpath='{.metadata.name}' 'it'\''s'`; got != want {
+		t.Errorf("command line %s, want %s", got, want)
+	}
+}
+
+func TestShortShares(t *testing.T) {
+	tests := map[string]envoyadmin.Shares{
+		"–":           {},
+		"100":         {cluster(stable): 1},
+		"80/20":       {cluster(stable): 0.8, cluster(canary): 0.2},
+		"0/100":       {cluster(canary): 1},
+		"other 100 %": {cluster("other"): 1},
+	}
+	for want, shares := range tests {
+		if got := shortShares(shares); got != want {
+			t.Errorf("%v in short: %q, want %q", shares, got, want)
+		}
+	}
+}
+
+// commands are those of a whole run.
+var commands = []string{
+	"kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo -o name",
+	"kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo -o name",
+	"kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo",
+	"kubectl create -f repo/e2e/demo/namespace.yaml",
+	"kubectl -n rollouts-demo apply -k repo/config/kedify-proxy",
+	"kubectl -n rollouts-demo apply -f repo/examples/argo-rollouts-canary/manifests.yaml -f repo/examples/argo-rollouts-canary/httpscaledobject.yaml",
+	"kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow",
+	"kubectl -n rollouts-demo get rollout,httpso",
+	weights,
+	"kubectl argo rollouts get rollout rollouts-demo -n rollouts-demo",
+	"kubectl argo rollouts -n rollouts-demo promote rollouts-demo",
+	weights,
+	"kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:purple",
+	"kubectl argo rollouts -n rollouts-demo promote rollouts-demo",
+	"kubectl argo rollouts -n rollouts-demo abort rollouts-demo",
+	weights,
+}
+
+const weights = `kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`

@@ -1,0 +1,221 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+)
+
+// step reaches one step, shows it and measures it. The first step of all also
+// goes through the guide's own checks, while the requests come in.
+func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
+	if err := d.act(ctx, r, s); err != nil {
+		return err
+	}
+	d.board.add(report.Row{
+		Canary: r.String(), Step: s.name, Color: s.color, Asked: s.share(),
+		Annotation: kube.ShortWeights(d.weights()), Acked: d.object.Get().AckedWeights(),
+		Envoy: shortShares(d.view.Get().shares), Planned: d.Sample,
+	})
+	shown, err := d.reach(ctx, s)
+	if err != nil {
+		return err
+	}
+	guide := make(chan error, 1)
+	if first {
+		go func() { guide <- d.showGuide(ctx) }()
+	} else {
+		guide <- nil
+	}
+	err = errors.Join(d.measure(ctx, s, shown), <-guide)
+	if err != nil {
+		return err
+	}
+	if d.outcome.RunningCanary == 0 {
+		d.outcome.RunningCanary = time.Since(d.Begun)
+	}
+	return d.settled(ctx, s)
+}
+
+// act does what a user does to reach the step.
+func (d *demo) act(ctx context.Context, r rollout, s step) error {
+	argo := func(args ...string) []string {
+		return append([]string{"kubectl", "argo", "rollouts", "-n", Namespace}, args...)
+	}
+	switch s.action {
+	case setImage:
+		return d.show(ctx, argo("set", "image", app, app+"="+image+":"+r.to))
+	case promote:
+		err := d.await(ctx, "the Rollout to pause, so that it can be promoted", d.Patience,
+			func() bool { return d.rollout.Get().Paused() }, func() string { return d.rollout.Get().String() })
+		if err != nil {
+			return err
+		}
+		return d.show(ctx, argo("promote", app))
+	case abort:
+		return d.show(ctx, argo("abort", app))
+	default:
+		return nil
+	}
+}
+
+// weights is the annotation as last seen, empty if there is none.
+func (d *demo) weights() string {
+	text, _ := d.object.Get().Weights()
+	return text
+}
+
+// annotated says whether the annotation is the one of the step: exactly the
+// guide's text, or none at all.
+func (d *demo) annotated(s step, want string) bool {
+	object := d.object.Get()
+	text, present := object.Weights()
+	return object.Metadata.Name != "" && present == s.split() && text == want
+}
+
+// reach waits for the annotation, for Envoy and for the report of its ACK, and
+// returns when Envoy was first seen to run the step's split.
+func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
+	want := ""
+	if s.split() {
+		want = kube.WeightsText(stable, canary, s.weight)
+	}
+	err := d.await(ctx, "the annotation "+kube.ShortWeights(want), s.within,
+		func() bool { return d.annotated(s, want) },
+		func() string {
+			return fmt.Sprintf("the annotation is %s; %s", kube.ShortWeights(d.weights()), d.rollout.Get())
+		})
+	if err != nil {
+		return time.Time{}, err
+	}
+	written := time.Now()
+	d.board.change(func(row *report.Row) { row.Annotation = kube.ShortWeights(want) })
+	err = d.await(ctx, "Envoy to run what the annotation says ("+s.shares().String()+")", d.EnvoyPatience,
+		func() bool { v := d.view.Get(); return v.err == nil && v.shares.Equal(s.shares()) },
+		func() string {
+			return fmt.Sprintf("Envoy runs %s. The router has done its part; does the interceptor live, and does Envoy hear it?", d.view.Get())
+		})
+	if err != nil {
+		return time.Time{}, err
+	}
+	shown := d.view.Get()
+	d.board.change(func(row *report.Row) { row.Envoy = shortShares(shown.shares) })
+	err = d.await(ctx, "the HTTPScaledObject to say that every proxy has acknowledged the weights", d.EnvoyPatience,
+		func() bool { return d.object.Get().Acked() },
+		func() string {
+			return fmt.Sprintf("its status.dataPlane says %s. Envoy runs them; does the interceptor hear it?", d.object.Get().AckedWeights())
+		})
+	if err != nil {
+		return time.Time{}, err
+	}
+	row := d.board.change(func(row *report.Row) { row.Acked = d.object.Get().AckedWeights() })
+	d.screen.Print("", d.style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), s.name))+
+		fmt.Sprintf(": asked %s %s, annotation %s, ACKed %s, Envoy runs %s (seen %s after the annotation)",
+			report.Percent(row.Asked), row.Color, row.Annotation, row.Acked, row.Envoy, report.Seconds(max(0, shown.at.Sub(written)))))
+	return shown.at, nil
+}
+
+// settled waits for the Rollout's own word on the end of a canary.
+func (d *demo) settled(ctx context.Context, s step) error {
+	state := func() string { return d.rollout.Get().String() }
+	switch {
+	case s.split():
+		return nil
+	case s.action == abort:
+		err := d.await(ctx, "the Rollout to be aborted", d.Patience, func() bool { return d.rollout.Get().Status.Abort }, state)
+		if err != nil {
+			return err
+		}
+	default:
+		err := d.await(ctx, "the Rollout to be Healthy", d.Patience, func() bool { return d.rollout.Get().Healthy() }, state)
+		if err != nil {
+			return err
+		}
+	}
+	return d.gone(ctx)
+}
+
+// measure counts requests that were due after Envoy had shown the split, and
+// judges them: a first sample, and if that is odd a fresh one of twice the size.
+func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
+	settle := d.Settle
+	if !s.split() {
+		settle = d.SettleEnd
+	}
+	begin := d.client.Next(shown.Add(settle))
+	row, err := d.sample(ctx, s, begin, d.Sample)
+	if err != nil {
+		return err
+	}
+	verdict := d.Rule.Judge(row.Split(), s.share())
+	if verdict == stats.Unsure {
+		d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the asked share: chance or fault? A fresh sample of twice the size decides.",
+			row.Split().Share()*100, row.Sigmas))
+		begin = d.client.Next(time.Now())
+		if row, err = d.sample(ctx, s, begin, 2*d.Sample); err != nil {
+			return err
+		}
+		verdict = d.Rule.JudgeFresh(row.Split(), s.share())
+	}
+	row = d.board.change(func(row *report.Row) {
+		row.State = report.Right
+		if verdict != stats.Agrees {
+			row.State = report.Wrong
+		}
+	})
+	d.screen.Print(d.sampleLines(row)...)
+	if verdict != stats.Agrees {
+		return fmt.Errorf("%w: %s of %s answered %s, asked %s (%.1f σ)", ErrSplit,
+			report.Count(row.Split().Hits), report.Count(row.Split().Total), s.color, report.Percent(s.share()), row.Sigmas)
+	}
+	return nil
+}
+
+// sample waits for n requests from number begin on and puts them into the row.
+func (d *demo) sample(ctx context.Context, s step, begin, n int) (report.Row, error) {
+	fill := func(w load.Window) {
+		d.board.change(func(row *report.Row) {
+			row.State, row.Planned, row.Done, row.Colors = report.Measuring, n, w.Done, w.Colors
+		})
+	}
+	// The last request is due after n/Rate, and has the timeout from there on.
+	within := time.Duration(float64(n)/d.Rate*float64(time.Second)) + d.SettleEnd + 2*d.Timeout
+	err := d.await(ctx, report.Count(n)+" answers under this split", within, func() bool {
+		w := d.client.Window(begin, n)
+		fill(w)
+		return w.Complete()
+	}, func() string { return fmt.Sprintf("%d requests have ended", d.client.Window(begin, n).Done) })
+	if err != nil {
+		return report.Row{}, err
+	}
+	if v := d.look(ctx); v.err == nil && !v.shares.Equal(s.shares()) {
+		return report.Row{}, fmt.Errorf("%w: a full sample of %d requests; instead: Envoy has gone on to %s meanwhile", ErrNotReached, n, v)
+	}
+	w := d.client.Window(begin, n)
+	since := d.client.Window(d.counted, begin+n-d.counted)
+	d.counted = begin + n
+	if len(w.Colors) == 0 {
+		return report.Row{}, fmt.Errorf("%w: none of %d requests got a good answer", ErrSplit, n)
+	}
+	return d.board.change(func(row *report.Row) {
+		row.Errors += since.Failed
+		row.P50, row.P99 = stats.Quantile(w.Latencies, 0.5), stats.Quantile(w.Latencies, 0.99)
+		row.Sigmas = row.Split().Sigmas(s.share())
+	}), nil
+}
+
+// sampleLines draws a finished sample for the transcript.
+func (d *demo) sampleLines(row report.Row) []string {
+	var lines []string
+	for _, line := range append(d.style.Bars(row), d.style.Verdict(row)) {
+		lines = append(lines, "  "+line)
+	}
+	return append(lines, fmt.Sprintf("  %s requests, %d failed since the last step, p50 %s, p99 %s",
+		report.Count(row.Done), row.Errors, report.Latency(row.P50), report.Latency(row.P99)))
+}

@@ -1,0 +1,307 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+)
+
+// faults are what can be wrong with a world.
+type faults struct {
+	neverHealthy   bool // the Rollout doesn't come up
+	swapsTraffic   bool // Envoy shows the right weights and runs the opposite
+	swapsWeights   bool // Envoy gets the weights the wrong way round
+	frozen         bool // Envoy gets nothing once the load runs
+	silent         bool // nobody reports that Envoy has taken a split
+	keepsWeights   bool // the annotation stays when a canary ends
+	failsOnce      bool // one request of the first canary gets a 503
+	closes         bool // connections are closed from the first split on
+	listenerMoves  bool // the listener is updated at the first split
+	countsOthers   bool // Envoy counts a request that the client didn't send
+	straggler      bool // now and then an old pod answers after the end
+	hangs          bool // no answers from the first split on
+	oddAtFirst     bool // chance: a strange first sample
+	skipsPauses    bool // timed pauses are over before a sample is full
+	overlaps       bool // an earlier run has left its namespace
+	foreign        bool // the namespace is there, and another's
+	brokenCommands bool // kubectl fails
+}
+
+// world stands for the cluster: commands change it, the proxy and Envoy's
+// admin interface show it.
+type world struct {
+	faults
+
+	proxy, admin *httptest.Server
+
+	mu          sync.Mutex
+	commands    []string
+	image       string // of the stable pods
+	canaryImage string
+	weight      int // of the canary; 0 is none
+	splitting   bool
+	phase       string
+	aborted     bool
+	generation  int
+	applied     bool
+	requests    uint64
+	success     uint64
+	listeners   uint64
+	calm        bool // a fresh sample was asked for
+	lines       []string
+}
+
+func newWorld(t *testing.T, f faults) *world {
+	t.Helper()
+	w := &world{faults: f, image: "blue", phase: "Healthy", generation: 1, listeners: 1}
+	w.proxy = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
+	w.proxy.Config.Protocols = new(http.Protocols)
+	w.proxy.Config.Protocols.SetHTTP1(true)
+	w.proxy.Config.Protocols.SetUnencryptedHTTP2(true)
+	w.proxy.Start()
+	w.admin = httptest.NewServer(http.HandlerFunc(w.serveAdmin))
+	t.Cleanup(w.admin.Close)
+	t.Cleanup(w.proxy.Close)
+	return w
+}
+
+// serve answers as kedify-proxy with the pods behind it.
+func (w *world) serve(out http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	w.requests++
+	n := w.requests
+	_, turn := math.Modf(float64(n) * math.Phi) // evenly spread over 0 to 1
+	share := float64(w.weight) / 100
+	if w.swapsTraffic && w.splitting {
+		share = 1 - share
+	}
+	if w.oddAtFirst && w.splitting && !w.calm {
+		share += 0.2
+	}
+	color := w.image
+	if turn < share {
+		color = w.canaryImage
+	}
+	if w.straggler && !w.splitting && w.image == "yellow" && n%50 == 0 {
+		color = "blue"
+	}
+	fails := w.failsOnce && w.splitting
+	if fails {
+		w.failsOnce = false
+	} else {
+		w.success++
+	}
+	closes, hangs := w.closes && w.splitting, w.hangs && w.splitting
+	w.mu.Unlock()
+	switch {
+	case hangs:
+		<-r.Context().Done()
+	case fails:
+		out.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		if closes {
+			out.Header().Set("Connection", "close")
+		}
+		_, _ = fmt.Fprintf(out, "%q", color)
+	}
+}
+
+// serveAdmin answers as Envoy's admin interface.
+func (w *world) serveAdmin(out http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.URL.Path == "/stats" {
+		_, _ = fmt.Fprintf(out, `{"stats":[{"name":%q,"value":%d},{"name":%q,"value":%d},{"name":%q,"value":%d}]}`,
+			envoyadmin.RequestsCounter, w.requests, envoyadmin.SuccessCounter, w.success, envoyadmin.ListenerCounter, w.listeners)
+		return
+	}
+	route := fmt.Sprintf(`{"cluster": %q}`, cluster(stable))
+	if s, c := 100-w.weight, w.weight; w.splitting && !w.frozen {
+		if w.swapsWeights {
+			s, c = c, s
+		}
+		route = fmt.Sprintf("{\"weighted_clusters\": {\"clusters\": [\n{\"name\": %q, \"weight\": %d},\n{\"name\": %q, \"weight\": %d}\n]}}",
+			cluster(stable), s, cluster(canary), c)
+	}
+	_, _ = fmt.Fprintf(out, `{"configs":[{"route_config":{"name":"r","virtual_hosts":[{"name":%q,"domains":[%q],"routes":[{"route":%s}]}]}}]}`, Host, Host, route)
+}
+
+// Run implements kube.Runner.
+func (w *world) Run(_ context.Context, args ...string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	line := strings.Join(args, " ")
+	w.commands = append(w.commands, line)
+	if w.brokenCommands {
+		return "", io.ErrUnexpectedEOF
+	}
+	switch {
+	case strings.HasPrefix(line, "kubectl get ns") && (w.overlaps || w.foreign && !strings.Contains(line, mark)):
+		return "namespace/rollouts-demo\n", nil
+	case strings.HasPrefix(line, "kubectl delete ns"):
+		w.overlaps = false
+	case strings.Contains(line, " apply -f "):
+		w.applied = true
+	case strings.Contains(line, " set image "):
+		w.canaryImage = line[strings.LastIndex(line, ":")+1:]
+		w.split(20)
+	case strings.Contains(line, " promote "):
+		w.split(50)
+	case strings.Contains(line, " abort "):
+		w.aborted = true
+		w.end("Degraded")
+	case strings.Contains(line, "jsonpath="):
+		return w.annotation(), nil
+	}
+	return "", nil
+}
+
+// split moves the canary to a weight.
+func (w *world) split(weight int) {
+	w.weight, w.splitting, w.phase = weight, true, "Paused"
+	w.generation++
+	if w.listenerMoves {
+		w.listeners++
+		w.listenerMoves = false
+	}
+	if w.countsOthers {
+		w.requests++
+		w.countsOthers = false
+	}
+}
+
+// end takes the canary away.
+func (w *world) end(phase string) {
+	w.weight, w.phase = 0, phase
+	w.splitting = w.keepsWeights
+	w.generation++
+}
+
+// annotation is the weights annotation, empty for none.
+func (w *world) annotation() string {
+	if !w.splitting {
+		return ""
+	}
+	return kube.WeightsText(stable, canary, w.weight)
+}
+
+// Print implements Screen. What the demo has printed is also how the world
+// knows that it may go on after a timed pause.
+func (w *world) Print(lines ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, lines...)
+	for _, line := range lines {
+		measured := strings.Contains(line, "✔ ")
+		switch {
+		case strings.Contains(line, "Canary yellow → purple"):
+			w.calm = true
+		case strings.Contains(line, "A fresh sample"):
+			w.calm = true
+		case w.image == "yellow":
+		case measured && strings.Contains(line, "asked 50 %"), w.skipsPauses && strings.Contains(line, "50 %: asked"):
+			w.split(80)
+		case measured && strings.Contains(line, "asked 80 %"):
+			w.image = w.canaryImage
+			w.end("Healthy")
+		}
+	}
+}
+
+// Frame implements Screen.
+func (*world) Frame([]string) {}
+
+// Columns implements Screen.
+func (*world) Columns() int { return 100 }
+
+// text is all that was printed.
+func (w *world) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.lines, "\n")
+}
+
+// Stream implements kube.Runner: the watches and the port-forward.
+func (w *world) Stream(ctx context.Context, read func(io.Reader) error, args ...string) error {
+	in, out := io.Pipe()
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer func() { _ = in.Close() }()
+	writer.Go(func() {
+		defer func() { _ = out.Close() }()
+		ticks := time.NewTicker(5 * time.Millisecond)
+		defer ticks.Stop()
+		last := ""
+		for {
+			if text := w.output(strings.Join(args, " ")); text != last {
+				last = text
+				if _, err := io.WriteString(out, text); err != nil {
+					return
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+			}
+		}
+	})
+	return read(in)
+}
+
+// output is what a long-lived command says now.
+func (w *world) output(line string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case strings.Contains(line, "port-forward"):
+		return "Forwarding from " + w.admin.Listener.Addr().String() + " -> 9901\n"
+	case !w.applied:
+		return ""
+	case strings.Contains(line, "get httpso"):
+		object := kube.HTTPScaledObject{Metadata: kube.Metadata{Name: app}}
+		object.Status.DataPlane = new(kube.DataPlane)
+		object.Status.DataPlane.Proxies.Ready, object.Status.DataPlane.Proxies.Acked = 1, 1
+		if text := w.annotation(); text != "" {
+			object.Metadata.Annotations = map[string]string{kube.WeightsAnnotation: text + "\n"}
+			if !w.silent {
+				object.Status.DataPlane.AnnotationHash = kube.WeightsHash(text + "\n")
+			}
+		}
+		return asJSON(object)
+	default:
+		r := kube.Rollout{Metadata: kube.Metadata{Name: app, Generation: int64(w.generation)}}
+		r.Status.ObservedGeneration = strconv.Itoa(w.generation)
+		r.Status.Phase, r.Status.Abort = w.phase, w.aborted
+		r.Status.StableRS, r.Status.CurrentPodHash = "hash", "hash"
+		if w.neverHealthy {
+			r.Status.Phase = "Progressing"
+		}
+		if w.phase == "Paused" {
+			r.Status.PauseConditions = append(r.Status.PauseConditions, struct {
+				Reason string `json:"reason"`
+			}{"CanaryPauseStep"})
+		}
+		return asJSON(r)
+	}
+}
+
+func asJSON(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text) + "\n"
+}

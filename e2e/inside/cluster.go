@@ -1,0 +1,114 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotRunning says that no cluster runs there.
+var ErrNotRunning = errors.New("no cluster runs there")
+
+// Cluster is a running cluster, seen from the host by root.
+type Cluster struct {
+	root int // the first process of its PID namespace
+}
+
+// Open looks into the cluster whose first process has that id, by the word of
+// `localcluster status`.
+func Open(node int) (*Cluster, error) {
+	if first, lives := read(node); !lives || first.Innermost != 1 {
+		return nil, fmt.Errorf("%w: process %d is not the first one of a namespace", ErrNotRunning, node)
+	}
+	return &Cluster{root: node}, nil
+}
+
+// Find returns the cluster's processes of that program, such as "etcd", by
+// their ids.
+func (c *Cluster) Find(program string) ([]Process, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(descendants(all, c.root), func(p Process) bool { return p.Program() != program }), nil
+}
+
+// dialTimeout bounds a connection inside one machine.
+const dialTimeout = 2 * time.Second
+
+// Dial connects to an address of the cluster's network, such as a pod's or the
+// node's own 127.0.0.1.
+//
+// A socket belongs for good to the network namespace of the thread that makes
+// it, so only that thread has to go there, and only for that moment.
+func (c *Cluster) Dial(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+	type dialled struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan dialled, 1)
+	go func() {
+		conn, err := c.dialThere(ctx, address)
+		done <- dialled{conn, err}
+	}()
+	d := <-done
+	if d.err != nil {
+		return nil, fmt.Errorf("connect to %s in the cluster: %w", address, d.err)
+	}
+	return d.conn, nil
+}
+
+// dialThere is the life of a goroutine that goes into the cluster's network and
+// back. If it cannot come back, its thread ends with it, because it stays locked.
+func (c *Cluster) dialThere(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+	runtime.LockOSThread()
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	defer here.Close()
+	there, err := os.Open(filepath.Join("/proc", strconv.Itoa(c.root), "ns", "net"))
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return nil, fmt.Errorf("enter the network namespace: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address.String())
+	if back := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); back == nil {
+		runtime.UnlockOSThread()
+	}
+	return conn, err
+}
+
+// DialContext is Dial with the arguments of net.Dialer.DialContext. The address
+// must be a number.
+func (c *Cluster) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	parsed, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("an address of the cluster has to be a number: %w", err)
+	}
+	return c.Dial(ctx, parsed)
+}
+
+// Transport connects to addresses of the cluster's network.
+func (c *Cluster) Transport() *http.Transport {
+	return &http.Transport{DialContext: c.DialContext}
+}

@@ -1,0 +1,178 @@
+package inside
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoProcess says that the cluster has no such process now.
+var ErrNoProcess = errors.New("no such process in the cluster")
+
+// Process is one process, with its ids as the host counts them.
+type Process struct {
+	// PID and Parent are process ids.
+	PID, Parent int
+	// Innermost is the id in the innermost PID namespace of the process: 1 for
+	// the first one of a cluster or a container.
+	Innermost int
+	// Args are its command line.
+	Args []string
+}
+
+// Program is the last element of the path that the process was started by.
+func (p Process) Program() string {
+	if len(p.Args) == 0 {
+		return ""
+	}
+	return filepath.Base(p.Args[0])
+}
+
+// processes reads all processes of the machine. One that ends meanwhile is left out.
+func processes() ([]Process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	var all []Process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if p, ok := read(pid); ok {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// read reads one process, if it lives.
+func read(pid int) (Process, bool) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return Process{}, false
+	}
+	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	if err != nil {
+		return Process{}, false
+	}
+	return parse(pid, status, command), true
+}
+
+// parse reads /proc/PID/status and /proc/PID/cmdline
+// (https://man7.org/linux/man-pages/man5/proc.5.html).
+func parse(pid int, status, command []byte) Process {
+	p := Process{PID: pid}
+	for line := range strings.Lines(string(status)) {
+		key, value, _ := strings.Cut(line, ":")
+		fields := strings.Fields(value)
+		if len(fields) == 0 {
+			continue
+		}
+		switch key {
+		case "PPid":
+			p.Parent, _ = strconv.Atoi(fields[0]) // a number, by the kernel's word
+		case "NSpid":
+			p.Innermost, _ = strconv.Atoi(fields[len(fields)-1]) // one per namespace, the innermost last
+		}
+	}
+	for arg := range bytes.SplitSeq(bytes.TrimRight(command, "\x00"), []byte{0}) {
+		if len(arg) > 0 || len(p.Args) > 0 {
+			p.Args = append(p.Args, string(arg))
+		}
+	}
+	return p
+}
+
+// descendants are all that were started by root, and by those, and so on. A
+// process whose parent has ended belongs to the first process of its namespace,
+// so nothing of a cluster is missing below its first process.
+func descendants(all []Process, root int) []Process {
+	var found []Process
+	parents := map[int]bool{root: true}
+	for grew := true; grew; {
+		grew = false
+		for _, p := range all {
+			if parents[p.Parent] && !parents[p.PID] {
+				parents[p.PID], grew = true, true
+				found = append(found, p)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Process) int { return a.PID - b.PID })
+	return found
+}
+
+// Pod is the name of the pod that a process runs in: its host name. For a
+// process that is in no pod, it is the node's.
+func (p Process) Pod() (string, error) {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "root", "etc", "hostname"))
+	if err != nil {
+		return "", fmt.Errorf("%w: the pod of %s: %w", ErrNoProcess, p.Program(), err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+// Signal sends a signal to the process, and to no other that has got its id
+// meanwhile.
+func (p Process) Signal(signal unix.Signal) error {
+	handle, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(handle)
+	if err := unix.PidfdSendSignal(handle, signal, nil, 0); err != nil {
+		return fmt.Errorf("send %s to %s (%d): %w", signal, p.Program(), p.PID, err)
+	}
+	return nil
+}
+
+// Kill ends the process as `kill -9` does. It returns when that was asked for
+// and when the process was gone.
+func (p Process) Kill(ctx context.Context) (asked, gone time.Time, err error) {
+	handle, err := p.open()
+	if err != nil {
+		return time.Time{}, time.Time{}, err
+	}
+	defer unix.Close(handle)
+	asked = time.Now()
+	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {
+		return asked, time.Time{}, fmt.Errorf("kill %s (%d): %w", p.Program(), p.PID, err)
+	}
+	for ctx.Err() == nil {
+		// The handle is readable once the process has ended (pidfd_open(2)).
+		polled := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}} //nolint:gosec // descriptors are small
+		n, err := unix.Poll(polled, int((100 * time.Millisecond).Milliseconds()))
+		switch {
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return asked, time.Time{}, fmt.Errorf("wait for the end of %s (%d): %w", p.Program(), p.PID, err)
+		case n > 0:
+			return asked, time.Now(), nil
+		}
+	}
+	return asked, time.Time{}, fmt.Errorf("wait for the end of %s (%d): %w", p.Program(), p.PID, ctx.Err())
+}
+
+// open takes hold of the process, making sure that the id is still its own.
+func (p Process) open() (int, error) {
+	handle, err := unix.PidfdOpen(p.PID, 0)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s (%d): %w", ErrNoProcess, p.Program(), p.PID, err)
+	}
+	now, lives := read(p.PID)
+	if !lives || now.Parent != p.Parent || !slices.Equal(now.Args, p.Args) {
+		return 0, errors.Join(fmt.Errorf("%w: %s (%d) has ended", ErrNoProcess, p.Program(), p.PID), unix.Close(handle))
+	}
+	return handle, nil
+}

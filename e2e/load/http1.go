@@ -1,0 +1,191 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// maxBody bounds how much of an answer is read.
+const maxBody = 1 << 12
+
+// answer is what came back.
+type answer struct {
+	status int
+	body   string
+	opened time.Time // when its connection was made; zero if there was none
+}
+
+// target says where requests go, and how they get there.
+type target struct {
+	address, host, path string
+	connect             func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// dial opens a TCP connection.
+func (t target) dial(ctx context.Context) (net.Conn, error) {
+	conn, err := t.connect(ctx, "tcp", t.address)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return conn, nil
+}
+
+// request builds one request.
+func (t target) request(ctx context.Context) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.address+t.path, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
+	request.Host = t.host
+	request.Header.Set("User-Agent", "rollouts-demo-load")
+	return request, nil
+}
+
+// read takes in an answer to its end.
+func read(response *http.Response) (answer, error) {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	if closeErr := response.Body.Close(); err == nil {
+		err = closeErr
+	}
+	a := answer{status: response.StatusCode, body: string(body)}
+	if err != nil {
+		return a, fmt.Errorf("read the body: %w", err)
+	}
+	return a, nil
+}
+
+// http1Conn is one HTTP/1.1 connection. It carries one request at a time.
+type http1Conn struct {
+	net.Conn
+
+	in     *bufio.Reader
+	opened time.Time
+}
+
+func dialHTTP1(ctx context.Context, t target) (*http1Conn, error) {
+	conn, err := t.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &http1Conn{Conn: conn, in: bufio.NewReader(conn), opened: time.Now()}, nil
+}
+
+// ask sends one request and reads its answer, until the deadline of ctx.
+// The connection can be used again if reusable.
+func (c *http1Conn) ask(ctx context.Context, t target) (a answer, reusable bool, err error) {
+	defer func() { a.opened = c.opened }()
+	request, err := t.request(ctx)
+	if err != nil {
+		return answer{}, false, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := c.SetDeadline(deadline); err != nil {
+			return answer{}, false, fmt.Errorf("set the deadline: %w", err)
+		}
+	}
+	if err := request.Write(c); err != nil {
+		return answer{}, false, fmt.Errorf("send the request: %w", err)
+	}
+	response, err := http.ReadResponse(c.in, request)
+	if err != nil {
+		return answer{}, false, fmt.Errorf("read the answer: %w", err)
+	}
+	a, err = read(response)
+	return a, err == nil && !response.Close, err
+}
+
+// freshHTTP1 opens a connection for every request.
+type freshHTTP1 struct{ target target }
+
+func (l freshHTTP1) ask(ctx context.Context) (answer, error) {
+	conn, err := dialHTTP1(ctx, l.target)
+	if err != nil {
+		return answer{}, err
+	}
+	a, _, err := conn.ask(ctx, l.target)
+	_ = conn.Close() // the answer is in, or the failure is known
+	return a, err
+}
+
+func (freshHTTP1) close() {}
+
+// keptHTTP1 keeps connections and uses the one that rested longest, so that
+// all of them live on through the whole run.
+type keptHTTP1 struct {
+	target target
+	idle   chan *http1Conn
+}
+
+func (l keptHTTP1) ask(ctx context.Context) (answer, error) {
+	var conn *http1Conn
+	select {
+	case conn = <-l.idle:
+	default:
+		fresh, err := dialHTTP1(ctx, l.target)
+		if err != nil {
+			return answer{}, err
+		}
+		conn = fresh
+	}
+	a, reusable, err := conn.ask(ctx, l.target)
+	if reusable {
+		select {
+		case l.idle <- conn:
+			return a, err
+		default: // enough of them rest already
+		}
+	}
+	_ = conn.Close() // the answer is in, or the failure is known
+	return a, err
+}
+
+func (l keptHTTP1) close() {
+	for {
+		select {
+		case conn := <-l.idle:
+			_ = conn.Close() // the run is over
+		default:
+			return
+		}
+	}
+}
+
+// pinnedHTTP1 is one connection for the whole run. Requests that are due while
+// another is under way wait for it, which counts into their latency.
+type pinnedHTTP1 struct {
+	target target
+
+	mu   sync.Mutex
+	conn *http1Conn
+	why  error
+}
+
+func (l *pinnedHTTP1) ask(ctx context.Context) (answer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.why != nil {
+		return answer{opened: l.conn.opened}, ErrPinnedLost
+	}
+	a, reusable, err := l.conn.ask(ctx, l.target)
+	if !reusable {
+		l.why = err
+		if err == nil {
+			l.why = fmt.Errorf("%w: the server asked to close it", ErrPinnedLost)
+		}
+	}
+	return a, err
+}
+
+func (l *pinnedHTTP1) lost() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.why
+}
+
+func (l *pinnedHTTP1) close() { _ = l.conn.Close() } // the run is over

@@ -1,0 +1,99 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+)
+
+// embedded is the cluster of package localcluster. Root can look into it.
+type embedded struct {
+	Options
+
+	owns, up bool
+}
+
+// Up implements Provider. A cluster that runs gets this checkout's programs.
+func (e *embedded) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
+	began := time.Now()
+	before, err := e.Local.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.owns = before.State == Stopped || before.State == Broken || before.Transient
+	e.Report(beginning(before.State, e.owns))
+	if err := e.Local.run(ctx, arguments(wishes)...); err != nil {
+		return nil, err
+	}
+	s, err := e.Local.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.State != Running {
+		return nil, fmt.Errorf("the local cluster is %s after its start", s.State)
+	}
+	e.up = true
+	e.Report(fmt.Sprintf("The local cluster is up after %.1f s.", time.Since(began).Seconds()))
+	c := &Cluster{
+		Name: "the local cluster", Kubeconfig: s.Kubeconfig, Bin: s.Bin, Logs: s.Logs, Node: s.Node,
+		StartSeconds: s.StartSeconds, Addresses: s.Addresses,
+	}
+	c.Runner = kube.Exec{Env: kube.Environment(e.Environ, s.Bin, s.Kubeconfig, e.Cache(c))}
+	return c, nil
+}
+
+// beginning says what becomes of a cluster in that state.
+func beginning(state string, owns bool) string {
+	switch {
+	case state != Running:
+		return fmt.Sprintf("The local cluster is %s; it is started.", state)
+	case owns:
+		return "The local cluster runs, left by an earlier demo; this checkout's programs are brought into it, and it is taken down at the end."
+	default:
+		return "The local cluster runs; this checkout's programs are brought into it."
+	}
+}
+
+// arguments are those of `localcluster up`.
+func arguments(w Wishes) []string {
+	args := []string{"up"}
+	if !w.Keep {
+		args = append(args, "--transient")
+	}
+	for _, addon := range w.Addons {
+		args = append(args, "--with", addon)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Forwards)) {
+		args = append(args, "--forward", name+"="+w.Forwards[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Programs)) {
+		args = append(args, "--binary", name+"="+w.Programs[name])
+	}
+	for _, arg := range w.ExtraArgs {
+		args = append(args, "--extra-arg", arg)
+	}
+	return args
+}
+
+// Owns implements Provider.
+func (e *embedded) Owns() bool { return e.owns }
+
+// Down implements Provider. A start that failed has ended its cluster already;
+// of that one the logs are left, for the user.
+func (e *embedded) Down(ctx context.Context) error {
+	if !e.owns {
+		return nil
+	}
+	s, err := e.Local.Status(ctx)
+	if err == nil && (s.State == Stopped || s.State == Broken && !e.up) {
+		e.Report("No local cluster runs.")
+		return nil
+	}
+	e.Report("The local cluster is taken down.")
+	return errors.Join(err, e.Local.run(ctx, "down"))
+}

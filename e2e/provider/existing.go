@@ -1,0 +1,110 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+)
+
+// existing is a cluster that the user has, named by $KUBECONFIG. Nothing is
+// installed into it and nothing of it is ended.
+type existing struct{ Options }
+
+// Up implements Provider. It changes nothing: it looks whether the parts of a
+// canary are there, and names what is missing with the remedy.
+func (e *existing) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
+	if len(wishes.Addons)+len(wishes.Forwards)+len(wishes.Programs)+len(wishes.ExtraArgs) > 0 {
+		return nil, fmt.Errorf("%w: nothing is installed into a cluster of the user's: use the embedded one", ErrUnfit)
+	}
+	kubeconfig := variable(e.Environ, "KUBECONFIG")
+	if kubeconfig == "" {
+		return nil, fmt.Errorf("%w: $KUBECONFIG is not set: the cluster that ~/.kube/config happens to name is not taken by surprise; "+
+			`set it, as by export KUBECONFIG="$HOME/.kube/config", to use that one`, ErrUnfit)
+	}
+	for name, from := range map[string]string{
+		"kubectl":               "https://kubernetes.io/docs/tasks/tools",
+		"kubectl-argo-rollouts": "https://argo-rollouts.readthedocs.io/en/stable/installation/#kubectl-plugin-installation",
+	} {
+		if _, err := exec.LookPath(name); err != nil {
+			return nil, fmt.Errorf("%w: %s is needed in $PATH (%s): %w", ErrUnfit, name, from, err)
+		}
+	}
+	c := &Cluster{Kubeconfig: kubeconfig}
+	c.Runner = kube.Exec{Env: e.Environ}
+	if err := e.identify(ctx, c); err != nil {
+		return nil, err
+	}
+	e.Report(c.Name + " is used as it is: nothing is installed into it, and only the demo's namespace is made and removed.")
+	return c, e.inspect(ctx, c)
+}
+
+// identify names the cluster after the context that kubectl uses.
+func (e *existing) identify(ctx context.Context, c *Cluster) error {
+	out, err := e.ask(ctx, c, "config", "view", "--minify", "-o", "jsonpath={.current-context} at {.clusters[0].cluster.server}")
+	if err != nil {
+		return fmt.Errorf("%w: $KUBECONFIG (%s) names no cluster: %w", ErrUnfit, c.Kubeconfig, err)
+	}
+	c.Name = "The cluster of context " + strings.TrimSpace(out)
+	return nil
+}
+
+// requirement is what a canary needs in a cluster.
+type requirement struct {
+	// args are those of kubectl; they must succeed and print the text.
+	args   []string
+	prints string
+	// missing names what is not there otherwise, remedy what to do.
+	missing, remedy string
+}
+
+// requirements are what the demo finds in a cluster that docs/install.md was
+// followed on.
+func requirements() []requirement {
+	const install = "follow docs/install.md"
+	return []requirement{
+		{[]string{"auth", "can-i", "create", "namespaces"}, "yes", "the right to make a namespace", "use a kubeconfig that has it"},
+		{[]string{"get", "crd", "rollouts.argoproj.io", "-o", "name"}, "rollouts.argoproj.io", "Argo Rollouts", "install it: https://argo-rollouts.readthedocs.io/en/stable/installation/"},
+		{[]string{"get", "crd", "httpscaledobjects.http.keda.sh", "-o", "name"}, "httpscaledobjects", "the HTTPScaledObject API", install},
+		{
+			[]string{"get", "configmaps", "-A", "--field-selector", "metadata.name=argo-rollouts-config", "-o", "jsonpath={.items[*].data.trafficRouterPlugins}"},
+			"kedify/http", "the plugin kedify/http in ConfigMap argo-rollouts-config", install,
+		},
+		{[]string{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=interceptor", "-o", "name"}, "interceptor", "the interceptor", install},
+	}
+}
+
+// inspect looks for all requirements, and names every one that is missing.
+func (e *existing) inspect(ctx context.Context, c *Cluster) error {
+	var missing []error
+	for _, r := range requirements() {
+		out, err := e.ask(ctx, c, r.args...)
+		switch {
+		case strings.Contains(out, r.prints):
+		case err != nil:
+			missing = append(missing, fmt.Errorf("%s is not found: %s (%w)", r.missing, r.remedy, err))
+		default:
+			missing = append(missing, fmt.Errorf("%s is not there: %s", r.missing, r.remedy))
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s: %w:\n%w", c.Name, ErrUnfit, errors.Join(missing...))
+	}
+	return nil
+}
+
+// ask runs kubectl with a deadline.
+func (e *existing) ask(ctx context.Context, c *Cluster, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Command)
+	defer cancel()
+	return c.Run(ctx, append([]string{"kubectl"}, args...)...)
+}
+
+// Owns implements Provider.
+func (*existing) Owns() bool { return false }
+
+// Down implements Provider.
+func (*existing) Down(context.Context) error { return nil }

@@ -1,0 +1,129 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+// The kill comes from this long before the promotion to this long after it: the
+// way of a weight, from the controller to the last ACK, lies in between.
+const (
+	earliest = -200 * time.Millisecond
+	latest   = 300 * time.Millisecond
+)
+
+// settings are what the environment says.
+type settings struct {
+	rounds int
+	seed   uint64
+	parts  []part
+}
+
+func fromEnvironment(t *testing.T) settings {
+	t.Helper()
+	s := settings{rounds: 20, seed: uint64(time.Now().UnixNano()), parts: parts()}
+	var err error
+	if text := os.Getenv("FAULTS_ROUNDS"); text != "" {
+		if s.rounds, err = strconv.Atoi(text); err != nil || s.rounds < 1 {
+			t.Fatalf("FAULTS_ROUNDS=%q: want the number of rounds for each part, such as 20", text)
+		}
+	}
+	if text := os.Getenv("FAULTS_SEED"); text != "" {
+		if s.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("FAULTS_SEED=%q: want a seed that an earlier run has printed", text)
+		}
+	}
+	if text := os.Getenv("FAULTS_ONLY"); text != "" {
+		s.parts = slices.DeleteFunc(s.parts, func(p part) bool { return !slices.Contains(strings.Split(text, ","), p.name) })
+		if len(s.parts) == 0 {
+			t.Fatalf("FAULTS_ONLY=%q names no part; there are plugin, controller, interceptor, envoy, apiserver and etcd", text)
+		}
+	}
+	return s
+}
+
+// Each part dies by `kill -9` around a promotion, again and again, under load.
+// No request fails that a living proxy could have served, no weight appears
+// anywhere that was not asked for, and soon after the fault the one that was
+// asked for is in force.
+func TestFaults(t *testing.T) {
+	s := fromEnvironment(t)
+	out := t.Output()
+	fmt.Fprintf(out, "seed %d (FAULTS_SEED), %d rounds for each part (FAULTS_ROUNDS)\n", s.seed, s.rounds)
+	drop, err := filepath.Abs(filepath.Join("testdata", "kubelet.d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bed.Up(t, provider.Wishes{ExtraArgs: []string{"kubelet=--config-dir=" + drop}})
+	b.Deploy(t, nil)
+	play := newScript((s.rounds + voidLimit) * len(s.parts))
+	if err := b.Settle(t.Context(), stableColor, play.steps()...); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SetImage(t.Context(), canaryColor); err != nil {
+		t.Fatal(err)
+	}
+	r := &run{bed: b, script: play, dice: rand.New(rand.NewPCG(s.seed, 0))}
+	for _, p := range s.parts {
+		if !r.kill(t, p, s.rounds) {
+			break
+		}
+	}
+	fmt.Fprintln(out)
+	if err := table(out, sumUp(r.outcomes)); err != nil {
+		t.Error(err)
+	}
+}
+
+// voidLimit is how many rounds of a part may be void.
+const voidLimit = 5
+
+// run is a whole run.
+type run struct {
+	bed      *bed.Bed
+	script   script
+	dice     *rand.Rand
+	next     int // the round of the script that comes next
+	outcomes []outcome
+}
+
+// kill kills a part in that many rounds, void ones not counted, and says whether
+// the run can go on.
+func (r *run) kill(t *testing.T, p part, rounds int) bool {
+	t.Helper()
+	void := 0
+	for n := 1; n <= rounds; {
+		drawn := chance{offset: earliest + time.Duration(r.dice.Int64N(int64(latest-earliest))), turn: r.dice.IntN(2)}
+		o, err := round(t.Context(), r.bed, p, r.script, r.next, drawn)
+		r.next++
+		r.outcomes = append(r.outcomes, o)
+		fmt.Fprintf(t.Output(), "%-11s %2d  %s\n", p.name, n, o)
+		problems := strings.Join(o.problems(), "\n")
+		switch {
+		case err != nil:
+			t.Errorf("%s, round %d: %v\n%s", p.name, n, err, strings.Join(o.timeline, "\n"))
+			return false
+		case o.void():
+			fmt.Fprintf(t.Output(), "void, because this machine was too busy to tell: %s\n%s\n", problems, strings.Join(o.timeline, "\n"))
+			if void++; void > voidLimit {
+				t.Errorf("%s: %d rounds were void: this machine is too busy with other things", p.name, void)
+				return false
+			}
+			continue
+		case problems != "":
+			t.Errorf("%s, round %d: %s\n%s", p.name, n, problems, strings.Join(o.timeline, "\n"))
+		}
+		n++
+	}
+	return true
+}

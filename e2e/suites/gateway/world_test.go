@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// commandTimeout bounds a command that only asks or says something.
+	commandTimeout = 30 * time.Second
+	// removeTimeout bounds the removal of a guide's objects.
+	removeTimeout = 90 * time.Second
+)
+
+// world is the running cluster and the way into it.
+type world struct {
+	runner    kube.Runner
+	repo      string
+	addresses map[string]string
+}
+
+// forwards are the Services of the guides' Gateways, by the names that the
+// tests have for their addresses: Envoy Gateway makes one for each Gateway,
+// Traefik has one for all.
+func forwards() map[string]string {
+	return map[string]string{
+		"my-gateway":   "my-gateway.envoy-gateway-system.svc.cluster.local:80",
+		"http-gateway": "http-gateway.envoy-gateway-system.svc.cluster.local:80",
+		"traefik":      "traefik.traefik.svc.cluster.local:80",
+	}
+}
+
+// start brings a cluster up with both implementations in it.
+func start(t *testing.T) world {
+	t.Helper()
+	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
+	w := world{runner: cluster, repo: repo, addresses: cluster.Addresses}
+	w.do(t, "kubectl", "apply", "-f", w.example("gatewayclass.yaml"))
+	return w
+}
+
+// example is the path of one of the guides' files.
+func (w world) example(elements ...string) string {
+	return filepath.Join(append([]string{w.repo, "examples", "gatewayapi"}, elements...)...)
+}
+
+// do runs a command that must succeed, and returns what it printed.
+func (w world) do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := w.try(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// try runs a command.
+func (w world) try(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	return w.runner.Run(ctx, args...)
+}
+
+// apply applies files of a guide, and removes their objects when the test ends.
+func (w world) apply(t *testing.T, guide string, files ...string) {
+	t.Helper()
+	paths := make([]string, 0, len(files))
+	for _, file := range files {
+		paths = append(paths, w.example(guide, file+".yaml"))
+	}
+	w.applyFiles(t, paths...)
+}
+
+// applyFiles applies files, and removes their objects when the test ends.
+func (w world) applyFiles(t *testing.T, paths ...string) {
+	t.Helper()
+	files := []string{"-f", strings.Join(paths, ",")}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout)
+		defer cancel()
+		if _, err := w.runner.Run(ctx, append([]string{"kubectl", "delete", "--ignore-not-found"}, files...)...); err != nil {
+			t.Error(err)
+		}
+	})
+	w.do(t, append([]string{"kubectl", "apply"}, files...)...)
+}
+
+// explain prints, when the test has failed, what helps to see why.
+func (w world) explain(t *testing.T, kinds string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		tail := []string{"--tail=20", "--prefix"}
+		for _, args := range [][]string{
+			{"kubectl", "get", "pods", "-A", "-o", "wide"},
+			{"kubectl", "get", kinds, "-A", "-o", "yaml"},
+			{"kubectl", "get", "gateways", "-A", "-o", "yaml"},
+			{"kubectl", "get", "events", "--sort-by=.lastTimestamp"},
+			append([]string{"kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts"}, tail...),
+			append([]string{"kubectl", "-n", "envoy-gateway-system", "logs", "deploy/envoy-gateway"}, tail...),
+		} {
+			out, err := w.try(context.WithoutCancel(t.Context()), args...)
+			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, err)
+		}
+		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", w.refusals(t))
+	})
+}
+
+// refusals are the lines of the access logs of Envoy Gateway's proxies that
+// tell of an error, with Envoy's own reason for it.
+func (w world) refusals(t *testing.T) string {
+	t.Helper()
+	out, err := w.try(context.WithoutCancel(t.Context()), "kubectl", "-n", "envoy-gateway-system", "logs", "--tail=-1",
+		"-l", "app.kubernetes.io/component=proxy", "-c", "envoy")
+	if err != nil {
+		return err.Error()
+	}
+	var found []string
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, `"response_code":5`) {
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found[:min(len(found), 20)], "")
+}
+
+// await polls until ready says so, and fails the test when it takes too long.
+func await(t *testing.T, what string, within time.Duration, ready func() bool, state func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	ticks := time.NewTicker(50 * time.Millisecond)
+	defer ticks.Stop()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited %s for %s; instead: %s", within, what, state())
+		case <-ticks.C:
+		}
+	}
+}

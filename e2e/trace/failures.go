@@ -1,0 +1,148 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+// Outage is the death of a proxy.
+type Outage struct {
+	// Asked is when it was told to die, Gone when it was seen to have.
+	Asked, Gone time.Time
+}
+
+// Tally counts what became of requests to one proxy.
+type Tally struct {
+	// Sent counts those that were sent and have ended.
+	Sent int
+	// Lost counts the failed ones that died with the proxy: no living one had
+	// them.
+	Lost int
+	// Failed counts the failed ones that a living proxy could have served.
+	Failed int
+	// Reasons counts Failed by load.Reason.
+	Reasons map[string]int
+	// First and Last are when the first and the last of Failed were due.
+	First, Last time.Time
+	// Examples are the first few of Failed that were sent.
+	Examples []load.Result
+}
+
+// maxExamples bounds Tally.Examples.
+const maxExamples = 5
+
+// Add adds another tally.
+func (t *Tally) Add(other Tally) {
+	t.Sent += other.Sent
+	t.Lost += other.Lost
+	t.Failed += other.Failed
+	if other.Failed > 0 {
+		t.span(other.First)
+		t.span(other.Last)
+		t.Examples = append(t.Examples, other.Examples...)
+	}
+	for reason, n := range other.Reasons {
+		if t.Reasons == nil {
+			t.Reasons = map[string]int{}
+		}
+		t.Reasons[reason] += n
+	}
+}
+
+// Draw describes the failed requests, with the times since a moment.
+func (t *Tally) Draw(moment time.Time, timeout time.Duration) []string {
+	if t.Failed == 0 {
+		return nil
+	}
+	since := func(at time.Time) float64 { return at.Sub(moment).Seconds() }
+	lines := []string{fmt.Sprintf("requests failed that were due from %+.3f s to %+.3f s", since(t.First), since(t.Last))}
+	for _, r := range t.Examples {
+		lines = append(lines, fmt.Sprintf("  %s, due %+.3f s, over a connection of %+.3f s, %.3f s later: %s",
+			r.Kind, since(r.Due), since(r.Opened), r.Latency.Seconds(), load.Reason(r.Err, timeout)))
+	}
+	return lines
+}
+
+// span widens the time in which requests failed.
+func (t *Tally) span(due time.Time) {
+	if t.First.IsZero() || due.Before(t.First) {
+		t.First = due
+	}
+	if due.After(t.Last) {
+		t.Last = due
+	}
+}
+
+// Judge sorts the requests to one proxy. Without an outage every failure
+// counts. With one, a failure is lost with the proxy if it got no whole answer,
+// not even a bad one, over a connection that the dead proxy held or that was
+// made before the new one had answered anybody: whatever is answered is an
+// answer of a living proxy, and whatever goes over a new connection from then on
+// is the new proxy's to serve.
+func Judge(results []load.Result, outage *Outage, timeout time.Duration) Tally {
+	var tally Tally
+	alive := firstServed(results, outage)
+	for _, r := range results {
+		tally.Sent++
+		died := outage != nil && !answered(r) && diedWith(r, *outage, alive)
+		switch {
+		case r.Err == nil:
+		case died && errors.Is(r.Err, load.ErrPinnedLost):
+			tally.Sent-- // held back: that connection's end was noticed before
+		case died:
+			tally.Lost++
+		default:
+			tally.Failed++
+			tally.span(r.Due)
+			if len(tally.Examples) < maxExamples && !errors.Is(r.Err, load.ErrPinnedLost) && !errors.Is(r.Err, load.ErrOverload) {
+				tally.Examples = append(tally.Examples, r)
+			}
+			if tally.Reasons == nil {
+				tally.Reasons = map[string]int{}
+			}
+			tally.Reasons[load.Reason(r.Err, timeout)]++
+		}
+	}
+	return tally
+}
+
+// answered says whether a whole answer came, good or bad.
+func answered(r load.Result) bool {
+	var status load.StatusError
+	return r.Err == nil || errors.As(r.Err, &status) || errors.Is(r.Err, load.ErrAnswer)
+}
+
+// diedWith says whether a request without an answer was on its way to, or over a
+// connection of, the dead proxy. alive is zero if none was served afterwards.
+func diedWith(r load.Result, outage Outage, alive time.Time) bool {
+	if r.Due.Add(r.Latency).Before(outage.Asked) {
+		return false // it had failed before
+	}
+	made := r.Opened
+	if made.IsZero() {
+		made = r.Due // there never was a connection
+	}
+	return alive.IsZero() || made.Before(alive)
+}
+
+// firstServed is when the first answer had come over a connection that was made
+// after the proxy was gone. It is not when that connection was made: the way to
+// the proxy has hops, and a later connection may have got there first.
+func firstServed(results []load.Result, outage *Outage) time.Time {
+	var first time.Time
+	if outage == nil {
+		return first
+	}
+	for _, r := range results {
+		if !answered(r) || !r.Opened.After(outage.Gone) {
+			continue
+		}
+		if came := r.Due.Add(r.Latency); first.IsZero() || came.Before(first) {
+			first = came
+		}
+	}
+	return first
+}

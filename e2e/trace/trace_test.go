@@ -1,0 +1,127 @@
+package trace
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+func TestWeights(t *testing.T) {
+	p := Pair{Stable: "s", Canary: "c"}
+	texts := map[string]int{
+		"":                              0,
+		kube.WeightsText("s", "c", 0):   0,
+		kube.WeightsText("s", "c", 7):   7,
+		kube.WeightsText("c", "s", 7):   Foreign,
+		kube.WeightsText("s", "x", 7):   Foreign,
+		kube.WeightsText("s", "c", 100): 100,
+		"- service: s\n  weight: 3\n- service: c\n  weight: 1": Foreign,
+	}
+	for text, want := range texts {
+		if got := p.OfAnnotation(text); got != want {
+			t.Errorf("annotation %q: %d, want %d", text, got, want)
+		}
+	}
+	shares := []struct {
+		shares envoyadmin.Shares
+		want   int
+	}{
+		{envoyadmin.Shares{"s": 1}, 0},
+		{envoyadmin.Shares{"s": 0.93, "c": 0.07}, 7},
+		{envoyadmin.Shares{"c": 1}, 100},
+		{envoyadmin.Shares{"s": 0.5, "x": 0.5}, Foreign},
+		{envoyadmin.Shares{"s": 0.995, "c": 0.005}, Foreign},
+		{envoyadmin.Shares{"x": 1}, Foreign},
+	}
+	for _, tt := range shares {
+		if got := p.OfShares(tt.shares); got != tt.want {
+			t.Errorf("Envoy with %v: %d, want %d", tt.shares, got, tt.want)
+		}
+	}
+}
+
+func TestStrays(t *testing.T) {
+	tests := []struct {
+		name        string
+		asked, seen []int
+		want        []int
+	}{
+		{"as asked", []int{20, 50}, []int{20, 50}, nil},
+		{"not there yet", []int{20, 50}, []int{20}, nil},
+		{"one passed over", []int{0, 20, 50, 0}, []int{0, 50, 0}, nil},
+		{"never asked for", []int{20, 50}, []int{20, 0, 50}, []int{0}},
+		{"gone back", []int{20, 50}, []int{20, 50, 20, 50}, []int{20}},
+		{"ahead of its time", []int{0, 20, 50, 0}, []int{0, 50, 20, 0}, []int{20}},
+		{"asked for twice", []int{0, 50, 0}, []int{0, 50, 0}, nil},
+		{"up again after the end", []int{0, 50, 0}, []int{0, 50, 0, 50}, []int{50}},
+		{"unreadable", []int{0, 50}, []int{Foreign}, []int{Foreign}},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, Strays(tt.asked, tt.seen)); diff != "" {
+			t.Errorf("%s: strays (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	request := func(opened, due, end, status int, err error) load.Result {
+		return load.Result{Opened: at(opened), Due: at(due), Latency: at(end).Sub(at(due)), Status: status, Err: err}
+	}
+	// The proxy dies at 1000 and its successor takes its first connection at 1500.
+	outage := &Outage{Asked: at(1000), Gone: at(1005)}
+	good := []load.Result{request(0, 10, 12, 200, nil), request(1500, 1500, 1503, 200, nil), request(1700, 1700, 1702, 200, nil)}
+	tests := []struct {
+		name         string
+		result       load.Result
+		lost, failed int
+	}{
+		{"before its death", request(0, 900, 950, 0, io.EOF), 0, 1},
+		{"under way when it died", request(0, 990, 1001, 0, io.EOF), 1, 0},
+		{"refused while it was dead", request(1200, 1200, 1201, 0, io.EOF), 1, 0},
+		{"no connection while it was dead", load.Result{Due: at(1300), Latency: time.Millisecond, Err: io.EOF}, 1, 0},
+		{"on an old connection later", request(500, 1900, 1901, 0, io.EOF), 1, 0},
+		{"on a new connection of the new proxy", request(1600, 1600, 1601, 0, io.EOF), 0, 1},
+		{"no connection to the new proxy", load.Result{Due: at(1800), Latency: time.Millisecond, Err: io.EOF}, 0, 1},
+		{"cut in its body by the death", request(0, 990, 1001, 200, io.ErrUnexpectedEOF), 1, 0},
+		{"a bad answer while it was dead", request(1200, 1200, 1201, 503, load.StatusError(503)), 0, 1},
+		{"a bad answer of the new proxy", request(1600, 1600, 1601, 404, load.StatusError(404)), 0, 1},
+	}
+	for _, tt := range tests {
+		got := Judge(append([]load.Result{tt.result}, good...), outage, time.Second)
+		if got.Sent != 4 || got.Lost != tt.lost || got.Failed != tt.failed {
+			t.Errorf("%s: %+v, want %d lost and %d failed", tt.name, got, tt.lost, tt.failed)
+		}
+		if whole := Judge([]load.Result{tt.result}, nil, time.Second); whole.Failed != 1 || whole.Lost != 0 {
+			t.Errorf("%s: %+v, but no proxy died: it is a failure", tt.name, whole)
+		}
+	}
+	never := Judge([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, outage, time.Second)
+	if never.Lost != 1 {
+		t.Errorf("no proxy was there again: %+v", never)
+	}
+	held := Judge([]load.Result{request(0, 1600, 1600, 0, load.ErrPinnedLost)}, outage, time.Second)
+	if held.Sent != 0 || held.Lost != 0 || held.Failed != 0 {
+		t.Errorf("held back for a connection that died with the proxy: %+v", held)
+	}
+	var sum Tally
+	sum.Add(Judge([]load.Result{request(5, 7, 8, 503, load.StatusError(503))}, nil, time.Second))
+	sum.Add(Judge([]load.Result{request(0, 1, 2, 0, load.ErrPinnedLost)}, nil, time.Second))
+	if sum.Sent != 2 || sum.Failed != 2 || sum.Reasons["HTTP status 503"] != 1 {
+		t.Errorf("sum %+v", sum)
+	}
+	want := []string{
+		"requests failed that were due from +0.001 s to +0.007 s",
+		"  fresh HTTP/1.1, due +0.007 s, over a connection of +0.005 s, 0.001 s later: HTTP status 503",
+	}
+	if diff := cmp.Diff(want, sum.Draw(start, time.Second)); diff != "" {
+		t.Errorf("drawn (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,69 @@
+package trace
+
+import (
+	"math"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+)
+
+// Foreign stands for a split that no weight of a canary from 0 to 100 stands for.
+const Foreign = -1
+
+// Pair names the two sides of a canary, in whatever way they are called at the
+// place in question.
+type Pair struct {
+	Stable, Canary string
+}
+
+// OfAnnotation is the canary's weight in percent that an annotation stands for:
+// 0 without one, Foreign for any text but the router's own.
+func (p Pair) OfAnnotation(text string) int {
+	if text == "" {
+		return 0
+	}
+	for weight := range 101 {
+		if text == kube.WeightsText(p.Stable, p.Canary, weight) {
+			return weight
+		}
+	}
+	return Foreign
+}
+
+// OfShares is the canary's weight in percent by which Envoy shares requests, or
+// Foreign.
+func (p Pair) OfShares(shares envoyadmin.Shares) int {
+	weight := int(math.Round(shares[p.Canary] * 100))
+	want := envoyadmin.Shares{}
+	if weight < 100 {
+		want[p.Stable] = float64(100-weight) / 100
+	}
+	if weight > 0 {
+		want[p.Canary] = float64(weight) / 100
+	}
+	if !shares.Equal(want) {
+		return Foreign
+	}
+	return weight
+}
+
+// Strays are those of the weights seen, in their order, that nobody asked for
+// at that time: asked are the weights that were asked for one after the other,
+// and whoever has come to one of them must not go back to one before it. A
+// weight may be passed over.
+func Strays(asked, seen []int) []int {
+	var strays []int
+	at := 0
+	for _, weight := range seen {
+		next := at
+		for next < len(asked) && asked[next] != weight {
+			next++
+		}
+		if next == len(asked) {
+			strays = append(strays, weight)
+			continue
+		}
+		at = next
+	}
+	return strays
+}
