@@ -94,23 +94,39 @@ test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cl
 	go -C localcluster test -c -o $(CLUSTER_BIN)/residue.test ./test/residue
 	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
+# The suites on a cluster are compiled before anything is measured.
+SUITES := canary faults gateway mutants
+compile = go test -c -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
+# Call suite with its name, a time limit, environment, and arguments.
+suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
+
+.PHONY: suites
+suites: tools-cluster ## compile the suites that run on a cluster
+	$(foreach s,$(SUITES),$(call compile,$(s)) &&) true
+
+# What the suites ask of a cluster that they share: see .ci/stages.mk.
+.PHONY: cluster-up-shared
+cluster-up-shared: tools-cluster
+	$(CLUSTER) up --with envoy-gateway --with traefik --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
+		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
+		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \
+		--forward traefik=traefik.traefik.svc.cluster.local:80
+
 .PHONY: test-mutants
 test-mutants: tools-cluster ## prove that the demo fails when the data path is broken (needs root)
-	$(CLUSTER_ENV) DEMO_BIN=$(DEMO) \
-		go test -count=1 -timeout 30m -v ./e2e/suites/mutants
+	$(call suite,mutants,30m,DEMO_BIN=$(DEMO))
 
 .PHONY: faults
 faults: tools-cluster ## kill each part of a running canary 20 times (FAULTS_ROUNDS=1; needs root)
-	$(CLUSTER_ENV) FAULTS_ROUNDS=$(FAULTS_ROUNDS) FAULTS_SEED=$(FAULTS_SEED) FAULTS_ONLY=$(FAULTS_ONLY) \
-		go test -count=1 -timeout 90m -v ./e2e/suites/faults
+	$(call suite,faults,90m,FAULTS_ROUNDS=$(FAULTS_ROUNDS) FAULTS_SEED=$(FAULTS_SEED) FAULTS_ONLY=$(FAULTS_ONLY))
 
 .PHONY: test-canary
 test-canary: tools-cluster ## run the canary's edge cases on a real cluster (needs root)
-	$(CLUSTER_ENV) go test -count=1 -timeout 20m -v ./e2e/suites/canary
+	$(call suite,canary,20m)
 
 .PHONY: test-gateway
 test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 11 minutes)
-	$(CLUSTER_ENV) go test -count=1 -timeout 60m -v -run '$(GATEWAY_RUN)' ./e2e/suites/gateway
+	$(call suite,gateway,60m,,-test.run '$(GATEWAY_RUN)')
 
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, and a weight's way to Envoy beside a bare push (about 12 minutes)
@@ -133,6 +149,17 @@ container: tools-cluster ## run the demo in a privileged container, without Dock
 
 ##@ Code
 
+.PHONY: ci-quick
+ci-quick: ## lint, the unit tests, those against real parts and the demo: the inner loop of CI
+	.ci/run quick
+
+.PHONY: linter
+linter: $(GOLANGCI) ## build the linter
+
+.PHONY: parts
+parts: preflight tools-cluster ## build what the cluster and its add-ons are made of
+	$(CLUSTER) build --with envoy-gateway --with traefik
+
 .PHONY: lint
 lint: $(GOLANGCI) ## run the linters on all modules
 	$(LINT) ./...
@@ -153,7 +180,7 @@ golden: ## write the golden files anew
 
 # The linter is keyed by what pins it.
 $(GOLANGCI):
-	@echo "building golangci-lint (about 4 minutes, once)"
+	@echo "building golangci-lint (about 3 minutes, once)"
 	CGO_ENABLED=0 GOGC=200 go -C tools/golangci-lint build $(PARTS_FLAGS) -ldflags='-s -w' -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: preflight

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
@@ -25,13 +24,8 @@ func (e *existing) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
 		return nil, fmt.Errorf("%w: $KUBECONFIG is not set: the cluster that ~/.kube/config happens to name is not taken by surprise; "+
 			`set it, as by export KUBECONFIG="$HOME/.kube/config", to use that one`, ErrUnfit)
 	}
-	for name, from := range map[string]string{
-		"kubectl":               "https://kubernetes.io/docs/tasks/tools",
-		"kubectl-argo-rollouts": "https://argo-rollouts.readthedocs.io/en/stable/installation/#kubectl-plugin-installation",
-	} {
-		if _, err := exec.LookPath(name); err != nil {
-			return nil, fmt.Errorf("%w: %s is needed in $PATH (%s): %w", ErrUnfit, name, from, err)
-		}
+	if err := inPath("kubectl", "kubectl-argo-rollouts"); err != nil {
+		return nil, err
 	}
 	c := &Cluster{Kubeconfig: kubeconfig}
 	c.Runner = kube.Exec{Env: e.Environ}

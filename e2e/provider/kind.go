@@ -2,19 +2,146 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// kind is a cluster of https://kind.sigs.k8s.io.
-type kind struct{ Options }
+// kind is a cluster of https://kind.sigs.k8s.io, which needs a container engine.
+// It gets the images and the steps that the embedded cluster has.
+type kind struct {
+	Options
+
+	owns   bool
+	folder string // of the cluster's kubeconfig and images
+}
+
+const (
+	// kindName is the name of the cluster. One of that name which is there already
+	// belongs to the user.
+	kindName = "kedify-canary-demo"
+	// kindTimeout bounds the start of the cluster, with the pull of its image, and
+	// the export of what goes into it.
+	kindTimeout = 30 * time.Minute
+)
+
+// exported is what `localcluster export` prints.
+type exported struct {
+	// Images is a file of images, as `docker save` writes it.
+	Images string `json:"images"`
+	// Steps are kubectl commands.
+	Steps []struct {
+		Title   string        `json:"title"`
+		Args    []string      `json:"args"`
+		Timeout time.Duration `json:"timeout"`
+	} `json:"steps"`
+}
 
 // Up implements Provider.
-func (*kind) Up(context.Context, Wishes) (*Cluster, error) {
-	return nil, fmt.Errorf("%w: kind is not written yet", ErrUnfit)
+func (k *kind) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
+	if len(wishes.Addons)+len(wishes.Forwards)+len(wishes.Programs)+len(wishes.ExtraArgs) > 0 {
+		return nil, fmt.Errorf("%w: kind gets the canary's own parts and nothing else: use the embedded one", ErrUnfit)
+	}
+	if err := inPath("kind", "kubectl", "kubectl-argo-rollouts"); err != nil {
+		return nil, err
+	}
+	if err := k.create(ctx); err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(k.folder, "kubeconfig")
+	c := &Cluster{Name: "kind's cluster " + kindName, Kubeconfig: kubeconfig}
+	env := slices.DeleteFunc(slices.Clone(k.Environ), func(entry string) bool { return strings.HasPrefix(entry, "KUBECONFIG=") })
+	c.Runner = kube.Exec{Env: append(env, "KUBECONFIG="+kubeconfig)}
+	return c, k.install(ctx, c)
+}
+
+// create makes the cluster.
+func (k *kind) create(ctx context.Context) error {
+	out, err := k.kind(ctx, "get", "clusters")
+	if err != nil {
+		return err
+	}
+	if slices.Contains(strings.Fields(out), kindName) {
+		return fmt.Errorf("%w: a cluster %s of kind is there already; delete it (kind delete cluster --name %s), "+
+			"or use it as yours (PROVIDER=existing)", ErrUnfit, kindName, kindName)
+	}
+	if k.folder, err = os.MkdirTemp("", kindName+"-"); err != nil {
+		return fmt.Errorf("make the folder for kind's kubeconfig: %w", err)
+	}
+	k.owns = true
+	k.Report("kind makes the cluster " + kindName + ".")
+	_, err = k.kind(ctx, "create", "cluster", "--name", kindName, "--kubeconfig", filepath.Join(k.folder, "kubeconfig"), "--wait", "2m")
+	return err
+}
+
+// install brings this checkout's parts in.
+func (k *kind) install(ctx context.Context, c *Cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
+	defer cancel()
+	out, err := k.Local.output(ctx, "export", filepath.Join(k.folder, "export"))
+	if err != nil {
+		return err
+	}
+	var parts exported
+	if err := json.Unmarshal(out, &parts); err != nil {
+		return fmt.Errorf("read what %s export says: %w", k.Local.Path, err)
+	}
+	if _, err := k.kind(ctx, "load", "image-archive", parts.Images, "--name", kindName); err != nil {
+		return err
+	}
+	for _, step := range parts.Steps {
+		k.Report("  " + step.Title)
+		// Images come from afar here, in place of this machine.
+		within, cancel := context.WithTimeout(ctx, 5*step.Timeout)
+		_, err := c.Run(within, append([]string{"kubectl"}, step.Args...)...)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.Title, err)
+		}
+	}
+	return nil
+}
+
+// kind runs a command of kind.
+func (k *kind) kind(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
+	defer cancel()
+	return kube.Exec{Env: k.Environ}.Run(ctx, append([]string{"kind"}, args...)...)
 }
 
 // Owns implements Provider.
-func (*kind) Owns() bool { return false }
+func (k *kind) Owns() bool { return k.owns }
 
 // Down implements Provider.
-func (*kind) Down(context.Context) error { return nil }
+func (k *kind) Down(ctx context.Context) error {
+	if !k.owns {
+		return nil
+	}
+	k.Report("The cluster " + kindName + " of kind is deleted.")
+	_, err := k.kind(ctx, "delete", "cluster", "--name", kindName)
+	return errors.Join(err, os.RemoveAll(k.folder))
+}
+
+// inPath looks for programs that the user has to have.
+func inPath(programs ...string) error {
+	from := map[string]string{
+		"kind":                  "https://kind.sigs.k8s.io/docs/user/quick-start/#installation",
+		"kubectl":               "https://kubernetes.io/docs/tasks/tools",
+		"kubectl-argo-rollouts": "https://argo-rollouts.readthedocs.io/en/stable/installation/#kubectl-plugin-installation",
+	}
+	var missing []error
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, fmt.Errorf("%w: %s is needed in $PATH: see %s", ErrUnfit, program, from[program]))
+		}
+	}
+	return errors.Join(missing...)
+}

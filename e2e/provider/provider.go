@@ -100,11 +100,11 @@ func New(name string, o Options) (Provider, error) {
 		NameExisting: func() Provider { return &existing{Options: o} },
 		NameKind:     func() Provider { return &kind{Options: o} },
 	}
-	make, known := all[name]
+	create, known := all[name]
 	if !known {
 		return nil, fmt.Errorf("there is no provider %q; there are %s", name, strings.Join(Names(), ", "))
 	}
-	return make(), nil
+	return create(), nil
 }
 
 // Names are the names of all providers.

@@ -24,8 +24,9 @@ const (
 	procsFile       = "cgroup.procs"
 )
 
-// delegationFile is the record's name in the run directory.
-const delegationFile = "cgroup.json"
+// RecordFile is the name, in the run directory, of the record of what is changed
+// above the cluster's own cgroup. It is there until all of that is taken back.
+const RecordFile = "cgroup.json"
 
 // aside is where the processes of a container's root cgroup are kept while a
 // cluster runs: a cgroup that hands controllers down may have none of its own.
@@ -156,10 +157,12 @@ func handDownFromRoot(s cluster.Settings) error {
 	return err
 }
 
-// takeBack undoes what a cluster changed above its own cgroup. Another cluster
-// may use it by now; the kernel refuses then, and it stays.
+// takeBack undoes what a cluster changed above its own cgroup, and removes the
+// record. Another cluster may use a controller by now: the kernel refuses to take
+// that one back, and it stays. Then the root's processes stay aside, too: a cgroup
+// that hands controllers down may have none.
 func takeBack(s cluster.Settings) error {
-	raw, err := os.ReadFile(s.Path(delegationFile))
+	raw, err := os.ReadFile(s.Path(RecordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -170,22 +173,32 @@ func takeBack(s cluster.Settings) error {
 	if err != nil {
 		return fmt.Errorf("read what the cluster changed in the cgroups: %w", err)
 	}
+	inUse := false
 	for _, controller := range d.Enabled {
 		err := os.WriteFile(filepath.Join(root, subtreeFile), []byte("-"+controller), 0)
-		if errors.Is(err, unix.EBUSY) {
-			return nil
-		}
-		if err != nil && !errors.Is(err, unix.EINVAL) {
+		switch {
+		case errors.Is(err, unix.EBUSY):
+			inUse = true
+		case err != nil && !errors.Is(err, unix.EINVAL):
 			return fmt.Errorf("take the cgroup controller %s back: %w", controller, err)
 		}
 	}
-	if folder := filepath.Join(root, aside); d.Aside {
-		if err := moveAll(folder, root); err != nil {
+	if folder := filepath.Join(root, aside); d.Aside && !inUse {
+		if err := errors.Join(moveAll(folder, root), removeTree(folder)); err != nil {
 			return err
 		}
-		return removeTree(folder)
+	}
+	if err := os.Remove(s.Path(RecordFile)); err != nil {
+		return fmt.Errorf("remove the record of what was changed in the cgroups: %w", err)
 	}
 	return nil
+}
+
+// Recorded says whether a cluster has left something to be taken back above its
+// own cgroup.
+func Recorded(s cluster.Settings) bool {
+	_, err := os.Stat(s.Path(RecordFile))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func writeDelegation(s cluster.Settings, d delegation) error {
@@ -193,7 +206,7 @@ func writeDelegation(s cluster.Settings, d delegation) error {
 	if err != nil {
 		return fmt.Errorf("encode what is changed in the cgroups: %w", err)
 	}
-	if err := os.WriteFile(s.Path(delegationFile), raw, 0o644); err != nil {
+	if err := os.WriteFile(s.Path(RecordFile), raw, 0o644); err != nil {
 		return fmt.Errorf("record what is changed in the cgroups: %w", err)
 	}
 	return nil

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// dialTimeout bounds how long a connection may take to be made inside.
-	dialTimeout = 5 * time.Second
+	// dialTimeout bounds how long a connection may take to be made inside. It is
+	// longer than any client waits: how long is too long is for the client to say.
+	dialTimeout = time.Minute
 	// acceptPause is how long a listener rests when the process has no file left
 	// for one more connection: others end meanwhile.
 	acceptPause = 50 * time.Millisecond

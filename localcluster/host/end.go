@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
 )
 
 // endFile asks the supervisor, which is root, to end the cluster. Only those who
@@ -107,9 +109,10 @@ func AskForEnd(ctx context.Context, dir string) (bool, error) {
 }
 
 // handOver keeps, of what a failed cluster has written, only what tells why, and
-// gives it to the owner, so that cleaning up takes no root.
+// gives it to the owner, so that cleaning up takes no root. What is left to be
+// taken back in the cgroups stays on record.
 func handOver(dir string, owner int) error {
-	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, "logs", "demo"); err != nil {
+	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, cgroup.RecordFile, "logs", "demo"); err != nil {
 		return err
 	}
 	// The folder is the user's, who could put a link anywhere into it meanwhile.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 func sample(t *testing.T) Spec {
@@ -145,5 +147,25 @@ func TestAFileCanBeNamedByAPattern(t *testing.T) {
 	spec.Files = append(spec.Files, File{Path: "/lib/ld.so", Source: filepath.Join(folder, "lib", "*-linux-gnu", "ld-linux-*")})
 	if _, err := Build(spec, "amd64"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/lib/ld.so") {
 		t.Errorf("a pattern that no file matches: %v", err)
+	}
+}
+
+// What is saved for another cluster has the names of the manifests.
+func TestSavedImagesHaveTheirNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "images.tar")
+	if err := Save([]Spec{sample(t)}, "registry.example.com", "amd64", path); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, image := range manifest {
+		names = append(names, image.RepoTags...)
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"registry.example.com/team/app:one", "registry.example.com/team/app:two"}, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }

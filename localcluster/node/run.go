@@ -65,7 +65,13 @@ func Run(ctx context.Context, config Config, listeners []net.Listener, report *R
 		published <- err
 	}()
 	for i, listener := range listeners {
-		group.Go(func() error { return forward.Serve(ctx, listener, dialer(s, config.Forwards[i].Target)) })
+		group.Go(func() error {
+			target, err := forward.NewTarget(config.Forwards[i].Target, resolver(s).LookupHost)
+			if err != nil {
+				return err
+			}
+			return forward.Serve(ctx, listener, target.Dial)
+		})
 	}
 	group.Go(func() error { return start(ctx, config, group, published, report) })
 	return group.Wait()
@@ -198,14 +204,12 @@ func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) 
 }
 
 // dialer connects to an address inside the cluster; names are looked up by the
-// cluster's own DNS server.
-func dialer(s cluster.Settings, target string) forward.Dial {
-	resolver := &net.Resolver{
+// resolver asks the cluster's own DNS.
+func resolver(s cluster.Settings) *net.Resolver {
+	return &net.Resolver{
 		PreferGo: true,
 		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(s.Addresses.DNS, "53"))
 		},
 	}
-	d := &net.Dialer{Resolver: resolver}
-	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", target) }
 }

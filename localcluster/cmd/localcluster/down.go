@@ -61,7 +61,7 @@ func remove(ctx context.Context, dir, name string) error {
 	if gone, err := host.AskForEnd(ctx, dir); gone || err != nil {
 		return err
 	}
-	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) && os.RemoveAll(dir) == nil {
+	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) && !cgroup.Recorded(settings) && os.RemoveAll(dir) == nil {
 		return nil
 	}
 	if err := elevate(ctx, "what the cluster has left belongs to root"); err != nil {

@@ -1,0 +1,173 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// place is a folder with commands that note their calls and answer by a script.
+// It is all of $PATH but the system's own folders.
+type place struct{ dir string }
+
+func newPlace(t *testing.T, commands map[string]string) place {
+	t.Helper()
+	p := place{dir: t.TempDir()}
+	for name, text := range commands {
+		script := "#!/bin/sh\necho \"" + name + " $*\" >> " + filepath.Join(p.dir, "calls") + "\n" + text
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", p.dir+":/usr/bin:/bin")
+	return p
+}
+
+func (p place) options(said *[]string, environ ...string) Options {
+	return Options{
+		Local:   LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Patience: 20 * time.Second},
+		Environ: append([]string{"PATH=" + p.dir + ":/usr/bin:/bin"}, environ...),
+		Cache:   func(*Cluster) string { return filepath.Join(p.dir, "cache") },
+		Report:  func(line string) { *said = append(*said, line) }, Command: 20 * time.Second,
+	}
+}
+
+func (p place) calls(t *testing.T) []string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(p.dir, "calls"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return strings.FieldsFunc(strings.ReplaceAll(string(raw), p.dir, "DIR"), func(r rune) bool { return r == '\n' })
+}
+
+// fitCluster answers as a cluster that has all that a canary needs.
+const fitCluster = `case "$*" in
+*"config view"*) echo "prod at https://10.0.0.1:6443" ;;
+*can-i*) echo yes ;;
+*rollouts.argoproj.io*) echo customresourcedefinition/rollouts.argoproj.io ;;
+*httpscaledobjects*) echo customresourcedefinition/httpscaledobjects.http.keda.sh ;;
+*configmaps*) echo '- name: kedify/http' ;;
+*deployments*) echo deployment.apps/keda-add-ons-http-interceptor ;;
+esac`
+
+// A cluster of the user's is only looked at, and only if the user has named it.
+func TestExisting(t *testing.T) {
+	config := "KUBECONFIG=/home/me/config"
+	tests := map[string]struct {
+		kubectl, environ string
+		wishes           Wishes
+		plugin           bool
+		fails            []string
+	}{
+		"a cluster with all parts":      {kubectl: fitCluster, environ: config, plugin: true},
+		"not named":                     {kubectl: fitCluster, plugin: true, fails: []string{"$KUBECONFIG is not set", "by surprise"}},
+		"without the plugin of kubectl": {kubectl: fitCluster, environ: config, fails: []string{"kubectl-argo-rollouts is needed"}},
+		"asked for more than it has":    {kubectl: fitCluster, environ: config, plugin: true, wishes: Wishes{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
+		"an empty cluster": {kubectl: "case \"$*\" in *view*) echo prod at here ;; *can-i*) echo no; exit 1 ;; esac", environ: config, plugin: true, fails: []string{
+			"the right to make a namespace is not found", "Argo Rollouts is not there: install it", "the HTTPScaledObject API is not there: follow docs/install.md",
+			"the plugin kedify/http in ConfigMap argo-rollouts-config is not there", "the interceptor is not there",
+		}},
+		"a file that names nothing": {kubectl: "echo no current context >&2; exit 1", environ: config, plugin: true, fails: []string{"names no cluster", "no current context"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			commands := map[string]string{"kubectl": tt.kubectl}
+			if tt.plugin {
+				commands["kubectl-argo-rollouts"] = ""
+			}
+			p := newPlace(t, commands)
+			var said []string
+			from, err := New(NameExisting, p.options(&said, tt.environ))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster, err := from.Up(t.Context(), tt.wishes)
+			for _, words := range tt.fails {
+				if err == nil || !strings.Contains(err.Error(), words) {
+					t.Errorf("error %v, want %q in it", err, words)
+				}
+			}
+			if len(tt.fails) > 0 {
+				if !errors.Is(err, ErrUnfit) {
+					t.Errorf("error %v is not ErrUnfit", err)
+				}
+				return
+			}
+			if err != nil || cluster.Kubeconfig != "/home/me/config" || !strings.Contains(strings.Join(said, " "), "context prod at https://10.0.0.1:6443 is used as it is") {
+				t.Errorf("cluster %+v, said %q, error %v", cluster, said, err)
+			}
+			if from.Owns() || from.Down(t.Context()) != nil {
+				t.Error("the user's cluster is taken down")
+			}
+			for _, call := range p.calls(t) {
+				if !strings.HasPrefix(call, "kubectl get ") && !strings.HasPrefix(call, "kubectl auth can-i") && !strings.HasPrefix(call, "kubectl config view") {
+					t.Errorf("the look into the cluster runs %q", call)
+				}
+			}
+		})
+	}
+}
+
+// kind gets a cluster of its own, this checkout's images and the same steps as
+// the embedded cluster, and loses all of it again.
+func TestKindsCommands(t *testing.T) {
+	p := newPlace(t, map[string]string{
+		"kind":    `[ "$1" != get ] || echo other`,
+		"kubectl": "", "kubectl-argo-rollouts": "",
+		"localcluster": `echo '{"images":"/images.tar","steps":[{"title":"apply it","args":["apply","-f","it.yaml"],"timeout":30000000000}]}'`,
+	})
+	t.Setenv("TMPDIR", p.dir)
+	var said []string
+	from, err := New(NameKind, p.options(&said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := from.Up(t.Context(), Wishes{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !from.Owns() || from.Down(context.WithoutCancel(t.Context())) != nil {
+		t.Error("the cluster is not taken down")
+	}
+	folder := strings.Replace(filepath.Dir(cluster.Kubeconfig), p.dir, "DIR", 1)
+	want := []string{
+		"kind get clusters",
+		"kind create cluster --name kedify-canary-demo --kubeconfig " + folder + "/kubeconfig --wait 2m",
+		"localcluster export " + folder + "/export",
+		"kind load image-archive /images.tar --name kedify-canary-demo",
+		"kubectl apply -f it.yaml",
+		"kind delete cluster --name kedify-canary-demo",
+	}
+	if diff := cmp.Diff(want, p.calls(t)); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+	if _, err := os.Stat(filepath.Dir(cluster.Kubeconfig)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder of the kubeconfig: %v", err)
+	}
+}
+
+// A cluster of kind that is there already belongs to the user.
+func TestKindTakesNoClusterThatIsThere(t *testing.T) {
+	p := newPlace(t, map[string]string{"kind": "echo kedify-canary-demo", "kubectl": "", "kubectl-argo-rollouts": ""})
+	var said []string
+	from, err := New(NameKind, p.options(&said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.Up(t.Context(), Wishes{}); !errors.Is(err, ErrUnfit) || from.Owns() {
+		t.Errorf("error %v, owned %t", err, from.Owns())
+	}
+}
+
+func TestUnknownProvider(t *testing.T) {
+	if _, err := New("minikube", Options{}); err == nil || !strings.Contains(err.Error(), "embedded, existing, kind") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
+)
+
+// exported is what another cluster needs to have what the embedded one has.
+type exported struct {
+	// Images is a file with the images of this project's own programs, in the
+	// format of `docker save`. All others can be fetched.
+	Images string `json:"images"`
+	// Steps are the arguments of kubectl, in their order.
+	Steps []install.Step `json:"steps"`
+}
+
+// imagesOf is the registry that the manifests name for this project's images.
+const imagesOf = "ghcr.io"
+
+func exportCommand(l *location) *cobra.Command {
+	return &cobra.Command{
+		Use:   "export FOLDER",
+		Short: "Write this project's images to a file, and print as JSON how to install all into another cluster",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := l.resolve(); err != nil {
+				return err
+			}
+			folder, err := filepath.Abs(args[0])
+			if err != nil {
+				return fmt.Errorf("the folder to export to: %w", err)
+			}
+			return export(c.Context(), l, folder, c.OutOrStdout())
+		},
+	}
+}
+
+// export builds this project's programs and what their installation needs.
+func export(ctx context.Context, l *location, folder string, out io.Writer) error {
+	rollouts, err := partNamed(l, "argo-rollouts")
+	if err != nil {
+		return err
+	}
+	parts, err := ensureParts(ctx, l, []build.Part{rollouts})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("make the folder to export to: %w", err)
+	}
+	programs := map[stack.Program]string{}
+	var packages []string
+	for program, source := range stack.Sources(nil) {
+		programs[program] = filepath.Join(folder, string(program))
+		packages = append(packages, source)
+	}
+	if err := compile(ctx, l.repo, folder, packages); err != nil {
+		return err
+	}
+	e := exported{Images: filepath.Join(folder, "images.tar")}
+	own := slices.DeleteFunc(stack.Images(parts, programs), func(s images.Spec) bool {
+		return !slices.ContainsFunc(s.Files, func(f images.File) bool {
+			return filepath.Dir(f.Source) == folder && f.Source != programs[stack.Sample]
+		})
+	})
+	if err := images.Save(own, imagesOf, runtime.GOARCH, e.Images); err != nil {
+		return err
+	}
+	e.Steps = install.Steps(install.Canaries(install.Sources{
+		Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml"),
+	}))
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(e)
+}

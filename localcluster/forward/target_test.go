@@ -1,0 +1,64 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+)
+
+// An address is asked for once a second. A question without an answer changes
+// nothing; a host that is gone has no address, and may get another one.
+func TestTheAddressOfATarget(t *testing.T) {
+	lost, gone := errors.New("i/o timeout"), &net.DNSError{Err: "no such host", IsNotFound: true}
+	answers := []struct {
+		address string
+		err     error
+	}{{err: lost}, {address: "10.0.0.1"}, {err: lost}, {address: "10.0.0.1"}, {err: gone}, {address: "10.0.0.2"}}
+	asked := 0
+	clock := time.Unix(0, 0)
+	target, err := NewTarget("app.default.svc:80", func(_ context.Context, host string) ([]string, error) {
+		if host != "app.default.svc" {
+			t.Errorf("asked for %q", host)
+		}
+		answer := answers[asked]
+		asked++
+		if answer.err != nil {
+			return nil, answer.err
+		}
+		return []string{answer.address}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.now = func() time.Time { return clock }
+	for _, step := range []struct {
+		what    string
+		after   time.Duration
+		address string
+		fails   error
+		asked   int
+	}{
+		{"nothing is known yet", 0, "", lost, 1},
+		{"the first answer", 0, "10.0.0.1", nil, 2},
+		{"it is fresh", freshFor / 2, "10.0.0.1", nil, 2},
+		{"a question is lost", freshFor, "10.0.0.1", nil, 3},
+		{"not at once again", freshFor / 2, "10.0.0.1", nil, 3},
+		{"the same answer", freshFor, "10.0.0.1", nil, 4},
+		{"the host is gone", freshFor, "", gone, 5},
+		{"it comes back elsewhere", 0, "10.0.0.2", nil, 6},
+	} {
+		clock = clock.Add(step.after)
+		address, err := target.resolve(t.Context())
+		if address != step.address || !errors.Is(err, step.fails) || asked != step.asked {
+			t.Errorf("%s: address %q, error %v, asked %d times; want %q, %v, %d", step.what, address, err, asked, step.address, step.fails, step.asked)
+		}
+	}
+}
+
+func TestATargetHasAPort(t *testing.T) {
+	if _, err := NewTarget("app.default.svc", nil); err == nil {
+		t.Error("a target without a port is taken")
+	}
+}
