@@ -168,14 +168,6 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Kubectl is the program that installs what a cluster has.
-type Kubectl struct {
-	// Program is its path.
-	Program string
-	// Env is its environment.
-	Env []string
-}
-
 // warnings are the last events that may say why something doesn't get ready.
 func warnings(ctx context.Context, k Kubectl) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout*5)
@@ -190,20 +182,6 @@ func warnings(ctx context.Context, k Kubectl) string {
 	return "\nthe last warnings in the cluster:\n" + strings.Join(lines[max(1, len(lines)-5):], "\n")
 }
 
-// Run runs one command; a failed one is returned with what it printed.
-func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, k.Program, args...)
-	command.Env = k.Env
-	out, err := command.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
-	}
-	return nil
-}
-
-// dialer connects to an address inside the cluster; names are looked up by the
 // resolver asks the cluster's own DNS.
 func resolver(s cluster.Settings) *net.Resolver {
 	return &net.Resolver{

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"time"
+)
+
+// Kubectl is the program that installs what a cluster has.
+type Kubectl struct {
+	// Program is its path.
+	Program string
+	// Env is its environment.
+	Env []string
+}
+
+// retryPause is the time between two tries of a command.
+const retryPause = time.Second
+
+// Run runs one command; a failed one is returned with what it printed. A command
+// that the API server had no time for is tried again as long as its own time
+// lasts: every step of an installation may be taken twice.
+func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		command := exec.CommandContext(ctx, k.Program, args...)
+		command.Env = k.Env
+		out, err := command.CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
+		if !busy(out) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// busy says whether kubectl was told, by the reason of a status
+// (k8s.io/apimachinery/pkg/apis/meta/v1, StatusReason) or by etcd, that the same
+// request may succeed later.
+func busy(out []byte) bool {
+	return slices.ContainsFunc([]string{
+		"Error from server (Timeout)", "Error from server (ServerTimeout)", "Error from server (ServiceUnavailable)",
+		"Error from server (TooManyRequests)", "etcdserver: request timed out", "connection refused",
+	}, func(reason string) bool { return bytes.Contains(out, []byte(reason)) })
+}

@@ -1,0 +1,40 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A command that the API server had no time for is tried again; one that is
+// wrong is not.
+func TestKubectlTriesAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		says  string
+		tries int
+		fails bool
+	}{
+		"the server is busy once": {says: "Error from server (Timeout): request did not complete within requested timeout", tries: 2},
+		"the manifest is wrong":   {says: "Error from server (Invalid): spec.replicas: Invalid value", tries: 1, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			program, tries := filepath.Join(dir, "kubectl"), filepath.Join(dir, "tries")
+			script := "#!/bin/sh\necho try >> " + tries + "\n[ $(wc -l < " + tries + ") -gt 1 ] || { echo '" + tt.says + "' >&2; exit 1; }\n"
+			if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			err := Kubectl{Program: program}.Run(t.Context(), []string{"apply"}, time.Minute)
+			if (err != nil) != tt.fails || tt.fails && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v", err)
+			}
+			raw, err := os.ReadFile(tries)
+			if got := strings.Count(string(raw), "try"); err != nil || got != tt.tries {
+				t.Errorf("%d tries, %v; want %d", got, err, tt.tries)
+			}
+		})
+	}
+}
