@@ -11,6 +11,7 @@ import (
 // A command that the API server had no time for is tried again; one that is
 // wrong is not.
 func TestKubectlTriesAgain(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		says  string
 		tries int
