@@ -51,6 +51,8 @@ type Binaries struct {
 	Etcd string
 	// APIServer is the file of kube-apiserver.
 	APIServer string
+	// Durable has etcd flush to the disk before it answers, as it does for users: whoever measures wants that.
+	Durable bool
 }
 
 // FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN. An error names the one that is missing, and the remedy.
@@ -64,9 +66,10 @@ func FromEnvironment(getenv func(string) string) (Binaries, error) {
 	return found, nil
 }
 
-// Flags adds the flags --etcd and --kube-apiserver to those of a program, with the environment variables of FromEnvironment as their defaults. Either may be left
-// empty by the user.
+// Flags adds the flags --etcd and --kube-apiserver to those of a program that measures, with the environment variables of FromEnvironment as their defaults.
+// Either may be left empty by the user.
 func (b *Binaries) Flags(flags *flag.FlagSet, getenv func(string) string) {
+	b.Durable = true
 	flags.StringVar(&b.Etcd, "etcd", getenv("ETCD_BIN"), "`file` of etcd; by default $ETCD_BIN")
 	flags.StringVar(&b.APIServer, "kube-apiserver", getenv("KUBE_APISERVER_BIN"), "`file` of kube-apiserver; by default $KUBE_APISERVER_BIN")
 }
@@ -96,9 +99,11 @@ func Start(ctx context.Context, binaries Binaries, folder string, flags ...strin
 		"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false",
 		"--disable-admission-plugins=ServiceAccount")
+	// What isn't flushed is lost when the machine crashes, and the tests with it: nobody reads the data afterwards.
+	fsync := "--unsafe-no-fsync=" + strconv.FormatBool(!binaries.Durable)
 	err = errors.Join(
 		c.run(ctx, binaries.Etcd, "--data-dir="+c.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
-			"--listen-peer-urls=http://127.0.0.1:"+strconv.Itoa(ports[1]), "--log-level=warn"),
+			"--listen-peer-urls=http://127.0.0.1:"+strconv.Itoa(ports[1]), "--log-level=warn", fsync),
 		c.run(ctx, binaries.APIServer, flags...),
 	)
 	if err == nil {
