@@ -113,7 +113,7 @@ func (*stage) every(ctx context.Context, interval time.Duration, count *atomic.I
 
 // resident reads what the interceptor's process has in memory, in MB of a million bytes (proc_pid_status(5)).
 func (s *stage) resident() (whole, anonymous float64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.interceptor.command.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.interceptor.PID()))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 )
 
 const (
@@ -50,8 +51,7 @@ type quantiles struct {
 
 // quantilesOf samples.
 func quantilesOf(samples []time.Duration) quantiles {
-	took := stopwatch.Sample{Took: samples}
-	at := func(q float64) float64 { return stopwatch.Micros(took.Quantile(q)) }
+	at := func(q float64) float64 { return stopwatch.Micros(stats.Quantile(samples, q)) }
 	return quantiles{at(0.5), at(0.9), at(0.99)}
 }
 

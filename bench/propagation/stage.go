@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,11 +21,15 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 const (
+	// startLimit is how long the interceptor may take until it is ready.
+	startLimit = time.Minute
 	// creators is how many applications are created at a time.
 	creators = 8
 	// calm is how long everything may calm down between two samples, up to twice as long: the interceptor writes a status when a proxy has taken a weight.
@@ -33,6 +38,7 @@ const (
 
 var (
 	errNoAddress = errors.New("no address for the pods")
+	errNotReady  = errors.New("not ready")
 	errPortTaken = errors.New("port is taken")
 )
 
@@ -48,9 +54,9 @@ type stage struct {
 	at          map[string]endpoint
 	ends        []func() error
 	apps        []application
-	interceptor *process
+	interceptor *program.Process
 	xdsPort     int
-	proxies     []*process
+	proxies     []*envoyproc.Envoy
 	bare        *bare
 }
 
@@ -106,9 +112,12 @@ func (s *stage) stop() error {
 
 // stopProxies ends the interceptor, the bare server and both proxies.
 func (s *stage) stopProxies() error {
-	errs := s.interceptor.stop()
+	var errs error
+	if s.interceptor != nil {
+		errs = s.interceptor.Kill()
+	}
 	for _, proxy := range s.proxies {
-		errs = errors.Join(errs, proxy.stop())
+		errs = errors.Join(errs, proxy.Kill())
 	}
 	if s.bare != nil {
 		s.bare.server.Stop()
@@ -165,12 +174,18 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 	}
 	s.xdsPort = ports[0]
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
-	s.interceptor, err = launch(ctx, filepath.Join(s.folder, "interceptor.log"), s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", at(0),
+	s.interceptor, err = program.Start(ctx, s.folder, s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", at(0),
 		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--pod-name", "bench", "--access-log=false")
 	if err != nil {
 		return err
 	}
-	return await(ctx, "the interceptor", "http://"+at(1)+"/readyz")
+	return s.interceptor.Await(ctx, startLimit, func(ctx context.Context) error {
+		answer, err := traffic.Ask(ctx, "http://"+at(1)+"/readyz", "", nil)
+		if err == nil && answer.Status != http.StatusOK {
+			err = fmt.Errorf("%w: /readyz answers %d", errNotReady, answer.Status)
+		}
+		return err
+	})
 }
 
 // startProxies starts the interceptor and the bare server, a proxy of each, and waits until both serve. It returns pollers of the interceptor's and the bare
@@ -185,13 +200,8 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, tables m
 	if tables, err = s.prebuild(); err != nil {
 		return poller{}, poller{}, nil, err
 	}
-	for i, port := range []int{s.xdsPort, s.bare.xdsPort} {
-		proxy, admin, err := s.startEnvoy(ctx, fmt.Sprint("envoy-", i), port)
-		if err != nil {
-			return poller{}, poller{}, nil, err
-		}
-		s.proxies = append(s.proxies, proxy)
-		if err := await(ctx, "Envoy", "http://"+admin+"/ready"); err != nil {
+	for _, port := range []int{s.xdsPort, s.bare.xdsPort} {
+		if err := s.startEnvoy(ctx, port); err != nil {
 			return poller{}, poller{}, nil, err
 		}
 	}

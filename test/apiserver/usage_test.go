@@ -1,6 +1,8 @@
 package apiserver_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	apitypes "k8s.io/apimachinery/pkg/types"
 
@@ -72,17 +75,46 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	if refused := shared.create(t, namespace, "mistaken", `{scaleTargetRef: {service: nobody, port: 80}}`); refused != "" {
 		t.Fatal(refused)
 	}
-	const free = "127.0.0.1:0"
-	program.Run(t, filepath.Join(shared.folder, "interceptor"), "--kubeconfig="+shared.kubeconfig(t, controlplane.InterceptorToken),
-		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free,
-		"--pod-name=interceptor-0", "--pod-namespace=keda", "--shutdown-delay=0s")
+	first := startInterceptor(t)
 	testkit.Eventually(t, patience, "the mistake is reported", func() bool {
 		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions, httpv1alpha1.ConditionAccepted)
 	})
-	testkit.Eventually(t, patience, "the Lease is renewed and the Event is there", func() bool {
-		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io") &&
-			slices.ContainsFunc(shared.audit(t, interceptorAccount), func(e auditEvent) bool { return e.Verb == "update" })
+	testkit.Eventually(t, patience, "the Event is there", func() bool {
+		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io")
 	})
+	held := interceptorLease(t)
+	first.Stop(t)
+	if released := interceptorLease(t); *held.Spec.HolderIdentity != interceptorPod || *released.Spec.HolderIdentity != "" {
+		t.Errorf("the Lease was held by %q, and by %q after the interceptor had ended", *held.Spec.HolderIdentity, *released.Spec.HolderIdentity)
+	}
+	startInterceptor(t)
+	testkit.Eventually(t, patience, "the interceptor finds its Lease", func() bool {
+		found := interceptorLease(t)
+		return found.UID == held.UID && *found.Spec.HolderIdentity == interceptorPod && *found.Spec.LeaseTransitions == *held.Spec.LeaseTransitions+1
+	})
+}
+
+// interceptorPod is the name of the interceptor's Pod.
+const interceptorPod = "interceptor-0"
+
+// startInterceptor runs the built interceptor as its ServiceAccount until the test ends.
+func startInterceptor(t *testing.T) *program.Process {
+	t.Helper()
+	const free = "127.0.0.1:0"
+	return program.Run(t, filepath.Join(shared.folder, "interceptor"), "--kubeconfig="+shared.kubeconfig(t, controlplane.InterceptorToken),
+		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free,
+		"--pod-name="+interceptorPod, "--pod-namespace=keda", "--shutdown-delay=0s")
+}
+
+// interceptorLease reads the Lease by which interceptors are elected.
+func interceptorLease(t *testing.T) coordinationv1.Lease {
+	t.Helper()
+	var lease coordinationv1.Lease
+	body, err := shared.admin.Get().AbsPath("/apis/coordination.k8s.io/v1/namespaces/keda/leases/" + httpv1alpha1.DefaultInterceptorLease).DoRaw(t.Context())
+	if err := errors.Join(err, json.Unmarshal(body, &lease)); err != nil {
+		t.Fatal(err)
+	}
+	return lease
 }
 
 // useAsRouter takes a Rollout through a canary, past another Rollout's mark, to a promotion that the Endpoints decide.

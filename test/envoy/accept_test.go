@@ -11,6 +11,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 )
 
 // scenarios are the golden scenarios of package translate.
@@ -20,7 +21,7 @@ const scenarios = "../../internal/translate/testdata"
 // ask for, are put into the listener and the clusters. Envoy then also checks that every cluster that a route names is there.
 func TestEnvoyAccepts(t *testing.T) {
 	t.Parallel()
-	envoy := binary(t)
+	envoy := envoyproc.Binary(t)
 	testkit.Scenarios{Dir: scenarios}.Run(t, func(t *testing.T, scenario *testkit.Scenario) {
 		t.Helper()
 		for _, name := range []string{"input.yaml", "previous.yaml", "ir.yaml", "problems.yaml"} {

@@ -17,6 +17,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
@@ -49,6 +50,7 @@ func startBackend(t *testing.T, name string) *backend {
 	b := &backend{name: name, arrived: make(chan struct{}, 100), release: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", b.echo)
+	mux.HandleFunc(traffic.Path, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, "%q", name) })
 	mux.HandleFunc("/held", b.held)
 	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/stream", stream)

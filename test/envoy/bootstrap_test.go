@@ -16,25 +16,19 @@ import (
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
-)
 
-// bootstrapConfigMap is the ConfigMap that config/kedify-proxy installs.
-const bootstrapConfigMap = "../../config/kedify-proxy/configmap.yaml"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+)
 
 // bootstrap returns the bootstrap of the installed proxy, as text and read.
 func bootstrap(t *testing.T) ([]byte, *bootstrapv3.Bootstrap) {
 	t.Helper()
-	manifest, err := os.ReadFile(bootstrapConfigMap)
+	installed, err := envoyproc.InstalledBootstrap("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var object corev1.ConfigMap
-	if err := yaml.UnmarshalStrict(manifest, &object); err != nil {
-		t.Fatalf("%s: %v", bootstrapConfigMap, err)
-	}
-	text := []byte(object.Data["envoy.yaml"])
+	text := []byte(installed)
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		t.Fatalf("envoy.yaml: %v", err)
@@ -54,7 +48,7 @@ func TestBootstrapIsValidForEnvoy(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, binary(t), "--mode", "validate", "--disable-hot-restart", "--log-level", "warning", "-c", file).CombinedOutput()
+	output, err := exec.CommandContext(ctx, envoyproc.Binary(t), "--mode", "validate", "--disable-hot-restart", "--log-level", "warning", "-c", file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("envoy refuses the bootstrap: %v\n%s", err, output)
 	}

@@ -58,7 +58,7 @@ func TestDraining(t *testing.T) {
 	var held sync.WaitGroup
 	hold := func() {
 		held.Go(func() {
-			got, err := p.ask(t.Context(), p.client, "http://shop.example.com/held", nil)
+			got, err := p.ask(t.Context(), "http://shop.example.com/held", nil)
 			if err != nil || got.status != http.StatusOK {
 				failures <- fmt.Sprintf("got %d, %v", got.status, err)
 				return

@@ -2,13 +2,9 @@ package envoy_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,37 +21,28 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 // patience is how long Envoy may take for anything.
 const patience = 30 * time.Second
 
-// binary returns the path of Envoy.
-func binary(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("ENVOY_BIN")
-	if path == "" {
-		t.Fatal("ENVOY_BIN is not set: run `make test`, or set it to the path of an envoy binary of version 1.40")
-	}
-	return path
-}
-
 // proxy is a running Envoy that reads what it serves from files.
 type proxy struct {
+	*envoyproc.Envoy
+
 	address string            // of the listener
-	admin   string            // of the admin interface
 	files   string            // folder of the resources
 	names   map[string]string // of the files with endpoints, by cluster
-	client  *http.Client
 }
 
 // start runs Envoy with resources until the test ends.
 func start(t *testing.T, resources translate.Resources) *proxy {
 	t.Helper()
-	p := &proxy{files: t.TempDir(), names: map[string]string{}, client: &http.Client{Timeout: patience}}
+	p := &proxy{files: t.TempDir(), names: map[string]string{}}
 	p.publish(t, resources)
-	bootstrap := &bootstrapv3.Bootstrap{
+	bootstrap, err := protojson.Marshal(&bootstrapv3.Bootstrap{
 		Node: &corev3.Node{Id: "kedify-proxy", Cluster: "xds_cluster"},
 		Admin: &bootstrapv3.Admin{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 			Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 0},
@@ -64,107 +51,25 @@ func start(t *testing.T, resources translate.Resources) *proxy {
 			LdsConfig: p.file("listeners"),
 			CdsConfig: p.file("clusters"),
 		},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.write(t, "bootstrap.json", bootstrap)
-	adminFile := filepath.Join(p.files, "admin")
-	output := p.run(t, "--config-path", filepath.Join(p.files, "bootstrap.json"), "--admin-address-path", adminFile,
-		"--disable-hot-restart", "--concurrency", "2", "--log-level", "warning")
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the end of what Envoy wrote:\n%s", tail(output))
-		}
-	})
-	testkit.Eventually(t, patience, "Envoy is ready", func() bool {
-		address, err := os.ReadFile(adminFile)
-		if err != nil || len(address) == 0 {
-			return false
-		}
-		p.admin = string(address)
-		return p.isReady(t.Context())
-	})
-	p.address = p.listenerAddress(t)
+	p.Envoy = envoyproc.Run(t, string(bootstrap), 2)
+	if p.address, err = p.ListenerAddress(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return p
-}
-
-// run starts Envoy, stops it when the test ends, and returns the file of its output.
-func (p *proxy) run(t *testing.T, arguments ...string) (output string) {
-	t.Helper()
-	output = filepath.Join(p.files, "output")
-	file, err := os.Create(output)
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.CommandContext(t.Context(), binary(t), arguments...)
-	command.Stdout, command.Stderr = file, file
-	if err := command.Start(); err != nil {
-		t.Fatalf("start Envoy: %v", err)
-	}
-	t.Cleanup(func() {
-		_ = command.Wait() // the end of the test has killed it
-		_ = file.Close()
-	})
-	return output
-}
-
-// isReady says whether Envoy has heard of everything it needs.
-func (p *proxy) isReady(ctx context.Context) bool {
-	_, err := p.askAdmin(ctx, "/ready")
-	return err == nil
-}
-
-// listenerAddress asks for the port that Envoy chose.
-func (p *proxy) listenerAddress(t *testing.T) string {
-	t.Helper()
-	var list struct {
-		Listeners []struct {
-			Local struct {
-				Socket struct {
-					Port uint32 `json:"port_value"`
-				} `json:"socket_address"`
-			} `json:"local_address"`
-		} `json:"listener_statuses"`
-	}
-	if err := json.Unmarshal(p.get(t, "/listeners?format=json"), &list); err != nil || len(list.Listeners) != 1 {
-		t.Fatalf("Envoy has not one listener (%v): %+v", err, list)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", list.Listeners[0].Local.Socket.Port)
-}
-
-// get asks the admin interface.
-func (p *proxy) get(t *testing.T, path string) []byte {
-	t.Helper()
-	body, err := p.askAdmin(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
-}
-
-// askAdmin asks the admin interface; an answer other than 200 is an error.
-func (p *proxy) askAdmin(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+path, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("Envoy admin: %w", err)
-	}
-	response, err := p.client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("Envoy admin: %w", err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, fmt.Errorf("Envoy admin: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("Envoy admin: %s answers %d", path, response.StatusCode)
-	}
-	return body, nil
 }
 
 // stat returns a counter or gauge of Envoy, 0 when it has none of the name.
 func (p *proxy) stat(t *testing.T, name string) int {
 	t.Helper()
-	for line := range strings.Lines(string(p.get(t, "/stats?filter="+name))) {
+	stats, err := p.Admin(t.Context(), "/stats?filter="+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(stats)) {
 		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+": "); found {
 			number, err := strconv.Atoi(value)
 			if err != nil {
@@ -281,13 +186,4 @@ func changeManager(t *testing.T, listener *listenerv3.Listener, change func(*hcm
 		t.Fatal(err)
 	}
 	filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed}
-}
-
-// tail is the end of a file.
-func tail(path string) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	return string(content[max(0, len(content)-4000):])
 }

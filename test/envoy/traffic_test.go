@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
@@ -26,32 +26,21 @@ type answer struct {
 }
 
 // ask sends a request through the proxy. The URL's host is what the request asks for, wherever it goes.
-func (p *proxy) ask(ctx context.Context, client *http.Client, target string, header http.Header) (answer, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+func (p *proxy) ask(ctx context.Context, target string, header http.Header) (answer, error) {
+	host, path, _ := strings.Cut(strings.TrimPrefix(target, "http://"), "/")
+	got, err := traffic.Ask(ctx, "http://"+p.address+"/"+path, host, header)
 	if err != nil {
 		return answer{}, err
 	}
-	request.Host = request.URL.Host
-	request.URL.Host = p.address
-	maps.Copy(request.Header, header)
-	response, err := client.Do(request)
-	if err != nil {
-		return answer{}, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return answer{}, err
-	}
-	got := answer{status: response.StatusCode, header: response.Header}
-	_ = json.Unmarshal(body, &got.seen) // Envoy's own answers are no JSON
-	return got, nil
+	asked := answer{status: got.Status, header: got.Header}
+	_ = json.Unmarshal(got.Body, &asked.seen) // Envoy's own answers are no JSON
+	return asked, nil
 }
 
 // mustAsk is ask for requests that have to be answered.
 func (p *proxy) mustAsk(t *testing.T, target string, header http.Header) answer {
 	t.Helper()
-	got, err := p.ask(t.Context(), p.client, target, header)
+	got, err := p.ask(t.Context(), target, header)
 	if err != nil {
 		t.Fatalf("%s: %v", target, err)
 	}
@@ -147,11 +136,7 @@ func checkAbsoluteForm(t *testing.T, p *proxy) {
 	t.Helper()
 	through := &url.URL{Scheme: "http", Host: p.address}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{Proxy: http.ProxyURL(through), DisableKeepAlives: true}}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://Shop.example.com:99/x", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := client.Do(request)
+	response, err := client.Do(request(t, "http://Shop.example.com:99/x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,11 +202,29 @@ func checkHTTP2(t *testing.T, p *proxy) {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
-	defer transport.CloseIdleConnections()
-	got, err := p.ask(t.Context(), &http.Client{Transport: transport, Timeout: patience}, "http://plain.example.com/", nil)
-	if err != nil || got.status != http.StatusOK {
-		t.Errorf("HTTP/2: got %d, %v", got.status, err)
+	connection, err := transport.NewClientConn(t.Context(), "http", p.address) // sends a request once, unlike the transport
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer connection.Close()
+	response, err := (&http.Client{Transport: connection, Timeout: patience}).Do(request(t, "http://plain.example.com/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("HTTP/2: got %d, want 200", response.StatusCode)
+	}
+}
+
+// request is a GET request.
+func request(t *testing.T, url string) *http.Request {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
 }
 
 // checkWebSocket upgrades a connection and sends a line to and fro.

@@ -36,7 +36,7 @@ func (s *stage) furnishCalls(t *testing.T) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+callsNamespace+`}}`)
 	s.apply(t, callsNamespace, s.app("web-stable"), s.app("web-canary"), scaledObject("web", callsHost, "[{service: web-stable, weight: 1}]"), otherRollout)
-	s.expectAnswers(t, callsHost, "stable")
+	expectAnswers(t, callsHost, "stable")
 }
 
 // badCall makes one call with a mistake. The neighbour that moves meanwhile is in another namespace.
@@ -60,7 +60,7 @@ func (s *stage) badCall(t *testing.T, row routertest.BadCall, neighbour string) 
 	}
 	s.patch(t, pathOf(callsNamespace, "web"), string(patch))
 	s.furnish(t, neighbour)
-	defer s.startLoad(t, callsHost)()
+	defer startLoad(t, callsHost)()
 	rollout := row.Rollout(httpso.Type)
 
 	// As the controller does, the call is made at each reconcile: the first may come before the plugin has heard of what was written a moment ago.

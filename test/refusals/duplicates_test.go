@@ -51,28 +51,28 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 	}
 
 	create(older)
-	s.expectAnswers(t, host, "stable")
-	defer s.startLoad(t, host)()
+	expectAnswers(t, host, "stable")
+	defer startLoad(t, host)()
 	s.nextSecond(t, older)
 	create(younger)
 	lost(younger, older)
-	s.expectAnswers(t, host, "stable")
+	expectAnswers(t, host, "stable")
 
 	s.remove(t, pathOf(older, name))
 	s.expectConditions(t, younger, name, accepted())
 	s.expectEvent(t, younger, name, "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
-	s.expectAnswers(t, host, "canary")
+	expectAnswers(t, host, "canary")
 
 	s.nextSecond(t, younger)
 	create(older) // now it is the younger one
 	lost(older, younger)
-	s.expectAnswers(t, host, "canary")
+	expectAnswers(t, host, "canary")
 
 	s.patch(t, pathOf(younger, name), `{spec: {hosts: [`+hostOf(younger, name)+`]}}`)
 	s.expectConditions(t, older, name, accepted())
 	s.expectConditions(t, younger, name, accepted())
-	s.expectAnswers(t, host, "stable")
-	s.expectAnswers(t, hostOf(younger, name), "canary")
+	expectAnswers(t, host, "stable")
+	expectAnswers(t, hostOf(younger, name), "canary")
 }
 
 // nextSecond waits until an object that is created now is younger than the page of a namespace: the API server counts in seconds.

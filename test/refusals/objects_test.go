@@ -149,7 +149,7 @@ func (s *stage) spoil(t *testing.T, namespace string, row refusals.BadObject) {
 		return
 	}
 	s.remove(t, pathOf(namespace, "shop"))
-	testkit.Eventually(t, patience, "the old object is not served", func() bool { return s.answers(t, hostOf(namespace, "shop"), 1)["404"] == 1 })
+	testkit.Eventually(t, patience, "the old object is not served", func() bool { return answers(t, hostOf(namespace, "shop"), 1)["404"] == 1 })
 	s.apply(t, namespace, merged(t, scaledObject("shop", hostOf(namespace, "shop"), atOnce), text))
 }
 
@@ -195,7 +195,7 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	s.expectInForce(t, namespace, before)
 	stop := func() {}
 	if isApp && !row.New {
-		stop = s.startLoad(t, host)
+		stop = startLoad(t, host)
 	}
 	defer func() { stop() }()
 
@@ -208,9 +208,9 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	}
 	s.expectConditions(t, namespace, "shop", notAccepted(row.Reason, message, routed))
 	s.expectEvent(t, namespace, "shop", "Warning", row.Reason, message)
-	s.expectAnswers(t, host, row.Answers)
+	expectAnswers(t, host, row.Answers)
 	s.neighbourMoves(t, namespace)
-	s.expectAnswers(t, host, row.Answers)
+	expectAnswers(t, host, row.Answers)
 
 	if row.Removed != "" {
 		s.apply(t, namespace, s.app("shop-canary"))
@@ -220,6 +220,6 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	s.expectEvent(t, namespace, "shop", "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
 	s.expectInForce(t, namespace, before)
 	if before == atOnce {
-		s.expectAnswers(t, host, "canary")
+		expectAnswers(t, host, "canary")
 	}
 }

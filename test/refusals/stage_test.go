@@ -5,20 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
@@ -49,7 +46,6 @@ type stage struct {
 	plugin   *pluginprocess.Process // runs as the controller's ServiceAccount
 	stranger *pluginprocess.Process // runs as one that may do nothing
 	ports    map[string]int         // of the two apps, stable and canary
-	client   *http.Client
 }
 
 // newStage starts everything. It ends with the test.
@@ -59,12 +55,7 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	envoy := os.Getenv("ENVOY_BIN")
-	if envoy == "" {
-		t.Fatal("ENVOY_BIN is not set: run `make test-parts`, or set it to the path of an envoy binary of version 1.40")
-	}
-	s := &stage{client: &http.Client{Timeout: patience}, ports: map[string]int{}}
-	t.Cleanup(s.client.CloseIdleConnections)
+	s := &stage{ports: map[string]int{}}
 	for _, name := range []string{"stable", "canary"} {
 		s.ports[name] = startApp(t, name)
 	}
@@ -81,7 +72,7 @@ func newStage(t *testing.T) *stage {
 	}
 	s.install(t)
 	s.startInterceptor(t)
-	s.startEnvoy(t, envoy)
+	startEnvoy(t)
 	s.plugin, s.stranger = s.startPlugin(t, controlplane.RolloutsToken), s.startPlugin(t, controlplane.StrangerToken)
 	return s
 }
@@ -113,27 +104,14 @@ func (s *stage) startInterceptor(t *testing.T) {
 }
 
 // startEnvoy runs Envoy with the installed bootstrap, in which only the interceptor's address is another one.
-func (s *stage) startEnvoy(t *testing.T, binary string) {
+func startEnvoy(t *testing.T) {
 	t.Helper()
-	manifest, err := os.ReadFile(config + "kedify-proxy/configmap.yaml")
+	bootstrap, err := envoyproc.InstalledBootstrap("../..", [2]string{interceptorService, netspace.Address().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var object corev1.ConfigMap
-	if err := yaml.UnmarshalStrict(manifest, &object); err != nil {
-		t.Fatal(err)
-	}
-	bootstrap := strings.ReplaceAll(object.Data["envoy.yaml"], interceptorService, netspace.Address().String())
-	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	if err := os.WriteFile(file, []byte(bootstrap), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	// With one worker, a request that is answered by a new configuration tells that the next one is too.
-	program.Run(t, binary, "-c", file, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
-	testkit.Eventually(t, patience, "Envoy is ready", func() bool {
-		got, err := s.get(t.Context(), "http://127.0.0.1:9901/ready", "")
-		return err == nil && got.status == http.StatusOK
-	})
+	envoyproc.Run(t, bootstrap, 1)
 }
 
 // startPlugin starts the built plugin as the user of token.

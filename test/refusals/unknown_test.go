@@ -19,7 +19,7 @@ func (s *stage) unknownService(t *testing.T) {
 	const half = 50 // a Service has no endpoints in its first moments; at the full weight nobody would stand in for them
 	s.furnish(t, namespace)
 	host := hostOf(namespace, "shop")
-	defer s.startLoad(t, host)()
+	defer startLoad(t, host)()
 	rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"shop"}`)
 	rollout.Namespace, rollout.Name = namespace, "shop"
 	rollout.Spec.Strategy.Canary.StableService, rollout.Spec.Strategy.Canary.CanaryService = "shop-stable", "shop-next"
@@ -35,7 +35,7 @@ func (s *stage) unknownService(t *testing.T) {
 	if verified, answer := s.plugin.VerifyWeight(rollout, half, nil); answer.HasError() || verified != rolloutstypes.NotVerified {
 		t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, answer)
 	}
-	s.expectAnswers(t, host, "canary")
+	expectAnswers(t, host, "canary")
 
 	s.apply(t, namespace, strings.ReplaceAll(s.app("shop-stable"), "shop-stable", "shop-next"))
 	s.expectConditions(t, namespace, "shop", accepted())
@@ -43,5 +43,5 @@ func (s *stage) unknownService(t *testing.T) {
 		verified, answer := s.plugin.VerifyWeight(rollout, half, nil)
 		return !answer.HasError() && verified == rolloutstypes.Verified
 	})
-	s.expectAnswers(t, host, "stable") // which is the app behind shop-next, too
+	expectAnswers(t, host, "stable") // which is the app behind shop-next, too
 }

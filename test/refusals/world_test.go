@@ -65,7 +65,7 @@ func (s *stage) furnish(t *testing.T, namespace string) {
 	}
 	for _, name := range []string{"shop", "neighbour"} {
 		s.expectConditions(t, namespace, name, accepted())
-		s.expectAnswers(t, hostOf(namespace, name), "canary")
+		expectAnswers(t, hostOf(namespace, name), "canary")
 	}
 }
 
@@ -78,15 +78,15 @@ func (s *stage) neighbourMoves(t *testing.T, namespace string) {
 	host := hostOf(namespace, "neighbour")
 
 	s.setWeight(t, rollout, 0)
-	s.expectAnswers(t, host, "stable")
+	expectAnswers(t, host, "stable")
 	s.setWeight(t, rollout, 50)
-	testkit.Eventually(t, patience, "the canary answers for "+host, func() bool { return s.answers(t, host, 1)["canary"] == 1 })
+	testkit.Eventually(t, patience, "the canary answers for "+host, func() bool { return answers(t, host, 1)["canary"] == 1 })
 	// 200 requests at one half have a standard deviation of 7: a share outside of these bounds is no accident.
-	if got := s.answers(t, host, 200); got["stable"] < 60 || got["canary"] < 60 || got["stable"]+got["canary"] != 200 {
+	if got := answers(t, host, 200); got["stable"] < 60 || got["canary"] < 60 || got["stable"]+got["canary"] != 200 {
 		t.Errorf("at weight 50 the answers for %s are from %v", host, got)
 	}
 	s.setWeight(t, rollout, 100)
-	s.expectAnswers(t, host, "canary")
+	expectAnswers(t, host, "canary")
 }
 
 // setWeight sets a weight and waits until the proxies have it.

@@ -1,16 +1,11 @@
 package test
 
 import (
-	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
@@ -44,113 +40,49 @@ const bootstrapText = `{
 
 // proxy is a running Envoy.
 type proxy struct {
-	tb             testing.TB
-	admin, address string
-	client         *http.Client
+	*envoyproc.Envoy
+
+	tb      testing.TB
+	address string // of the listener
 }
 
 // startProxy runs Envoy until the test ends. form is that of the bootstrap.
 func startProxy(tb testing.TB, form string, port int) *proxy {
 	tb.Helper()
-	binary := os.Getenv("ENVOY_BIN")
-	if binary == "" {
-		tb.Fatal("ENVOY_BIN is not set: set it to the path of an envoy binary of version 1.40")
-	}
-	folder := tb.TempDir()
-	config, adminFile, logFile := filepath.Join(folder, "bootstrap.json"), filepath.Join(folder, "admin"), filepath.Join(folder, "log")
-	if err := os.WriteFile(config, fmt.Appendf(nil, bootstrapText, form, port), 0o600); err != nil {
+	envoy := envoyproc.Run(tb, fmt.Sprintf(bootstrapText, form, port), 1)
+	address, err := envoy.ListenerAddress(tb.Context())
+	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
-	command := exec.CommandContext(ctx, binary, "--config-path", config, "--admin-address-path", adminFile, "--log-path", logFile,
-		"--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
-	if err := command.Start(); err != nil {
-		cancel()
-		tb.Fatalf("start Envoy: %v", err)
-	}
-	p := &proxy{tb: tb, client: &http.Client{Timeout: 10 * time.Second}}
-	tb.Cleanup(func() {
-		cancel()
-		_ = command.Wait() // it was killed
-		p.client.CloseIdleConnections()
-		if log, err := os.ReadFile(logFile); tb.Failed() && err == nil {
-			tb.Logf("the end of what Envoy wrote:\n%s", log[max(0, len(log)-4000):])
-		}
-	})
-	testkit.Eventually(tb, patience, "Envoy listens", func() bool {
-		admin, err := os.ReadFile(adminFile)
-		p.admin = string(admin)
-		return err == nil && len(admin) > 0 && p.listens()
-	})
-	return p
-}
-
-// listens asks for the port that Envoy chose for its listener.
-func (p *proxy) listens() bool {
-	var status struct {
-		Listeners []struct {
-			Address struct {
-				Socket struct {
-					Address string `json:"address"`
-					Port    int    `json:"port_value"`
-				} `json:"socket_address"`
-			} `json:"local_address"`
-		} `json:"listener_statuses"`
-	}
-	body, err := p.ask("http://"+p.admin+"/listeners?format=json", "")
-	if err != nil || json.Unmarshal([]byte(body), &status) != nil || len(status.Listeners) == 0 {
-		return false
-	}
-	socket := status.Listeners[0].Address.Socket
-	p.address = net.JoinHostPort(socket.Address, strconv.Itoa(socket.Port))
-	_, err = p.ask("http://"+p.admin+"/ready", "")
-	return err == nil
-}
-
-// ask makes a request and returns the body of an answer of 200.
-func (p *proxy) ask(url, host string) (string, error) {
-	request, err := http.NewRequestWithContext(p.tb.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	request.Host = host
-	response, err := p.client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s %s", host, response.Status, body)
-	}
-	return string(body), err
+	return &proxy{Envoy: envoy, tb: tb, address: address}
 }
 
 // version asks for the version of a virtual host that serves.
 func (p *proxy) version(host string) string {
 	p.tb.Helper()
-	body, err := p.ask("http://"+p.address+"/", host)
-	if err != nil {
-		p.tb.Fatal(err)
+	got, err := traffic.Ask(p.tb.Context(), "http://"+p.address+"/", host, nil)
+	version, unquoted := strconv.Unquote(string(got.Body))
+	if err := errors.Join(err, unquoted); err != nil || got.Status != http.StatusOK {
+		p.tb.Fatalf("%s: %d %s, %v", host, got.Status, got.Body, err)
 	}
-	return body
+	return version
 }
 
 // stats returns the counters of the discovery in Envoy.
 func (p *proxy) stats() string {
 	p.tb.Helper()
-	body, err := p.ask("http://"+p.admin+"/stats?filter=^(cluster_manager.cds|http.*rds.*)\\.update_(rejected|success)$", "")
+	text, err := p.Admin(p.tb.Context(), "/stats?filter=^(cluster_manager.cds|http.*rds.*)\\.update_(rejected|success)$")
 	if err != nil {
 		p.tb.Fatal(err)
 	}
-	return strings.ReplaceAll(strings.TrimSpace(body), "\n", ", ")
+	return strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ", ")
 }
 
-// startBackend answers every request with its header x-version.
+// startBackend answers every request with its header x-version, as a JSON string.
 func startBackend(tb testing.TB) *net.TCPAddr {
 	tb.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.Header.Get("X-Version"))
+		_, _ = fmt.Fprintf(w, "%q", r.Header.Get("X-Version"))
 	}))
 	tb.Cleanup(backend.Close)
 	address, is := backend.Listener.Addr().(*net.TCPAddr)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
@@ -316,6 +315,18 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 	}
 }
 
+// rate is how many requests a second meet the restarts of the server, of which there are so many.
+const rate, restarts = 1000, 5
+
+// versions are those that a host has in turn.
+func versions() []string {
+	versions := []string{"1"}
+	for round := range restarts {
+		versions = append(versions, fmt.Sprintf("%d stable", round), fmt.Sprintf("%d canary", round))
+	}
+	return versions
+}
+
 // TestEnvoyReturnsWithoutAGap kills the server, has a canary leave the world, and
 // starts another server, all under load: no request may fail.
 func TestEnvoyReturnsWithoutAGap(t *testing.T) {
@@ -332,25 +343,8 @@ func TestEnvoyReturnsWithoutAGap(t *testing.T) {
 			envoy := startProxy(t, form, port)
 			f.publish(server)
 
-			var requests atomic.Int64
-			var failures sync.Map
-			done, over := make(chan struct{}), sync.WaitGroup{}
-			for range 4 {
-				over.Go(func() {
-					for {
-						select {
-						case <-done:
-							return
-						default:
-						}
-						requests.Add(1)
-						if _, err := envoy.ask("http://"+envoy.address+"/", "a0.test"); err != nil {
-							failures.Store(err.Error(), true)
-						}
-					}
-				})
-			}
-			for round := range 5 {
+			load := traffic.Start(t, envoy.address, "a0.test", rate, versions()...)
+			for round := range restarts {
 				stop()
 				delete(f.world[resourcev3.ClusterType], "canary")
 				delete(f.world[resourcev3.EndpointType], "canary")
@@ -362,13 +356,7 @@ func TestEnvoyReturnsWithoutAGap(t *testing.T) {
 				f.host(0, fmt.Sprintf("%d canary", round), "a0", "canary")
 				f.publish(server)
 			}
-			close(done)
-			over.Wait()
-			failures.Range(func(failure, _ any) bool {
-				t.Errorf("of %d requests some failed: %v", requests.Load(), failure)
-				return true
-			})
-			t.Logf("%d requests", requests.Load())
+			load.Stop()
 		})
 	}
 }

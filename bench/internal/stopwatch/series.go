@@ -1,12 +1,14 @@
 package stopwatch
 
+import "github.com/kedify/argo-rollouts-plugin/e2e/stats"
+
 // Series are the samples of one kind of call, one of each round.
 type Series struct{ p50s, p99s, rates []float64 }
 
 // Add takes the sample of one more round.
 func (s *Series) Add(sample Sample) {
-	s.p50s = append(s.p50s, Micros(sample.Quantile(0.5)))
-	s.p99s = append(s.p99s, Micros(sample.Quantile(0.99)))
+	s.p50s = append(s.p50s, Micros(stats.Quantile(sample.Took, 0.5)))
+	s.p99s = append(s.p99s, Micros(stats.Quantile(sample.Took, 0.99)))
 	s.rates = append(s.rates, sample.Rate())
 }
 

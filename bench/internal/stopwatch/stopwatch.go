@@ -56,15 +56,6 @@ func Settle(ctx context.Context) error {
 	}
 }
 
-// Quantile of the calls' times, from 0 to 1, by nearest rank. It is 0 without calls.
-func (s Sample) Quantile(q float64) time.Duration {
-	if len(s.Took) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(s.Took))
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
-}
-
 // Rate is the number of calls a second.
 func (s Sample) Rate() float64 { return float64(len(s.Took)) / s.Whole.Seconds() }
 

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,6 +26,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
 // startLimit bounds how long the processes may take until they are ready.
@@ -50,6 +51,8 @@ type Binaries struct {
 	Etcd string
 	// APIServer is the file of kube-apiserver.
 	APIServer string
+	// Durable has etcd flush to the disk before it answers, as it does for users: whoever measures wants that.
+	Durable bool
 }
 
 // FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN. An error names the one that is missing, and the remedy.
@@ -63,9 +66,10 @@ func FromEnvironment(getenv func(string) string) (Binaries, error) {
 	return found, nil
 }
 
-// Flags adds the flags --etcd and --kube-apiserver to those of a program, with the environment variables of FromEnvironment as their defaults. Either may be left
-// empty by the user.
+// Flags adds the flags --etcd and --kube-apiserver to those of a program that measures, with the environment variables of FromEnvironment as their defaults.
+// Either may be left empty by the user.
 func (b *Binaries) Flags(flags *flag.FlagSet, getenv func(string) string) {
+	b.Durable = true
 	flags.StringVar(&b.Etcd, "etcd", getenv("ETCD_BIN"), "`file` of etcd; by default $ETCD_BIN")
 	flags.StringVar(&b.APIServer, "kube-apiserver", getenv("KUBE_APISERVER_BIN"), "`file` of kube-apiserver; by default $KUBE_APISERVER_BIN")
 }
@@ -74,7 +78,7 @@ func (b *Binaries) Flags(flags *flag.FlagSet, getenv func(string) string) {
 type ControlPlane struct {
 	folder    string
 	port      int
-	processes []*exec.Cmd
+	processes []*program.Process
 }
 
 // Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there. flags are given to the API server
@@ -95,10 +99,12 @@ func Start(ctx context.Context, binaries Binaries, folder string, flags ...strin
 		"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false",
 		"--disable-admission-plugins=ServiceAccount")
+	// What isn't flushed is lost when the machine crashes, and the tests with it: nobody reads the data afterwards.
+	fsync := "--unsafe-no-fsync=" + strconv.FormatBool(!binaries.Durable)
 	err = errors.Join(
-		c.run(ctx, "etcd", binaries.Etcd, "--data-dir="+c.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
-			"--listen-peer-urls=http://127.0.0.1:"+strconv.Itoa(ports[1]), "--log-level=warn"),
-		c.run(ctx, "kube-apiserver", binaries.APIServer, flags...),
+		c.run(ctx, binaries.Etcd, "--data-dir="+c.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
+			"--listen-peer-urls=http://127.0.0.1:"+strconv.Itoa(ports[1]), "--log-level=warn", fsync),
+		c.run(ctx, binaries.APIServer, flags...),
 	)
 	if err == nil {
 		err = c.ready(ctx)
@@ -142,10 +148,7 @@ func (c *ControlPlane) WriteKubeconfig(file, token string) error {
 func (c *ControlPlane) Stop() error {
 	var errs error
 	for _, process := range slices.Backward(c.processes) {
-		if err := process.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			errs = errors.Join(errs, err)
-		}
-		_ = process.Wait() // it was killed, which Wait calls an error
+		errs = errors.Join(errs, process.Kill())
 	}
 	c.processes = nil
 	return errs
@@ -154,39 +157,23 @@ func (c *ControlPlane) Stop() error {
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.folder, name) }
 
 // run starts one process.
-func (c *ControlPlane) run(ctx context.Context, name, binary string, args ...string) error {
-	log, err := os.Create(c.path(name + ".log"))
-	if err != nil {
-		return err
+func (c *ControlPlane) run(ctx context.Context, binary string, args ...string) error {
+	process, err := program.Start(ctx, c.folder, binary, args...)
+	if err == nil {
+		c.processes = append(c.processes, process)
 	}
-	defer log.Close()
-	command := exec.CommandContext(ctx, binary, args...) //nolint:gosec // the developer names the program
-	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	c.processes = append(c.processes, command)
-	return nil
+	return err
 }
 
-// ready waits until the API server says that it is.
+// ready waits until the API server, the last process to be started, says that it is.
 func (c *ControlPlane) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	for {
+	return c.processes[len(c.processes)-1].Await(ctx, startLimit, func(ctx context.Context) error {
 		client, err := c.Client(AdminToken) // fails until the API server has written its certificate
 		if err == nil {
 			_, err = client.Get().AbsPath("/readyz").DoRaw(ctx)
 		}
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("kube-apiserver is not ready after %v, see its log in %s: %w", startLimit, c.folder, err)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+		return err
+	})
 }
 
 // writeIdentities writes the static tokens and the key of service account tokens.

@@ -1,4 +1,4 @@
-// Package program builds commands of this module and runs them, and other programs, as processes of a test.
+// Package program builds commands of this module and runs them, and other programs, as processes of a test or benchmark.
 package program
 
 import (
@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +20,9 @@ const (
 	module = "github.com/kedify/argo-rollouts-plugin"
 	// endLimit is how long a process may take to end in good order.
 	endLimit = 20 * time.Second
-	// shownLog is how much of the end of a log is shown when a test fails, in bytes.
+	// pollEvery is how often Await calls.
+	pollEvery = 20 * time.Millisecond
+	// shownLog is how much of the end of a log is shown when something fails, in bytes.
 	shownLog = 8000
 )
 
@@ -49,64 +52,114 @@ func build(ctx context.Context, repo, folder, linkerFlags string, commands []str
 
 // Process is a running program.
 type Process struct {
-	name    string
-	log     string
-	command *exec.Cmd
-	ended   chan struct{} // closed when it has ended
+	name     string
+	log      string
+	command  *exec.Cmd
+	ended    chan struct{} // closed when it has ended
+	stopping sync.Once
 }
 
-// Run starts binary with args and ends it with the test: by SIGTERM, and when that takes too long by SIGKILL, which fails the test. That it ends before
-// fails the test too. What it writes goes to a file of its own, whose end is shown when the test fails.
-func Run(tb testing.TB, binary string, args ...string) *Process {
-	tb.Helper()
+// Start starts binary with args. What it writes goes to a file of its name in folder. It ends with ctx at the latest, by SIGKILL.
+func Start(ctx context.Context, folder, binary string, args ...string) (*Process, error) {
 	p := &Process{name: filepath.Base(binary), ended: make(chan struct{})}
-	p.log = filepath.Join(tb.TempDir(), p.name+".log")
+	p.log = filepath.Join(folder, p.name+".log")
 	log, err := os.Create(p.log)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
-	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), binary, args...) //nolint:gosec // the test names the program
+	defer log.Close()
+	p.command = exec.CommandContext(ctx, binary, args...) //nolint:gosec // the developer names the program
 	p.command.Stdout, p.command.Stderr = log, log
 	if err := p.command.Start(); err != nil {
-		tb.Fatalf("start %s: %v", p.name, errors.Join(err, log.Close()))
+		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
 	go func() {
 		_ = p.command.Wait() // how it ended matters less than that it did, and its log says why
-		_ = log.Close()
 		close(p.ended)
 	}()
-	tb.Cleanup(func() { p.end(tb) })
-	return p
+	return p, nil
 }
 
-// Log is what the process has written so far.
-func (p *Process) Log(tb testing.TB) string {
+// Run starts binary as Start does, in a folder of the test's own, and ends it as EndWith does.
+func Run(tb testing.TB, binary string, args ...string) *Process {
 	tb.Helper()
-	text, err := os.ReadFile(p.log)
+	p, err := Start(context.WithoutCancel(tb.Context()), tb.TempDir(), binary, args...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return string(text)
+	p.EndWith(tb)
+	return p
 }
 
-// end ends the process.
-func (p *Process) end(tb testing.TB) {
+// EndWith stops the process with the test. When the test has failed, the end of what the process wrote is shown.
+func (p *Process) EndWith(tb testing.TB) {
 	tb.Helper()
-	select {
-	case <-p.ended:
-		tb.Errorf("%s ended before the test did", p.name)
-	default:
-		_ = p.command.Process.Signal(syscall.SIGTERM) // it may end by itself at this moment
+	tb.Cleanup(func() {
+		p.Stop(tb)
+		if tb.Failed() {
+			tb.Logf("the end of what %s wrote:\n%s", p.name, p.logEnd())
+		}
+	})
+}
+
+// Stop ends the process: by SIGTERM, and when that takes too long by SIGKILL, which fails the test. That it has ended before fails the test too. A second call
+// does nothing.
+func (p *Process) Stop(tb testing.TB) {
+	tb.Helper()
+	p.stopping.Do(func() {
+		select {
+		case <-p.ended:
+			tb.Errorf("%s ended before it was told to", p.name)
+		default:
+			_ = p.command.Process.Signal(syscall.SIGTERM) // it may end by itself at this moment
+		}
+		select {
+		case <-p.ended:
+		case <-time.After(endLimit):
+			tb.Errorf("%s goes on %v after SIGTERM: %v", p.name, endLimit, p.Kill())
+		}
+	})
+}
+
+// Kill ends the process by SIGKILL and waits for its end.
+func (p *Process) Kill() error {
+	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("end %s: %w", p.name, err)
 	}
-	select {
-	case <-p.ended:
-	case <-time.After(endLimit):
-		tb.Errorf("%s goes on %v after SIGTERM", p.name, endLimit)
-		_ = p.command.Process.Kill()
-		<-p.ended
+	<-p.ended
+	return nil
+}
+
+// Await calls ready again and again until it returns no error. It fails when the process has ended, and after limit; the error has what ready said last, and
+// the end of what the process wrote.
+func (p *Process) Await(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s has ended: %w\n%s", p.name, err, p.logEnd())
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready after %v: %w\n%s", p.name, limit, err, p.logEnd())
+		case <-ticker.C:
+		}
 	}
-	if tb.Failed() {
-		text := p.Log(tb)
-		tb.Logf("the end of what %s wrote:\n%s", p.name, strings.TrimSpace(text[max(0, len(text)-shownLog):]))
+}
+
+// PID is the number of the process.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// logEnd is the end of what the process has written, or why that can't be read.
+func (p *Process) logEnd() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
 	}
+	return strings.TrimSpace(string(text[max(0, len(text)-shownLog):]))
 }

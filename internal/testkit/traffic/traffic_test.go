@@ -1,0 +1,109 @@
+package traffic
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// witness is a test whose failures are noted and don't count.
+type witness struct {
+	testing.TB
+
+	failures []string
+}
+
+func (w *witness) Errorf(format string, args ...any) {
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+// serve runs an app that speaks HTTP/1.1 and HTTP/2 in clear text, and returns its address.
+func serve(t *testing.T, app http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(app)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+func TestWhatFailsIsSeen(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault http.HandlerFunc // of every 7th request
+		want  []string         // begin the failures
+	}{
+		"nothing":      {answer("stable"), nil},
+		"a share":      {answer("stable"), nil},
+		"a share, off": {answer("canary"), []string{"were answered by canary, want 0 %"}},
+		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, []string{"HTTP status 503:"}},
+		"a wrong app":  {answer("other"), []string{"not a known color"}},
+		"no answer":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []string{"connection closed"}},
+		"a farewell":   {goodbye, []string{"pinned HTTP/1.1, lost", "pinned HTTP/2, lost"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1)%7 == 0 {
+					test.fault(w, r)
+					return
+				}
+				answer("stable")(w, r)
+			})
+			w := &witness{TB: t}
+			traffic := Start(w, address, "shop.example.com", 500, "stable", "canary")
+			if strings.HasPrefix(name, "a share") {
+				traffic.CheckShare("canary", 0)
+			}
+			testkit.Eventually(t, patience, "all kinds of connections were used", func() bool { return asked.Load() > 500 })
+			traffic.Stop()
+			seen := strings.Join(w.failures, "\n")
+			if (seen == "") != (test.want == nil) {
+				t.Errorf("the failures are %q, want %q", w.failures, test.want)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(seen, want) {
+					t.Errorf("the failures are %q, want %q", w.failures, test.want)
+				}
+			}
+		})
+	}
+}
+
+// answer is an app of that name.
+func answer(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, "%q", name) }
+}
+
+// goodbye answers and asks to end the connection.
+func goodbye(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close")
+	answer("stable")(w, r)
+}
+
+func TestAskAsksOnce(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1); r.URL.Path == "/cut" {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("X-Host", r.Host+r.Header.Get("X-User"))
+		http.NotFound(w, r)
+	})
+	got, err := Ask(t.Context(), "http://"+address+"/", "shop.example.com:", http.Header{"X-User": {"me"}})
+	if err != nil || got.Status != http.StatusNotFound || got.Header.Get("X-Host") != "shop.example.com:me" || len(got.Body) == 0 {
+		t.Errorf("the answer is %+v, %v", got, err)
+	}
+	if _, err := Ask(t.Context(), "http://"+address+"/cut", "", nil); err == nil || asked.Load() != 2 {
+		t.Errorf("after two calls of Ask the server has %d requests; the last one's error is %v", asked.Load(), err)
+	}
+}
