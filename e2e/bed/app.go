@@ -207,8 +207,8 @@ func (b *Bed) AtPause(ctx context.Context, step, weight int, within time.Duratio
 
 // Ended waits until a canary has ended, promoted or given up: no weight is in
 // force any more, and the Rollout says that it is Healthy or aborted.
-func (b *Bed) Ended(ctx context.Context) error {
-	_, err := b.Await(ctx, "the end of the canary", startTimeout, func() bool {
+func (b *Bed) Ended(ctx context.Context, within time.Duration) error {
+	_, err := b.Await(ctx, "the end of the canary", within, func() bool {
 		state := b.Record.Now()
 		return state.Has(0, len(b.Proxies)) && (state.Rollout.Healthy() || state.Rollout.Status.Abort)
 	})

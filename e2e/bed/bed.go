@@ -63,11 +63,47 @@ func Up(t *testing.T, wishes provider.Wishes) *Bed {
 }
 
 // Run makes a program of the project run from a binary, such as "interceptor", in
-// the place of the one that runs.
+// the place of the one that runs. An interceptor does its work alone when Run
+// returns; the one before goes on for some seconds after it was told to end.
 func (b *Bed) Run(t *testing.T, program, binary string) {
 	t.Helper()
 	b.launch.wishes.Programs = map[string]string{program: binary}
 	b.Cluster = b.launch.up(t)
+	if program != interceptor {
+		return
+	}
+	_, err := b.Await(t.Context(), "one interceptor, which holds the Lease", successionTimeout, func() bool { return b.succeeded(t.Context()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	// interceptor is the program of that name.
+	interceptor = "interceptor"
+	// interceptorLease is the Lease that the interceptor which writes statuses holds.
+	interceptorLease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
+	// successionTimeout bounds the end of one interceptor and the election of the
+	// next: a grace period and the validity of a Lease.
+	successionTimeout = 60 * time.Second
+)
+
+// succeeded says whether there is one interceptor, and it writes the statuses.
+func (b *Bed) succeeded(ctx context.Context) bool {
+	running, err := b.Inside.Find(interceptor)
+	if err != nil || len(running) != 1 {
+		return false
+	}
+	pod, err := running[0].Pod()
+	if err != nil {
+		return false
+	}
+	var lease struct {
+		Spec struct {
+			HolderIdentity string `json:"holderIdentity"`
+		} `json:"spec"`
+	}
+	return b.Get(ctx, interceptorLease, &lease) == nil && lease.Spec.HolderIdentity == pod
 }
 
 // background runs work beside the test, until the test ends.

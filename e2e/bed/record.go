@@ -60,12 +60,7 @@ func (s State) Has(weight, proxies int) bool {
 }
 
 // Sighting is a weight that a place took on.
-type Sighting struct {
-	// Weight is the canary's weight in percent, or trace.Foreign.
-	Weight int
-	// At is when it was seen.
-	At time.Time
-}
+type Sighting = trace.Sighting
 
 // acked is where the reports of what every proxy has acknowledged are kept,
 // annotated where the annotation is. Envoys are kept under their names.
@@ -137,15 +132,56 @@ func (r *Record) StepTaken(index int) time.Time {
 // Strays describes the weights since a moment that nobody asked for: see
 // trace.Strays.
 func (r *Record) Strays(moment time.Time, asked ...int) []string {
+	return r.strays(moment, asked, func(seen []Sighting) []Sighting { return seen })
+}
+
+// PassingStrays is Strays without the weight that each place has come to rest at,
+// which Resting judges.
+func (r *Record) PassingStrays(moment time.Time, asked ...int) []string {
+	return r.strays(moment, asked, func(seen []Sighting) []Sighting { return seen[:len(seen)-1] })
+}
+
+// Resting describes the places that have come to rest at another weight than
+// asked.
+func (r *Record) Resting(moment time.Time, asked int) []string {
+	var found []string
+	since := r.Since(moment)
+	for _, place := range slices.Sorted(maps.Keys(since)) {
+		if last := since[place][len(since[place])-1]; last.Weight != asked {
+			found = append(found, fmt.Sprintf("%s rests at %d since %+.3f s, asked %d", place, last.Weight, last.At.Sub(moment).Seconds(), asked))
+		}
+	}
+	return found
+}
+
+// strays describes the strays among what count takes of the weights of each place.
+func (r *Record) strays(moment time.Time, asked []int, count func([]Sighting) []Sighting) []string {
 	var found []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
 		var weights []int
-		for _, s := range since[place] {
+		for _, s := range count(since[place]) {
 			weights = append(weights, s.Weight)
 		}
 		if strays := trace.Strays(asked, weights); len(strays) > 0 {
 			found = append(found, fmt.Sprintf("%s: %s; asked %v, strange %v", place, drawn(since[place], moment), asked, strays))
+		}
+	}
+	return found
+}
+
+// Prematures describes the weights since a moment that every proxy was said to
+// have acknowledged before an Envoy ran them: see trace.Prematures.
+func (r *Record) Prematures(moment time.Time, asked ...int) []string {
+	var found []string
+	since := r.Since(moment)
+	for _, place := range slices.Sorted(maps.Keys(since)) {
+		if place == annotated || place == acked {
+			continue
+		}
+		for _, p := range trace.Prematures(asked, since[acked], since[place]) {
+			found = append(found, fmt.Sprintf("%s said %d at %+.3f s, and a look at %s that began at %+.3f s found %d", acked, p.Weight,
+				p.Reported.Sub(moment).Seconds(), place, p.Looked.Sub(moment).Seconds(), p.Runs))
 		}
 	}
 	return found
@@ -171,12 +207,15 @@ func drawn(sightings []Sighting, moment time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-// note keeps a weight if it is news at its place. The caller holds the lock.
-func (r *Record) note(place string, weight int, at time.Time) {
+// note keeps a weight that was seen at a place by a look that began then. The
+// caller holds the lock.
+func (r *Record) note(place string, weight int, began, seen time.Time) {
 	all := r.seen[place]
 	if len(all) == 0 || all[len(all)-1].Weight != weight {
-		r.seen[place] = append(all, Sighting{Weight: weight, At: at})
+		all = append(all, Sighting{Weight: weight, At: seen})
+		r.seen[place] = all
 	}
+	all[len(all)-1].Last = began
 }
 
 // object takes in a version of the HTTPScaledObject.
@@ -191,16 +230,16 @@ func (r *Record) object(version inside.Version) {
 	raw := object.Metadata.Annotations[kube.WeightsAnnotation]
 	weight := annotationPair().OfAnnotation(weightsOf(object))
 	r.texts[kube.WeightsHash(raw)] = weight
-	r.note(annotated, weight, version.Seen)
+	r.note(annotated, weight, version.Seen, version.Seen)
 	report := object.Status.DataPlane
 	if report == nil || report.Proxies.Ready == 0 || report.Proxies.Acked < report.Proxies.Ready {
 		return
 	}
-	if known, ok := r.texts[report.AnnotationHash]; ok {
-		r.note(acked, known, version.Seen)
-	} else {
-		r.note(acked, trace.Foreign, version.Seen)
+	reported, known := r.texts[report.AnnotationHash]
+	if !known {
+		reported = trace.Foreign
 	}
+	r.note(acked, reported, version.Seen, version.Seen)
 }
 
 // rollout takes in a version of the Rollout.
@@ -217,16 +256,17 @@ func (r *Record) rollout(version inside.Version) {
 	}
 }
 
-// envoy takes in what an Envoy runs. One without a route for the app, as when
-// it has just started, serves nothing, so it has no weight.
-func (r *Record) envoy(name string, shares envoyadmin.Shares, err error) {
+// envoy takes in what an Envoy runs, by a look that began then. One without a
+// route for the app, as when it has just started, serves nothing, so it has no
+// weight.
+func (r *Record) envoy(name string, began time.Time, shares envoyadmin.Shares, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case err == nil && len(shares) > 0:
 		weight := envoyPair().OfShares(shares)
 		r.state.Envoys[name] = weight
-		r.note(name, weight, time.Now())
+		r.note(name, weight, began, time.Now())
 	default:
 		delete(r.state.Envoys, name)
 	}
@@ -254,11 +294,12 @@ func (b *Bed) watchEnvoy(ctx context.Context, p Proxy) {
 	ticks := time.NewTicker(envoyPoll)
 	defer ticks.Stop()
 	for {
+		began := time.Now()
 		shares, err := routesOf(ctx, client)
 		if ctx.Err() != nil {
 			return
 		}
-		b.Record.envoy(p.Name, shares, err)
+		b.Record.envoy(p.Name, began, shares, err)
 		select {
 		case <-ctx.Done():
 			return

@@ -82,12 +82,12 @@ func TestStateHas(t *testing.T) {
 	}{
 		{"only written", func() { r.object(object(t, 1, 20, 0, 2, 2)) }, false},
 		{"acknowledged by all", func() { r.object(object(t, 2, 20, 20, 2, 2)) }, false},
-		{"run by one Envoy", func() { r.envoy("a", shares, nil) }, false},
-		{"run by both", func() { r.envoy("b", shares, nil) }, true},
+		{"run by one Envoy", func() { r.envoy("a", start(), shares, nil) }, false},
+		{"run by both", func() { r.envoy("b", start(), shares, nil) }, true},
 		{"one proxy is no longer Ready", func() { r.object(object(t, 3, 20, 20, 1, 1)) }, false},
 		{"Ready again", func() { r.object(object(t, 4, 20, 20, 2, 2)) }, true},
-		{"one Envoy without a route", func() { r.envoy("b", envoyadmin.Shares{}, nil) }, false},
-		{"with another split", func() { r.envoy("b", envoyadmin.Shares{"x": 1}, nil) }, false},
+		{"one Envoy without a route", func() { r.envoy("b", start(), envoyadmin.Shares{}, nil) }, false},
+		{"with another split", func() { r.envoy("b", start(), envoyadmin.Shares{"x": 1}, nil) }, false},
 	}
 	for _, tt := range steps {
 		tt.step()

@@ -18,15 +18,17 @@ type embedded struct {
 	owns, up bool
 }
 
-// Up implements Provider. A cluster that runs gets this checkout's programs.
+// Up implements Provider. A cluster that runs gets this checkout's programs; one
+// that an earlier Up has started stays owned.
 func (e *embedded) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
 	began := time.Now()
 	before, err := e.Local.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e.owns = before.State == Stopped || before.State == Broken || before.Transient
-	e.Report(beginning(before.State, e.owns))
+	isOurs := before.State == Stopped || before.State == Broken || before.Transient
+	e.owns = e.owns || isOurs
+	e.Report(beginning(before.State, isOurs))
 	if err := e.Local.run(ctx, arguments(wishes)...); err != nil {
 		return nil, err
 	}

@@ -69,6 +69,51 @@ func TestStrays(t *testing.T) {
 	}
 }
 
+// A report is premature if a look that began after it was read finds a weight
+// from before it, and only then.
+func TestPrematures(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
+	run := func(weight, first, last int) Sighting {
+		return Sighting{Weight: weight, At: at(first), Last: at(last)}
+	}
+	asked := []int{0, 20, 50, 0}
+	reports := []Sighting{run(0, 0, 0), run(20, 10, 10), run(50, 20, 20), run(0, 30, 30)}
+	tests := []struct {
+		name string
+		runs []Sighting
+		want []Premature
+	}{
+		{"runs it first", []Sighting{run(0, 0, 8), run(20, 9, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
+		{"seen late, looked at in time", []Sighting{run(0, 0, 10), run(20, 14, 14), run(50, 24, 24), run(0, 34, 40)}, nil},
+		{"ahead of the report", []Sighting{run(0, 0, 5), run(20, 6, 7), run(50, 8, 9), run(0, 11, 40)}, nil},
+		{
+			"runs it later",
+			[]Sighting{run(0, 0, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)},
+			[]Premature{{Weight: 20, Reported: at(10), Looked: at(11)}},
+		},
+		{
+			"never gives it up",
+			[]Sighting{run(0, 0, 8), run(20, 9, 18), run(50, 19, 40)},
+			[]Premature{{Weight: 0, Runs: 50, Reported: at(30), Looked: at(40)}},
+		},
+		{
+			"two behind",
+			[]Sighting{run(0, 0, 21)},
+			[]Premature{{Weight: 20, Reported: at(10), Looked: at(21)}, {Weight: 50, Reported: at(20), Looked: at(21)}},
+		},
+		{"a stray weight is another matter", []Sighting{run(0, 0, 8), run(80, 9, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, Prematures(asked, reports, tt.runs)); diff != "" {
+			t.Errorf("%s: premature reports (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	if found := Prematures(asked, []Sighting{run(Foreign, 10, 10)}, []Sighting{run(0, 0, 20)}); found != nil {
+		t.Errorf("premature %+v, but the report is about a stray weight", found)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }

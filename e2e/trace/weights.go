@@ -2,6 +2,7 @@ package trace
 
 import (
 	"math"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
@@ -47,23 +48,47 @@ func (p Pair) OfShares(shares envoyadmin.Shares) int {
 	return weight
 }
 
+// Sighting is a weight that a place took on.
+type Sighting struct {
+	// Weight is the canary's weight in percent, or Foreign.
+	Weight int
+	// At is when it was first seen.
+	At time.Time
+	// Last is when the last look began that still found it.
+	Last time.Time
+}
+
 // Strays are those of the weights seen, in their order, that nobody asked for
 // at that time: asked are the weights that were asked for one after the other,
 // and whoever has come to one of them must not go back to one before it. A
 // weight may be passed over.
 func Strays(asked, seen []int) []int {
 	var strays []int
+	for i, position := range positions(asked, seen) {
+		if position == stray {
+			strays = append(strays, seen[i])
+		}
+	}
+	return strays
+}
+
+// stray is the position of a weight that nobody asked for at that time.
+const stray = -1
+
+// positions are the places that the weights seen have among those asked for.
+func positions(asked, seen []int) []int {
+	found := make([]int, len(seen))
 	at := 0
-	for _, weight := range seen {
+	for i, weight := range seen {
 		next := at
 		for next < len(asked) && asked[next] != weight {
 			next++
 		}
 		if next == len(asked) {
-			strays = append(strays, weight)
+			found[i] = stray
 			continue
 		}
-		at = next
+		at, found[i] = next, next
 	}
-	return strays
+	return found
 }

@@ -23,37 +23,25 @@ const hold = 13 * time.Second
 //
 // The load goes to the other proxy only: whoever is connected to a process that
 // stands still waits.
-func standstill(t *testing.T, b *bed.Bed, c canary) {
+func standstill(t *testing.T, b *bed.Bed, from, to string) {
 	t.Helper()
-	ctx := t.Context()
-	if err := b.Settle(ctx, c.from, bed.SetWeight(20), bed.Pause(), bed.SetWeight(50), bed.Pause()); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
 	still, running := b.Proxies[0], b.Proxies[1]
-	load, err := b.StartLoad(ctx, running)
-	if err != nil {
-		t.Fatal(err)
+	c := bed.Canary{
+		From: from, To: to, Left: from, Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}, Load: []bed.Proxy{running},
 	}
-	err = stopped(t, b, c, load, still, running)
-	tally, overload := load.Stop(nil)
-	report(t, b, began, tally, []int{0, 20, 50, 0})
-	for _, err := range []error{err, overload} {
-		if err != nil {
-			t.Error(err)
+	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+		if err := trial.Through(ctx, 20); err != nil {
+			return err
 		}
-	}
+		if err := stopped(ctx, t, b, trial, still, running); err != nil {
+			return err
+		}
+		return b.Argo(ctx, "abort", bed.App)
+	})
 }
 
-func stopped(t *testing.T, b *bed.Bed, c canary, load *bed.Load, still, running bed.Proxy) error {
+func stopped(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, still, running bed.Proxy) error {
 	t.Helper()
-	ctx := t.Context()
-	if err := b.SetImage(ctx, c.to); err != nil {
-		return err
-	}
-	if err := through(ctx, b, load, c.to, 20); err != nil {
-		return err
-	}
 	envoy, err := processOf(b, still)
 	if err != nil {
 		return err
@@ -73,7 +61,7 @@ func stopped(t *testing.T, b *bed.Bed, c canary, load *bed.Load, still, running 
 		return err
 	}
 	fmt.Fprintf(t.Output(), "while %s stands still: %s\n", still.Name, b.Record.Now())
-	if err := load.Split(ctx, c.to, 50, sample); err != nil {
+	if err := trial.Measure(ctx, 50); err != nil {
 		return err
 	}
 	if err := holds(ctx, b, running); err != nil {
@@ -94,10 +82,7 @@ func stopped(t *testing.T, b *bed.Bed, c canary, load *bed.Load, still, running 
 	}
 	fmt.Fprintf(t.Output(), "%s runs again: weight in force after %.2f s, the Rollout went on after %.1f s\n", still.Name,
 		healed.Sub(continued).Seconds(), time.Since(continued).Seconds())
-	if err := b.Argo(ctx, "abort", bed.App); err != nil {
-		return err
-	}
-	return b.Ended(ctx)
+	return nil
 }
 
 // processOf finds the Envoy of a proxy.

@@ -1,156 +1,96 @@
 package mutants
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"os"
-	"os/exec"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
-// demoTimeout bounds one run of the demo, its cluster's start included.
-const demoTimeout = 8 * time.Minute
+const (
+	// within bounds the way to a pause: a pod starts, and a weight that is not
+	// verified at once is asked about again after 10 s.
+	within = 30 * time.Second
+	// endWithin bounds the end. An abort waits for nothing.
+	endWithin = 10 * time.Second
+)
 
-// environment says where the programs under test are.
-type environment struct{ cluster, demo, cache, repo string }
-
-func fromEnvironment(t *testing.T) environment {
-	t.Helper()
-	e := environment{
-		cluster: os.Getenv("LOCALCLUSTER_BIN"), demo: os.Getenv("DEMO_BIN"),
-		cache: os.Getenv("LOCALCLUSTER_CACHE"), repo: os.Getenv("LOCALCLUSTER_REPO"),
-	}
-	if e.cluster == "" || e.demo == "" || e.cache == "" || e.repo == "" {
-		t.Fatal("LOCALCLUSTER_BIN, DEMO_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run this test by `make test-mutants`")
-	}
-	return e
+// run is one canary on one interceptor.
+type run struct {
+	name, binary string
+	// want are the checks that have to find something, no more and no fewer.
+	want []bed.Check
 }
 
-// up starts a cluster, with other binaries if any are given, and takes it down
-// when the test ends.
-func (e environment) up(t *testing.T, args ...string) {
+// One cluster serves all runs. Each canary is given up, so each begins where the
+// one before began.
+func TestMutants(t *testing.T) {
+	runs := plan(t)
+	proper := runs[0].binary
+	b := bed.Up(t, provider.Wishes{Programs: map[string]string{interceptor: proper}})
+	b.Deploy(t, nil)
+	ran := 0
+	for i, r := range runs {
+		t.Run(r.name, func(t *testing.T) {
+			ran++
+			if i > 0 {
+				b.Run(t, interceptor, r.binary)
+			}
+			judge(t, r, play(t.Context(), b))
+		})
+	}
+	if ran < len(runs) {
+		t.Errorf("%d of %d runs took place", ran, len(runs))
+		b.Run(t, interceptor, proper) // whoever uses the cluster next gets no mutant
+	}
+}
+
+// plan builds the interceptors of all runs: every mutant, and the one without a
+// fault before and after them.
+func plan(t *testing.T) []run {
 	t.Helper()
-	base := []string{"--cache", e.cache, "--repo", e.repo}
-	printed, err := os.Create(filepath.Join(t.TempDir(), "up"))
+	repo, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer printed.Close()
-	t.Cleanup(func() {
-		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), e.cluster, append(base, "down")...).CombinedOutput(); err != nil {
-			t.Errorf("cluster down: %v\n%s", err, out)
+	proper := build(t, repo, nil)
+	runs := []run{{name: "no fault, at first", binary: proper}}
+	for _, m := range mutants() {
+		runs = append(runs, run{name: m.name, binary: build(t, repo, m.edits), want: []bed.Check{m.caughtBy}})
+	}
+	return append(runs, run{name: "no fault, in the end", binary: proper})
+}
+
+// play plays two weights and an abort.
+func play(ctx context.Context, b *bed.Bed) *bed.Verdict {
+	c := bed.Canary{
+		From: "blue", To: "yellow", Left: "blue", Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}, Within: within, EndWithin: endWithin,
+	}
+	return b.Play(ctx, c, func(ctx context.Context, trial *bed.Trial) error {
+		if err := trial.Through(ctx, 20, 50); err != nil {
+			return err
 		}
+		return b.Argo(ctx, "abort", bed.App)
 	})
-	command := exec.CommandContext(t.Context(), e.cluster, append(append(base, "up"), args...)...)
-	command.Stdout, command.Stderr = printed, printed
-	if err := command.Run(); err != nil {
-		raw, _ := os.ReadFile(printed.Name())
-		t.Fatalf("cluster up: %v\n%s", err, raw)
-	}
 }
 
-// output collects what a command prints and tells when a text was printed.
-type output struct {
-	mu      sync.Mutex
-	printed bytes.Buffer
-	marker  string
-	seen    chan struct{}
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n, err := o.printed.Write(p)
-	if o.marker != "" && strings.Contains(o.printed.String(), o.marker) {
-		o.marker = ""
-		close(o.seen)
-	}
-	return n, err
-}
-
-// mustFail runs the demo, calls sabotage once the marker was printed, and
-// expects the demo to fail with all of the wanted words.
-func (e environment) mustFail(t *testing.T, marker string, sabotage func(), want ...string) {
+// judge judges the checks by what they had to find.
+func judge(t *testing.T, r run, verdict *bed.Verdict) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
-	defer cancel()
-	out := &output{marker: marker, seen: make(chan struct{})}
-	command := exec.CommandContext(ctx, e.demo, "--localcluster", e.cluster, "--repo", e.repo)
-	command.Env = append(os.Environ(), "LOCALCLUSTER_CACHE="+e.cache)
-	command.Stdout, command.Stderr = out, out
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
+	out := t.Output()
+	verdict.Print(out)
+	lines := []string{"nothing is found"}
+	for i, finding := range verdict.Findings {
+		lines = append(lines[:i], "found by "+finding.String())
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	var err error
-	select {
-	case <-out.seen:
-		sabotage()
-		err = <-ended
-	case err = <-ended:
-		t.Errorf("the demo ended before it printed %q", marker)
+	fmt.Fprintln(out, strings.Join(lines, "\n"))
+	if failed := verdict.Failed(); !slices.Equal(failed, r.want) {
+		t.Errorf("the checks that found something are %q, want %q", failed, r.want)
 	}
-	if err == nil {
-		t.Errorf("the demo passed although the data path was broken:\n%s", out.printed.String())
-	}
-	for _, word := range want {
-		if !strings.Contains(out.printed.String(), word) {
-			t.Errorf("the demo does not say %q:\n%s", word, out.printed.String())
-		}
-	}
-}
-
-func TestTheDemoFailsWhenTheInterceptorIsFrozen(t *testing.T) {
-	e := fromEnvironment(t)
-	e.up(t)
-	frozen := 0
-	defer func() {
-		if frozen != 0 {
-			_ = syscall.Kill(frozen, syscall.SIGCONT)
-		}
-	}()
-	e.mustFail(t, "The load runs", func() {
-		frozen = interceptor(t)
-		if err := syscall.Kill(frozen, syscall.SIGSTOP); err != nil {
-			t.Errorf("freeze the interceptor: %v", err)
-		}
-	}, "Envoy to run what the annotation says", "does the interceptor live")
-}
-
-func TestTheDemoFailsWhenTwoWeightsAreSwapped(t *testing.T) {
-	e := fromEnvironment(t)
-	e.up(t, "--binary", "interceptor="+swapped(t, e.repo))
-	e.mustFail(t, "The load runs", func() {}, "Envoy to run what the annotation says", "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %")
-}
-
-// interceptor finds the process of the interceptor by the program that its
-// image starts.
-func interceptor(t *testing.T) int {
-	t.Helper()
-	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range found {
-		raw, err := os.ReadFile(path)
-		if err != nil || !strings.HasPrefix(string(raw), "/interceptor\x00") {
-			continue
-		}
-		var pid int
-		if err := json.Unmarshal([]byte(strings.Split(path, "/")[2]), &pid); err != nil {
-			t.Fatal(err)
-		}
-		return pid
-	}
-	t.Error("no process of the interceptor is found")
-	return 0
 }

@@ -1,0 +1,123 @@
+package mutants
+
+import "github.com/kedify/argo-rollouts-plugin/e2e/bed"
+
+// mutant is an interceptor with one fault.
+type mutant struct {
+	name string
+	// edits make the fault.
+	edits []edit
+	// caughtBy is the check that finds it.
+	caughtBy bed.Check
+}
+
+// mutants are one for each check.
+func mutants() []mutant {
+	return []mutant{
+		{"endpoints of stable and canary swapped under right weights", swappedEndpoints(), bed.CheckSplit},
+		{"a cluster deleted before its route", clusterFirst(), bed.CheckFailedRequests},
+		{"an ACK reported before Envoy's", earlyReport(), bed.CheckOrder},
+		{"300 ms of a wrong weight", wrongAtFirst(), bed.CheckStrangeWeights},
+		{"an abort that leaves 5 %", looseEnd(), bed.CheckEnd},
+	}
+}
+
+// swappedEndpoints gives each of two backends the endpoints of the other one, as
+// soon as that has some.
+func swappedEndpoints() []edit {
+	return []edit{{
+		file:  "internal/translate/translator.go",
+		right: "out.Changed[resourcev3.EndpointType][name] = loadAssignment(name, config.Services[backend.ServicePort()])",
+		wrong: `endpoints := config.Services[backend.ServicePort()]
+			opposite := route.Backends[len(route.Backends)-1-slices.Index(route.Backends, backend)]
+			if others := config.Services[opposite.ServicePort()]; len(others.Ready) > 0 {
+				endpoints = others
+			}
+			out.Changed[resourcev3.EndpointType][name] = loadAssignment(name, endpoints)`,
+	}}
+}
+
+// clusterFirst deletes a cluster as soon as no route that is desired names it, and
+// lets some requests come before the routes that no longer do.
+func clusterFirst() []edit {
+	return []edit{{
+		file:  "internal/xds/leaving.go",
+		right: "return !s.leaving[name].over || s.mayBeUsed(name)",
+		wrong: "return false",
+	}, {
+		file:  "internal/xds/stream.go",
+		right: "s.observer.Sent(r.kind.String(), len(r.resources)+len(r.removed))",
+		wrong: `s.observer.Sent(r.kind.String(), len(r.resources)+len(r.removed))
+		if r.kind == clusterKind && len(r.removed) > 0 {
+			time.Sleep(300 * time.Millisecond)
+		}`,
+	}}
+}
+
+// earlyReport counts every connected proxy as one that has taken what is
+// published, and takes a while to send it routes.
+func earlyReport() []edit {
+	return []edit{{
+		file:  "internal/status/fleet.go",
+		right: "has = has && isWanted && !v.proxy.isBehind(place)",
+		wrong: "has = has && isWanted && place >= 0",
+	}, {
+		file:  "internal/xds/stream.go",
+		right: "if err := t.send(r); err != nil {",
+		wrong: `if r.kind == routeKind {
+			time.Sleep(time.Second)
+		}
+		if err := t.send(r); err != nil {`,
+	}}
+}
+
+// wrongAtFirst publishes ten percent too much for the canary, and 300 ms later
+// what is right.
+func wrongAtFirst() []edit {
+	const file = "internal/xds/server.go"
+	return []edit{{
+		file:  file,
+		right: `discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"`,
+		wrong: `routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"`,
+	}, {
+		file:  file,
+		right: "func (s *Server) Amend(d Difference) error {\n",
+		wrong: `func (s *Server) Amend(d Difference) error {
+	if right := d.Changed[resourcev3.VirtualHostType]; len(right) > 0 {
+		wrong := map[string]proto.Message{}
+		for name, message := range right {
+			host := proto.CloneOf(message.(*routev3.VirtualHost))
+			for _, route := range host.GetRoutes() {
+				if shares := route.GetRoute().GetWeightedClusters().GetClusters(); len(shares) == 2 && shares[0].Weight.Value > 10 {
+					shares[0].Weight.Value -= 10
+					shares[1].Weight.Value += 10
+				}
+			}
+			wrong[name] = host
+		}
+		d.Changed[resourcev3.VirtualHostType] = wrong
+		if err := s.follow(func(before *world) (*world, error) { return amendedWorld(before, d) }); err != nil {
+			return err
+		}
+		time.Sleep(300 * time.Millisecond)
+		d = Difference{Changed: map[string]map[string]proto.Message{resourcev3.VirtualHostType: right}}
+	}
+`,
+	}}
+}
+
+// looseEnd leaves 5 % on the canary when its weights are taken away.
+func looseEnd() []edit {
+	const right = "by := ownerOf(object)\n\troutes := make([]ir.Route, 0, len(matches))"
+	return []edit{{
+		file:  "internal/resolve/resolve.go",
+		right: right,
+		wrong: `if !hasAnnotation(object) && len(inForce) > 0 && len(inForce[0].Backends) == 2 {
+		backends = slices.Clone(inForce[0].Backends)
+		backends[0].Weight, backends[1].Weight = 95, 5
+	}
+	` + right,
+	}}
+}
