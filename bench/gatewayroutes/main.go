@@ -1,113 +1,143 @@
-// Command gatewayroutes measures the router argoproj-labs/gatewayAPI as the Argo Rollouts controller uses it: the built binary, over go-plugin, against a real
-// etcd and kube-apiserver with the Gateway API's CustomResourceDefinitions, as the controller's ServiceAccount. Rollouts have 1, 5 and 20 HTTPRoutes. Beside it, in
-// interleaved rounds of the same run, a bare client GETs and PUTs the same routes with the same weights, as many of a Rollout's at a time as the router does. It
-// prints medians over the repeats, as a table and as JSON, and fails when one is over its limit.
+// Command gatewayroutes measures the router argoproj-labs/gatewayAPI, as package routerbench has it, with the Gateway
+// API's CustomResourceDefinitions. Rollouts have 1, 5 and 20 HTTPRoutes. The bare client PUTs the same routes, whole and
+// marshalled before, as many of a Rollout's at a time as the router does.
 //
-// What it does not show: the controller's own work, a network between plugin and API server, and how long a Gateway takes until requests follow.
+// What it does not show: the controller's own work, a network between plugin and API server, and how long a Gateway takes
+// until requests follow.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
+	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
-// command is the plugin, by its folder below cmd.
-const command = "gatewayapi-plugin"
+const (
+	// resource is the name of the routes in paths, and collection is their REST path.
+	resource   = "httproutes"
+	collection = "/apis/gateway.networking.k8s.io/v1/namespaces/" + routerbench.Namespace + "/" + resource
+	// sizeLabel says of a route how many its Rollout has.
+	sizeLabel = "routes-of-rollout"
+	// atOnce is how many of a Rollout's routes the router reads or writes at a time.
+	atOnce = 8
+)
 
-// options are what the command line can set.
-type options struct {
-	binaries controlplane.Binaries
+// sizes are how many routes a Rollout has.
+func sizes() []int { return []int{1, 5, 20} }
+
+func main() {
+	routerbench.Main(routerbench.Benchmark{
+		Name: "bench/gatewayroutes", Command: "gatewayapi-plugin", Resource: resource, Subject: &routes{},
+	})
+}
+
+// routes are HTTPRoutes, as many for each Rollout as its case says.
+type routes struct {
+	routerbench.Clients
+
 	crds     string
-	repo     string
-	json     string
-	repeats  int
 	rollouts int
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/gatewayroutes:", err)
-		os.Exit(1) //nolint:gocritic // only the handling of signals ends with the process
-	}
+// Flags adds --crds and --rollouts.
+func (r *routes) Flags(flags *flag.FlagSet, getenv func(string) string) {
+	flags.StringVar(&r.crds, "crds", getenv("GATEWAY_API_CRDS"),
+		"`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
+	flags.IntVar(&r.rollouts, "rollouts", 50,
+		"`number` of Rollouts with 1, with 5 and with 20 routes each, and of calls of each kind in a round")
 }
 
-// run is the program with its surroundings as arguments.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (err error) {
-	var chosen options
-	flags := flag.NewFlagSet("gatewayroutes", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	chosen.binaries.Flags(flags, getenv)
-	flags.StringVar(&chosen.crds, "crds", getenv("GATEWAY_API_CRDS"), "`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
-	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its roles")
-	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
-	flags.IntVar(&chosen.repeats, "repeats", 7, "`number` of repeats, at least 5")
-	flags.IntVar(&chosen.rollouts, "rollouts", 50, "`number` of Rollouts with 1, with 5 and with 20 routes each, and of calls of each kind in a round")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+// Check says whether there are definitions and Rollouts.
+func (r *routes) Check() error {
 	switch {
-	case chosen.binaries.Etcd == "" || chosen.binaries.APIServer == "":
-		return errors.New("set ETCD_BIN and KUBE_APISERVER_BIN, or --etcd and --kube-apiserver, to the files of etcd and kube-apiserver")
-	case chosen.crds == "":
+	case r.crds == "":
 		return errors.New("set GATEWAY_API_CRDS, or --crds, to the folder config/crd/standard of the Gateway API")
-	case chosen.repeats < 5:
-		return fmt.Errorf("--repeats is %d: at least 5", chosen.repeats)
-	case chosen.rollouts < 1:
-		return fmt.Errorf("--rollouts is %d: at least 1", chosen.rollouts)
+	case r.rollouts < 1:
+		return fmt.Errorf("--rollouts is %d: at least 1", r.rollouts)
 	}
-	folder, err := os.MkdirTemp("", "bench-gatewayroutes")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	results, err := measure(ctx, chosen, folder, stderr)
-	if err != nil {
-		return err
-	}
-	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.json, stdout)
+	return nil
 }
 
-// measure starts everything, measures, and ends everything.
-func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (results report, err error) {
-	plane := filepath.Join(folder, "controlplane")
-	binary := filepath.Join(folder, command)
-	kubeconfig := filepath.Join(folder, "kubeconfig")
-	if err := os.Mkdir(plane, 0o700); err != nil {
-		return report{}, err
+// Workload says how many Rollouts there are.
+func (r *routes) Workload() string {
+	return fmt.Sprintf("%d Rollouts each with 1, 5 and 20 HTTPRoutes, one call a Rollout of each kind in a round", r.rollouts)
+}
+
+// Cases are the numbers of routes.
+func (r *routes) Cases() []routerbench.Case {
+	var cases []routerbench.Case
+	for _, size := range sizes() {
+		cases = append(cases, routerbench.Case{
+			Name: fmt.Sprintf("%d routes", size), Workers: 1, Rollouts: r.rollouts, Calls: r.rollouts, Objects: size,
+		})
 	}
-	if err := program.BuildStripped(ctx, chosen.repo, folder, command); err != nil {
-		return report{}, err
+	return cases
+}
+
+// name is the name of a Rollout with size routes.
+func name(size, rollout int) string { return fmt.Sprintf("web-%02d-%03d", size, rollout) }
+
+// route is the name of a route of a Rollout.
+func route(size, rollout, i int) string { return fmt.Sprintf("%s-%02d", name(size, rollout), i) }
+
+// Rollout is the n-th Rollout with as many routes.
+func (*routes) Rollout(of routerbench.Case, n int) *v1alpha1.Rollout {
+	named := make([]string, of.Objects)
+	for i := range named {
+		named[i] = `{"name":"` + route(of.Objects, n, i) + `"}`
 	}
-	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)
+	config := `{"httpRoutes":[` + strings.Join(named, ",") + `]}`
+	return routerbench.NewRollout(name(of.Objects, n), gatewayapi.Type, json.RawMessage(config))
+}
+
+// Furnish creates the routes.
+func (r *routes) Furnish(ctx context.Context, clients routerbench.Clients, repo string) error {
+	r.Clients = clients
+	if err := controlplane.CreateNamespace(ctx, r.Admin, routerbench.Namespace); err != nil {
+		return err
+	}
+	err := controlplane.ApplyFiles(ctx, r.Admin, routerbench.Namespace,
+		filepath.Join(r.crds, "gateway.networking.k8s.io_"+resource+".yaml"),
+		filepath.Join(repo, "config/argo-rollouts/gatewayapi/rbac.yaml"))
 	if err != nil {
-		return report{}, err
+		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	world, err := furnish(ctx, cluster, chosen)
-	if err != nil {
-		return report{}, err
+	for _, size := range sizes() {
+		_, err := stopwatch.Calls(atOnce, r.rollouts*size, func(n int) error {
+			return controlplane.Apply(ctx, r.Admin, routerbench.Namespace, manifest(size, n/size, n%size))
+		})
+		if err != nil {
+			return err
+		}
 	}
-	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
-		return report{}, err
-	}
-	asked, err := pluginprocess.Start(binary, kubeconfig, progress, "--log-level=warn")
-	if err != nil {
-		return report{}, err
-	}
-	defer asked.End()
-	return rounds(ctx, world, asked, chosen, progress)
+	return nil
+}
+
+// manifest is a route of an ordinary size: two rules with both Services of its Rollout, and one of somebody else's.
+func manifest(size, rollout, i int) string {
+	web, own := name(size, rollout), route(size, rollout, i)
+	pair := fmt.Sprintf("[{name: %s-stable, port: 80, weight: 100}, {name: %s-canary, port: 80, weight: 0}]", web, web)
+	return fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: %s, labels: {app: %s, %s: "%d"}}
+spec:
+  parentRefs: [{name: gateway, namespace: gateways}]
+  hostnames: [%s.example.com]
+  rules:
+    - {name: api, matches: [{path: {type: PathPrefix, value: /api}}], timeouts: {request: 10s}, backendRefs: %s}
+    - {name: pages, matches: [{path: {type: PathPrefix, value: /}}], backendRefs: %s}
+    - {name: docs, matches: [{path: {type: PathPrefix, value: /docs}}], backendRefs: [{name: docs, port: 80}]}
+`, own, web, sizeLabel, size, own, pair, pair)
 }

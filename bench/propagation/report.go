@@ -91,7 +91,6 @@ func (r *report) table(w io.Writer) {
 	fmt.Fprintf(columns, "after its start\t%.1f\t%.1f\t\t\t\n", r.Memory.Start, r.Memory.StartAnonymous)
 	fmt.Fprintf(columns, "highest in %.0f s of changes\t%.1f\t%.1f\t\t\t\n", r.Memory.Seconds, r.Memory.Churn, r.Memory.ChurnAnonymous)
 	fmt.Fprintln(columns)
-	fmt.Fprintln(columns, "\tlimit\tvalue\tat most\t\t")
 	figures.Print(columns, r.Limits, "")
 	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
 }

@@ -1,110 +1,178 @@
-// Command router measures the router kedify/http as the Argo Rollouts controller uses it: the built binary, over go-plugin, against a real etcd and
-// kube-apiserver, as the controller's ServiceAccount. Beside it, in interleaved rounds of the same run, a bare client sends PATCHes of the same size to the same
-// objects over one connection of its own. It prints medians over the repeats, as a table and as JSON, and fails when one is over its limit.
+// Command router measures the router kedify/http, as package routerbench has it: the bare client sends PATCHes of the
+// same annotations to the same HTTPScaledObjects, over one connection.
 //
-// What it does not show: the controller's own work, a network between plugin and API server, and what happens after the write (the interceptor's part).
+// What it does not show: the controller's own work, a network between plugin and API server, and what happens after the
+// write (the interceptor's part).
 package main
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
+	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
-// command is the plugin, by its folder below cmd.
-const command = "rollouts-plugin-kedify"
-
-// options are what the command line can set.
-type options struct {
-	binaries controlplane.Binaries
-	repo     string
-	json     string
-	repeats  int
-	objects  int
-	calls    int
-}
+const (
+	// collection is the REST path of the HTTPScaledObjects.
+	collection = "/apis/" + httpv1alpha1.Group + "/" + httpv1alpha1.Version + "/namespaces/" + routerbench.Namespace + "/" +
+		httpv1alpha1.Resource
+	// leases is the REST path of the interceptors' Leases.
+	leases = "/apis/coordination.k8s.io/v1/namespaces/" + httpv1alpha1.DefaultInterceptorNamespace + "/leases"
+	// atOnce is how many objects are created or reported of at a time.
+	atOnce = 8
+)
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/router:", err)
-		os.Exit(1) //nolint:gocritic // only the handling of signals ends with the process
-	}
+	routerbench.Main(routerbench.Benchmark{
+		Name: "bench/router", Command: "rollouts-plugin-kedify", Resource: httpv1alpha1.Resource, MinResync: 0.5,
+		Subject: &scaledObjects{},
+	})
 }
 
-// run is the program with its surroundings as arguments.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (err error) {
-	var chosen options
-	flags := flag.NewFlagSet("router", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	chosen.binaries.Flags(flags, getenv)
-	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its CRD and roles")
-	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
-	flags.IntVar(&chosen.repeats, "repeats", 7, "`number` of repeats, at least 5")
-	flags.IntVar(&chosen.objects, "objects", 1000, "`number` of HTTPScaledObjects")
-	flags.IntVar(&chosen.calls, "calls", 400, "`number` of calls of each kind in a round")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	switch {
-	case chosen.binaries.Etcd == "" || chosen.binaries.APIServer == "":
-		return errors.New("set ETCD_BIN and KUBE_APISERVER_BIN, or --etcd and --kube-apiserver, to the files of etcd and kube-apiserver")
-	case chosen.repeats < 5:
-		return fmt.Errorf("--repeats is %d: at least 5", chosen.repeats)
-	case chosen.calls > chosen.objects || chosen.calls < 1:
-		return fmt.Errorf("--calls is %d: 1 to --objects, which is %d", chosen.calls, chosen.objects)
-	}
-	folder, err := os.MkdirTemp("", "bench-router")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	results, err := measure(ctx, chosen, folder, stderr)
-	if err != nil {
-		return err
-	}
-	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.json, stdout)
+// scaledObjects are HTTPScaledObjects, one for each Rollout.
+type scaledObjects struct {
+	routerbench.Clients
+
+	objects, calls int
 }
 
-// measure starts everything, measures, and ends everything.
-func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (results report, err error) {
-	plane := filepath.Join(folder, "controlplane")
-	binary := filepath.Join(folder, command)
-	kubeconfig := filepath.Join(folder, "kubeconfig")
-	if err := os.Mkdir(plane, 0o700); err != nil {
-		return report{}, err
+// Flags adds --objects and --calls.
+func (s *scaledObjects) Flags(flags *flag.FlagSet, _ func(string) string) {
+	flags.IntVar(&s.objects, "objects", 1000, "`number` of HTTPScaledObjects")
+	flags.IntVar(&s.calls, "calls", 400, "`number` of calls of each kind in a round")
+}
+
+// Check says whether there are enough objects.
+func (s *scaledObjects) Check() error {
+	if s.calls > s.objects || s.calls < 1 {
+		return fmt.Errorf("--calls is %d: 1 to --objects, which is %d", s.calls, s.objects)
 	}
-	if err := program.BuildStripped(ctx, chosen.repo, folder, command); err != nil {
-		return report{}, err
+	return nil
+}
+
+// Workload says how many objects there are.
+func (s *scaledObjects) Workload() string {
+	return fmt.Sprintf("%d HTTPScaledObjects, %d calls of each kind in a round", s.objects, s.calls)
+}
+
+// Cases are one caller, and as many as the controller has.
+func (s *scaledObjects) Cases() []routerbench.Case {
+	one := routerbench.Case{Name: "1 worker", Workers: 1, Rollouts: s.objects, Calls: s.calls, Objects: 1}
+	ten := one
+	ten.Name, ten.Workers = "10 workers", 10
+	return []routerbench.Case{one, ten}
+}
+
+// name is the name of an object and its Rollout.
+func name(n int) string { return fmt.Sprintf("web-%05d", n) }
+
+// Rollout is the Rollout of object n.
+func (*scaledObjects) Rollout(_ routerbench.Case, n int) *v1alpha1.Rollout {
+	return routerbench.NewRollout(name(n), httpso.Type, json.RawMessage(`{"httpScaledObjectName":"`+name(n)+`"}`))
+}
+
+// Furnish creates the objects, and the interceptors' Lease.
+func (s *scaledObjects) Furnish(ctx context.Context, clients routerbench.Clients, repo string) error {
+	s.Clients = clients
+	if err := controlplane.Apply(ctx, s.Admin, metav1.NamespaceDefault, controlplane.RolloutsRole); err != nil {
+		return err
 	}
-	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)
+	err := controlplane.ApplyFiles(ctx, s.Admin, metav1.NamespaceDefault,
+		filepath.Join(repo, "config/crd/http.keda.sh_httpscaledobjects.yaml"), filepath.Join(repo, "config/argo-rollouts/rbac.yaml"))
 	if err != nil {
-		return report{}, err
+		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	world, err := furnish(ctx, cluster, chosen)
-	if err != nil {
-		return report{}, err
+	for _, name := range []string{routerbench.Namespace, httpv1alpha1.DefaultInterceptorNamespace} {
+		if err := controlplane.CreateNamespace(ctx, s.Admin, name); err != nil {
+			return err
+		}
 	}
-	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
-		return report{}, err
+	if _, err := stopwatch.Calls(atOnce, s.objects, func(n int) error { return s.create(ctx, n) }); err != nil {
+		return err
 	}
-	process, err := pluginprocess.Start(binary, kubeconfig, progress, "--log-level=warn")
-	if err != nil {
-		return report{}, err
+	return s.renewLease(ctx)
+}
+
+// create creates object n.
+func (s *scaledObjects) create(ctx context.Context, n int) error {
+	return controlplane.Create(ctx, s.Admin, collection, httpv1alpha1.HTTPScaledObject{
+		TypeMeta:   metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
+		ObjectMeta: metav1.ObjectMeta{Name: name(n), Labels: map[string]string{"app": name(n)}},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			Hosts: []string{name(n) + ".shop.test"}, PathPrefixes: []string{"/"},
+			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{
+				Name: name(n), APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Service: name(n) + "-stable", Port: 80,
+			},
+		},
+	})
+}
+
+// renewLease creates the interceptors' Lease and renews it until ctx ends.
+func (s *scaledObjects) renewLease(ctx context.Context) error {
+	spec := func() map[string]any {
+		now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+		return map[string]any{"holderIdentity": "bench", "renewTime": now}
 	}
-	defer process.End()
-	return rounds(ctx, world, process, chosen, progress)
+	err := controlplane.Create(ctx, s.Admin, leases, map[string]any{
+		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+		"metadata": map[string]any{"name": httpv1alpha1.DefaultInterceptorLease}, "spec": spec(),
+	})
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(httpv1alpha1.LeaseRenewInterval):
+				// Where no renewal gets through, VerifyWeight goes by the annotation alone, and takes less time.
+				_ = patch(ctx, s.Admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, map[string]any{"spec": spec()})
+			}
+		}
+	}()
+	return err
+}
+
+// patch sends a merge patch as the router does.
+func patch(ctx context.Context, client rest.Interface, path string, change any) error {
+	return controlplane.Patch(ctx, client, path, httpso.FieldManager, change)
+}
+
+// BareWrites changes the two annotations.
+func (s *scaledObjects) BareWrites(
+	ctx context.Context, of routerbench.Case, weight uint32,
+) (write func(n int) error, err error) {
+	return func(n int) error {
+		annotations := map[string]any{
+			httpv1alpha1.AnnotationWeightedBackends: split.Format([]split.Backend{
+				{Service: name(n) + "-stable", Weight: 100 - weight}, {Service: name(n) + "-canary", Weight: weight},
+			}),
+			httpv1alpha1.AnnotationWeightedBackendsOwner: routerbench.Namespace + "/" + name(n) + " " + string(s.Rollout(of, n).UID),
+		}
+		change := map[string]any{"metadata": map[string]any{"annotations": annotations}}
+		return patch(ctx, s.Bare, collection+"/"+name(n), change)
+	}, nil
+}
+
+// Confirm reports that one proxy has taken that there is no annotation.
+func (s *scaledObjects) Confirm(ctx context.Context, _ routerbench.Case, rollouts []int) error {
+	report := httpv1alpha1.DataPlaneStatus{
+		Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true, ReportedBy: "bench",
+	}
+	change := map[string]any{"status": map[string]any{"dataPlane": report}}
+	_, err := stopwatch.Calls(atOnce, len(rollouts), func(n int) error {
+		return patch(ctx, s.Admin, collection+"/"+name(rollouts[n])+"/status", change)
+	})
+	return err
 }

@@ -1,7 +1,6 @@
 package apiserver_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,22 +31,13 @@ const (
 	routerRoleFile, interceptorRoleFile = "../../config/argo-rollouts/rbac.yaml", "../../config/interceptor/rbac.yaml"
 )
 
-// auditPolicy has every request of a ServiceAccount written down once, and those of no one else.
-const auditPolicy = `
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- {level: Metadata, userGroups: ["system:serviceaccounts"]}
-- {level: None}
-`
-
 // cluster is an API server with everything installed that the product needs, as its users install it.
 type cluster struct {
 	*controlplane.ControlPlane
 
 	admin  *rest.RESTClient
-	folder string // has the built binaries and the audit log
+	audit  controlplane.AuditLog
+	folder string // has the built binaries
 }
 
 // shared is the cluster of all tests; TestMain starts it.
@@ -77,16 +67,17 @@ func runWithCluster(m *testing.M) (code int, err error) {
 	if err := program.Build(ctx, folder, "v9.9.9-test", "interceptor", "rollouts-plugin-kedify"); err != nil {
 		return 1, err
 	}
-	state, policy := filepath.Join(folder, "state"), filepath.Join(folder, "policy.yaml")
-	if err := errors.Join(os.Mkdir(state, 0o700), os.WriteFile(policy, []byte(auditPolicy), 0o600)); err != nil {
+	state := filepath.Join(folder, "state")
+	audit, err := controlplane.NewAuditLog(folder)
+	if err := errors.Join(err, os.Mkdir(state, 0o700)); err != nil {
 		return 1, err
 	}
-	running, err := controlplane.Start(ctx, binaries, state, "--audit-policy-file="+policy, "--audit-log-path="+filepath.Join(folder, "audit.log"))
+	running, err := controlplane.Start(ctx, binaries, state, audit.Flags()...)
 	if err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, running.Stop()) }()
-	shared = cluster{ControlPlane: running, folder: folder}
+	shared = cluster{ControlPlane: running, audit: audit, folder: folder}
 	if err := shared.install(ctx); err != nil {
 		return 1, err
 	}
@@ -106,20 +97,10 @@ func (c *cluster) install(ctx context.Context) error {
 	if err := controlplane.Apply(ctx, c.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`); err != nil {
 		return err
 	}
-	for _, file := range []string{
+	return controlplane.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(strings.TrimSpace(string(argo)), "manifests", "install.yaml"),
 		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, "../../config/interceptor/deployment.yaml",
-		"../../config/interceptor/services.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml",
-	} {
-		manifest, err := os.ReadFile(filepath.Clean(file))
-		if err != nil {
-			return err
-		}
-		if err := controlplane.Apply(ctx, c.admin, "argo-rollouts", string(manifest)); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-	}
-	return nil
+		"../../config/interceptor/services.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
 }
 
 // apply applies manifests in namespace.
@@ -183,34 +164,12 @@ func refusal(t *testing.T, err error) string {
 	return status.Status().Message
 }
 
-// auditEvent is what the API server writes down of a request.
-type auditEvent struct {
-	Stage, Verb string
-	User        struct{ Username string }
-	ObjectRef   struct{ Resource, APIGroup, Subresource, Namespace, Name string }
-	// ResponseStatus has no code while a watch is open.
-	ResponseStatus struct{ Code int }
-}
-
-// audit reads what the user of an account has asked so far.
-func (c *cluster) audit(t *testing.T, user string) []auditEvent {
+// requests reads what the user of an account has asked so far.
+func (c *cluster) requests(t *testing.T, user string) []controlplane.AuditEvent {
 	t.Helper()
-	log, err := os.ReadFile(filepath.Join(c.folder, "audit.log"))
+	events, err := c.audit.Of(user)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var events []auditEvent
-	for line := range bytes.Lines(log) {
-		var event auditEvent
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // it is being written
-		}
-		if err := json.Unmarshal(line, &event); err != nil {
-			t.Fatalf("audit log: %v in %s", err, line)
-		}
-		if event.User.Username == user {
-			events = append(events, event)
-		}
 	}
 	return events
 }

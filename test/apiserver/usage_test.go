@@ -79,8 +79,9 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	testkit.Eventually(t, patience, "the mistake is reported", func() bool {
 		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions, httpv1alpha1.ConditionAccepted)
 	})
-	testkit.Eventually(t, patience, "the Event is there", func() bool {
-		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io")
+	testkit.Eventually(t, patience, "the Lease is renewed and the Event is there", func() bool {
+		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io") &&
+			slices.ContainsFunc(shared.requests(t, interceptorAccount), func(e controlplane.AuditEvent) bool { return e.Verb == "update" })
 	})
 	held := interceptorLease(t)
 	first.Stop(t)
@@ -145,7 +146,7 @@ func useAsRouter(t *testing.T, namespace string) {
 func used(t *testing.T, account string) []string {
 	t.Helper()
 	found := map[string]bool{}
-	for _, event := range shared.audit(t, account) {
+	for _, event := range shared.requests(t, account) {
 		ref := event.ObjectRef
 		if event.ResponseStatus.Code == 403 {
 			t.Errorf("%s was forbidden to %s %s %s/%s", account, event.Verb, ref.Resource, ref.Namespace, ref.Name)

@@ -156,7 +156,7 @@ func checkWritten(t *testing.T, before, after *httpv1alpha1.HTTPScaledObject, al
 func checkConflicts(t *testing.T, namespace string) {
 	t.Helper()
 	codes := map[int]int{}
-	for _, event := range shared.audit(t, rolloutsAccount) {
+	for _, event := range shared.requests(t, rolloutsAccount) {
 		if event.ObjectRef.Namespace == namespace && event.Verb == "patch" {
 			codes[event.ResponseStatus.Code]++
 		}

@@ -9,36 +9,58 @@ import (
 	"os"
 )
 
-// Limit is a value that must not be above its limit.
+// Limit is a value and the limit that it must keep.
 type Limit struct {
 	// Name says what was measured, with its unit.
 	Name string `json:"name"`
 	// Value is what was measured.
 	Value float64 `json:"value"`
-	// Limit is what it may be at most.
+	// Limit is what it may be at most, or with AtLeast what it must be at least.
 	Limit float64 `json:"limit"`
+	// AtLeast says that Limit is the least.
+	AtLeast bool `json:"atLeast,omitempty"`
 }
 
-// Print writes a line per limit, its columns ended by tabs, for a text/tabwriter. after is what ends a line.
+// kept says whether the value keeps its limit. A value that is not a number keeps none.
+func (l Limit) kept() bool {
+	if l.AtLeast {
+		return l.Value >= l.Limit
+	}
+	return l.Value <= l.Limit
+}
+
+// bound says on which side of the limit a value is allowed.
+func (l Limit) bound() string {
+	if l.AtLeast {
+		return "at least"
+	}
+	return "at most"
+}
+
+// Print writes a header and a line per limit, their columns ended by tabs, for a text/tabwriter. after is what ends
+// a line.
 func Print(w io.Writer, limits []Limit, after string) {
+	fmt.Fprintf(w, "\tlimit\tvalue\tallowed\t\t%s\n", after)
 	for _, check := range limits {
-		fmt.Fprintf(w, "\t%s\t%.2f\t%.2f\t%s\t%s\n", check.Name, check.Value, check.Limit, map[bool]string{true: "ok", false: "OVER"}[check.Value <= check.Limit], after)
+		passed := map[bool]string{true: "ok", false: "MISSED"}[check.kept()]
+		fmt.Fprintf(w, "\t%s\t%.2f\t%s %.2f\t%s\t%s\n", check.Name, check.Value, check.bound(), check.Limit, passed, after)
 	}
 }
 
-// Verdict fails when a value is above its limit. The error names all of them.
+// Verdict fails when a value misses its limit. The error names all of them.
 func Verdict(limits []Limit) error {
 	var errs error
 	for _, check := range limits {
-		if check.Value > check.Limit {
-			errs = errors.Join(errs, fmt.Errorf("%s is %.2f, at most %.2f is allowed", check.Name, check.Value, check.Limit))
+		if !check.kept() {
+			missed := fmt.Errorf("%s is %.2f, %s %.2f is allowed", check.Name, check.Value, check.bound(), check.Limit)
+			errs = errors.Join(errs, missed)
 		}
 	}
 	return errs
 }
 
-// Publish writes results as JSON to file, which only the user may read, or to stdout where file is empty. Then it fails as Verdict does: results that are over
-// a limit are published all the same.
+// Publish writes results as JSON to file, which only the user may read, or to stdout where file is empty. Then it
+// fails as Verdict does: results that miss a limit are published all the same.
 func Publish(results any, limits []Limit, file string, stdout io.Writer) error {
 	encoded, err := json.MarshalIndent(results, "", "  ")
 	if err != nil {

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,5 +34,30 @@ func TestResultsOverALimitArePublished(t *testing.T) {
 	}
 	if err := Publish(results, limits[:1], file, new(strings.Builder)); err != nil {
 		t.Errorf("within the limits: %v", err)
+	}
+}
+
+func TestValuesOnTheWrongSideOfALimitFail(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		limit Limit
+		kept  bool
+		row   string
+	}{
+		{Limit{Name: "p50", Value: 1.15, Limit: 1.15}, true, "\tp50\t1.15\tat most 1.15\tok\t\n"},
+		{Limit{Name: "p50", Value: 1.16, Limit: 1.15}, false, "\tp50\t1.16\tat most 1.15\tMISSED\t\n"},
+		{Limit{Name: "rate", Value: 0.85, Limit: 0.85, AtLeast: true}, true, "\trate\t0.85\tat least 0.85\tok\t\n"},
+		{Limit{Name: "rate", Value: 0.84, Limit: 0.85, AtLeast: true}, false, "\trate\t0.84\tat least 0.85\tMISSED\t\n"},
+		{Limit{Name: "nothing", Value: math.NaN(), Limit: 1}, false, "\tnothing\tNaN\tat most 1.00\tMISSED\t\n"},
+		{Limit{Name: "nothing", Value: math.NaN(), AtLeast: true}, false, "\tnothing\tNaN\tat least 0.00\tMISSED\t\n"},
+	} {
+		if err := Verdict([]Limit{test.limit}); (err == nil) != test.kept {
+			t.Errorf("%+v: the verdict is %v", test.limit, err)
+		}
+		var printed strings.Builder
+		Print(&printed, []Limit{test.limit}, "")
+		if want := "\tlimit\tvalue\tallowed\t\t\n" + test.row; printed.String() != want {
+			t.Errorf("%+v is printed as %q, want %q", test.limit, printed.String(), want)
+		}
 	}
 }

@@ -21,12 +21,21 @@ func (s *Series) P99() float64 { return Median(s.p99s) }
 // Rate is the median of the rounds' calls a second.
 func (s *Series) Rate() float64 { return Median(s.rates) }
 
-// Ratio is the p50 in multiples of that of base, which has as many rounds: the median of the ratios round by round, so that a slow moment of the machine counts on
-// both sides.
-func (s *Series) Ratio(base *Series) float64 {
-	ratios := make([]float64, len(base.p50s))
+// P50Ratio is the p50 in multiples of that of base, which has as many rounds: the median of the ratios round by round,
+// so that a slow moment of the machine counts on both sides.
+func (s *Series) P50Ratio(base *Series) float64 { return ratio(s.p50s, base.p50s) }
+
+// P99Ratio is the p99 in multiples of that of base, as P50Ratio has it.
+func (s *Series) P99Ratio(base *Series) float64 { return ratio(s.p99s, base.p99s) }
+
+// RateRatio is the rate in multiples of that of base, as P50Ratio has it.
+func (s *Series) RateRatio(base *Series) float64 { return ratio(s.rates, base.rates) }
+
+// ratio is the median of values in multiples of those of base, round by round.
+func ratio(values, base []float64) float64 {
+	ratios := make([]float64, len(base))
 	for round := range ratios {
-		ratios[round] = s.p50s[round] / base.p50s[round]
+		ratios[round] = values[round] / base[round]
 	}
 	return Median(ratios)
 }

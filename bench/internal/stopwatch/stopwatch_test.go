@@ -83,9 +83,9 @@ func TestSeriesTakeMediansOverRounds(t *testing.T) {
 		"p50":              {slower.P50(), 3000},
 		"p99":              {slower.P99(), 3000},
 		"rate":             {slower.Rate(), 0.5},
-		"ratio":            {slower.Ratio(&base), 2},
+		"ratio":            {slower.P50Ratio(&base), 2},
 		"p50 of nothing":   {new(Series).P50(), 0},
-		"ratio of nothing": {new(Series).Ratio(new(Series)), 0},
+		"ratio of nothing": {new(Series).P50Ratio(new(Series)), 0},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s is %v, want %v", what, got[0], got[1])

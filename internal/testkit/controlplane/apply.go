@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -70,6 +72,20 @@ func Apply(ctx context.Context, client rest.Interface, namespace string, manifes
 			if err := applyOne(ctx, client, namespace, document); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// ApplyFiles is Apply for manifests in files.
+func ApplyFiles(ctx context.Context, client rest.Interface, namespace string, files ...string) error {
+	for _, file := range files {
+		manifest, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return err
+		}
+		if err := Apply(ctx, client, namespace, string(manifest)); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return nil

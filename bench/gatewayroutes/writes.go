@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
+)
+
+// read lists the routes of a case, by their names.
+func (r *routes) read(ctx context.Context, of routerbench.Case) (map[string]*unstructured.Unstructured, error) {
+	text, err := r.Admin.Get().AbsPath(collection).Param("labelSelector", fmt.Sprintf("%s=%d", sizeLabel, of.Objects)).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list unstructured.UnstructuredList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, err
+	}
+	byName := map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		byName[list.Items[i].GetName()] = &list.Items[i]
+	}
+	return byName, nil
+}
+
+// BareWrites reads the routes and marshals each with the weight in it. What is left to do is to PUT them.
+func (r *routes) BareWrites(
+	ctx context.Context, of routerbench.Case, weight uint32,
+) (write func(n int) error, err error) {
+	read, err := r.read(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	bodies := map[string][]byte{}
+	for name, route := range read {
+		share(route.Object, int64(weight))
+		if bodies[name], err = json.Marshal(route.Object); err != nil {
+			return nil, err
+		}
+	}
+	put := func(name string) error {
+		return r.Bare.Put().AbsPath(collection+"/"+name).Param("fieldManager", gatewayapi.FieldManager).
+			Body(bodies[name]).Do(ctx).Error()
+	}
+	return func(n int) error {
+		_, err := stopwatch.Calls(min(atOnce, of.Objects), of.Objects, func(i int) error { return put(route(of.Objects, n, i)) })
+		return err
+	}, nil
+}
+
+// share gives the second backend of each rule with two a weight, and the first one the rest.
+func share(route map[string]any, weight int64) {
+	rules, _, _ := unstructured.NestedSlice(route, "spec", "rules")
+	for _, rule := range rules {
+		fields, _ := rule.(map[string]any)
+		refs, _ := fields["backendRefs"].([]any)
+		if len(refs) != 2 {
+			continue
+		}
+		for at, share := range []int64{100 - weight, weight} {
+			ref, _ := refs[at].(map[string]any)
+			ref["weight"] = share
+		}
+	}
+	_ = unstructured.SetNestedSlice(route, rules, "spec", "rules")
+}
+
+// Confirm does the Gateway's part: it accepts the current generation of all routes of some Rollouts.
+func (r *routes) Confirm(ctx context.Context, of routerbench.Case, rollouts []int) error {
+	read, err := r.read(ctx, of)
+	if err != nil {
+		return err
+	}
+	_, err = stopwatch.Calls(atOnce, len(rollouts)*of.Objects, func(n int) error {
+		name := route(of.Objects, rollouts[n/of.Objects], n%of.Objects)
+		return r.accept(ctx, name, read[name].GetGeneration())
+	})
+	return err
+}
+
+// accept writes into the status of a route what its Gateway would: that it accepts a generation.
+func (r *routes) accept(ctx context.Context, name string, generation int64) error {
+	conditions := []metav1.Condition{}
+	for _, kind := range []string{"Accepted", "ResolvedRefs"} {
+		conditions = append(conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: generation, LastTransitionTime: metav1.Now(),
+		})
+	}
+	parent := map[string]any{
+		"parentRef":      map[string]any{"name": "gateway", "namespace": "gateways"},
+		"controllerName": "bench.test/gateway", "conditions": conditions,
+	}
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"parents": []any{parent}}})
+	if err != nil {
+		return err
+	}
+	return r.Admin.Patch(types.MergePatchType).AbsPath(collection + "/" + name + "/status").Body(body).Do(ctx).Error()
+}

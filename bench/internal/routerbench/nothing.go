@@ -1,0 +1,61 @@
+package routerbench
+
+import (
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
+)
+
+// nothing is a router plugin that does nothing: what remains is what go-plugin, net/rpc and gob take.
+type nothing struct{}
+
+var _ rpc.TrafficRouterPlugin = nothing{}
+
+// isPlugin says whether this process was started as a plugin.
+func isPlugin(getenv func(string) string) bool {
+	handshake := router.Handshake()
+	return getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue
+}
+
+// serveNothing offers nothing to the process that started this one, until that ends it.
+func serveNothing() {
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: router.Handshake(),
+		Plugins:         plugin.PluginSet{router.PluginName: &rpc.RpcTrafficRouterPlugin{Impl: nothing{}}},
+		Logger:          hclog.NewNullLogger(),
+	})
+}
+
+func (nothing) InitPlugin() rolloutstypes.RpcError { return rolloutstypes.RpcError{} }
+
+func (nothing) Type() string { return "nothing" }
+
+func (nothing) SetWeight(*v1alpha1.Rollout, int32, []v1alpha1.WeightDestination) rolloutstypes.RpcError {
+	return rolloutstypes.RpcError{}
+}
+
+func (nothing) VerifyWeight(
+	*v1alpha1.Rollout, int32, []v1alpha1.WeightDestination,
+) (rolloutstypes.RpcVerified, rolloutstypes.RpcError) {
+	return rolloutstypes.Verified, rolloutstypes.RpcError{}
+}
+
+func (nothing) UpdateHash(*v1alpha1.Rollout, string, string, []v1alpha1.WeightDestination) rolloutstypes.RpcError {
+	return rolloutstypes.RpcError{}
+}
+
+func (nothing) SetHeaderRoute(*v1alpha1.Rollout, *v1alpha1.SetHeaderRoute) rolloutstypes.RpcError {
+	return rolloutstypes.RpcError{}
+}
+
+func (nothing) SetMirrorRoute(*v1alpha1.Rollout, *v1alpha1.SetMirrorRoute) rolloutstypes.RpcError {
+	return rolloutstypes.RpcError{}
+}
+
+func (nothing) RemoveManagedRoutes(*v1alpha1.Rollout) rolloutstypes.RpcError {
+	return rolloutstypes.RpcError{}
+}

@@ -1,0 +1,110 @@
+package routerbench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+)
+
+// The limits of a SetWeight that changes something, in multiples of the bare write of the same rounds.
+const (
+	maxP50  = 1.15
+	maxP99  = 1.5
+	minRate = 0.85
+)
+
+// report is what a run found.
+type report struct {
+	// Workload says what there was.
+	Workload string `json:"workload"`
+	// Repeats is the number of measured rounds.
+	Repeats int `json:"repeats"`
+	// Lines are the results by case and kind of call.
+	Lines []line `json:"results"`
+	// Limits are the checks of the results.
+	Limits []figures.Limit `json:"limits"`
+}
+
+// line is one kind of call in one case; times in microseconds, each the median over the rounds.
+type line struct {
+	Case   string  `json:"case"`
+	Kind   string  `json:"kind"`
+	P50    float64 `json:"p50us"`
+	P99    float64 `json:"p99us"`
+	Rate   float64 `json:"callsPerSecond"`
+	Reads  float64 `json:"readsPerCall"`
+	Writes float64 `json:"writesPerCall"`
+
+	rounds               stopwatch.Series
+	calls, reads, writes int // of all rounds
+}
+
+// add takes the samples of one round.
+func (r *report) add(of Case, samples map[string]sample) {
+	for _, kind := range kinds() {
+		measured, into := samples[kind], r.line(of, kind)
+		into.rounds.Add(measured.Sample)
+		into.calls += len(measured.Took)
+		into.reads += measured.reads
+		into.writes += measured.writes
+	}
+}
+
+// line finds or begins a line.
+func (r *report) line(of Case, kind string) *line {
+	at := slices.IndexFunc(r.Lines, func(l line) bool { return l.Case == of.Name && l.Kind == kind })
+	if at < 0 {
+		r.Lines = append(r.Lines, line{Case: of.Name, Kind: kind})
+		at = len(r.Lines) - 1
+	}
+	return &r.Lines[at]
+}
+
+// summarise works out the medians and the limits.
+func (r *report) summarise(cases []Case, minResync float64) {
+	for i := range r.Lines {
+		l := &r.Lines[i]
+		l.P50, l.P99, l.Rate = l.rounds.P50(), l.rounds.P99(), l.rounds.Rate()
+		l.Reads, l.Writes = float64(l.reads)/float64(l.calls), float64(l.writes)/float64(l.calls)
+	}
+	for _, of := range cases {
+		r.limit(of, minResync)
+	}
+}
+
+// limit adds the limits of a case.
+func (r *report) limit(of Case, minResync float64) {
+	changed, bare := r.line(of, setWeight), r.line(of, bareWrite)
+	idle, nothing := r.line(of, resync), r.line(of, noResync)
+	limit := func(name string, value, limit float64, atLeast bool) {
+		r.Limits = append(r.Limits, figures.Limit{Name: of.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast})
+	}
+	limit("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false)
+	limit("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false)
+	limit("SetWeight / bare write, rate", changed.rounds.RateRatio(&bare.rounds), minRate, true)
+	limit("writes of a SetWeight", changed.Writes, float64(of.Objects), false)
+	limit("reads of a SetWeight", changed.Reads, 0, false)
+	limit("writes of an idle resync", idle.Writes, 0, false)
+	limit("reads of an idle resync", idle.Reads, 0, false)
+	if minResync > 0 {
+		limit("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), minResync, true)
+	}
+}
+
+// table prints the results for people.
+func (r *report) table(w io.Writer) {
+	fmt.Fprintf(w, "%s; medians of %d rounds\n\n", r.Workload, r.Repeats)
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(columns, "case\tcall\tp50 µs\tp99 µs\tcalls/s\treads/call\twrites/call\t")
+	for _, l := range r.Lines {
+		fmt.Fprintf(columns, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t\n",
+			l.Case, l.Kind, l.P50, l.P99, l.Rate, l.Reads, l.Writes)
+	}
+	fmt.Fprintln(columns)
+	figures.Print(columns, r.Limits, "\t\t")
+	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+}

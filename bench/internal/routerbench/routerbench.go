@@ -1,0 +1,206 @@
+// Package routerbench measures a router as the Argo Rollouts controller uses it: the built plugin, over go-plugin,
+// against a real etcd and kube-apiserver, as the controller's ServiceAccount. Beside it, in interleaved rounds of the
+// same run, stands what no router can be faster than: a bare client that writes the same to the same objects, and a
+// plugin that does nothing.
+//
+// It prints medians over the rounds, as a table and as JSON, and fails when a limit is missed.
+package routerbench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+// minRepeats is the least number of measured rounds.
+const minRepeats = 5
+
+// Benchmark is the benchmark of one router.
+type Benchmark struct {
+	// Name is the program's name, for messages.
+	Name string
+	// Command is the plugin, by its folder below cmd.
+	Command string
+	// Resource is what the router writes to, by its name in paths.
+	Resource string
+	// MinResync is the limit for the rate of idle resyncs, in multiples of that of a plugin that does nothing. 0 for none.
+	MinResync float64
+	// Subject is what is written to.
+	Subject Subject
+}
+
+// Subject is what a router writes to, and what has to be done around it.
+type Subject interface {
+	// Flags adds the flags that only this benchmark has.
+	Flags(flags *flag.FlagSet, getenv func(string) string)
+	// Check says which of these flags has to be set otherwise.
+	Check() error
+	// Workload says what there is, in one line.
+	Workload() string
+	// Furnish installs what the router needs, from the repository in the folder repo, and creates the objects.
+	Furnish(ctx context.Context, clients Clients, repo string) error
+	// Cases are measured one after the other in every round.
+	Cases() []Case
+	// Rollout is Rollout n of a case.
+	Rollout(of Case, n int) *v1alpha1.Rollout
+	// BareWrites returns a function by which the bare client gives the canary a weight in every object of Rollout n, as
+	// the router writes it but without anything around it. The router has written another weight before.
+	BareWrites(ctx context.Context, of Case, weight uint32) (write func(n int) error, err error)
+	// Confirm reports of the objects of some Rollouts what the data plane reports after SetWeight(0).
+	Confirm(ctx context.Context, of Case, rollouts []int) error
+}
+
+// Clients reach the API server.
+type Clients struct {
+	// Admin may do everything.
+	Admin *rest.RESTClient
+	// Bare is the controller's ServiceAccount, like the plugin.
+	Bare *rest.RESTClient
+}
+
+// Case is one way in which the calls are made.
+type Case struct {
+	// Name is the case's name in the table.
+	Name string
+	// Workers is the number of concurrent callers.
+	Workers int
+	// Rollouts is the number of Rollouts, and Calls that of calls of each kind in a round, each for another Rollout.
+	Rollouts, Calls int
+	// Objects is the number of objects that each Rollout has.
+	Objects int
+}
+
+// options are what the command line sets of every benchmark.
+type options struct {
+	binaries controlplane.Binaries
+	repo     string
+	json     string
+	repeats  int
+}
+
+// Main is the main function of a benchmark. Started as a plugin, it is the one that does nothing.
+func Main(b Benchmark) {
+	if isPlugin(os.Getenv) {
+		serveNothing()
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := b.run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", b.Name, err)
+		os.Exit(1) //nolint:gocritic // only the handling of signals ends with the process
+	}
+}
+
+// run is the program with its surroundings as arguments.
+func (b Benchmark) run(
+	ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer,
+) (err error) {
+	chosen, err := b.options(args, getenv, stderr)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	results, err := b.measure(ctx, chosen, folder, stderr)
+	if err != nil {
+		return err
+	}
+	results.table(stdout)
+	return figures.Publish(results, results.Limits, chosen.json, stdout)
+}
+
+// options reads the command line.
+func (b Benchmark) options(args []string, getenv func(string) string, stderr io.Writer) (options, error) {
+	var chosen options
+	flags := flag.NewFlagSet(b.Name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	chosen.binaries.Flags(flags, getenv)
+	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
+	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, in place of stdout")
+	flags.IntVar(&chosen.repeats, "repeats", 7, fmt.Sprintf("`number` of measured rounds, at least %d", minRepeats))
+	b.Subject.Flags(flags, getenv)
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	switch {
+	case chosen.binaries.Etcd == "" || chosen.binaries.APIServer == "":
+		return options{}, errors.New("set ETCD_BIN and KUBE_APISERVER_BIN, or --etcd and --kube-apiserver, to the files " +
+			"of etcd and kube-apiserver")
+	case chosen.repeats < minRepeats:
+		return options{}, fmt.Errorf("--repeats is %d: at least %d", chosen.repeats, minRepeats)
+	}
+	return chosen, b.Subject.Check()
+}
+
+// measure starts everything, measures, and ends everything.
+func (b Benchmark) measure(
+	ctx context.Context, chosen options, folder string, progress io.Writer,
+) (results report, err error) {
+	plane, kubeconfig := filepath.Join(folder, "controlplane"), filepath.Join(folder, "kubeconfig")
+	if err := os.Mkdir(plane, 0o700); err != nil {
+		return report{}, err
+	}
+	if err := program.BuildStripped(ctx, chosen.repo, folder, b.Command); err != nil {
+		return report{}, err
+	}
+	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)
+	if err != nil {
+		return report{}, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	m := measurement{Benchmark: b}
+	if m.clients.Admin, err = cluster.Client(controlplane.AdminToken); err != nil {
+		return report{}, err
+	}
+	if m.clients.Bare, err = cluster.Client(controlplane.RolloutsToken); err != nil {
+		return report{}, err
+	}
+	if err := b.Subject.Furnish(ctx, m.clients, chosen.repo); err != nil {
+		return report{}, err
+	}
+	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+		return report{}, err
+	}
+	end, err := m.startPlugins(filepath.Join(folder, b.Command), kubeconfig, progress)
+	if err != nil {
+		return report{}, err
+	}
+	defer end()
+	return m.rounds(ctx, chosen.repeats, progress)
+}
+
+// startPlugins starts the router and the plugin that does nothing, which is this program.
+func (m *measurement) startPlugins(binary, kubeconfig string, log io.Writer) (end func(), err error) {
+	own, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	router, err := pluginprocess.Start(binary, kubeconfig, log, "--log-level=warn")
+	if err != nil {
+		return nil, err
+	}
+	nothing, err := pluginprocess.Start(own, kubeconfig, log)
+	if err != nil {
+		router.End()
+		return nil, err
+	}
+	m.router, m.nothing = router, nothing
+	return func() { nothing.End(); router.End() }, nil
+}

@@ -1,0 +1,131 @@
+package counts_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+const (
+	// patience is how long anything may take that must come.
+	patience = 30 * time.Second
+	// definitionsVariable is the environment's, which names the folder of the Gateway API's definitions.
+	definitionsVariable = "GATEWAY_API_CRDS"
+	// namespace is where the Rollouts and their objects are.
+	namespace = "shop"
+	// rollouts is how many Rollouts each call is made for, all at once.
+	rollouts = 10
+)
+
+// unwatched gives the ServiceAccount stranger what the routers' own roles give, but for list and watch.
+const unwatched = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: unwatched}
+rules:
+- {apiGroups: [http.keda.sh], resources: [httpscaledobjects], verbs: [get, patch]}
+- {apiGroups: [gateway.networking.k8s.io], resources: [httproutes], verbs: [get, update]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: unwatched}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: unwatched}
+subjects: [{kind: ServiceAccount, name: stranger, namespace: default}]
+`
+
+// cluster is an API server with what the routers need.
+type cluster struct {
+	*controlplane.ControlPlane
+
+	admin  *rest.RESTClient
+	audit  controlplane.AuditLog
+	folder string // has the built plugins
+}
+
+// shared is the cluster of all tests; TestMain starts it.
+var shared cluster
+
+func TestMain(m *testing.M) {
+	code, err := runWithCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runWithCluster runs the tests with a cluster.
+func runWithCluster(m *testing.M) (code int, err error) {
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		return 1, err
+	}
+	if os.Getenv(definitionsVariable) == "" {
+		return 1, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
+	}
+	folder, err := os.MkdirTemp("", "test-counts")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	ctx, state := context.Background(), filepath.Join(folder, "state")
+	audit, err := controlplane.NewAuditLog(folder)
+	err = errors.Join(err, os.Mkdir(state, 0o700),
+		program.Build(ctx, folder, "v9.9.9-test", "rollouts-plugin-kedify", "gatewayapi-plugin"))
+	if err != nil {
+		return 1, err
+	}
+	running, err := controlplane.Start(ctx, binaries, state, audit.Flags()...)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, running.Stop()) }()
+	shared = cluster{ControlPlane: running, audit: audit, folder: folder}
+	if err := shared.install(ctx); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// install applies definitions and roles, and the Endpoints of all Services: those of promoted Pods everywhere.
+func (c *cluster) install(ctx context.Context) error {
+	var err error
+	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
+		return err
+	}
+	manifests := []string{controlplane.RolloutsRole, unwatched}
+	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {
+		manifests = append(manifests, `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`)
+	}
+	for n := range rollouts {
+		for _, service := range []string{"stable", "canary"} {
+			manifests = append(manifests, fmt.Sprintf(`{apiVersion: v1, kind: Endpoints, metadata: {name: web-%d-%s},
+  subsets: [{addresses: [{ip: 10.1.0.%d}], ports: [{port: 8080}]}]}`, n, service, n+1))
+		}
+	}
+	return errors.Join(
+		controlplane.Apply(ctx, c.admin, namespace, manifests...),
+		controlplane.ApplyFiles(ctx, c.admin, namespace,
+			filepath.Join(os.Getenv(definitionsVariable), "gateway.networking.k8s.io_httproutes.yaml"),
+			"../../config/crd/http.keda.sh_httpscaledobjects.yaml",
+			"../../config/argo-rollouts/rbac.yaml", "../../config/argo-rollouts/gatewayapi/rbac.yaml"))
+}
+
+// apply applies manifests.
+func (c *cluster) apply(t *testing.T, manifests ...string) {
+	t.Helper()
+	if err := controlplane.Apply(t.Context(), c.admin, namespace, manifests...); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,237 @@
+package counts_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	gocmp "github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+)
+
+// The ServiceAccounts of the plugins, by their tokens.
+var accounts = map[string]string{
+	controlplane.RolloutsToken: "system:serviceaccount:argo-rollouts:argo-rollouts",
+	controlplane.StrangerToken: "system:serviceaccount:default:stranger",
+}
+
+// requests are numbers of requests by verb and resource, such as "get httpscaledobjects".
+type requests map[string]int
+
+// plugin is a plugin process.
+type plugin struct {
+	*pluginprocess.Process
+
+	account string
+	seen    int      // how many events of the audit log are counted
+	apart   requests // those that are not counted by call
+}
+
+// start starts a plugin as the user of token. Requests for the resources of apart are not counted by call.
+func start(t *testing.T, command, token string, apart ...string) *plugin {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := shared.WriteKubeconfig(kubeconfig, token); err != nil {
+		t.Fatal(err)
+	}
+	p := &plugin{account: accounts[token], apart: requests{}}
+	p.Process = pluginprocess.Run(t, filepath.Join(shared.folder, command), kubeconfig)
+	for _, request := range apart {
+		p.apart[request] = 0
+	}
+	return p
+}
+
+// asked counts what the plugin has asked since the last time. The end of a request is in the log before its answer is
+// complete.
+func (p *plugin) asked(t *testing.T) requests {
+	t.Helper()
+	events, err := shared.audit.Of(p.account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := requests{}
+	for _, event := range events[p.seen:] {
+		request := event.Verb + " " + cmp.Or(event.ObjectRef.Resource, event.RequestURI)
+		if _, isApart := p.apart[request]; isApart {
+			p.apart[request]++
+		} else {
+			asked[request]++
+		}
+	}
+	p.seen = len(events)
+	return asked
+}
+
+// step is a call that is made for every Rollout at once, and what it costs each.
+type step struct {
+	name   string
+	before func(n int) error // something that somebody else does to Rollout n; nil for nothing
+	call   func(n int) error
+	want   requests // nil for none
+}
+
+// play plays steps. Each begins when the one before has ended.
+func (p *plugin) play(t *testing.T, steps ...step) {
+	t.Helper()
+	for _, step := range steps {
+		if step.before != nil {
+			forAll(t, step.name, step.before)
+		}
+		p.asked(t)
+		forAll(t, step.name, step.call)
+		want := requests{}
+		for request, count := range step.want {
+			want[request] = count * rollouts
+		}
+		if diff := gocmp.Diff(want, p.asked(t)); diff != "" {
+			t.Errorf("%s: requests for %d Rollouts (-want +got):\n%s", step.name, rollouts, diff)
+		}
+	}
+}
+
+// forAll does the same for every Rollout at once.
+func forAll(t *testing.T, name string, do func(n int) error) {
+	t.Helper()
+	var group errgroup.Group
+	for n := range rollouts {
+		group.Go(func() error { return do(n) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// awaitWatch waits until a call that changes nothing asks nothing.
+func (p *plugin) awaitWatch(t *testing.T, call func(n int) error) {
+	t.Helper()
+	var last requests
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last ones: %v", last)
+		}
+	}()
+	testkit.Eventually(t, patience, "calls without a request, once the watch is open", func() bool {
+		p.asked(t)
+		forAll(t, "while the watch opens", call)
+		last = p.asked(t)
+		return len(last) == 0
+	})
+}
+
+// rollout is Rollout n, with config for router. Services have its name.
+func rollout(n int, router, config string) *v1alpha1.Rollout {
+	r := routertest.Rollout(router, config)
+	r.Name, r.UID = fmt.Sprintf("web-%d", n), apitypes.UID(fmt.Sprintf("uid-of-%d", n))
+	canary := r.Spec.Strategy.Canary
+	canary.StableService, canary.CanaryService = r.Name+"-stable", r.Name+"-canary"
+	r.Spec.Replicas = new(int32(2))
+	return r
+}
+
+// calls are the calls about the Rollouts of one router.
+type calls struct {
+	*plugin
+
+	rollout func(n int) *v1alpha1.Rollout
+}
+
+func (c calls) setWeight(weight int32) func(n int) error {
+	return func(n int) error { return pluginprocess.Failure(c.SetWeight(c.rollout(n), weight, nil)) }
+}
+
+func (c calls) updateHash(canary, stable string) func(n int) error {
+	return func(n int) error { return pluginprocess.Failure(c.UpdateHash(c.rollout(n), canary, stable, nil)) }
+}
+
+func (c calls) removeManagedRoutes(n int) error {
+	return pluginprocess.Failure(c.RemoveManagedRoutes(c.rollout(n)))
+}
+
+// headerRoute is the step that sends testers to the canary.
+func headerRoute() *v1alpha1.SetHeaderRoute {
+	role := v1alpha1.HeaderRoutingMatch{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}
+	return &v1alpha1.SetHeaderRoute{Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{role}}
+}
+
+func (c calls) setHeaderRoute(n int) error {
+	return pluginprocess.Failure(c.SetHeaderRoute(c.rollout(n), headerRoute()))
+}
+
+// mirrorRoute is the step that copies requests to the canary.
+func mirrorRoute() *v1alpha1.SetMirrorRoute {
+	api := v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Prefix: "/api"}}
+	return &v1alpha1.SetMirrorRoute{Name: "copies", Percentage: new(int32(10)), Match: []v1alpha1.RouteMatch{api}}
+}
+
+func (c calls) setMirrorRoute(n int) error {
+	return pluginprocess.Failure(c.SetMirrorRoute(c.rollout(n), mirrorRoute()))
+}
+
+var (
+	errVerified    = errors.New("verified, which it should not be")
+	errNotVerified = errors.New("not verified")
+	errNotRefused  = errors.New("not refused")
+)
+
+// verifyNot is VerifyWeight where the weight is not verified.
+func (c calls) verifyNot(weight int32) func(n int) error {
+	return func(n int) error {
+		verified, answer := c.VerifyWeight(c.rollout(n), weight, nil)
+		if verified == types.Verified {
+			return errVerified
+		}
+		return pluginprocess.Failure(answer)
+	}
+}
+
+// verify is VerifyWeight until the weight is verified: a watch may tell of it a moment later.
+func (c calls) verify(ctx context.Context, weight int32) func(n int) error {
+	return func(n int) error {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		for ctx.Err() == nil {
+			verified, answer := c.VerifyWeight(c.rollout(n), weight, nil)
+			if verified == types.Verified || answer.HasError() {
+				return pluginprocess.Failure(answer)
+			}
+		}
+		return errNotVerified
+	}
+}
+
+// refused is a call that has to fail.
+func refused(call func(n int) error) func(n int) error {
+	return func(n int) error {
+		if call(n) == nil {
+			return errNotRefused
+		}
+		return nil
+	}
+}
+
+// reconcile makes the controller's calls for a promoted Rollout (argo-rollouts v1.10.1 rollout/trafficrouting.go,
+// reconcileTrafficRouting).
+func (c calls) reconcile(ctx context.Context) func(n int) error {
+	return func(n int) error {
+		for _, call := range []func(n int) error{
+			c.removeManagedRoutes, c.updateHash("new", "new"), c.setWeight(0), c.verify(ctx, 0),
+		} {
+			if err := call(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,138 @@
+package counts_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+const (
+	putRoute   = "update httproutes"
+	getRoute   = "get httproutes"
+	listRoutes = "list httproutes"
+	// routesEach is how many routes a Rollout has. The first one takes header and mirror routes.
+	routesEach = 2
+)
+
+// httpRoute is the i-th route of Rollout n.
+const httpRoute = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: web-%d-%d},
+  spec: {parentRefs: [{name: gateway}],
+    rules: [{backendRefs: [{name: web-%[1]d-stable, port: 80}, {name: web-%[1]d-canary, port: 80}]}]}}`
+
+// ofRoutes are Rollouts with routesEach routes each, promoted.
+func ofRoutes(n int) *v1alpha1.Rollout {
+	return rollout(n, gatewayapi.Type,
+		fmt.Sprintf(`{"httpRoutes":[{"name":"web-%d-0","useHeaderRoutes":true},{"name":"web-%[1]d-1"}]}`, n))
+}
+
+// inCanary are those Rollouts at the step of that index of a canary.
+func inCanary(index int32) func(n int) *v1alpha1.Rollout {
+	return func(n int) *v1alpha1.Rollout {
+		r := ofRoutes(n)
+		r.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
+		r.Status.StableRS, r.Status.CurrentPodHash, r.Status.CurrentStepIndex = "old", "new", &index
+		canary := r.Spec.Strategy.Canary
+		canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: headerRoute().Name}, {Name: mirrorRoute().Name}}
+		canary.Steps = []v1alpha1.CanaryStep{
+			{SetWeight: new(int32(20))},
+			{SetHeaderRoute: headerRoute()},
+			{SetMirrorRoute: mirrorRoute()},
+			{SetWeight: new(int32(100))},
+		}
+		return r
+	}
+}
+
+// accept does the Gateway's part: it accepts the routes of a Rollout as they are.
+func accept(ctx context.Context) func(n int) error {
+	return func(n int) error {
+		for i := range routesEach {
+			path := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/httproutes/web-%d-%d", namespace, n, i)
+			text, err := shared.admin.Get().AbsPath(path).DoRaw(ctx)
+			if err != nil {
+				return err
+			}
+			var live metav1.PartialObjectMetadata
+			if err := json.Unmarshal(text, &live); err != nil {
+				return err
+			}
+			var conditions []metav1.Condition
+			for _, kind := range []string{"Accepted", "ResolvedRefs"} {
+				conditions = append(conditions, metav1.Condition{
+					Type: kind, Status: metav1.ConditionTrue, Reason: kind,
+					ObservedGeneration: live.Generation, LastTransitionTime: metav1.Now(),
+				})
+			}
+			parent := map[string]any{
+				"parentRef": map[string]any{"name": "gateway"}, "controllerName": "test.example/gateway", "conditions": conditions,
+			}
+			status := map[string]any{"status": map[string]any{"parents": []any{parent}}}
+			if err := controlplane.Patch(ctx, shared.admin, path+"/status", "test", status); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// awaitSchema waits until the API server publishes the schema of HTTPRoutes, which tells the router what it may write.
+func awaitSchema(t *testing.T) {
+	t.Helper()
+	testkit.Eventually(t, patience, "the schema of HTTPRoutes", func() bool {
+		text, err := shared.admin.Get().AbsPath("/openapi/v3/apis/gateway.networking.k8s.io/v1").DoRaw(t.Context())
+		return err == nil && bytes.Contains(text, []byte("requestMirror"))
+	})
+}
+
+func TestRequestsForRoutes(t *testing.T) {
+	ctx := t.Context()
+	awaitSchema(t)
+	for n := range rollouts {
+		for i := range routesEach {
+			shared.apply(t, fmt.Sprintf(httpRoute, n, i))
+		}
+	}
+	asked := start(t, "gatewayapi-plugin", controlplane.RolloutsToken)
+	at := func(index int32) calls { return calls{asked, inCanary(index)} }
+	weights, header, mirror, full, promoted := at(0), at(1), at(2), at(3), calls{asked, ofRoutes}
+	asked.awaitWatch(t, promoted.removeManagedRoutes)
+	asked.play(t,
+		step{name: "SetWeight, another weight", call: weights.setWeight(20), want: requests{putRoute: routesEach}},
+		step{name: "SetWeight, the same weight", call: weights.setWeight(20)},
+		step{name: "UpdateHash, in a canary", call: weights.updateHash("new", "old")},
+		step{name: "VerifyWeight, nothing accepted", call: weights.verifyNot(20)},
+		step{name: "VerifyWeight", before: accept(ctx), call: weights.verify(ctx, 20)},
+		// What isn't so costs the controller 10 s, and the full weight costs the old Pods: neither rests on a watch.
+		step{name: "VerifyWeight, another weight", call: weights.verifyNot(30), want: requests{getRoute: routesEach}},
+		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{putRoute: 1}},
+		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
+		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{putRoute: 1}},
+		step{name: "SetMirrorRoute, the same", call: mirror.setMirrorRoute},
+		step{name: "SetWeight, beside managed routes", call: mirror.setWeight(20)},
+		step{name: "RemoveManagedRoutes", call: full.removeManagedRoutes, want: requests{putRoute: 1}},
+		step{name: "RemoveManagedRoutes, none", call: full.removeManagedRoutes},
+		step{name: "SetWeight, full", call: full.setWeight(100), want: requests{putRoute: routesEach}},
+		step{name: "VerifyWeight, full", before: accept(ctx), call: full.verify(ctx, 100), want: requests{getRoute: routesEach}},
+		step{name: "UpdateHash, a promotion", call: promoted.updateHash("new", "new"), want: requests{getEndpoints: 2}},
+		step{name: "SetWeight, none", call: promoted.setWeight(0), want: requests{putRoute: routesEach}},
+		step{name: "an idle resync", before: accept(ctx), call: promoted.reconcile(ctx)},
+	)
+
+	blind := calls{start(t, "gatewayapi-plugin", controlplane.StrangerToken, listRoutes), ofRoutes}
+	forAll(t, "the first call, which finds out what the cluster serves", blind.removeManagedRoutes)
+	blind.play(t, step{
+		name: "an idle resync without a watch", call: blind.reconcile(ctx), want: requests{getRoute: 4 * routesEach},
+	})
+	if blind.apart[listRoutes] == 0 {
+		t.Error("the plugin that may not watch has not tried to")
+	}
+}

@@ -1,0 +1,106 @@
+package counts_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+const (
+	patchObject = "patch httpscaledobjects"
+	getObject   = "get httpscaledobjects"
+	listObjects = "list httpscaledobjects"
+	getLease    = "get leases"
+	// getEndpoints is asked by both routers.
+	getEndpoints = "get endpoints"
+)
+
+// scaledObject is an HTTPScaledObject of a Rollout of its name.
+const scaledObject = `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %s},
+  spec: {hosts: [%[1]s.test], scaleTargetRef: {service: %[1]s-stable, port: 80}}}`
+
+// ofScaledObjects are Rollouts with an HTTPScaledObject each.
+func ofScaledObjects(n int) *v1alpha1.Rollout {
+	return rollout(n, httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"web-%d"}`, n))
+}
+
+// report reports of an HTTPScaledObject that one proxy shares its requests as the weight says, 0 for without an
+// annotation, and which Pods the stable Service has. The interceptor that reports it is alive.
+func report(ctx context.Context, weight uint32, stableHashes ...string) func(n int) error {
+	return func(n int) error {
+		text := ""
+		if weight > 0 {
+			canary := ofScaledObjects(n).Spec.Strategy.Canary
+			text = split.Format([]split.Backend{
+				{Service: canary.StableService, Weight: 100 - weight}, {Service: canary.CanaryService, Weight: weight},
+			})
+		}
+		data := httpv1alpha1.DataPlaneStatus{
+			AnnotationHash: split.Hash(text), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true,
+			StableHashes: stableHashes, ReportedBy: "test",
+		}
+		return errors.Join(renewLease(ctx), controlplane.Patch(ctx, shared.admin,
+			fmt.Sprintf("/apis/http.keda.sh/v1alpha1/namespaces/%s/httpscaledobjects/web-%d/status", namespace, n), "test",
+			map[string]any{"status": map[string]any{"dataPlane": data}}))
+	}
+}
+
+// renewLease renews the interceptors' Lease.
+func renewLease(ctx context.Context) error {
+	return controlplane.Apply(ctx, shared.admin, httpv1alpha1.DefaultInterceptorNamespace, fmt.Sprintf(
+		`{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: %s}, spec: {holderIdentity: test, renewTime: %q}}`,
+		httpv1alpha1.DefaultInterceptorLease, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")))
+}
+
+func TestRequestsForScaledObjects(t *testing.T) {
+	begin, ctx := time.Now(), t.Context()
+	for n := range rollouts {
+		shared.apply(t, fmt.Sprintf(scaledObject, fmt.Sprint("web-", n)))
+	}
+	c := calls{start(t, "rollouts-plugin-kedify", controlplane.RolloutsToken, getLease), ofScaledObjects}
+	c.awaitWatch(t, c.setWeight(0))
+	renew := func(int) error { return renewLease(ctx) }
+	c.play(t,
+		step{name: "SetWeight, another weight", call: c.setWeight(20), want: requests{patchObject: 1}},
+		step{name: "SetWeight, the same weight", call: c.setWeight(20)},
+		step{name: "UpdateHash, in a canary", call: c.updateHash("new", "old")},
+		step{name: "RemoveManagedRoutes", call: c.removeManagedRoutes},
+		step{name: "SetHeaderRoute", call: refused(c.setHeaderRoute)},
+		step{name: "SetMirrorRoute", call: refused(c.setMirrorRoute)},
+		step{name: "VerifyWeight, nothing reported", before: renew, call: c.verifyNot(20)},
+		step{name: "VerifyWeight", before: report(ctx, 20), call: c.verify(ctx, 20)},
+		// What isn't so costs the controller 10 s, and the full weight costs the old Pods: neither rests on a watch.
+		step{name: "VerifyWeight, another weight", call: c.verifyNot(30), want: requests{getObject: 1}},
+		step{name: "SetWeight, full", call: c.setWeight(100), want: requests{patchObject: 1}},
+		step{name: "VerifyWeight, full", before: report(ctx, 100), call: c.verify(ctx, 100), want: requests{getObject: 1}},
+		step{name: "UpdateHash, a promotion", call: c.updateHash("new", "new"), want: requests{getEndpoints: 2}},
+		step{
+			name:   "VerifyWeight, full, the stable Service has the new Pods",
+			before: report(ctx, 100, "new"), call: c.verify(ctx, 100), want: requests{getObject: 1},
+		},
+		step{name: "UpdateHash, a promotion that is reported", call: c.updateHash("new", "new")},
+		step{name: "SetWeight, none", call: c.setWeight(0), want: requests{patchObject: 1}},
+		step{name: "an idle resync", before: report(ctx, 0), call: c.reconcile(ctx)},
+	)
+	// The Lease is read by all calls together, and again when a renewal is due.
+	if got, most := c.apart[getLease], 1+int(time.Since(begin)/httpv1alpha1.LeaseRenewInterval); got < 1 || got > most {
+		t.Errorf("the Lease was read %d times in %v, want 1 to %d", got, time.Since(begin), most)
+	}
+
+	blind := calls{start(t, "rollouts-plugin-kedify", controlplane.StrangerToken, getLease, listObjects), ofScaledObjects}
+	blind.play(t, step{
+		name: "an idle resync without a watch", before: renew, call: blind.reconcile(ctx), want: requests{getObject: 3},
+	})
+	if blind.apart[listObjects] == 0 {
+		t.Error("the plugin that may not watch has not tried to")
+	}
+}
