@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -14,19 +15,18 @@ const burstInFlight = 16
 // loop. It lasts for the given time, and until the requests that are under way
 // then have ended. The totals count all of them.
 func Capacity(ctx context.Context, config Config, burst time.Duration) (rate float64, totals Totals, err error) {
-	config.MaxInFlight = burstInFlight
-	c, err := connect(ctx, config)
+	config.MaxInFlight, config.Rate, config.Closed = burstInFlight, math.Inf(1), true
+	c, err := Start(ctx, config)
 	if err != nil {
 		return 0, Totals{}, err
 	}
 	end := c.start.Add(burst)
-	for i := 0; ctx.Err() == nil && time.Now().Before(end); i++ {
-		c.slots <- struct{}{} // a request's timeout bounds the wait
-		due := time.Now()
-		c.recorder.open(c.plan.Kind(i), due)
-		c.fly(ctx, i, due)
+	timer := time.NewTimer(time.Until(end))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
-	close(c.ended)
 	totals, _ = c.Stop()
 	answered := 0
 	for _, r := range c.Results() {

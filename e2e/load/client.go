@@ -24,6 +24,10 @@ type Config struct {
 	Timeout time.Duration
 	// MaxInFlight bounds the requests that are under way at once.
 	MaxInFlight int
+	// Closed makes the loop a closed one: a request that finds MaxInFlight others
+	// under way isn't refused, it waits for one of them to end and is due then. The
+	// rate is the most that there can be.
+	Closed bool
 	// Colors are the answers that count as good.
 	Colors []string
 }
@@ -146,7 +150,14 @@ func (c *Client) arrive(ctx context.Context) {
 			case <-timer.C:
 			}
 		}
-		c.begin(ctx, i, due)
+		if !c.config.Closed {
+			c.begin(ctx, i, due)
+			continue
+		}
+		c.slots <- struct{}{} // a request's timeout bounds the wait
+		due = time.Now()
+		c.recorder.open(c.plan.Kind(i), due)
+		c.fly(ctx, i, due)
 	}
 }
 
@@ -202,6 +213,9 @@ func (c *Client) ask(ctx context.Context, kind Kind, due time.Time) Result {
 
 // Next is the number of the first request that is due at t or later.
 func (c *Client) Next(t time.Time) int { return c.plan.First(t.Sub(c.start)) }
+
+// Begun is how many requests have begun, and so the number of the next one.
+func (c *Client) Begun() int { return c.recorder.next() }
 
 // Window looks at n requests from number first on, as far as they have ended.
 func (c *Client) Window(first, n int) Window { return c.recorder.window(first, n) }

@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// rate is how many requests a second meet the changes of a weight.
-const rate = 500
+// rate is how many requests a second, at most, meet the changes of a weight.
+const rate = 1000
 
 // TestSplit measures the share of a canary and moves its weight, all under load: no request may fail, and no connection may be closed for it.
 func TestSplit(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 const (
 	// proxyAddress is where Envoy takes requests.
 	proxyAddress = "127.0.0.1:8080"
-	// rate is how many requests a second a load makes.
+	// rate is how many requests a second a load makes at most.
 	rate = 250
 )
 

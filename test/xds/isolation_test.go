@@ -315,7 +315,7 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 	}
 }
 
-// rate is how many requests a second meet the restarts of the server, of which there are so many.
+// rate is how many requests a second, at most, meet the restarts of the server, of which there are so many.
 const rate, restarts = 1000, 5
 
 // versions are those that a host has in turn.

@@ -13,28 +13,30 @@ import (
 const (
 	// Path is what the requests of a Traffic ask for. An app answers it with a JSON string.
 	Path = "/traffic"
-	// patience bounds a request, and the wait for a sample.
-	patience = 30 * time.Second
+	// patience bounds a request, samplePatience the wait for a sample.
+	patience, samplePatience = 30 * time.Second, 2 * time.Minute
+	// inFlight is how many requests are under way at once.
+	inFlight = 4
 	// sample is how many requests a share is measured by.
 	sample = 2000
-	// settle is how long Envoy's workers may take, one by one, for what its main thread says that it has.
-	settle = 200 * time.Millisecond
+	// settle is how many are let pass before: Envoy's workers take over one by one what its main thread says that it has.
+	settle = 100
 )
 
 // Traffic is requests under way: HTTP/1.1 and HTTP/2 in clear text, each on connections of three kinds. Some are opened
-// for one request, some are kept, and two are there from the first request to the last.
+// for one request, some are kept, and two are there from the first request to the last. A slow machine makes it slow.
 type Traffic struct {
 	tb     testing.TB
 	client *load.Client
 }
 
-// Start begins to make so many requests a second for host to the proxy at address. The answers are those that an app may
-// give.
+// Start begins to make requests for host to the proxy at address, at most so many a second. The answers are those that an
+// app may give.
 func Start(tb testing.TB, address, host string, rate int, answers ...string) *Traffic {
 	tb.Helper()
 	client, err := load.Start(tb.Context(), load.Config{
-		Address: address, Host: host, Path: Path, Rate: float64(rate), Timeout: patience, Colors: answers,
-		MaxInFlight: rate * int(patience/time.Second), // all that may wait
+		Address: address, Host: host, Path: Path, Rate: float64(rate), MaxInFlight: inFlight, Closed: true,
+		Timeout: patience, Colors: answers,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -56,7 +58,7 @@ func (t *Traffic) Stop() {
 			t.tb.Errorf("%s, lost after %d answers: %v", connection.Kind, connection.Answered, connection.Lost)
 		}
 	}
-	t.tb.Logf("%d requests, the latest %v late", totals.Ended, totals.Lag)
+	t.tb.Logf("%d requests", totals.Ended)
 }
 
 // CheckShare fails the test unless that share of the requests from now on, from 0 to 1, gets the answer. The rule is that of
@@ -78,9 +80,9 @@ func (t *Traffic) CheckShare(answer string, want float64) {
 // sample waits for so many requests and counts an answer among them.
 func (t *Traffic) sample(answer string, requests int) stats.Split {
 	t.tb.Helper()
-	first := t.client.Next(time.Now().Add(settle))
+	first := t.client.Begun() + settle
 	var window load.Window
-	testkit.Eventually(t.tb, patience, "a sample of the requests is complete", func() bool {
+	testkit.Eventually(t.tb, samplePatience, "a sample of the requests is complete", func() bool {
 		window = t.client.Window(first, requests)
 		return window.Complete()
 	})

@@ -40,7 +40,7 @@ func TestWhatFailsIsSeen(t *testing.T) {
 		fault http.HandlerFunc // of every 7th request
 		want  []string         // begin the failures
 	}{
-		"nothing":      {answer("stable"), nil},
+		"no fault":     {answer("stable"), nil},
 		"a share":      {answer("stable"), nil},
 		"a share, off": {answer("canary"), []string{"were answered by canary, want 0 %"}},
 		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, []string{"HTTP status 503:"}},
