@@ -93,6 +93,24 @@ func TestEveryKindIsAnsweredOnce(t *testing.T) {
 	}
 }
 
+// Every kind of connection goes by Dial: nothing is asked of whoever has that
+// address in this process's own network.
+func TestEveryKindIsDialledByDial(t *testing.T) {
+	_, there := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"blue"`) })
+	_, here := serve(t, http.NotFound)
+	c := config(here)
+	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address != here {
+			t.Errorf("connect to %s, want %s", address, here)
+		}
+		return new(net.Dialer).DialContext(ctx, network, there)
+	}
+	totals, _ := drive(t, c, 100)
+	if totals.Failed != 0 {
+		t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Ended, totals.Reasons)
+	}
+}
+
 func TestConnectionsAreFreshKeptAndPinned(t *testing.T) {
 	var connections atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

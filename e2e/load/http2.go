@@ -19,7 +19,7 @@ type http2Conn struct {
 // dialHTTP2 opens an HTTP/2 connection by prior knowledge (RFC 9113 §3.3).
 // A ClientConn, unlike the Transport it is made by, sends a request once.
 func dialHTTP2(ctx context.Context, t target) (*http2Conn, error) {
-	transport := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
+	transport := &http.Transport{DialContext: t.connect, Protocols: new(http.Protocols), DisableCompression: true}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	conn, err := transport.NewClientConn(ctx, "http", t.address)
 	if err != nil {
