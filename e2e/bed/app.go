@@ -61,11 +61,17 @@ func Pause() Step { return Step{"pause": struct{}{}} }
 // Pods keeps the canary at a number of pods, whatever its weight.
 func Pods(n int) Step { return Step{"setCanaryScale": map[string]int{"replicas": n}} }
 
-// startTimeout bounds the start of the app and its proxies.
-const startTimeout = 90 * time.Second
+const (
+	// startTimeout bounds the start of the app and its proxies.
+	startTimeout = 90 * time.Second
+	// removeTimeout bounds their end: a proxy that is told to end serves on for up
+	// to 30 s.
+	removeTimeout = 60 * time.Second
+)
 
 // Deploy applies the guide's objects with two proxies, and begins to record.
-// proxyPatch is merged into the container of the proxies' Deployment.
+// proxyPatch is merged into the container of the proxies' Deployment. Whoever
+// uses the cluster after this test finds nothing of them.
 func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	t.Helper()
 	ctx := t.Context()
@@ -78,8 +84,11 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 		t.Fatal(err)
 	}
 	example := filepath.Join(b.Repo, "examples", "argo-rollouts-canary")
+	if _, err := b.Kubectl(ctx, "kubectl", "create", "ns", Namespace); err != nil {
+		t.Fatal(err)
+	}
+	b.removeAfter(t)
 	for _, args := range [][]string{
-		{"create", "ns", Namespace},
 		{"-n", Namespace, "apply", "-k", filepath.Join(b.Repo, "config", "kedify-proxy")},
 		{"-n", Namespace, "patch", "deployment", "kedify-proxy", "-p", string(patch)},
 		{"-n", Namespace, "apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "httpscaledobject.yaml")},
@@ -94,6 +103,22 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	if err := b.Healthy(ctx, 1, 0); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// removeAfter takes the guide's objects away when the test ends, unless their
+// cluster ends with it.
+func (b *Bed) removeAfter(t *testing.T) {
+	t.Helper()
+	if b.launch.provider.Owns() {
+		return
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout+commandTimeout)
+		defer cancel()
+		if _, err := b.Cluster.Run(ctx, "kubectl", "delete", "ns", Namespace, "--ignore-not-found", "--timeout", removeTimeout.String()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // pods is what is read of a list of pods.

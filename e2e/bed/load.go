@@ -38,6 +38,16 @@ type Load struct {
 // has ended: how busy this machine was.
 func (l *Load) Lag() time.Duration { return l.lag }
 
+// Late are the times in which a request started later than that, known once the
+// load has ended: this machine was too busy then to tell how long anything takes.
+func (l *Load) Late(by time.Duration) []trace.Span {
+	var late []trace.Span
+	for _, client := range l.clients {
+		late = append(late, trace.Late(client.Results(), by)...)
+	}
+	return late
+}
+
 // StartLoad begins to send requests to these proxies.
 func (b *Bed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
 	l := &Load{clients: map[string]*load.Client{}}

@@ -83,6 +83,8 @@ type Record struct {
 type step struct {
 	index int
 	at    time.Time
+	// version is the Rollout's resourceVersion with which it came there.
+	version int64
 }
 
 func newRecord() *Record {
@@ -114,19 +116,19 @@ func (r *Record) Since(moment time.Time) map[string][]Sighting {
 	return since
 }
 
-// StepTaken is when the controller first wrote down that the Rollout is at a
-// step or has passed it, since the Rollout was last before it; zero if it has not.
-func (r *Record) StepTaken(index int) time.Time {
+// StepTaken is when, and with which resourceVersion, the controller first wrote
+// down that the Rollout is at a step or has passed it, since the Rollout was last
+// before it; zero if it has not.
+func (r *Record) StepTaken(index int) (at time.Time, version int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var taken time.Time
 	for _, s := range slices.Backward(r.steps) {
 		if s.index < index {
 			break
 		}
-		taken = s.at
+		at, version = s.at, s.version
 	}
-	return taken
+	return at, version
 }
 
 // Strays describes the weights since a moment that nobody asked for: see
@@ -252,7 +254,7 @@ func (r *Record) rollout(version inside.Version) {
 	defer r.mu.Unlock()
 	r.state.Rollout, r.state.RolloutRevision = rollout, version.Revision
 	if index := rollout.Status.CurrentStepIndex; index != nil && (len(r.steps) == 0 || r.steps[len(r.steps)-1].index != *index) {
-		r.steps = append(r.steps, step{index: *index, at: version.Seen})
+		r.steps = append(r.steps, step{index: *index, at: version.Seen, version: version.Revision})
 	}
 }
 

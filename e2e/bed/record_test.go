@@ -111,15 +111,15 @@ func TestStepTaken(t *testing.T) {
 		}
 		r.rollout(inside.Version{Value: raw, Revision: int64(second), Seen: start().Add(time.Duration(second) * time.Second)})
 		if second == 4 {
-			if got := r.StepTaken(3); got != start().Add(3*time.Second) {
-				t.Errorf("step 3 was passed over at %v", got)
+			if at, version := r.StepTaken(3); at != start().Add(3*time.Second) || version != 3 {
+				t.Errorf("step 3 was passed over at %v with version %d", at, version)
 			}
 		}
 	}
-	if got := r.StepTaken(1); got != start().Add(6*time.Second) {
-		t.Errorf("step 1 of the second canary taken at %v", got)
+	if at, version := r.StepTaken(1); at != start().Add(6*time.Second) || version != 6 {
+		t.Errorf("step 1 of the second canary taken at %v with version %d", at, version)
 	}
-	if got := r.StepTaken(3); !got.IsZero() {
-		t.Errorf("step 3 of the second canary taken at %v, but it was not", got)
+	if at, _ := r.StepTaken(3); !at.IsZero() {
+		t.Errorf("step 3 of the second canary taken at %v, but it was not", at)
 	}
 }

@@ -40,14 +40,20 @@ func judge(a answer, known map[string]bool) (color string, err error) {
 	return color, nil
 }
 
+// Unanswered says whether a request failed for want of time alone: no answer came
+// by its deadline, or this client was too busy to send it.
+func Unanswered(err error) bool {
+	var network net.Error
+	return errors.Is(err, ErrOverload) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
+}
+
 // Reason puts an error into a few words that are the same for every request
 // that failed the same way, so that they can be counted.
 func Reason(err error, timeout time.Duration) string {
-	var network net.Error
 	switch {
 	case errors.Is(err, ErrOverload), errors.Is(err, ErrPinnedLost), errors.Is(err, ErrAnswer):
 		return err.Error()
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+	case Unanswered(err):
 		return fmt.Sprintf("no answer within %s", timeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"

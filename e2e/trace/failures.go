@@ -10,8 +10,9 @@ import (
 
 // Outage is the death of a proxy.
 type Outage struct {
-	// Asked is when it was told to die, Gone when it was seen to have.
-	Asked, Gone time.Time
+	// Asked is when it was told to die, Gone when it was seen to have, Back when
+	// its successor was said to be ready; zero if it was not.
+	Asked, Gone, Back time.Time
 }
 
 // Tally counts what became of requests to one proxy.
@@ -25,6 +26,12 @@ type Tally struct {
 	Failed int
 	// Reasons counts Failed by load.Reason.
 	Reasons map[string]int
+	// Unanswered are the times in which those of Failed had no answer that failed
+	// for want of time alone (load.Unanswered).
+	Unanswered []Span
+	// Slowest is the longest time that a good answer took of a proxy that lived
+	// all the while.
+	Slowest time.Duration
 	// First and Last are when the first and the last of Failed were due.
 	First, Last time.Time
 	// Examples are the first few of Failed that were sent.
@@ -39,6 +46,8 @@ func (t *Tally) Add(other Tally) {
 	t.Sent += other.Sent
 	t.Lost += other.Lost
 	t.Failed += other.Failed
+	t.Slowest = max(t.Slowest, other.Slowest)
+	t.Unanswered = append(t.Unanswered, other.Unanswered...)
 	if other.Failed > 0 {
 		t.span(other.First)
 		t.span(other.Last)
@@ -79,17 +88,21 @@ func (t *Tally) span(due time.Time) {
 // Judge sorts the requests to one proxy. Without an outage every failure
 // counts. With one, a failure is lost with the proxy if it got no whole answer,
 // not even a bad one, over a connection that the dead proxy held or that was
-// made before the new one had answered anybody: whatever is answered is an
-// answer of a living proxy, and whatever goes over a new connection from then on
-// is the new proxy's to serve.
+// made before the new one had answered anybody or was said to be ready: whatever
+// is answered is an answer of a living proxy, and whatever goes over a new
+// connection from then on is the new proxy's to serve. What was never sent is not
+// lost with a proxy.
 func Judge(results []load.Result, outage *Outage, timeout time.Duration) Tally {
 	var tally Tally
-	alive := firstServed(results, outage)
+	alive := servesAgain(results, outage)
 	for _, r := range results {
 		tally.Sent++
-		died := outage != nil && !answered(r) && diedWith(r, *outage, alive)
+		died := outage != nil && !answered(r) && !errors.Is(r.Err, load.ErrOverload) && diedWith(r, *outage, alive)
 		switch {
 		case r.Err == nil:
+			if outage == nil || ended(r).Before(outage.Asked) || r.Due.After(alive) {
+				tally.Slowest = max(tally.Slowest, r.Latency)
+			}
 		case died && errors.Is(r.Err, load.ErrPinnedLost):
 			tally.Sent-- // held back: that connection's end was noticed before
 		case died:
@@ -97,6 +110,9 @@ func Judge(results []load.Result, outage *Outage, timeout time.Duration) Tally {
 		default:
 			tally.Failed++
 			tally.span(r.Due)
+			if load.Unanswered(r.Err) {
+				tally.Unanswered = append(tally.Unanswered, waited(r, timeout))
+			}
 			if len(tally.Examples) < maxExamples && !errors.Is(r.Err, load.ErrPinnedLost) && !errors.Is(r.Err, load.ErrOverload) {
 				tally.Examples = append(tally.Examples, r)
 			}
@@ -109,6 +125,18 @@ func Judge(results []load.Result, outage *Outage, timeout time.Duration) Tally {
 	return tally
 }
 
+// ended is when a request had an answer, or had failed.
+func ended(r load.Result) time.Time { return r.Due.Add(r.Latency) }
+
+// waited is the time in which a request had no answer. One that was not sent had
+// no room beside others, which had none in the timeout before.
+func waited(r load.Result, timeout time.Duration) Span {
+	if errors.Is(r.Err, load.ErrOverload) {
+		return Span{From: r.Due.Add(-timeout), To: r.Due.Add(r.Lag)}
+	}
+	return Span{From: r.Due, To: ended(r)}
+}
+
 // answered says whether a whole answer came, good or bad.
 func answered(r load.Result) bool {
 	var status load.StatusError
@@ -116,9 +144,10 @@ func answered(r load.Result) bool {
 }
 
 // diedWith says whether a request without an answer was on its way to, or over a
-// connection of, the dead proxy. alive is zero if none was served afterwards.
+// connection of, the dead proxy. alive is when its successor served, zero if there
+// was none.
 func diedWith(r load.Result, outage Outage, alive time.Time) bool {
-	if r.Due.Add(r.Latency).Before(outage.Asked) {
+	if ended(r).Before(outage.Asked) {
 		return false // it had failed before
 	}
 	made := r.Opened
@@ -128,19 +157,20 @@ func diedWith(r load.Result, outage Outage, alive time.Time) bool {
 	return alive.IsZero() || made.Before(alive)
 }
 
-// firstServed is when the first answer had come over a connection that was made
-// after the proxy was gone. It is not when that connection was made: the way to
-// the proxy has hops, and a later connection may have got there first.
-func firstServed(results []load.Result, outage *Outage) time.Time {
-	var first time.Time
+// servesAgain is when the first answer had come over a connection that was made
+// after the proxy was gone, or when its successor was said to be ready if that was
+// earlier. It is not when that connection was made: the way to the proxy has hops,
+// and a later connection may have got there first.
+func servesAgain(results []load.Result, outage *Outage) time.Time {
 	if outage == nil {
-		return first
+		return time.Time{}
 	}
+	first := outage.Back
 	for _, r := range results {
 		if !answered(r) || !r.Opened.After(outage.Gone) {
 			continue
 		}
-		if came := r.Due.Add(r.Latency); first.IsZero() || came.Before(first) {
+		if came := ended(r); first.IsZero() || came.Before(first) {
 			first = came
 		}
 	}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"io"
 	"testing"
 	"time"
@@ -138,6 +139,7 @@ func TestJudge(t *testing.T) {
 		{"cut in its body by the death", request(0, 990, 1001, 200, io.ErrUnexpectedEOF), 1, 0},
 		{"a bad answer while it was dead", request(1200, 1200, 1201, 503, load.StatusError(503)), 0, 1},
 		{"a bad answer of the new proxy", request(1600, 1600, 1601, 404, load.StatusError(404)), 0, 1},
+		{"never sent while it was dead", load.Result{Due: at(1300), Err: load.ErrOverload}, 0, 1},
 	}
 	for _, tt := range tests {
 		got := Judge(append([]load.Result{tt.result}, good...), outage, time.Second)
@@ -152,6 +154,32 @@ func TestJudge(t *testing.T) {
 	if never.Lost != 1 {
 		t.Errorf("no proxy was there again: %+v", never)
 	}
+	ready := *outage
+	ready.Back = at(1550)
+	if mute := Judge([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, &ready, time.Second); mute.Failed != 1 {
+		t.Errorf("a proxy that is ready again and serves nobody: %+v", mute)
+	}
+	slow := Judge([]load.Result{
+		request(0, 100, 1100, 0, context.DeadlineExceeded), request(0, 200, 201, 0, io.EOF),
+		{Due: at(1090), Lag: time.Millisecond, Err: load.ErrOverload},
+	}, nil, time.Second)
+	if diff := cmp.Diff([]Span{{at(100), at(1100)}, {at(90), at(1091)}}, slow.Unanswered); diff != "" || slow.Failed != 3 {
+		t.Errorf("%d failed, unanswered (-want +got):\n%s", slow.Failed, diff)
+	}
+	for name, tt := range map[string]struct {
+		result load.Result
+		want   bool // whether it is the slowest answer of a living proxy
+	}{
+		"before its death":     {request(0, 800, 990, 200, nil), true},
+		"of its successor":     {request(1600, 1600, 1700, 200, nil), true},
+		"it died meanwhile":    {request(0, 900, 1800, 200, nil), false},
+		"while there was none": {request(1200, 1200, 1900, 200, nil), false},
+	} {
+		tally := Judge(append([]load.Result{tt.result}, good...), outage, time.Second)
+		if slowest := tally.Slowest == tt.result.Latency; slowest != tt.want {
+			t.Errorf("%s: slowest answer %s, that of %s: %v", name, tally.Slowest, tt.result.Latency, slowest)
+		}
+	}
 	held := Judge([]load.Result{request(0, 1600, 1600, 0, load.ErrPinnedLost)}, outage, time.Second)
 	if held.Sent != 0 || held.Lost != 0 || held.Failed != 0 {
 		t.Errorf("held back for a connection that died with the proxy: %+v", held)
@@ -159,7 +187,8 @@ func TestJudge(t *testing.T) {
 	var sum Tally
 	sum.Add(Judge([]load.Result{request(5, 7, 8, 503, load.StatusError(503))}, nil, time.Second))
 	sum.Add(Judge([]load.Result{request(0, 1, 2, 0, load.ErrPinnedLost)}, nil, time.Second))
-	if sum.Sent != 2 || sum.Failed != 2 || sum.Reasons["HTTP status 503"] != 1 {
+	sum.Add(Tally{Unanswered: slow.Unanswered, Slowest: time.Minute})
+	if sum.Sent != 2 || sum.Failed != 2 || sum.Reasons["HTTP status 503"] != 1 || len(sum.Unanswered) != 2 || sum.Slowest != time.Minute {
 		t.Errorf("sum %+v", sum)
 	}
 	want := []string{

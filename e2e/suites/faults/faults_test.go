@@ -46,7 +46,7 @@ func fromEnvironment(t *testing.T) settings {
 	if text := os.Getenv("FAULTS_ONLY"); text != "" {
 		s.parts = slices.DeleteFunc(s.parts, func(p part) bool { return !slices.Contains(strings.Split(text, ","), p.name) })
 		if len(s.parts) == 0 {
-			t.Fatalf("FAULTS_ONLY=%q names no part; there are plugin, controller, interceptor, envoy, apiserver and etcd", text)
+			t.Fatalf("FAULTS_ONLY=%q names no part; there are nothing, plugin, controller, interceptor, envoy, apiserver, etcd", text)
 		}
 	}
 	return s
@@ -85,8 +85,10 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// voidLimit is how many rounds of a part may be void.
-const voidLimit = 5
+// voidLimit is how many rounds of a part may be void, however many are asked for:
+// none of the 70 rounds that the limits come from was, and
+// beside another suite on the same machine the client was late by 1.4 s once.
+const voidLimit = 1
 
 // run is a whole run.
 type run struct {
@@ -108,7 +110,7 @@ func (r *run) kill(t *testing.T, p part, rounds int) bool {
 		r.next++
 		r.outcomes = append(r.outcomes, o)
 		fmt.Fprintf(t.Output(), "%-11s %2d  %s\n", p.name, n, o)
-		problems := strings.Join(o.problems(), "\n")
+		problems := o.describe()
 		switch {
 		case err != nil:
 			t.Errorf("%s, round %d: %v\n%s", p.name, n, err, strings.Join(o.timeline, "\n"))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
@@ -20,10 +19,12 @@ const (
 	// of the controllers that an API server's end has cut come back after up to a
 	// minute each.
 	steadyLimit = 150 * time.Second
-	// convergeLimit bounds the wait for the new weight. It is well above what is
-	// allowed, and above what those watches take, so that a round that is too slow
-	// still gives a figure.
+	// convergeLimit bounds the waits for the new weight and for the router. It is
+	// well above what is allowed, and above what those watches take, so that a round
+	// that is too slow still gives a figure.
 	convergeLimit = 150 * time.Second
+	// backLimit bounds the wait for a part's return, in the same way.
+	backLimit = 2 * time.Minute
 	// lead is the time that the load runs before anything happens.
 	lead = 600 * time.Millisecond
 	// sample is the number of requests to each proxy that a split is judged by.
@@ -32,8 +33,10 @@ const (
 	stableColor = "blue"
 	canaryColor = "yellow"
 	// askPause is the time between two attempts to ask for a step while the API
-	// server is away, and between two looks for a part that is.
+	// server is away, between two looks for a part that is, and at a log.
 	askPause = 50 * time.Millisecond
+	// nudgePause is the time between two nudges.
+	nudgePause = time.Second
 )
 
 // script is the Rollout that all rounds are steps of: one pod, whatever the
@@ -72,21 +75,19 @@ type chance struct {
 
 // outcome is what a round has found.
 type outcome struct {
-	part  part
-	drawn chance
-	// down is the time from the kill to the end of the fault. idle is the time
-	// from there, or from the promotion if that came later, until the controller
-	// asked for the new weight; converged the time from there, or from the end
-	// of the fault if that came later, until it was in force everywhere.
-	down, idle, converged time.Duration
-	tally                 trace.Tally
-	strays                []string
-	// lag is how late the load client was at most, timeline what was seen when.
+	times
+
+	part   part
+	drawn  chance
+	tally  trace.Tally
+	strays []string
+	// wrong says that requests were not split as asked, nil if they were.
+	wrong error
+	// lag is how late the load client was at most, late when it was too late,
+	// timeline what was seen when.
 	lag      time.Duration
+	late     []trace.Span
 	timeline []string
-	// wrong says that requests were not split as asked, overload that this
-	// machine couldn't keep the load up; nil if they were, and it could.
-	wrong, overload error
 }
 
 // round is one step of the canary in which one process is killed. An error
@@ -98,7 +99,7 @@ func round(ctx context.Context, b *bed.Bed, p part, s script, n int, drawn chanc
 	if err := b.AtPause(ctx, s.pause(n), from, steadyLimit); err != nil {
 		return o, err
 	}
-	prey, err := victim(ctx, b, p, drawn.turn)
+	prey, err := victim(b, p, drawn.turn)
 	if err != nil {
 		return o, err
 	}
@@ -113,48 +114,50 @@ func round(ctx context.Context, b *bed.Bed, p part, s script, n int, drawn chanc
 	began := time.Now()
 	seen, err := breakAndAsk(ctx, b, p, prey, before, s.pause(n), began.Add(lead), drawn.offset)
 	if err == nil {
-		err = seen.converge(ctx, b, s.pause(n), to)
-		o.down, o.idle, o.converged = seen.down(), seen.idle(), seen.converged()
+		o.wrong, err = seen.settle(ctx, b, load, s.pause(n), to)
 	}
 	if err == nil {
-		o.wrong = load.Split(ctx, canaryColor, to, sample)
-		if !errors.Is(o.wrong, bed.ErrSplit) {
-			o.wrong, err = nil, o.wrong
-		}
+		o.times = seen.times()
 	}
 	outages := map[string]trace.Outage{}
 	if p.proxy {
 		outages[before.pod] = seen.outage
 	}
-	o.tally, o.overload = load.Stop(outages)
-	o.lag, o.strays = load.Lag(), b.Record.Strays(began, from, to)
+	o.tally, _ = load.Stop(outages) // what this machine was too busy to send counts as failed there
+	o.lag, o.late, o.strays = load.Lag(), load.Late(busy), b.Record.Strays(began, from, to)
 	o.timeline = append(seen.draw(began), b.Record.Timeline(began)...)
 	o.timeline = append(o.timeline, o.tally.Draw(began, bed.RequestTimeout)...)
 	return o, err
 }
 
-// course is what happened in a round, and when.
-type course struct {
-	outage trace.Outage // from the kill to the end of the process
-	back   time.Time    // the part works again
-	// accepted is when the API server took the promotion, taken when the
-	// controller had written the step down, asked when it called its router for
-	// the weight, reached when that was in force.
-	accepted, taken, asked, reached time.Time
+// settle waits until a weight is in force everywhere, requests are split so, and
+// the router has answered again. A wrong split is the system's, any other error
+// ends the test.
+func (c *course) settle(ctx context.Context, b *bed.Bed, load *bed.Load, pause, weight int) (wrong, err error) {
+	if err := c.converge(ctx, b, pause, weight); err != nil {
+		return nil, err
+	}
+	if err := load.Split(ctx, canaryColor, weight, sample); errors.Is(err, bed.ErrSplit) {
+		wrong = err
+	} else if err != nil {
+		return nil, err
+	}
+	return wrong, c.recover(ctx, b)
 }
 
 // breakAndAsk kills a process around the moment at which the next step is asked
 // for, and returns when the part works again and the promotion was accepted.
 func breakAndAsk(ctx context.Context, b *bed.Bed, p part, prey inside.Process, before mark, pause int, at time.Time, offset time.Duration) (*course, error) {
-	seen := new(course)
+	seen := &course{anew: p.router}
 	asked := make(chan promotion, 1)
 	go func() { asked <- promote(ctx, b, pause, at) }()
 	err := sleepUntil(ctx, at.Add(offset))
 	if err == nil {
-		seen.outage.Asked, seen.outage.Gone, err = prey.Kill(ctx)
+		seen.outage.Asked, seen.outage.Gone, err = kill(ctx, p, prey)
 	}
-	if err == nil {
-		seen.back, err = awaitBack(ctx, func(ctx context.Context) (bool, error) { return p.back(ctx, b, prey, before) })
+	seen.outage.Back = seen.outage.Asked
+	if err == nil && p.back != nil {
+		seen.outage.Back, err = awaitBack(ctx, func(ctx context.Context) (bool, error) { return p.back(ctx, b, prey, before) })
 	}
 	accepted := <-asked
 	seen.accepted = accepted.at
@@ -164,66 +167,13 @@ func breakAndAsk(ctx context.Context, b *bed.Bed, p part, prey inside.Process, b
 	return seen, nil
 }
 
-// converge waits until the weight is in force everywhere.
-func (c *course) converge(ctx context.Context, b *bed.Bed, pause, weight int) error {
-	reached, err := b.Await(ctx, fmt.Sprintf("weight %d in force everywhere", weight), convergeLimit, func() bool {
-		return b.Record.Now().Has(weight, len(b.Proxies))
-	})
-	c.reached = reached
-	if err != nil {
-		return err
+// kill ends a process as `kill -9` does, unless nothing is to be killed.
+func kill(ctx context.Context, p part, prey inside.Process) (asked, gone time.Time, err error) {
+	if p.program == "" {
+		now := time.Now()
+		return now, now, nil
 	}
-	// The controller writes a step down before it asks its router for it. That
-	// version of the Rollout may be read here later than the weight.
-	_, err = b.Await(ctx, "the Rollout's step to be read", steadyLimit, func() bool {
-		c.taken = b.Record.StepTaken(pause + 1)
-		return !c.taken.IsZero()
-	})
-	if err != nil {
-		return err
-	}
-	// The log has it once the call has come back. A controller that was killed in
-	// the call leaves nothing: then the step counts.
-	logged, err := b.Asked(weight, c.taken, c.reached)
-	c.asked = later(c.taken, logged)
-	return err
-}
-
-// down, idle and converged are the times that the outcome of a round has.
-func (c *course) down() time.Duration { return c.back.Sub(c.outage.Asked) }
-func (c *course) idle() time.Duration { return max(0, c.asked.Sub(later(c.back, c.accepted))) }
-func (c *course) converged() time.Duration {
-	return max(0, c.reached.Sub(later(c.back, c.asked)))
-}
-
-// draw draws the course of a round with the times since a moment.
-func (c *course) draw(began time.Time) []string {
-	var parts []string
-	for _, moment := range []struct {
-		name string
-		at   time.Time
-	}{
-		{"killed", c.outage.Asked},
-		{"gone", c.outage.Gone},
-		{"works again", c.back},
-		{"promotion accepted", c.accepted},
-		{"step taken", c.taken},
-		{"weight asked for", c.asked},
-		{"in force", c.reached},
-	} {
-		if !moment.at.IsZero() {
-			parts = append(parts, fmt.Sprintf("%s %+.3f s", moment.name, moment.at.Sub(began).Seconds()))
-		}
-	}
-	return []string{strings.Join(parts, ", ")}
-}
-
-// later is the later one of two moments.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	return prey.Kill(ctx)
 }
 
 // sleepUntil waits for a moment.
@@ -241,7 +191,7 @@ func sleepUntil(ctx context.Context, moment time.Time) error {
 // awaitBack asks until a part is back, and returns when that was. While the API
 // server is away, nothing can be asked.
 func awaitBack(ctx context.Context, back func(context.Context) (bool, error)) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, downLimit)
+	ctx, cancel := context.WithTimeout(ctx, backLimit)
 	defer cancel()
 	ticks := time.NewTicker(askPause)
 	defer ticks.Stop()
@@ -252,7 +202,7 @@ func awaitBack(ctx context.Context, back func(context.Context) (bool, error)) (t
 		}
 		select {
 		case <-ctx.Done():
-			return time.Time{}, errors.Join(fmt.Errorf("to come back: %w (%s)", bed.ErrNotReached, downLimit), err)
+			return time.Time{}, errors.Join(fmt.Errorf("to come back: %w (%s)", bed.ErrNotReached, backLimit), err)
 		case <-ticks.C:
 		}
 	}
@@ -272,7 +222,7 @@ func promote(ctx context.Context, b *bed.Bed, pause int, at time.Time) promotion
 	if err := sleepUntil(ctx, at); err != nil {
 		return promotion{err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, downLimit)
+	ctx, cancel := context.WithTimeout(ctx, backLimit)
 	defer cancel()
 	for {
 		state := b.Record.Now()

@@ -1,0 +1,80 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+)
+
+// call is a sync of the controller that its router answered right before its end.
+func call(version int64, from, to float64, answer trace.Answer) trace.Sync {
+	return trace.Sync{Began: second(from), Ended: second(to), Version: version, Answer: answer, Answered: second(to)}
+}
+
+// starting is one in which the router was started.
+func starting(s trace.Sync) trace.Sync {
+	s.Started = true
+	return s
+}
+
+// The courses are recorded ones, rounded, and what they would have been with a
+// router that is worse.
+func TestTimes(t *testing.T) {
+	// The plugin dies after the weight was in force. 1.4 s later, when the split is
+	// measured, the controller is nudged.
+	afterwards := course{
+		outage:   trace.Outage{Asked: second(0.827), Gone: second(0.829), Back: second(0.827)},
+		accepted: second(0.608), taken: second(0.630), version: 7, reached: second(0.827), anew: true,
+	}
+	// It dies before the controller has asked for the weight, at 7 by its version.
+	early := course{
+		outage:   trace.Outage{Asked: second(0.5), Gone: second(0.51), Back: second(0.5)},
+		accepted: second(0.61), taken: second(0.69), version: 7, reached: second(0.75), anew: true,
+	}
+	// The API server is back after 3 s, the controller's watch 3 s later.
+	away := course{
+		outage:   trace.Outage{Asked: second(0.5), Gone: second(0.6), Back: second(3.5)},
+		accepted: second(3.6), taken: second(6.54), version: 7, reached: second(6.6),
+	}
+	last := []trace.Sync{call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.59, trace.Verified)}
+	tests := []struct {
+		name                       string
+		course                     course
+		syncs                      []trace.Sync
+		idle, recovered, converged float64
+	}{
+		{"killed afterwards", afterwards, []trace.Sync{
+			call(7, 0.636, 0.660, trace.Verified), starting(call(7, 2.245, 2.31, trace.Verified)),
+		}, 0, 0.065, 0},
+		{"killed afterwards, and 5 s to start", afterwards, []trace.Sync{
+			call(7, 0.636, 0.660, trace.Verified), starting(call(7, 2.245, 7.291, trace.Verified)),
+		}, 0, 5.046, 0},
+		{"killed afterwards, and not started until the next change", afterwards, []trace.Sync{
+			call(7, 0.636, 0.660, trace.Verified), call(7, 2.245, 2.3, trace.Failed), starting(call(8, 62.3, 62.35, trace.Verified)),
+		}, 0, 60.105, 0},
+		{"killed before", early, []trace.Sync{
+			starting(call(6, 0.62, 0.68, trace.Verified)), call(7, 0.69, 0.74, trace.Verified),
+		}, 0.02, 0.06, 0.12},
+		{"killed in the call", early, []trace.Sync{
+			call(6, 0.495, 0.52, trace.Failed), starting(call(6, 0.53, 0.68, trace.Verified)), call(7, 0.69, 0.74, trace.Verified),
+		}, 0.01, 0.18, 0.13},
+		{"the watch is back late", away, last, 2.94, 0.01, 0.06},
+		{"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.Unasked)}, last...), 2.94, 0.01, 0.06},
+		{"the router waits", away, append([]trace.Sync{call(6, 0.7, 5.5, trace.Verified)}, last...), 1.04, 2.01, 1.96},
+		{"the router has given up", away, append([]trace.Sync{call(6, 0.7, 3.4, trace.Failed)}, last...), 0.04, 3.01, 2.96},
+		{"the router doesn't find the weight in force", away, []trace.Sync{
+			call(6, 6.5, 6.51, trace.Unverified), call(7, 6.55, 6.61, trace.Unverified), call(7, 16.6, 16.65, trace.Verified),
+		}, 2.94, 10.11, 0.06},
+	}
+	for _, tt := range tests {
+		tt.course.syncs = tt.syncs
+		got := tt.course.times()
+		figures := []time.Duration{got.idle, got.recovered, got.converged}
+		for i, want := range []float64{tt.idle, tt.recovered, tt.converged} {
+			if figures[i].Round(time.Millisecond).Seconds() != want {
+				t.Errorf("%s: idle, recovered, converged %v, want %g, %g, %g", tt.name, figures, tt.idle, tt.recovered, tt.converged)
+			}
+		}
+	}
+}

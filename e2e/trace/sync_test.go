@@ -1,0 +1,117 @@
+package trace
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+// second is a moment, in seconds since some start.
+func second(n float64) time.Time {
+	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n * float64(time.Second)))
+}
+
+// sync is one that its router answered right before its end.
+func sync(version int64, from, to float64, answer Answer) Sync {
+	return Sync{Began: second(from), Ended: second(to), Version: version, Answer: answer, Answered: second(to)}
+}
+
+// A router is measured by the time in its calls, and by what its failures cost;
+// what the controller waits for by itself is not the router's.
+func TestIdle(t *testing.T) {
+	const inForce = 50
+	tests := []struct {
+		name  string
+		syncs []Sync
+		want  float64 // of the span from 10 s to 20 s
+	}{
+		{"no sync at all", nil, 10},
+		{"before and after", []Sync{sync(1, 8, 9, Verified), sync(1, 21, 22, Verified)}, 10},
+		{"one call", []Sync{sync(1, 12, 13, Verified)}, 9},
+		{"under way when it begins and when it ends", []Sync{sync(1, 5, 11, Verified), sync(1, 18, 23, Verified)}, 7},
+		{"without the router", []Sync{sync(1, 12, 15, Unasked)}, 10},
+		{"after a failure", []Sync{sync(1, 12, 13, Failed), sync(1, 17, 18, Verified)}, 4},
+		{"after a failure before it begins", []Sync{sync(1, 8, 9, Failed), sync(1, 17, 18, Verified)}, 2},
+		{"after a failure, until it ends", []Sync{sync(1, 12, 13, Failed)}, 2},
+		{"rightly not verified", []Sync{sync(1, 12, 13, Unverified), sync(1, 17, 18, Verified)}, 8},
+		{"the controller died in the call", []Sync{{Began: second(12), Answer: Verified, Answered: second(13)}}, 9},
+	}
+	for _, tt := range tests {
+		if got := Idle(tt.syncs, Span{second(10), second(20)}, second(inForce)).Seconds(); got != tt.want {
+			t.Errorf("%s: %g s, want %g s", tt.name, got, tt.want)
+		}
+	}
+	wrongly := []Sync{sync(1, 12, 13, Unverified), sync(1, 17, 18, Verified)}
+	if got := Idle(wrongly, Span{second(10), second(20)}, second(11)).Seconds(); got != 4 {
+		t.Errorf("not verified although in force: %g s, want 4 s", got)
+	}
+	if got := Idle(nil, Span{second(20), second(10)}, second(0)); got != 0 {
+		t.Errorf("a span that ends before it begins: %s", got)
+	}
+}
+
+func TestRecovered(t *testing.T) {
+	started := sync(5, 14, 15, Failed)
+	started.Started = true
+	syncs := []Sync{
+		sync(3, 1, 9, Verified), sync(4, 11, 12, Unverified), sync(4, 12, 13, Verified), started,
+		sync(6, 16, 17, Unasked), sync(6, 18, 19, Verified),
+	}
+	tests := []struct {
+		name  string
+		after float64
+		anew  bool
+		want  int // its place in the list, or none
+	}{
+		{"the first that began afterwards", 5, false, 2},
+		{"started again", 5, true, 5},
+		{"started again in one that had begun", 14.5, true, 5},
+		{"not started again", 15, true, -1},
+		{"none at all", 18, false, -1},
+	}
+	for _, tt := range tests {
+		var want Sync
+		if tt.want >= 0 {
+			want = syncs[tt.want]
+		}
+		got, found := Recovered(syncs, second(tt.after), tt.anew)
+		if diff := cmp.Diff(want, got); diff != "" || found != (tt.want >= 0) {
+			t.Errorf("%s: found %v (-want +got):\n%s", tt.name, found, diff)
+		}
+	}
+	if Came(syncs, second(18)) || !Came(syncs, second(17)) || Came(syncs[:5], second(15)) {
+		t.Error("the controller comes to its router by a sync that begins later and asks it")
+	}
+	if asking, found := Asking(syncs, 5); !found || !cmp.Equal(asking, started) {
+		t.Errorf("version 5 is first worked on in %+v", asking)
+	}
+	if _, found := Asking(syncs, 7); found {
+		t.Error("nobody has worked on version 7")
+	}
+}
+
+// What a late client explains is bounded by when it was late.
+func TestLate(t *testing.T) {
+	late := Late([]load.Result{
+		{Due: second(1), Lag: 100 * time.Millisecond},
+		{Due: second(2), Lag: 600 * time.Millisecond},
+		{Due: second(3), Lag: 500 * time.Millisecond},
+	}, 500*time.Millisecond)
+	if diff := cmp.Diff([]Span{{second(2), second(2.6)}}, late); diff != "" {
+		t.Errorf("late (-want +got):\n%s", diff)
+	}
+	for span, want := range map[Span]bool{
+		{second(0), second(2)}:     false,
+		{second(0), second(2.1)}:   true,
+		{second(2.1), second(2.2)}: true,
+		{second(2.6), second(4)}:   false,
+		{second(2.1), second(2.1)}: false,
+	} {
+		if span.Within(late) != want {
+			t.Errorf("from %s for %s: within %v, want %v", span.From, span.Length(), !want, want)
+		}
+	}
+}
