@@ -126,8 +126,8 @@ func (d *demo) removeLeftovers(ctx context.Context) error {
 		out, err := run(ctx, d.runner, d.Command, "kubectl", "get", "ns", "-l", selector, "-o", "name")
 		return strings.TrimSpace(out) != "", err
 	}
-	any, err := there(named)
-	if err != nil || !any {
+	left, err := there(named)
+	if err != nil || !left {
 		return err
 	}
 	ours, err := there(named + "," + mark)
