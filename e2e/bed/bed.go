@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
@@ -24,8 +24,8 @@ const (
 	requestTimeout = 5 * time.Second
 )
 
-// ErrNotReached says that something didn't come about in time.
-var ErrNotReached = errors.New("not reached in time")
+// ErrNotReached is await.ErrNotReached.
+var ErrNotReached = await.ErrNotReached
 
 // Bed is an embedded cluster with the guide's application and all that observes
 // it.
@@ -209,24 +209,9 @@ func (b *Bed) ask(ctx context.Context, method, path string, body []byte, into an
 	return nil
 }
 
-// awaitPause is the time between two looks.
-const awaitPause = 10 * time.Millisecond
-
 // Await waits until ready says so, and returns when that was. Otherwise the
-// error names what was waited for and what is there instead.
+// error says what every place says instead: see await.Until.
 func (b *Bed) Await(ctx context.Context, what string, within time.Duration, ready func() bool) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	ticks := time.NewTicker(awaitPause)
-	defer ticks.Stop()
-	for {
-		if ready() {
-			return time.Now(), nil
-		}
-		select {
-		case <-ctx.Done():
-			return time.Now(), fmt.Errorf("%s: %w (%s); instead: %s", what, ErrNotReached, within, b.Record.Now())
-		case <-ticks.C:
-		}
-	}
+	err := await.Until(ctx, what, within, ready, func() string { return b.Record.Now().String() })
+	return time.Now(), err
 }

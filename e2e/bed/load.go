@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
+	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
@@ -21,8 +22,8 @@ const (
 	maxInFlight    = 500
 )
 
-// ErrSplit says that requests were not split as asked.
-var ErrSplit = errors.New("the split is off")
+// ErrSplit is judge.ErrSplit.
+var ErrSplit = judge.ErrSplit
 
 // ErrOverload says that this machine couldn't keep the load up, so nothing was
 // measured.
@@ -91,60 +92,23 @@ const settle = 200 * time.Millisecond
 
 // Split measures how many of the next n requests to each proxy answer in a
 // colour, and judges that by the demo's rule: an odd sample calls for a fresh
-// one of twice the size.
+// one of twice the size. The error wraps judge.ErrSplit if the split is off.
 func (l *Load) Split(ctx context.Context, color string, weight, n int) error {
-	share := float64(weight) / 100
-	rule := stats.DefaultRule()
-	measured, err := l.sample(ctx, color, n)
-	if err != nil {
-		return err
-	}
-	verdict := rule.Judge(measured, share)
-	if verdict == stats.Unsure {
-		if measured, err = l.sample(ctx, color, 2*n); err != nil {
-			return err
-		}
-		verdict = rule.JudgeFresh(measured, share)
-	}
-	if verdict != stats.Agrees {
-		return fmt.Errorf("%w: %d of %d answered %s, asked %d %% (%.1f σ)", ErrSplit, measured.Hits, measured.Total, color, weight, measured.Sigmas(share))
-	}
-	return nil
+	_, err := judge.Asked{
+		Color: color, Share: float64(weight) / 100, From: time.Now().Add(settle), First: n, Fresh: 2 * n, Rule: stats.DefaultRule(),
+	}.Judge(ctx, l.sample)
+	return err
 }
 
-func (l *Load) sample(ctx context.Context, color string, n int) (stats.Split, error) {
-	var sum stats.Split
-	from := time.Now().Add(settle)
+// sample is a judge.Sample of n requests to each proxy.
+func (l *Load) sample(ctx context.Context, from time.Time, n int) (load.Window, error) {
+	var windows []load.Window
 	for name, client := range l.clients {
-		window, err := await(ctx, client, client.Next(from), n)
+		window, err := client.Sample(ctx, from, n)
 		if err != nil {
-			return sum, fmt.Errorf("sample %d requests to %s: %w", n, name, err)
+			return load.Window{}, fmt.Errorf("requests to %s: %w", name, err)
 		}
-		for answered, hits := range window.Colors {
-			sum.Total += hits
-			if answered == color {
-				sum.Hits += hits
-			}
-		}
+		windows = append(windows, window)
 	}
-	return sum, nil
-}
-
-// await waits for n requests from number first on.
-func await(ctx context.Context, client *load.Client, first, n int) (load.Window, error) {
-	within := time.Duration(float64(n)/Rate*float64(time.Second)) + settle + 2*RequestTimeout
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	ticks := time.NewTicker(awaitPause)
-	defer ticks.Stop()
-	for {
-		if window := client.Window(first, n); window.Complete() {
-			return window, nil
-		}
-		select {
-		case <-ctx.Done():
-			return load.Window{}, fmt.Errorf("%w (%s)", ErrNotReached, within)
-		case <-ticks.C:
-		}
-	}
+	return load.Merge(windows...), nil
 }

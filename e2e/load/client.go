@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 )
 
 // Config says what to send where.
@@ -18,6 +20,8 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Host is the Host header, Path the path of every request.
 	Host, Path string
+	// Header are further headers of every request, by name.
+	Header map[string]string
 	// Rate is the number of requests per second.
 	Rate float64
 	// Timeout bounds each request, counted from when it was due.
@@ -34,7 +38,7 @@ type Config struct {
 
 // target is where requests go.
 func (c Config) target() target {
-	t := target{address: c.Address, host: c.Host, path: c.Path, connect: c.Dial}
+	t := target{address: c.Address, host: c.Host, path: c.Path, header: c.Header, connect: c.Dial}
 	if t.connect == nil {
 		t.connect = new(net.Dialer).DialContext
 	}
@@ -220,6 +224,21 @@ func (c *Client) Begun() int { return c.recorder.next() }
 // Window looks at n requests from number first on, as far as they have ended.
 func (c *Client) Window(first, n int) Window { return c.recorder.window(first, n) }
 
+// Sample waits until n requests that are due from a moment on have ended, and
+// returns them.
+func (c *Client) Sample(ctx context.Context, from time.Time, n int) (Window, error) {
+	first := c.Next(from)
+	// The timeout bounds the last request, counted from when it is due; as much
+	// again is for this client to take note of its end.
+	within := max(0, time.Until(from)) + c.plan.At(n) + 2*c.config.Timeout
+	var window Window
+	err := await.Until(ctx, fmt.Sprintf("the end of %d requests", n), within, func() bool {
+		window = c.Window(first, n)
+		return window.Complete()
+	}, func() string { return fmt.Sprintf("%d have ended", window.Done) })
+	return window, err
+}
+
 // Recent looks at the requests that were due in the last d.
 func (c *Client) Recent(d time.Duration) Window {
 	n := c.plan.First(d)
@@ -227,7 +246,7 @@ func (c *Client) Recent(d time.Duration) Window {
 }
 
 // Results returns every request that has ended so far, in the order of the plan.
-func (c *Client) Results() []Result { return c.recorder.ended() }
+func (c *Client) Results() []Result { return c.recorder.ended(0, c.recorder.next()) }
 
 // Totals counts all requests so far.
 func (c *Client) Totals() Totals { return c.recorder.snapshot() }

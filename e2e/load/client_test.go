@@ -111,6 +111,64 @@ func TestEveryKindIsDialledByDial(t *testing.T) {
 	}
 }
 
+func TestWindowsAddUp(t *testing.T) {
+	good := func(color string) Result { return Result{Color: color, Latency: time.Second} }
+	failed := Result{Err: ErrAnswer, Latency: time.Minute}
+	got := Merge(
+		NewWindow(5, []Result{good("blue"), good("blue"), failed}),
+		NewWindow(5, []Result{good("blue"), failed, good("yellow"), good("yellow"), good("yellow")}),
+	)
+	seconds := []time.Duration{time.Second, time.Second, time.Second, time.Second, time.Second, time.Second}
+	want := Window{Asked: 10, Done: 8, Failed: 2, Colors: map[string]int{"blue": 3, "yellow": 3}, Latencies: seconds}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the sum (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryRequestHasTheHeaders(t *testing.T) {
+	_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("role") != "qa" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `"blue"`)
+	})
+	c := config(address)
+	c.Header = map[string]string{"role": "qa"}
+	if totals, _ := drive(t, c, 50); totals.Failed != 0 {
+		t.Errorf("requests without the header: %v", totals.Reasons)
+	}
+}
+
+func TestSampleIsOfRequestsDueFromAMomentOn(t *testing.T) {
+	var color atomic.Value
+	color.Store(`"blue"`)
+	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, color.Load().(string)) })
+	client, err := Start(t.Context(), config(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Stop()
+	before, err := client.Sample(t.Context(), time.Now(), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	color.Store(`"yellow"`)
+	after, err := client.Sample(t.Context(), time.Now(), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Colors["blue"] != 20 || after.Colors["yellow"] != 20 {
+		t.Errorf("before the change %v, after it %v", before.Colors, after.Colors)
+	}
+	client.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := client.Sample(ctx, time.Now(), 20); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a sample of a client that has stopped: %v", err)
+	}
+}
+
 func TestConnectionsAreFreshKeptAndPinned(t *testing.T) {
 	var connections atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

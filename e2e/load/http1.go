@@ -24,6 +24,7 @@ type answer struct {
 // target says where requests go, and how they get there.
 type target struct {
 	address, host, path string
+	header              map[string]string
 	connect             func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -44,6 +45,9 @@ func (t target) request(ctx context.Context) (*http.Request, error) {
 	}
 	request.Host = t.host
 	request.Header.Set("User-Agent", "rollouts-demo-load")
+	for name, value := range t.header {
+		request.Header.Set(name, value)
+	}
 	return request, nil
 }
 

@@ -42,6 +42,33 @@ type Window struct {
 // Complete says whether every request of the window has ended.
 func (w Window) Complete() bool { return w.Done == w.Asked }
 
+// NewWindow looks at a run of so many requests, of which these have ended.
+func NewWindow(asked int, ended []Result) Window {
+	w := Window{Asked: asked, Done: len(ended), Colors: map[string]int{}}
+	for _, r := range ended {
+		if r.Err != nil {
+			w.Failed++
+			continue
+		}
+		w.Colors[r.Color]++
+		w.Latencies = append(w.Latencies, r.Latency)
+	}
+	return w
+}
+
+// Merge adds windows up.
+func Merge(windows ...Window) Window {
+	sum := Window{Colors: map[string]int{}}
+	for _, w := range windows {
+		sum.Asked, sum.Done, sum.Failed = sum.Asked+w.Asked, sum.Done+w.Done, sum.Failed+w.Failed
+		sum.Latencies = append(sum.Latencies, w.Latencies...)
+		for color, n := range w.Colors {
+			sum.Colors[color] += n
+		}
+	}
+	return sum
+}
+
 // Totals count all requests since the start.
 type Totals struct {
 	// Ended counts the requests that have ended, sent or not.
@@ -122,34 +149,17 @@ const (
 )
 
 // window looks at n requests from number first on.
-func (r *recorder) window(first, n int) Window {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := Window{Asked: n, Colors: map[string]int{}}
-	for i := max(0, first); i < min(first+n, len(r.results)); i++ {
-		if !r.done[i] {
-			continue
-		}
-		w.Done++
-		if r.results[i].Err != nil {
-			w.Failed++
-			continue
-		}
-		w.Colors[r.results[i].Color]++
-		w.Latencies = append(w.Latencies, r.results[i].Latency)
-	}
-	return w
-}
+func (r *recorder) window(first, n int) Window { return NewWindow(n, r.ended(first, n)) }
 
-// ended returns the results of the requests that have ended, in the order of
-// the plan.
-func (r *recorder) ended() []Result {
+// ended returns those of n requests from number first on that have ended, in the
+// order of the plan.
+func (r *recorder) ended(first, n int) []Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ended []Result
-	for i, result := range r.results {
+	for i := max(0, first); i < min(first+n, len(r.results)); i++ {
 		if r.done[i] {
-			ended = append(ended, result)
+			ended = append(ended, r.results[i])
 		}
 	}
 	return ended

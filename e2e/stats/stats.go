@@ -56,6 +56,20 @@ func (s Split) Sigmas(asked float64) float64 {
 	return off / math.Sqrt(n*asked*(1-asked)) // x/0 is +Inf, as documented
 }
 
+// Tail is the chance that at least as many of Total go to the side as did, if
+// each does with the given chance, a number from 0 to 1: P(X ≥ Hits) of the
+// binomial distribution. It compares rare events under two conditions, that are as
+// likely under either: Total are those of both, chance is the share of the first.
+func (s Split) Tail(chance float64) float64 {
+	less := 0.0
+	term := math.Pow(1-chance, float64(s.Total)) // P(X = 0)
+	for k := range s.Hits {
+		less += term
+		term *= float64(s.Total-k) / float64(k+1) * chance / (1 - chance)
+	}
+	return max(0, 1-less)
+}
+
 // Verdict is what a sample says about a split.
 type Verdict int
 

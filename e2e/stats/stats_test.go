@@ -29,6 +29,28 @@ func TestWilson(t *testing.T) {
 	}
 }
 
+// By hand: of two events both fall on a ninth of the time once in 81; of three,
+// at least one does unless all three fall on the other eight ninths.
+func TestTail(t *testing.T) {
+	tests := []struct {
+		split  Split
+		chance float64
+		want   float64
+	}{
+		{Split{0, 0}, 0.1, 1},
+		{Split{0, 7}, 0.1, 1},
+		{Split{2, 2}, 1.0 / 9, 1.0 / 81},
+		{Split{1, 3}, 1.0 / 9, 1 - 512.0/729},
+		{Split{3, 3}, 0.5, 0.125},
+		{Split{2, 4}, 0.5, 11.0 / 16},
+	}
+	for _, tt := range tests {
+		if got := tt.split.Tail(tt.chance); math.Abs(got-tt.want) > 1e-12 {
+			t.Errorf("%d or more of %d at %.3f: %v, want %v", tt.split.Hits, tt.split.Total, tt.chance, got, tt.want)
+		}
+	}
+}
+
 func TestRule(t *testing.T) {
 	tests := []struct {
 		name         string

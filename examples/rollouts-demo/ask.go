@@ -27,8 +27,9 @@ type question struct {
 }
 
 // runAsk is the subcommand ask: an open-loop client for the ports of raw. It
-// prints one line for each question, when it was due in milliseconds since
-// 1970 and the answer, until ctx ends.
+// prints one line for each question, until ctx ends: its number, counted from 0,
+// when it was due in milliseconds since 1970, after how many microseconds it had
+// its answer, and the answer.
 func runAsk(ctx context.Context, args []string, out io.Writer) error {
 	var q question
 	flags := flag.NewFlagSet("rollouts-demo ask", flag.ContinueOnError)
@@ -52,29 +53,31 @@ func runAsk(ctx context.Context, args []string, out io.Writer) error {
 	return q.repeat(ctx, out)
 }
 
-// repeat asks at the rate, waiting for no answer before the next question.
+// repeat asks at the rate, waiting for no answer before the next question. None
+// is left out when this process is late.
 func (q question) repeat(ctx context.Context, out io.Writer) error {
 	var printing sync.Mutex
 	var answers sync.WaitGroup
 	defer answers.Wait()
-	ticks := time.NewTicker(time.Duration(float64(time.Second) / q.rate))
-	defer ticks.Stop()
-	for {
+	began := time.Now()
+	for number := 0; ; number++ {
+		due := began.Add(time.Duration(float64(number) / q.rate * float64(time.Second)))
 		select {
 		case <-ctx.Done():
 			return nil
-		case due := <-ticks.C:
-			answers.Go(func() {
-				// A question that was asked is answered even if the run is cut short.
-				answer, err := q.ask(context.WithoutCancel(ctx))
-				if err != nil {
-					answer = "error: " + err.Error()
-				}
-				printing.Lock()
-				defer printing.Unlock()
-				fmt.Fprintln(out, due.UnixMilli(), answer)
-			})
+		case <-time.After(time.Until(due)):
 		}
+		answers.Go(func() {
+			// A question that was asked is answered even if the run is cut short.
+			answer, err := q.ask(context.WithoutCancel(ctx))
+			if err != nil {
+				answer = "error: " + err.Error()
+			}
+			took := time.Since(due)
+			printing.Lock()
+			defer printing.Unlock()
+			fmt.Fprintln(out, number, due.UnixMilli(), took.Microseconds(), answer)
+		})
 	}
 }
 

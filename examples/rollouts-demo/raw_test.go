@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -90,9 +91,9 @@ func TestAskPrintsEveryAnswerAndEveryFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.close()
-	for address, want := range map[string]string{addresses.tcp: "green", addresses.tls: "error: "} {
+	for address, want := range map[string]string{addresses.tcp: "green", addresses.tls: "error:"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		out := &lines{want: 3, end: cancel}
+		out, began := &lines{want: 3, end: cancel}, time.Now()
 		args := []string{"--protocol=tcp", "--address=" + address, "--rate=50", "--timeout=200ms"}
 		if address == addresses.tls {
 			args[0] = "--protocol=udp" // where only TCP is served
@@ -101,9 +102,35 @@ func TestAskPrintsEveryAnswerAndEveryFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.text.String()) {
-			if _, answer, _ := strings.Cut(line, " "); !strings.HasPrefix(answer, want) {
-				t.Errorf("line %q, want one with %q", line, want)
+			var number, due, took int64
+			var answer string
+			_, err := fmt.Sscan(line, &number, &due, &took, &answer)
+			if err != nil || due < began.UnixMilli() || took <= 0 || !strings.HasPrefix(answer, want) {
+				t.Errorf("line %q, want one with %q: %v", line, want, err)
 			}
+		}
+	}
+}
+
+// Each question is due by the rate, counted from the first, and none is left out.
+func TestAskKeepsItsSchedule(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	out := &lines{want: 50, end: cancel}
+	if err := runAsk(ctx, []string{"--protocol=tcp", "--address=" + ports(t).tcp, "--rate=500"}, out); err != nil {
+		t.Fatal(err)
+	}
+	due := map[int64]int64{}
+	for line := range strings.Lines(out.text.String()) {
+		var number, at int64
+		if _, err := fmt.Sscan(line, &number, &at); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		due[number] = at
+	}
+	for number := range int64(len(due)) {
+		if off := due[number] - due[0] - 2*number; off < -1 || off > 1 {
+			t.Errorf("question %d is due %d ms after the first", number, due[number]-due[0])
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
@@ -28,26 +28,14 @@ func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.P
 }
 
 // finalCounters reads Envoy's counters until they agree with the client's, but
-// not for long.
-func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (envoyadmin.Counters, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.Counters)
-	defer cancel()
-	ticks := time.NewTicker(d.Poll)
-	defer ticks.Stop()
-	for {
-		after, err := d.envoy.Counters(ctx)
-		if requests, success := grown(d.before, after); err == nil && requests == totals.Sent && success == totals.OK {
-			return after, nil
-		}
-		select {
-		case <-ctx.Done():
-			// Once more, with a deadline of its own: what stands there now is it.
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Counters)
-			defer cancel()
-			return d.envoy.Counters(last)
-		case <-ticks.C:
-		}
-	}
+// not for long: what stands there then is for counterChecks to judge.
+func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (after envoyadmin.Counters, err error) {
+	_ = await.Until(ctx, "Envoy's counters to agree", d.Counters, func() bool { // see above
+		after, err = d.envoy.Counters(ctx)
+		requests, success := grown(d.before, after)
+		return err == nil && requests == totals.Sent && success == totals.OK
+	}, func() string { return "they do not" })
+	return after, err
 }
 
 // grown is by how much the counters of requests and successes have grown. They

@@ -2,11 +2,12 @@ package scenario
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
@@ -52,29 +53,21 @@ func (d *demo) look(ctx context.Context) view {
 	return view{shares: shares, err: err, at: time.Now()}
 }
 
-// await waits until ready says so. Otherwise the error names what was waited
-// for and what state says instead.
+// await waits until ready says so: see await.Until. It gives up when the load
+// client is overloaded, too.
 func (d *demo) await(ctx context.Context, what string, within time.Duration, ready func() bool, state func() string) error {
 	d.board.say("waiting for " + what)
-	deadline := time.NewTimer(within)
-	defer deadline.Stop()
-	ticks := time.NewTicker(min(d.Poll, 50*time.Millisecond))
-	defer ticks.Stop()
-	for !ready() {
+	var overload error
+	err := await.Until(ctx, what, within, func() bool {
+		if ready() {
+			return true
+		}
 		if d.client != nil {
-			if err := d.overload(d.client.Totals()); err != nil {
-				return err
-			}
+			overload = d.overload(d.client.Totals())
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
-		case <-deadline.C:
-			return fmt.Errorf("%s: %w (%s); instead: %s", what, ErrNotReached, within, state())
-		case <-ticks.C:
-		}
-	}
-	return nil
+		return overload != nil
+	}, state)
+	return errors.Join(overload, err)
 }
 
 // board is what the live frame shows, filled in by the run.

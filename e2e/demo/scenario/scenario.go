@@ -18,12 +18,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 )
 
-// The ways in which a run fails.
+// The ways in which a run fails, beside await.ErrNotReached and judge.ErrSplit.
 var (
-	// ErrNotReached says that something didn't come about in time.
-	ErrNotReached = errors.New("not reached in time")
-	// ErrSplit says that requests were not split as asked.
-	ErrSplit = errors.New("the split is off")
 	// ErrOverload says that this machine couldn't keep the load up, so nothing
 	// was measured.
 	ErrOverload = errors.New("the load client is overloaded")
@@ -229,8 +225,13 @@ func (d *demo) bringUp(ctx context.Context) error {
 	if err := d.pace(ctx); err != nil {
 		return err
 	}
+	var looked time.Time
 	return d.await(ctx, "Envoy's counters to stand still", d.Patience, func() bool {
+		if time.Since(looked) < d.Poll {
+			return false
+		}
 		last := d.before
+		looked = time.Now()
 		d.before, probed = d.envoy.Counters(ctx)
 		return probed == nil && d.before == last
 	}, func() string {

@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 )
 
@@ -98,18 +100,18 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		is     error
 		says   string
 	}{
-		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: ErrNotReached, says: "the Rollout to be Healthy", change: impatient},
-		{name: "the interceptor stands still", faults: faults{frozen: true}, is: ErrNotReached, says: "Envoy runs rollouts-demo-stable 100 %. The router has done its part"},
-		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: ErrNotReached, says: "status.dataPlane says 0 of 1. Envoy runs them"},
-		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: ErrNotReached, says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
-		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true}, is: ErrSplit, says: "asked 20 %"},
+		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: await.ErrNotReached, says: "the Rollout to be Healthy", change: impatient},
+		{name: "the interceptor stands still", faults: faults{frozen: true}, is: await.ErrNotReached, says: "Envoy runs rollouts-demo-stable 100 %. The router has done its part"},
+		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached, says: "status.dataPlane says 0 of 1. Envoy runs them"},
+		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached, says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
+		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true}, is: judge.ErrSplit, says: "asked 20 %"},
 		{name: "a failed request", faults: faults{failsOnce: true}, is: ErrCheck, says: "1 × HTTP status 503"},
-		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: ErrNotReached, says: "the annotation –", change: impatient},
-		{name: "an old pod that still answers", faults: faults{straggler: true}, is: ErrSplit, says: "step done"},
+		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached, says: "the annotation –", change: impatient},
+		{name: "an old pod that still answers", faults: faults{straggler: true}, is: judge.ErrSplit, says: "step done"},
 		{name: "connections that are closed", faults: faults{closes: true}, is: ErrCheck, says: "pinned HTTP/1.1 connection survived"},
 		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: ErrCheck, says: "lds.update_success 1 → 2"},
 		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: ErrCheck, says: "Envoy counted the same"},
-		{name: "a step that is over too soon", faults: faults{skipsPauses: true}, is: ErrNotReached, says: "Envoy has gone on"},
+		{name: "a step that is over too soon", faults: faults{skipsPauses: true}, is: await.ErrNotReached, says: "Envoy has gone on"},
 		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "(100 may be at once)", change: func(s *Settings) { s.MaxInFlight = 100 }},
 		{name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s", change: func(s *Settings) { s.Capacity = carrying(7) }},
 		{name: "a request that fails before the canary", is: ErrCheck, says: "what this machine carries: no request failed: does not hold: 1 of 9; 1 × HTTP status 503", change: func(s *Settings) {

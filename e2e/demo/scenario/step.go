@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
@@ -148,66 +150,55 @@ func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
 	if !s.split() {
 		settle = d.SettleEnd
 	}
-	begin := d.client.Next(shown.Add(settle))
-	row, err := d.sample(ctx, s, begin, d.Sample)
-	if err != nil {
+	_, err := judge.Asked{
+		Color: s.color, Share: s.share(), From: shown.Add(settle), First: d.Sample, Fresh: 2 * d.Sample, Rule: d.Rule,
+		Odd: func(first stats.Split) {
+			d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the asked share: chance or fault? A fresh sample of twice the size decides.",
+				first.Share()*100, first.Sigmas(s.share())))
+		},
+	}.Judge(ctx, func(ctx context.Context, from time.Time, n int) (load.Window, error) {
+		return d.sample(ctx, s, from, n)
+	})
+	if err != nil && !errors.Is(err, judge.ErrSplit) {
 		return err
 	}
-	verdict := d.Rule.Judge(row.Split(), s.share())
-	if verdict == stats.Unsure {
-		d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the asked share: chance or fault? A fresh sample of twice the size decides.",
-			row.Split().Share()*100, row.Sigmas))
-		begin = d.client.Next(time.Now())
-		if row, err = d.sample(ctx, s, begin, 2*d.Sample); err != nil {
-			return err
-		}
-		verdict = d.Rule.JudgeFresh(row.Split(), s.share())
-	}
-	row = d.board.change(func(row *report.Row) {
+	row := d.board.change(func(row *report.Row) {
 		row.State = report.Right
-		if verdict != stats.Agrees {
+		if err != nil {
 			row.State = report.Wrong
 		}
 	})
 	d.screen.Print(d.sampleLines(row)...)
-	if verdict != stats.Agrees {
-		return fmt.Errorf("%w: %s of %s answered %s, asked %s (%.1f σ)", ErrSplit,
-			report.Count(row.Split().Hits), report.Count(row.Split().Total), s.color, report.Percent(s.share()), row.Sigmas)
-	}
-	return nil
+	return err
 }
 
-// sample waits for n requests from number begin on and puts them into the row.
-func (d *demo) sample(ctx context.Context, s step, begin, n int) (report.Row, error) {
-	fill := func(w load.Window) {
-		d.board.change(func(row *report.Row) {
-			row.State, row.Planned, row.Done, row.Colors = report.Measuring, n, w.Done, w.Colors
-		})
-	}
+// sample is a judge.Sample for a step, and fills the row.
+func (d *demo) sample(ctx context.Context, s step, from time.Time, n int) (load.Window, error) {
+	begin := d.client.Next(from)
+	var w load.Window
 	// The last request is due after n/Rate, and has the timeout from there on.
 	within := time.Duration(float64(n)/d.Rate*float64(time.Second)) + d.SettleEnd + 2*d.Timeout
 	err := d.await(ctx, report.Count(n)+" answers under this split", within, func() bool {
-		w := d.client.Window(begin, n)
-		fill(w)
+		w = d.client.Window(begin, n)
+		d.board.change(func(row *report.Row) {
+			row.State, row.Planned, row.Done, row.Colors = report.Measuring, n, w.Done, w.Colors
+		})
 		return w.Complete()
-	}, func() string { return fmt.Sprintf("%d requests have ended", d.client.Window(begin, n).Done) })
+	}, func() string { return fmt.Sprintf("%d requests have ended", w.Done) })
 	if err != nil {
-		return report.Row{}, err
+		return w, err
 	}
 	if v := d.look(ctx); v.err == nil && !v.shares.Equal(s.shares()) {
-		return report.Row{}, fmt.Errorf("%w: a full sample of %d requests; instead: Envoy has gone on to %s meanwhile", ErrNotReached, n, v)
+		return w, fmt.Errorf("%w: a full sample of %d requests; instead: Envoy has gone on to %s meanwhile", await.ErrNotReached, n, v)
 	}
-	w := d.client.Window(begin, n)
 	since := d.client.Window(d.counted, begin+n-d.counted)
 	d.counted = begin + n
-	if len(w.Colors) == 0 {
-		return report.Row{}, fmt.Errorf("%w: none of %d requests got a good answer", ErrSplit, n)
-	}
-	return d.board.change(func(row *report.Row) {
+	d.board.change(func(row *report.Row) {
 		row.Errors += since.Failed
 		row.P50, row.P99 = stats.Quantile(w.Latencies, 0.5), stats.Quantile(w.Latencies, 0.99)
 		row.Sigmas = row.Split().Sigmas(s.share())
-	}), nil
+	})
+	return w, nil
 }
 
 // sampleLines draws a finished sample for the transcript.

@@ -1,0 +1,50 @@
+package await
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestUntil(t *testing.T) {
+	never := func() bool { return false }
+	over := errors.New("the run is over")
+	tests := []struct {
+		name string
+		// ready is how long it takes, -1 for ever; ended is when the context ends.
+		ready, ended time.Duration
+		is           error
+		says         string
+		took         time.Duration
+	}{
+		{name: "at once", took: 0},
+		{name: "later", ready: 55 * time.Millisecond, took: 60 * time.Millisecond},
+		{name: "too late", ready: -1, is: ErrNotReached, says: "a pod: not reached in time (1s); instead: none", took: time.Second},
+		{name: "cut short", ready: -1, ended: 100 * time.Millisecond, is: over, says: "waiting for a pod: the run is over; so far: none", took: 100 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if tt.ended > 0 {
+					time.AfterFunc(tt.ended, func() { cancel(over) })
+				}
+				began := time.Now()
+				ready := func() bool { return time.Since(began) >= tt.ready }
+				if tt.ready < 0 {
+					ready = never
+				}
+				err := Until(ctx, "a pod", time.Second, ready, func() string { return "none" })
+				if took := time.Since(began); took != tt.took {
+					t.Errorf("it took %s, want %s", took, tt.took)
+				}
+				if !errors.Is(err, tt.is) || (err != nil && err.Error() != tt.says) {
+					t.Errorf("error = %v, want %q", err, tt.says)
+				}
+			})
+		})
+	}
+}
