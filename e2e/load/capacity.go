@@ -16,17 +16,14 @@ const burstInFlight = 16
 // then have ended. The totals count all of them.
 func Capacity(ctx context.Context, config Config, burst time.Duration) (rate float64, totals Totals, err error) {
 	config.MaxInFlight, config.Rate, config.Closed = burstInFlight, math.Inf(1), true
-	c, err := Start(ctx, config)
+	end := time.Now().Add(burst)
+	bounded, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	c, err := Start(bounded, config)
 	if err != nil {
 		return 0, Totals{}, err
 	}
-	end := c.start.Add(burst)
-	timer := time.NewTimer(time.Until(end))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	<-bounded.Done()
 	totals, _ = c.Stop()
 	answered := 0
 	for _, r := range c.Results() {

@@ -160,6 +160,11 @@ func (c *Client) arrive(ctx context.Context) {
 		}
 		c.slots <- struct{}{} // a request's timeout bounds the wait
 		due = time.Now()
+		// The end of ctx may be told late; a burst has to end on time.
+		if end, bounded := ctx.Deadline(); bounded && !due.Before(end) {
+			<-c.slots
+			return
+		}
 		c.recorder.open(c.plan.Kind(i), due)
 		c.fly(ctx, i, due)
 	}
