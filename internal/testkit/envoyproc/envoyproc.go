@@ -26,7 +26,7 @@ import (
 const startLimit = time.Minute
 
 var (
-	errNotReady  = errors.New("not ready")
+	errAnswer    = errors.New("not answered with 200")
 	errListeners = errors.New("envoy has not one listener")
 	errBootstrap = errors.New("the installed bootstrap lacks what is to be replaced: bring the two together")
 )
@@ -112,7 +112,7 @@ func (e *Envoy) Admin(ctx context.Context, path string) ([]byte, error) {
 	}
 	answer, err := traffic.Ask(ctx, "http://"+string(address)+path, "", nil)
 	if err == nil && answer.Status != http.StatusOK {
-		err = fmt.Errorf("%w: %s is answered with %d %s", errNotReady, path, answer.Status, answer.Body)
+		err = fmt.Errorf("%w: %s, %d %s", errAnswer, path, answer.Status, answer.Body)
 	}
 	return answer.Body, err
 }
