@@ -33,8 +33,9 @@ GATEWAY_PLUGIN ?= gatewayapi-plugin
 FAULTS_ROUNDS ?=
 FAULTS_SEED   ?=
 FAULTS_ONLY   ?=
-# Which walks `make test-gateway` takes, as a pattern of go test.
-GATEWAY_RUN ?= .
+# Which walks `make test-gateway` takes, by their names with commas between them;
+# all, if this is empty.
+GATEWAY_WALKS ?=
 # Where the demo's cluster comes from: embedded, existing ($KUBECONFIG), kind.
 PROVIDER ?= embedded
 # Arguments for the demo, such as ARGS=--keep.
@@ -126,7 +127,7 @@ test-canary: tools-cluster ## run the canary's edge cases on a real cluster (nee
 
 .PHONY: test-gateway
 test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 11 minutes)
-	$(call suite,gateway,60m,,-test.run '$(GATEWAY_RUN)')
+	$(call suite,gateway,60m,GATEWAY_WALKS='$(GATEWAY_WALKS)')
 
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, and a weight's way to Envoy beside a bare push (about 12 minutes)

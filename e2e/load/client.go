@@ -244,6 +244,10 @@ func (c *Client) Sample(ctx context.Context, from time.Time, n int) (Window, err
 	return window, err
 }
 
+// Ended returns those of n requests from number first on that have ended, in the
+// order of the plan.
+func (c *Client) Ended(first, n int) []Result { return c.recorder.ended(first, n) }
+
 // Recent looks at the requests that were due in the last d.
 func (c *Client) Recent(d time.Duration) Window {
 	n := c.plan.First(d)

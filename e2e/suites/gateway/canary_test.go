@@ -11,7 +11,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 )
 
 const (
@@ -19,12 +18,8 @@ const (
 	patience = 60 * time.Second
 	// requestTimeout bounds each request.
 	requestTimeout = 5 * time.Second
-	// settle is the time between the implementation's word that it has taken a
-	// route and the first request that counts: its proxies follow.
-	settle = time.Second
-	// settleEnd is the same for the ends of a canary, where also the stable
-	// Service changes its pods.
-	settleEnd = 3 * time.Second
+	// testerRate is the number of requests per second of a guide's testers.
+	testerRate = 25
 	// installed is the number of answers in a row after which an app counts as
 	// installed: where two Services have equal weights and one of them has no
 	// endpoints for the proxy yet, so many in a row do not come.
@@ -39,10 +34,12 @@ type guide struct {
 	stable, canary      string
 	gateway, host, path string
 	colors              []string
-	// rate is the number of requests per second, sample how many a step is
-	// judged by: a first sample and a fresh one must fit into the guide's pause.
+	// rate is the number of requests per second, sample how many a step is judged
+	// by: a first sample and a fresh one must fit into the guide's pause.
 	rate   float64
 	sample int
+	// testers is the header that the guide's testers send; nil if it has none.
+	testers map[string]string
 }
 
 // walk is a guide under way.
@@ -52,65 +49,93 @@ type walk struct {
 
 	object kube.Latest[kube.Rollout]
 	seen   kube.Latest[route]
-	client *load.Client
+	// all are the requests of everybody, testers those of the testers.
+	all     *load.Client
+	testers testers
 }
 
 // begin watches the guide's objects, waits until its app is installed and
-// answers, and starts the load, which runs until the test ends. There must be
-// no failed request.
+// answers, and starts the load, which runs until the test ends.
 func begin(t *testing.T, w world, g guide) *walk {
 	t.Helper()
 	c := &walk{guide: g, world: w}
-	ctx, cancel := context.WithCancel(t.Context())
-	var watches sync.WaitGroup
-	watches.Go(func() {
-		kube.Watch(ctx, w.runner, &c.object, "kubectl", "get", "rollout", g.rollout, "-w", "-o", "json")
-	})
-	watches.Go(func() {
-		kube.Watch(ctx, w.runner, &c.seen, "kubectl", "get", "httproute", g.route, "-w", "-o", "json")
-	})
-	t.Cleanup(func() { cancel(); watches.Wait() })
-	await(t, "the Rollout to be Healthy", patience, func() bool { return c.object.Get().Healthy() }, func() string { return c.object.Get().String() })
+	c.watch(t)
+	c.promoted(t)
 	// An app that is being installed has no version in service yet: what the
 	// guide's own weights send to a Service without endpoints is no canary's.
 	c.rests(t)
+	c.answers(t)
+	c.all = c.send(t, "everybody", c.rate, nil)
+	if g.testers != nil {
+		c.testers.client = c.send(t, "testers", testerRate, g.testers)
+	}
+	return c
+}
+
+// watch keeps the guide's objects in view until the test ends.
+func (c *walk) watch(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var watches sync.WaitGroup
+	watches.Go(func() {
+		kube.Watch(ctx, c.runner, &c.object, "kubectl", "get", "rollout", c.rollout, "-w", "-o", "json")
+	})
+	watches.Go(func() {
+		kube.Watch(ctx, c.runner, &c.seen, "kubectl", "get", "httproute", c.route, "-w", "-o", "json")
+	})
+	t.Cleanup(func() { cancel(); watches.Wait() })
+}
+
+// answers waits until the app is installed for the proxy, too.
+func (c *walk) answers(t *testing.T) {
+	t.Helper()
 	var answers int
 	var probed error
-	await(t, fmt.Sprintf("%d answers in a row through the Gateway", installed), patience, func() bool {
-		if _, probed = load.Probe(ctx, c.target()); probed != nil {
+	eventually(t, fmt.Sprintf("%d answers in a row through the Gateway", installed), patience, func() bool {
+		if _, probed = load.Probe(t.Context(), c.target()); probed != nil {
 			answers = 0
 			return false
 		}
 		answers++
 		return answers == installed
 	}, func() string { return fmt.Sprintf("%d answers, then: %v", answers, probed) })
-	client, err := load.Start(ctx, c.target())
+}
+
+// send starts a load, which runs until the test ends. Not one of its requests may
+// fail, also not because this machine was too busy to send it.
+func (c *walk) send(t *testing.T, who string, rate float64, header map[string]string) *load.Client {
+	t.Helper()
+	config := c.target()
+	config.Rate, config.Header = rate, header
+	client, err := load.Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.client = client
 	t.Cleanup(func() {
 		totals, pinned := client.Stop()
-		t.Logf("%d requests, %d failed %v; started at most %s late", totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
+		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
 		if totals.Failed > 0 || totals.Sent == 0 {
-			t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Sent, totals.Reasons)
+			t.Errorf("%s: %d of %d requests failed: %v", who, totals.Failed, totals.Sent, totals.Reasons)
 		}
 		for _, p := range pinned {
 			if p.Lost != nil || p.Answered == 0 {
-				t.Errorf("the %s connection is lost after %d answers: %v", p.Kind, p.Answered, p.Lost)
+				t.Errorf("%s: the %s connection is lost after %d answers: %v", who, p.Kind, p.Answered, p.Lost)
 			}
 		}
 	})
-	return c
+	return client
 }
 
 // target says where requests go.
 func (c *walk) target() load.Config {
 	return load.Config{
-		Address: c.addresses[c.gateway], Host: c.host, Path: c.path, Rate: c.rate,
+		Address: c.addresses[c.gateway], Host: c.host, Path: c.path,
 		Timeout: requestTimeout, MaxInFlight: 500, Colors: c.colors,
 	}
 }
+
+// state is what there is instead of what was waited for.
+func (c *walk) state() string { return c.seen.Get().String() + "; " + c.object.Get().String() }
 
 // setImage starts a canary, by the guide's command.
 func (c *walk) setImage(t *testing.T, image string) {
@@ -121,7 +146,7 @@ func (c *walk) setImage(t *testing.T, image string) {
 // promote goes on from a pause.
 func (c *walk) promote(t *testing.T) {
 	t.Helper()
-	await(t, "the Rollout to pause", patience, func() bool { return c.object.Get().Paused() }, func() string { return c.object.Get().String() })
+	eventually(t, "the Rollout to pause", patience, func() bool { return c.object.Get().Paused() }, c.state)
 	c.do(t, "kubectl", "argo", "rollouts", "promote", c.rollout)
 }
 
@@ -129,16 +154,17 @@ func (c *walk) promote(t *testing.T) {
 func (c *walk) abort(t *testing.T) {
 	t.Helper()
 	c.do(t, "kubectl", "argo", "rollouts", "abort", c.rollout)
-	await(t, "the Rollout to be aborted", patience, func() bool { return c.object.Get().Status.Abort }, func() string { return c.object.Get().String() })
+	eventually(t, "the Rollout to be aborted", patience, func() bool { return c.object.Get().Status.Abort }, c.state)
 }
 
 // reaches waits until the route has the weight for the canary and the rest for
-// stable, is marked as in progress, and was taken by the implementation.
-func (c *walk) reaches(t *testing.T, weight int) {
+// stable, is marked as in progress, and was taken by the implementation. It
+// returns when that was seen.
+func (c *walk) reaches(t *testing.T, weight int) time.Time {
 	t.Helper()
-	await(t, fmt.Sprintf("weights %d/%d, marked and accepted", 100-weight, weight), patience,
-		func() bool { return c.at(weight) && c.seen.Get().accepted() && c.marked() },
-		func() string { return c.seen.Get().String() + "; " + c.object.Get().String() })
+	eventually(t, fmt.Sprintf("weights %d/%d, marked and accepted", 100-weight, weight), patience,
+		func() bool { return c.at(weight) && c.seen.Get().accepted() && c.seen.Get().marked() }, c.state)
+	return time.Now()
 }
 
 // at says whether the route has the weight for the canary.
@@ -147,74 +173,22 @@ func (c *walk) at(weight int) bool {
 	return found && weights == [2]int{100 - weight, weight}
 }
 
-// marked says whether the route is labelled as part of a canary.
-func (c *walk) marked() bool { return c.seen.Get().Metadata.Labels[inProgress] == "in-progress" }
-
 // rests waits until the canary is over, at either end: 100/0, without a mark
-// and without any rule that the guide does not have.
-func (c *walk) rests(t *testing.T) {
+// and without any rule that the guide does not have. It returns when that was
+// seen.
+func (c *walk) rests(t *testing.T) time.Time {
 	t.Helper()
-	await(t, "weights 100/0 in the guide's one rule, without a mark", patience,
-		func() bool {
-			seen := c.seen.Get()
-			_, label := seen.Metadata.Labels[inProgress]
-			return c.at(0) && !label && len(seen.Spec.Rules) == 1 && seen.accepted()
-		},
-		func() string { return c.seen.Get().String() + "; " + c.object.Get().String() })
+	eventually(t, "weights 100/0 in the guide's one rule, without a mark", patience, func() bool {
+		seen := c.seen.Get()
+		return c.at(0) && seen.unmarked() && len(seen.Spec.Rules) == 1 && seen.accepted()
+	}, c.state)
+	return time.Now()
 }
 
 // promoted waits until the Rollout has made its canary the stable version.
 func (c *walk) promoted(t *testing.T) {
 	t.Helper()
-	await(t, "the Rollout to be Healthy", patience, func() bool { return c.object.Get().Healthy() }, func() string { return c.object.Get().String() })
-}
-
-// split checks that the color's share of the requests is the weight, and that
-// no request has failed so far. While the sample is taken the weight must stand.
-func (c *walk) split(t *testing.T, weight int, color string) {
-	t.Helper()
-	c.share(t, float64(weight)/100, color, weight, settle)
-}
-
-// everything checks, after the end of a canary, that the color answers all.
-func (c *walk) everything(t *testing.T, color string) {
-	t.Helper()
-	c.share(t, 1, color, 0, settleEnd)
-}
-
-func (c *walk) share(t *testing.T, asked float64, color string, weight int, after time.Duration) {
-	t.Helper()
-	rule := stats.DefaultRule()
-	measured, window := c.measure(t, c.client.Next(time.Now().Add(after)), c.sample, color)
-	verdict := rule.Judge(measured, asked)
-	if verdict == stats.Unsure {
-		measured, window = c.measure(t, c.client.Next(time.Now()), c.sample, color)
-		verdict = rule.JudgeFresh(measured, asked)
-	}
-	if !c.at(weight) {
-		t.Fatalf("the route has gone on while %.0f %% was measured: %s", asked*100, c.seen.Get())
-	}
-	totals := c.client.Totals()
-	t.Logf("%s: asked %.0f %%, measured %.2f %% of %d (%.1f σ); p50 %s, p99 %s; %d requests so far, %d failed", color, asked*100,
-		measured.Share()*100, measured.Total, measured.Sigmas(asked), stats.Quantile(window.Latencies, 0.5), stats.Quantile(window.Latencies, 0.99), totals.Sent, totals.Failed)
-	if verdict != stats.Agrees {
-		t.Errorf("%s answered %d of %d requests, asked %.0f %% (%.1f σ): %v", color, measured.Hits, measured.Total, asked*100, measured.Sigmas(asked), window.Colors)
-	}
-	if totals.Failed > 0 {
-		t.Errorf("%d of %d requests have failed so far: %v", totals.Failed, totals.Sent, totals.Reasons)
-	}
-}
-
-// measure waits for n requests from number first on.
-func (c *walk) measure(t *testing.T, first, n int, color string) (stats.Split, load.Window) {
-	t.Helper()
-	var window load.Window
-	within := time.Duration(float64(n)/c.rate*float64(time.Second)) + settleEnd + 2*requestTimeout
-	await(t, fmt.Sprintf("%d answers", n), within, func() bool {
-		window = c.client.Window(first, n)
-		return window.Complete()
-	}, func() string { return fmt.Sprintf("%d requests have ended", window.Done) })
-	return stats.Split{Hits: window.Colors[color], Total: window.Done - window.Failed}, window
+	eventually(t, "the Rollout to be Healthy", patience, func() bool { return c.object.Get().Healthy() }, c.state)
 }
 
 // weightChanges are the Rollout's TrafficWeightUpdated events, oldest first, as

@@ -1,6 +1,7 @@
 // Package gateway walks through the Gateway API guides on the embedded cluster
-// with Envoy Gateway as the implementation: their manifests, the router
-// argoproj-labs/gatewayAPI, and traffic that is measured from outside.
+// with Envoy Gateway and Traefik as the implementations: their manifests, the
+// router argoproj-labs/gatewayAPI, and traffic that is measured from outside.
 //
-// It is run by `make test-gateway`.
+// Walks that need different objects go side by side. It is run by
+// `make test-gateway`; GATEWAY_WALKS chooses among the walks.
 package gateway

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -69,6 +70,33 @@ func (r route) weights(stable, canary string) (weights [2]int, found bool) {
 		}
 	}
 	return weights, found
+}
+
+// marked says whether the route is labelled as part of a canary.
+func (r route) marked() bool { return r.Metadata.Labels[inProgress] == "in-progress" }
+
+// unmarked says whether it is not: another value is neither.
+func (r route) unmarked() bool {
+	_, label := r.Metadata.Labels[inProgress]
+	return !label
+}
+
+// leads says whether a rule sends to the Service, and to no other, what has just
+// these headers.
+func (r rule) leads(service string, headers map[string]string) bool {
+	if len(r.BackendRefs) != 1 || r.BackendRefs[0].Name != service {
+		return false
+	}
+	for _, match := range r.Matches {
+		asked := map[string]string{}
+		for _, header := range match.Headers {
+			asked[header.Name] = header.Value
+		}
+		if !maps.Equal(asked, headers) {
+			return false
+		}
+	}
+	return len(r.Matches) > 0
 }
 
 // accepted says whether every parent has taken the route as it is now.

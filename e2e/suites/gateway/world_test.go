@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
@@ -23,7 +26,15 @@ const (
 type world struct {
 	runner    kube.Runner
 	repo      string
+	logs      string // the folder with the node's logs
 	addresses map[string]string
+}
+
+// proxy is an implementation's way to a guide's app.
+type proxy struct {
+	// manifest is the guide's file with the Gateway, service names the Service that
+	// leads to it.
+	manifest, service string
 }
 
 // forwards are the Services of the guides' Gateways, by the names that the
@@ -41,8 +52,8 @@ func forwards() map[string]string {
 func start(t *testing.T) world {
 	t.Helper()
 	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
-	w := world{runner: cluster, repo: repo, addresses: cluster.Addresses}
-	w.do(t, "kubectl", "apply", "-f", w.example("gatewayclass.yaml"))
+	w := world{runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses}
+	w.applyFiles(t, w.example("gatewayclass.yaml"))
 	return w
 }
 
@@ -68,6 +79,17 @@ func (w world) try(ctx context.Context, args ...string) (string, error) {
 	return w.runner.Run(ctx, args...)
 }
 
+// ready waits until objects have a condition that is True.
+func (w world) ready(t *testing.T, condition string, objects ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	args := append([]string{"kubectl", "wait", "--for=condition=" + condition, "--timeout=" + patience.String()}, objects...)
+	if _, err := w.runner.Run(ctx, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // apply applies files of a guide, and removes their objects when the test ends.
 func (w world) apply(t *testing.T, guide string, files ...string) {
 	t.Helper()
@@ -78,7 +100,8 @@ func (w world) apply(t *testing.T, guide string, files ...string) {
 	w.applyFiles(t, paths...)
 }
 
-// applyFiles applies files, and removes their objects when the test ends.
+// applyFiles applies files, and removes their objects when the test ends: kubectl
+// waits until they are gone.
 func (w world) applyFiles(t *testing.T, paths ...string) {
 	t.Helper()
 	files := []string{"-f", strings.Join(paths, ",")}
@@ -111,40 +134,37 @@ func (w world) explain(t *testing.T, kinds string) {
 			out, err := w.try(context.WithoutCancel(t.Context()), args...)
 			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, err)
 		}
-		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", w.refusals(t))
+		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", w.refusals())
 	})
 }
 
 // refusals are the lines of the access logs of Envoy Gateway's proxies that
-// tell of an error, with Envoy's own reason for it.
-func (w world) refusals(t *testing.T) string {
-	t.Helper()
-	out, err := w.try(context.WithoutCancel(t.Context()), "kubectl", "-n", "envoy-gateway-system", "logs", "--tail=-1",
-		"-l", "app.kubernetes.io/component=proxy", "-c", "envoy")
-	if err != nil {
-		return err.Error()
+// tell of an error, with Envoy's own reason for it. They are read where the
+// kubelet keeps them: what it has put aside is not shown by kubectl.
+func (w world) refusals() string {
+	files, err := filepath.Glob(filepath.Join(w.logs, "pods", "envoy-gateway-system_envoy-*", "envoy", "*.log*"))
+	if err != nil || len(files) == 0 {
+		return fmt.Sprintf("no log is found below %s: %v", w.logs, err)
 	}
 	var found []string
-	for line := range strings.Lines(out) {
-		if strings.Contains(line, `"response_code":5`) {
-			found = append(found, line)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err.Error()
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, `"response_code":5`) {
+				found = append(found, line)
+			}
 		}
 	}
 	return strings.Join(found[:min(len(found), 20)], "")
 }
 
-// await polls until ready says so, and fails the test when it takes too long.
-func await(t *testing.T, what string, within time.Duration, ready func() bool, state func() string) {
+// eventually waits until ready says so, and fails the test when it takes too long.
+func eventually(t *testing.T, what string, within time.Duration, ready func() bool, state func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	ticks := time.NewTicker(50 * time.Millisecond)
-	defer ticks.Stop()
-	for !ready() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited %s for %s; instead: %s", within, what, state())
-		case <-ticks.C:
-		}
+	if err := await.Until(t.Context(), what, within, ready, state); err != nil {
+		t.Fatal(err)
 	}
 }

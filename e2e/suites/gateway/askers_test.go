@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+)
+
+// askerTimeout is how long the sample app's asker waits for an answer.
+const askerTimeout = 5 * time.Second
+
+// errUnanswered is a question that got no answer. What the asker says about it is
+// in the text.
+var errUnanswered = errors.New("no answer")
+
+// asker is a Pod that asks one port of the Gateway again and again, by a
+// schedule.
+type asker struct {
+	// name is its Pod's.
+	name string
+	// protocol is tcp, tls or udp.
+	protocol string
+	port     int
+	// serverName is what a TLS client asks for (SNI).
+	serverName string
+	// rate is the number of connections, or datagrams from a fresh port, per
+	// second.
+	rate float64
+
+	mu      sync.Mutex
+	begun   time.Time // when question 0 was due; zero before the first line
+	results map[int]load.Result
+}
+
+// manifest is its Pod. address is the Gateway's.
+func (a *asker) manifest(address string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: ask
+      image: argoproj/rollouts-demo:blue
+      args: [ask, --protocol=%s, "--address=%s:%d", --server-name=%s, --rate=%g]
+---
+`, a.name, a.protocol, address, a.port, a.serverName, a.rate)
+}
+
+// follow reads its log while it is written.
+func (a *asker) follow(ctx context.Context, w world) error {
+	err := w.runner.Stream(ctx, func(log io.Reader) error {
+		lines := bufio.NewScanner(log)
+		for lines.Scan() {
+			if err := a.note(lines.Text()); err != nil {
+				return err
+			}
+		}
+		return lines.Err()
+	}, "kubectl", "logs", "-f", a.name)
+	if ctx.Err() == nil {
+		return fmt.Errorf("the log of %s has ended: %w", a.name, err)
+	}
+	return nil // it was told to end
+}
+
+// note takes in a line: a question's number, when it was due in milliseconds
+// since 1970, after how many microseconds it was answered, and the answer.
+func (a *asker) note(line string) error {
+	var number int
+	var due, took int64
+	fields := strings.SplitN(line, " ", 4)
+	if _, err := fmt.Sscan(line, &number, &due, &took); err != nil || len(fields) < 4 {
+		return fmt.Errorf("%s logged %q: %w", a.name, line, err)
+	}
+	result := load.Result{Due: time.UnixMilli(due), Latency: time.Duration(took) * time.Microsecond, Color: fields[3]}
+	if problem, failed := strings.CutPrefix(fields[3], "error: "); failed {
+		result.Color, result.Err = "", fmt.Errorf("%w: %s", errUnanswered, problem)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.results == nil {
+		a.results, a.begun = map[int]load.Result{}, result.Due.Add(-load.Plan{Rate: a.rate}.At(number))
+	}
+	a.results[number] = result
+	return nil
+}
+
+// all are the questions that have ended, in the order of their numbers.
+func (a *asker) all() []load.Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []load.Result
+	for number := 0; len(all) < len(a.results); number++ {
+		if result, ended := a.results[number]; ended {
+			all = append(all, result)
+		}
+	}
+	return all
+}
+
+// window looks at n questions that were due from a moment on.
+func (a *asker) window(from time.Time, n int) load.Window {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := load.Plan{Rate: a.rate}.First(from.Sub(a.begun))
+	var ended []load.Result
+	for number := first; number < first+n; number++ {
+		if result, found := a.results[number]; found {
+			ended = append(ended, result)
+		}
+	}
+	return load.NewWindow(n, ended)
+}
+
+// sample is a judge.Sample.
+func (a *asker) sample(ctx context.Context, from time.Time, n int) (load.Window, error) {
+	var window load.Window
+	within := max(0, time.Until(from)) + load.Plan{Rate: a.rate}.At(n) + 2*askerTimeout
+	err := await.Until(ctx, fmt.Sprintf("%d answers to %s", n, a.name), within, func() bool {
+		window = a.window(from, n)
+		return window.Complete()
+	}, func() string { return fmt.Sprintf("%d have ended", window.Done) })
+	return window, err
+}
+
+// answers waits for the first answer.
+func (a *asker) answers(t *testing.T) {
+	t.Helper()
+	eventually(t, "an answer to "+a.name, patience, func() bool { return len(a.all()) > 0 }, func() string { return "none" })
+}
+
+// summary says how its questions were answered.
+func (a *asker) summary() string {
+	all := a.all()
+	window := load.NewWindow(len(all), all)
+	return fmt.Sprintf("%s: %d questions, %d without an answer; p50 %s, p99 %s", a.name, window.Done, window.Failed,
+		stats.Quantile(window.Latencies, 0.5), stats.Quantile(window.Latencies, 0.99))
+}
+
+// startAskers starts the Pods of askers, which ask until the test ends. What is to
+// be checked then of all that they have asked is for judge.
+func (w world) startAskers(t *testing.T, address string, all []*asker, judge func()) {
+	t.Helper()
+	var manifests strings.Builder
+	var pods []string
+	for _, a := range all {
+		manifests.WriteString(a.manifest(address))
+		pods = append(pods, "pod/"+a.name)
+	}
+	w.applyText(t, manifests.String())
+	w.ready(t, "Ready", pods...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var logs sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		logs.Wait()
+		judge()
+	})
+	for _, a := range all {
+		logs.Go(func() {
+			if err := a.follow(ctx, w); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, a := range all {
+		a.answers(t)
+	}
+}
