@@ -46,7 +46,10 @@ func TestJudge(t *testing.T) {
 		{name: "odd again", yellow: []int{260, 500}, share: 0.2, want: stats.Off, sizes: []int{1000, 2000}, odd: []int{260}, fails: ErrSplit},
 		{name: "all but one of all", yellow: []int{999}, share: 1, want: stats.Off, sizes: []int{1000}, fails: ErrSplit},
 		{name: "no good answer", yellow: []int{-1}, share: 0.2, want: stats.Off, sizes: []int{1000}, fails: ErrSplit},
-		{name: "no good answer the second time", yellow: []int{260, -1}, share: 0.2, want: stats.Off, sizes: []int{1000, 2000}, odd: []int{260}, fails: ErrSplit},
+		{
+			name: "no good answer the second time", yellow: []int{260, -1}, share: 0.2,
+			want: stats.Off, sizes: []int{1000, 2000}, odd: []int{260}, fails: ErrSplit,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -177,4 +179,48 @@ func get(t *testing.T, url string) (body string, closes bool) {
 		t.Fatal(err)
 	}
 	return string(text), answer.Close
+}
+
+// pipe is a listener with one connection, in memory.
+type pipe struct {
+	accept chan net.Conn
+	closed chan struct{}
+}
+
+func (p pipe) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.accept:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipe) Close() error { close(p.closed); return nil }
+
+func (pipe) Addr() net.Addr { return new(net.TCPAddr) }
+
+// A proxy may open a connection that it doesn't need yet, and send a request over
+// it as long as it keeps it.
+func TestAnUnusedConnectionStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, conn := net.Pipe()
+		listener := pipe{accept: make(chan net.Conn, 1), closed: make(chan struct{})}
+		listener.accept <- conn
+		server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+		go func() { _ = server.Serve(listener) }() // until it is closed
+		defer server.Close()
+		time.Sleep(time.Hour)
+		if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusNoContent {
+			t.Errorf("status %s", response.Status)
+		}
+	})
 }

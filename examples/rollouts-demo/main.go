@@ -131,7 +131,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 		return errors.Join(err, listener.Close())
 	}
 	app := newApp(o.app)
-	server := &http.Server{Handler: app, ReadHeaderTimeout: 10 * time.Second}
+	server := newServer(app)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	log.InfoContext(ctx, "serving", "address", listener.Addr().String(), "color", o.app.color)
@@ -142,6 +142,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	}
 	log.InfoContext(ctx, "stopping", "servingFor", o.terminationDelay.String())
 	return errors.Join(drain(context.WithoutCancel(ctx), server, app, o.terminationDelay), raw.close())
+}
+
+// newServer bounds the wait for a request by more than the time for which proxies
+// keep a connection without one: an hour, with Envoy. A server that closes the
+// connection first may do so just when the proxy sends a request over it, and that
+// request is lost.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: 2 * time.Hour}
 }
 
 // drain goes on serving for delay, asking every client to come back on another
