@@ -75,8 +75,8 @@ test: preflight ticket test-unit test-parts test-cluster ## run every test (asks
 
 .PHONY: test-unit
 test-unit: ## run the tests that need nothing but Go
-	go test -race -shuffle=on $$(go list ./... | grep -v -E '/(test|suites)/')
-	cd localcluster && go test -race -shuffle=on $$(go list ./... | grep -v /test/)
+	go test -trimpath -race -shuffle=on $$(go list ./... | grep -v -E '/(test|suites)/')
+	cd localcluster && go test -trimpath -race -shuffle=on $$(go list ./... | grep -v /test/)
 
 .PHONY: test-parts
 test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller
@@ -87,7 +87,7 @@ test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, 
 	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
-		go test -race -shuffle=on ./test/...
+		go test -trimpath -race -shuffle=on ./test/...
 
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cluster itself (asks for root)
@@ -97,7 +97,7 @@ test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cl
 
 # The suites on a cluster are compiled before anything is measured.
 SUITES := canary faults gateway mutants
-compile = go test -c -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
+compile = go test -trimpath -c -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, and arguments.
 suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 )
 
 // askerTimeout is how long the sample app's asker waits for an answer.
@@ -144,8 +143,7 @@ func (a *asker) answers(t *testing.T) {
 func (a *asker) summary() string {
 	all := a.all()
 	window := load.NewWindow(len(all), all)
-	return fmt.Sprintf("%s: %d questions, %d without an answer; p50 %s, p99 %s", a.name, window.Done, window.Failed,
-		stats.Quantile(window.Latencies, 0.5), stats.Quantile(window.Latencies, 0.99))
+	return fmt.Sprintf("%s: %d questions, %d without an answer; %s", a.name, window.Done, window.Failed, latencies(window))
 }
 
 // startAskers starts the Pods of askers, which ask until the test ends. What is to

@@ -38,8 +38,8 @@ type guide struct {
 	// by: a first sample and a fresh one must fit into the guide's pause.
 	rate   float64
 	sample int
-	// testers is the header that the guide's testers send; nil if it has none.
-	testers map[string]string
+	// header is what the guide's testers send; nil if it has none.
+	header map[string]string
 }
 
 // walk is a guide under way.
@@ -66,8 +66,8 @@ func begin(t *testing.T, w world, g guide) *walk {
 	c.rests(t)
 	c.answers(t)
 	c.all = c.send(t, "everybody", c.rate, nil)
-	if g.testers != nil {
-		c.testers.client = c.send(t, "testers", testerRate, g.testers)
+	if g.header != nil {
+		c.testers.client = c.send(t, "testers", testerRate, g.header)
 	}
 	return c
 }

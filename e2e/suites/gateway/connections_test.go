@@ -95,8 +95,9 @@ func (c *connections) install(t *testing.T, p proxy) {
 	t.Helper()
 	c.apply(t, "connections", p.manifest, "services", "routes", "rollout")
 	c.explain(t, "rollout,tcproute,tlsroute,udproute")
+	const listener = `{"name":"control","protocol":"UDP","port":5301,"allowedRoutes":{"kinds":[{"kind":"UDPRoute"}]}}`
 	c.do(t, "kubectl", "patch", "gateway", "connections", "--type=json", "-p",
-		`[{"op":"add","path":"/spec/listeners/-","value":{"name":"control","protocol":"UDP","port":5301,"allowedRoutes":{"kinds":[{"kind":"UDPRoute"}]}}}]`)
+		`[{"op":"add","path":"/spec/listeners/-","value":`+listener+`}]`)
 	c.applyFiles(t, filepath.Join("testdata", "control.yaml"))
 	c.ready(t, "Ready", "pod/control-blue", "pod/control-green")
 	c.watch(t)
@@ -164,17 +165,17 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 	from := time.Now().Add(settle)
 	for _, a := range c.askers {
 		n := int(a.rate * during.Seconds())
-		found, err := judge.Asked{Color: color, Share: share, From: from, First: n, Fresh: n, Rule: stats.DefaultRule(), Odd: func(first stats.Split) {
-			t.Logf("%s: %s: %.2f %% is %.1f σ from %.0f %%: a fresh sample decides", a.protocol, color, first.Share()*100, first.Sigmas(share), share*100)
-		}}.Judge(t.Context(), a.sample)
+		found, err := judge.Asked{
+			Color: color, Share: share, From: from, First: n, Fresh: n, Rule: stats.DefaultRule(), Odd: odd(t, a.protocol, share),
+		}.Judge(t.Context(), a.sample)
 		switch {
 		case errors.Is(err, judge.ErrSplit):
 			t.Errorf("%s: %v", a.protocol, err)
 		case err != nil:
 			t.Fatal(err)
 		}
-		t.Logf("%s: %s: asked %.0f %%, measured %.2f %% of %d (%.1f σ); p50 %s, p99 %s", a.protocol, color, share*100,
-			found.Share()*100, found.Total, found.Sigmas(share), stats.Quantile(found.Window.Latencies, 0.5), stats.Quantile(found.Window.Latencies, 0.99))
+		t.Logf("%s: %s: asked %.0f %%, measured %.2f %% of %d (%.1f σ); %s", a.protocol, color, share*100,
+			found.Share()*100, found.Total, found.Sigmas(share), latencies(found.Window))
 	}
 }
 

@@ -57,7 +57,7 @@ func testBookinfo(t *testing.T, w world, p proxy) { //nolint:thelper // a subtes
 		rollout: "reviews-rollout", container: "reviews", route: "bookinfo-reviews", stable: "reviews-stable", canary: "reviews-canary",
 		gateway: p.service, host: "www.bookinfo.com", path: "/reviews/0", colors: []string{"v1", "v2", "v3"},
 		// A first sample and a fresh one fit into the guide's pauses of 10 s.
-		rate: 150, sample: 600, testers: map[string]string{"role": "qa"},
+		rate: 150, sample: 600, header: map[string]string{"role": "qa"},
 	})
 	c.everything(t, "v1", c.rests(t))
 	c.asQA(t, "v1")
@@ -96,7 +96,7 @@ func (c *walk) pausedForQA(t *testing.T) time.Time {
 	eventually(t, "a header route behind the weights 100/0, marked and accepted", patience, func() bool {
 		seen := c.seen.Get()
 		return c.object.Get().Paused() && c.at(0) && seen.marked() && seen.accepted() && len(seen.Spec.Rules) == 2 &&
-			seen.Spec.Rules[1].leads(c.canary, c.guide.testers)
+			seen.Spec.Rules[1].leads(c.canary, c.header)
 	}, c.state)
 	return time.Now()
 }

@@ -24,10 +24,8 @@ func (c *walk) split(t *testing.T, weight int, color string) {
 	t.Helper()
 	share := float64(weight) / 100
 	found, err := judge.Asked{
-		Color: color, Share: share, From: time.Now().Add(settle), First: c.sample, Fresh: c.sample, Rule: stats.DefaultRule(),
-		Odd: func(first stats.Split) {
-			t.Logf("%s: %.2f %% is %.1f σ from %d %%: a fresh sample decides", color, first.Share()*100, first.Sigmas(share), weight)
-		},
+		Color: color, Share: share, From: time.Now().Add(settle), First: c.sample, Fresh: c.sample,
+		Rule: stats.DefaultRule(), Odd: odd(t, color, share),
 	}.Judge(t.Context(), c.all.Sample)
 	switch {
 	case errors.Is(err, judge.ErrSplit):
@@ -41,6 +39,19 @@ func (c *walk) split(t *testing.T, weight int, color string) {
 	t.Logf("%s: asked %d %%, measured %.2f %% of %d (%.1f σ); %s", color, weight,
 		found.Share()*100, found.Total, found.Sigmas(share), c.quality(found.Window))
 	c.noneFailed(t)
+}
+
+// odd tells of a first sample that calls for a fresh one.
+func odd(t *testing.T, of string, share float64) func(first stats.Split) {
+	t.Helper()
+	return func(first stats.Split) {
+		t.Logf("%s: %.2f %% is %.1f σ from %.0f %%: a fresh sample decides", of, first.Share()*100, first.Sigmas(share), share*100)
+	}
+}
+
+// latencies are how long the answers of a window took.
+func latencies(w load.Window) string {
+	return fmt.Sprintf("p50 %s, p99 %s", stats.Quantile(w.Latencies, 0.5), stats.Quantile(w.Latencies, 0.99))
 }
 
 // everything checks, after the end of a canary that was seen at a moment, that
@@ -64,8 +75,7 @@ func (c *walk) everything(t *testing.T, color string, since time.Time) {
 // started at most so far.
 func (c *walk) quality(w load.Window) string {
 	totals := c.all.Totals()
-	return fmt.Sprintf("p50 %s, p99 %s; %d requests so far, %d failed, at most %s late",
-		stats.Quantile(w.Latencies, 0.5), stats.Quantile(w.Latencies, 0.99), totals.Sent, totals.Failed, totals.Lag)
+	return fmt.Sprintf("%s; %d requests so far, %d failed, at most %s late", latencies(w), totals.Sent, totals.Failed, totals.Lag)
 }
 
 // noneFailed checks that no request has failed so far.
@@ -186,10 +196,26 @@ func TestTurn(t *testing.T) {
 		results []load.Result
 		want    turned
 	}{
-		{"before the route was taken", []load.Result{result("v1", -20, 5), result("v2", -10, 5), result("v2", 0, 5)}, turned{right: 2, wrong: 1, last: -20}},
-		{"after it", []load.Result{result("v1", 0, 5), result("v1", 10, 5), result("v2", 20, 5)}, turned{right: 1, wrong: 2, last: 10, late: 2}},
-		{"under way with the first right one", []load.Result{result("v2", 0, 30), result("v1", 10, 5), result("v2", 20, 5)}, turned{right: 2, wrong: 1, last: 10, late: 1, again: 0}},
-		{"asked when a right one was in", []load.Result{result("v2", 0, 5), result("v1", 10, 5)}, turned{right: 1, wrong: 1, last: 10, late: 1, again: 1}},
+		{
+			"before the route was taken",
+			[]load.Result{result("v1", -20, 5), result("v2", -10, 5), result("v2", 0, 5)},
+			turned{right: 2, wrong: 1, last: -20},
+		},
+		{
+			"after it",
+			[]load.Result{result("v1", 0, 5), result("v1", 10, 5), result("v2", 20, 5)},
+			turned{right: 1, wrong: 2, last: 10, late: 2},
+		},
+		{
+			"under way with the first right one",
+			[]load.Result{result("v2", 0, 30), result("v1", 10, 5), result("v2", 20, 5)},
+			turned{right: 2, wrong: 1, last: 10, late: 1},
+		},
+		{
+			"asked when a right one was in",
+			[]load.Result{result("v2", 0, 5), result("v1", 10, 5)},
+			turned{right: 1, wrong: 1, last: 10, late: 1, again: 1},
+		},
 		{"never", []load.Result{result("v1", 0, 5)}, turned{wrong: 1, late: 1}},
 		{"failed ones are counted elsewhere", []load.Result{{Err: load.ErrAnswer, Due: moment}}, turned{}},
 	}
