@@ -28,8 +28,8 @@ const (
 	// podDown bounds the time that a killed container may be away. The kubelet takes
 	// most of it: CoreDNS, which is not ours, was away for 2.1 to 2.8 s in five such
 	// kills, the interceptor for 1.8 to 2.8 s beside it, and Envoy, whose readiness
-	// is asked every 2 s, for 2.8 to 4.6 s; up to 8.2 s on a machine with three times
-	// as much to do. Where no probe wakes the kubelet, it looks 10 s later whether a
+	// is asked every 2 s, for 2.8 to 4.6 s; up to 8.2 s with 20 processes waiting
+	// for two cores. Where no probe wakes the kubelet, it looks 10 s later whether a
 	// container may start again.
 	podDown = 15 * time.Second
 	// leaderDown is podDown and the wait for the dead controller's Lease, 15 s and
