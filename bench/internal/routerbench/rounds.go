@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
 )
 
-// The kinds of calls, in the order of a round. What is compared stands side by side.
+// The kinds of calls.
 const (
 	setWeight = "SetWeight"
 	bareWrite = "bare write"
@@ -23,7 +23,7 @@ const (
 	noResync  = "the same, no-op plugin"
 )
 
-// kinds are the kinds of calls in the order of a round.
+// kinds are the kinds of calls in the order of the table.
 func kinds() []string { return []string{setWeight, bareWrite, resync, noResync} }
 
 // hash is the pod template hash of every Rollout.
@@ -59,14 +59,14 @@ func (m *measurement) rounds(ctx context.Context, repeats int, progress io.Write
 	return results, nil
 }
 
-// round is one round of all kinds over the same Rollouts, which are at weight 0 before and after it.
+// round is one round of all kinds over the same Rollouts.
 type round struct {
 	*measurement
 
 	of       Case
 	numbers  []int // of the Rollouts
 	rollouts []*v1alpha1.Rollout
-	weight   uint32 // of the router; the bare client's is another one
+	weight   uint32 // that the router is asked for
 }
 
 // begin chooses the Rollouts of a round and their weight.
@@ -87,41 +87,81 @@ type sample struct {
 	reads, writes int // requests for the router's resource that the API server answered meanwhile
 }
 
-// run measures each kind in turn.
-func (r *round) run(ctx context.Context) (map[string]sample, error) {
-	samples := map[string]sample{}
-	for _, kind := range kinds() {
-		call, err := r.prepare(ctx, kind)
-		if err != nil {
-			return nil, fmt.Errorf("before %s: %w", kind, err)
-		}
-		if err := stopwatch.Settle(ctx); err != nil {
-			return nil, err
-		}
-		if samples[kind], err = r.counted(ctx, call); err != nil {
-			return nil, fmt.Errorf("%s: %w", kind, err)
-		}
-	}
-	return samples, nil
+// part is calls of one kind, for some of the round's Rollouts.
+type part struct {
+	kind     string
+	from, to int // its Rollouts
+	call     func(n int) error
 }
 
-// prepare does what has to be done before the calls of a kind, and returns the call for the n-th Rollout of the round.
-func (r *round) prepare(ctx context.Context, kind string) (call func(n int) error, err error) {
-	switch kind {
-	case setWeight:
-		return func(n int) error { return set(r.router, r.rollouts[n], r.weight) }, nil
-	case bareWrite:
-		write, err := r.Subject.BareWrites(ctx, r.of, r.weight+10)
-		return func(n int) error { return write(r.numbers[n]) }, err
-	case resync:
-		_, err := stopwatch.Calls(preparers, r.of.Calls, func(n int) error { return set(r.router, r.rollouts[n], 0) })
-		if err == nil {
-			err = r.Subject.Confirm(ctx, r.of, r.numbers)
-		}
-		return func(n int) error { return reconcile(r.router, r.rollouts[n]) }, err
-	default:
-		return func(n int) error { return reconcile(r.nothing, r.rollouts[n]) }, nil
+// run measures each kind.
+func (r *round) run(ctx context.Context) (map[string]sample, error) {
+	samples, all := map[string]sample{}, r.of.Calls
+	if err := r.writes(ctx, samples); err != nil {
+		return nil, err
 	}
+	if err := errors.Join(r.setAll(0), r.Subject.Confirm(ctx, r.of, r.numbers)); err != nil {
+		return nil, err
+	}
+	return samples, errors.Join(
+		r.count(ctx, samples, part{resync, 0, all, func(n int) error { return reconcile(r.router, r.rollouts[n]) }}),
+		r.count(ctx, samples, part{noResync, 0, all, func(n int) error { return reconcile(r.nothing, r.rollouts[n]) }}))
+}
+
+// writes measures what writes. The bare writes stand between the SetWeights of one half of the Rollouts and of the other
+// half, and the bare client's objects are read before each part, so that all find the API server in the same state.
+func (r *round) writes(ctx context.Context, samples map[string]sample) error {
+	if err := r.setAll(r.weight + 20); err != nil {
+		return err
+	}
+	half, all := r.of.Calls/2, r.of.Calls
+	change := func(n int) error { return set(r.router, r.rollouts[n], r.weight) }
+	for _, p := range []part{
+		{setWeight, 0, half, change}, {bareWrite, 0, half, nil}, {bareWrite, half, all, nil}, {setWeight, half, all, change},
+	} {
+		write, err := r.Subject.BareWrites(ctx, r.of, r.weight+10)
+		if err != nil {
+			return err
+		}
+		if p.kind == bareWrite {
+			p.call = func(n int) error { return write(r.numbers[n]) }
+		}
+		if err := r.count(ctx, samples, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setAll gives every Rollout of the round a weight, unmeasured.
+func (r *round) setAll(weight uint32) error {
+	callers := max(1, preparers/r.of.Objects)
+	_, err := stopwatch.Calls(callers, r.of.Calls, func(n int) error { return set(r.router, r.rollouts[n], weight) })
+	return err
+}
+
+// count makes the calls of a part, and adds what they took and asked to samples.
+func (r *round) count(ctx context.Context, samples map[string]sample, p part) error {
+	if err := stopwatch.Settle(ctx); err != nil {
+		return err
+	}
+	before, err := controlplane.CountRequests(ctx, r.clients.Admin, r.Resource)
+	if err != nil {
+		return err
+	}
+	measured, err := stopwatch.Calls(r.of.Workers, p.to-p.from, func(n int) error { return p.call(p.from + n) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.kind, err)
+	}
+	after, err := controlplane.CountRequests(ctx, r.clients.Admin, r.Resource)
+	if err != nil {
+		return err
+	}
+	into := samples[p.kind]
+	into.Took, into.Whole = append(into.Took, measured.Took...), into.Whole+measured.Whole
+	into.reads, into.writes = into.reads+after.Reads()-before.Reads(), into.writes+after.Writes()-before.Writes()
+	samples[p.kind] = into
+	return nil
 }
 
 // set is SetWeight.
@@ -145,20 +185,4 @@ func reconcile(asked rpc.TrafficRouterPlugin, rollout *v1alpha1.Rollout) error {
 		err = errors.Join(err, pluginprocess.Failure(answer), fmt.Errorf("rollout %s: %w", rollout.Name, errNotVerified))
 	}
 	return err
-}
-
-// counted makes one call for each Rollout of the round, and counts the requests.
-func (r *round) counted(ctx context.Context, call func(n int) error) (sample, error) {
-	before, err := controlplane.CountRequests(ctx, r.clients.Admin, r.Resource)
-	if err != nil {
-		return sample{}, err
-	}
-	measured, err := stopwatch.Calls(r.of.Workers, r.of.Calls, call)
-	if err != nil {
-		return sample{}, err
-	}
-	after, err := controlplane.CountRequests(ctx, r.clients.Admin, r.Resource)
-	return sample{
-		Sample: measured, reads: after.Reads() - before.Reads(), writes: after.Writes() - before.Writes(),
-	}, err
 }

@@ -57,7 +57,8 @@ type Subject interface {
 	// Rollout is Rollout n of a case.
 	Rollout(of Case, n int) *v1alpha1.Rollout
 	// BareWrites returns a function by which the bare client gives the canary a weight in every object of Rollout n, as
-	// the router writes it but without anything around it. The router has written another weight before.
+	// the router writes it but without anything around it. It can be used until somebody else writes to these objects.
+	// They have another weight.
 	BareWrites(ctx context.Context, of Case, weight uint32) (write func(n int) error, err error)
 	// Confirm reports of the objects of some Rollouts what the data plane reports after SetWeight(0).
 	Confirm(ctx context.Context, of Case, rollouts []int) error
