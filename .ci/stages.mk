@@ -1,6 +1,7 @@
-# The stages of CI and what each one needs. Two run side by side as long as they
-# compile, or wait for something to start or to end. From the shared cluster on,
-# one runs after the other and nothing is compiled: they measure.
+# The stages of CI and what each one needs. Two run side by side where one of them
+# compiles and the other compiles or waits for something to start or to end. What
+# is measured, or has a clock, runs alone, and from the shared cluster on nothing is
+# compiled.
 
 STAGE := .ci/stage
 MAKE_ := env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory
@@ -20,19 +21,19 @@ parts:
 	@$(STAGE) $@ $(MAKE_) parts
 lint: linter
 	@$(STAGE) $@ $(MAKE_) lint
-unit: lint
+unit: lint parts
 	@$(STAGE) $@ $(MAKE_) test-unit
-suites: unit parts
+suites: unit
 	@$(STAGE) $@ $(MAKE_) suites
-residue: parts
+residue: unit
 	@$(STAGE) $@ $(MAKE_) test-cluster
-real: parts residue
+real: residue suites
 	@$(STAGE) $@ $(MAKE_) test-parts
 
 # Measuring, one after the other.
 
 .PHONY: cluster demo canary mutants faults gateway
-cluster: suites residue real
+cluster: real
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 demo: cluster
 	@$(STAGE) $@ $(MAKE_) demo
@@ -48,7 +49,7 @@ gateway: faults
 # The inner loop: what is compiled, real parts, and one canary.
 
 .PHONY: real-quick demo-quick
-real-quick: parts
+real-quick: unit
 	@$(STAGE) real $(MAKE_) test-parts
-demo-quick: unit real-quick
+demo-quick: real-quick
 	@$(STAGE) demo $(MAKE_) demo
