@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -354,18 +353,28 @@ func (e environment) runDirectory(t *testing.T) string {
 }
 
 // kill ends a process and returns when the kernel has taken back what it held.
+// That is when its last thread has ended: its first one may be a zombie before.
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	handle, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatalf("take hold of the supervisor: %v", err)
+	}
+	defer unix.Close(handle)
+	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {
 		t.Fatalf("kill the supervisor: %v", err)
 	}
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for range 1000 {
-		if state, _ := stateOf(strconv.Itoa(pid)); state == "" || state == "Z" {
+	for deadline := time.Now().Add(killTimeout); time.Now().Before(deadline); {
+		// The handle is readable once all threads have ended (pidfd_open(2)).
+		polled := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
+		if n, err := unix.Poll(polled, int(killTimeout.Milliseconds())); n > 0 {
 			return
+		} else if err != nil && !errors.Is(err, unix.EINTR) {
+			t.Fatalf("wait for the end of process %d: %v", pid, err)
 		}
-		<-ticker.C
 	}
 	t.Fatalf("process %d outlives SIGKILL", pid)
 }
+
+// killTimeout is how long a process may take to end.
+const killTimeout = 10 * time.Second
