@@ -5,6 +5,8 @@
 package cluster
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -75,6 +77,13 @@ type Settings struct {
 // Path joins elements below the run directory.
 func (s Settings) Path(elements ...string) string {
 	return filepath.Join(append([]string{s.Dir}, elements...)...)
+}
+
+// NameOf is the name of a checkout's cluster. The path of the checkout decides
+// it, so that each checkout has a cluster of its own.
+func NameOf(repo string) string {
+	sum := sha256.Sum256([]byte(repo))
+	return hex.EncodeToString(sum[:])[:8]
 }
 
 // Cgroup is the path of the cluster's cgroup below each hierarchy's root, unless

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
 // location says where things are on this machine.
@@ -51,10 +50,7 @@ func (l *location) resolve() error {
 }
 
 // name tells the clusters of two checkouts apart.
-func (l *location) name() string {
-	sum := sha256.Sum256([]byte(l.repo))
-	return hex.EncodeToString(sum[:])[:8]
-}
+func (l *location) name() string { return cluster.NameOf(l.repo) }
 
 // dir is the run directory of this checkout's cluster.
 func (l *location) dir() string { return filepath.Join(l.cache, "clusters", l.name()) }

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
 // makeNoise lets somebody else work on the host, until it is told to stop: every
 // moment there are other processes, namespaces and cgroups, as where containers
-// run or a user logs in. None of it may show in the tests.
+// run or a user logs in, and clusters of other checkouts. None of it may show in
+// the tests.
 func makeNoise() (stop func()) {
 	done := make(chan struct{})
 	var working sync.WaitGroup
@@ -34,17 +37,25 @@ func makeNoise() (stop func()) {
 	return func() { close(done); working.Wait() }
 }
 
-// somebodyElse makes cgroups and runs a process in namespaces of its own for a
-// moment. Where something can't be made there is that much less noise.
+// somebodyElse makes cgroups and another cluster's folder, and runs a process in
+// namespaces of its own for a moment. Where something can't be made there is that
+// much less noise.
 func somebodyElse(n int) {
+	name := cluster.NameOf(strconv.Itoa(n))
+	run := filepath.Join(os.Getenv("LOCALCLUSTER_CACHE"), "clusters", name)
+	if os.Mkdir(run, 0o755) == nil {
+		defer func() { _ = os.Remove(run) }()
+		_ = os.Chown(run, 999, 999) // as some pod's files
+	}
 	folders, _ := filepath.Glob("/sys/fs/cgroup/*/")
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		folders = []string{"/sys/fs/cgroup"}
 	}
 	for _, folder := range folders {
-		own := filepath.Join(folder, "somebody-else-"+strconv.Itoa(n))
-		if os.Mkdir(own, 0o755) == nil {
-			defer func() { _ = os.Remove(own) }()
+		for _, own := range []string{"somebody-else-" + strconv.Itoa(n), cluster.Settings{Name: name}.Cgroup()} {
+			if own := filepath.Join(folder, own); os.Mkdir(own, 0o755) == nil {
+				defer func() { _ = os.Remove(own) }()
+			}
 		}
 	}
 	command := exec.CommandContext(context.Background(), "sleep", "1")

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 )
 
@@ -85,16 +86,16 @@ func (e environment) status(t *testing.T) host.Status {
 // supervisor returns the process that holds the cluster's lock.
 func (e environment) supervisor(t *testing.T) int {
 	t.Helper()
-	holder, err := host.LockHolder(e.runDirectory(t))
+	holder, err := host.LockHolder(e.runDirectory())
 	if err != nil || holder == 0 {
 		t.Fatalf("no supervisor is found: %v", err)
 	}
 	return holder
 }
 
-func take(t *testing.T) Snapshot {
+func take(t *testing.T, cluster string) Snapshot {
 	t.Helper()
-	s, err := Take(disk())
+	s, err := Take(disk(), cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,13 +104,13 @@ func take(t *testing.T) Snapshot {
 
 // mustMatch compares the machine with what it was. Processes that were told to
 // end need a moment until the kernel has taken them away.
-func mustMatch(t *testing.T, before Snapshot) {
+func mustMatch(t *testing.T, before Snapshot, cluster string) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		diff := cmp.Diff(before, take(t))
+		diff := cmp.Diff(before, take(t, cluster))
 		if diff == "" {
 			return
 		}
@@ -134,22 +135,22 @@ func TestNothingIsLeft(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := fromEnvironment(t)
-			before := take(t)
+			before := take(t, e.cluster())
 			tt.run(t, e)
-			mustMatch(t, before)
+			mustMatch(t, before, e.cluster())
 			if got := e.status(t).State; got != host.PhaseStopped {
 				t.Errorf("state is %q, want %q", got, host.PhaseStopped)
 			}
-			mustBeOurs(t, e.cache)
+			e.mustBeOurs(t)
 		})
 	}
 }
 
 func afterDown(t *testing.T, e environment) {
 	t.Helper()
-	before := take(t)
+	before := take(t, e.cluster())
 	e.mustRun(t, "up", "--bare")
-	running := take(t)
+	running := take(t, e.cluster())
 	for _, kind := range []string{"processes", "cgroups"} {
 		if cmp.Equal(before[kind], running[kind]) {
 			t.Errorf("a running cluster does not show in the %s: the comparison is blind", kind)
@@ -235,8 +236,9 @@ func afterFailure(t *testing.T, e environment) {
 }
 
 // mustBeOurs checks that a cluster that was started by root for a user, as sudo
-// does, has left nothing of root's in the user's cache.
-func mustBeOurs(t *testing.T, cache string) {
+// does, has left nothing of root's in the user's cache. Other checkouts' clusters
+// may run meanwhile, with root's files.
+func (e environment) mustBeOurs(t *testing.T) {
 	t.Helper()
 	stat := func(path string) uint32 {
 		var s unix.Stat_t
@@ -245,8 +247,12 @@ func mustBeOurs(t *testing.T, cache string) {
 		}
 		return s.Uid
 	}
-	owner := stat(cache)
-	err := filepath.WalkDir(filepath.Join(cache, "clusters"), func(path string, _ fs.DirEntry, err error) error {
+	owner := stat(e.cache)
+	clusters := filepath.Dir(e.runDirectory())
+	if got := stat(clusters); got != owner {
+		t.Errorf("%s belongs to user %d, the cache to %d", clusters, got, owner)
+	}
+	err := filepath.WalkDir(e.runDirectory(), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && stat(path) != owner {
 			t.Errorf("%s belongs to user %d, the cache to %d", path, stat(path), owner)
 		}
@@ -257,19 +263,22 @@ func mustBeOurs(t *testing.T, cache string) {
 	}
 }
 
+// leftCluster is a cluster that there is only a cgroup of.
+const leftCluster = "left"
+
 // TestWhatIsLeftShows leaves something of each kind behind.
 func TestWhatIsLeftShows(t *testing.T) {
-	before := take(t)
+	before := take(t, leftCluster)
 	t.Run("left", func(t *testing.T) {
 		leaveSomething(t)
-		after := take(t)
+		after := take(t, leftCluster)
 		for _, kind := range []string{"processes", "mounts", "links", "files", "cgroups"} {
 			if cmp.Equal(before[kind], after[kind]) {
 				t.Errorf("what is left does not show in the %s", kind)
 			}
 		}
 	})
-	mustMatch(t, before)
+	mustMatch(t, before, leftCluster)
 }
 
 // leaveSomething makes a process, a folder with a mount, network devices and a
@@ -297,7 +306,7 @@ func leaveSomething(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(cgroup, "pids")); err == nil {
 		cgroup = filepath.Join(cgroup, "pids")
 	}
-	cgroup = filepath.Join(cgroup, "kedify-localcluster-left")
+	cgroup = filepath.Join(cgroup, cluster.Settings{Name: leftCluster}.Cgroup())
 	must(os.Mkdir(cgroup, 0o755))
 	t.Cleanup(func() { must(os.Remove(cgroup)) })
 }
@@ -310,7 +319,7 @@ func (e environment) await(t *testing.T, command string, steps int) int {
 	defer ticker.Stop()
 	deadline := time.After(commandTimeout / 2)
 	for {
-		raw, _ := os.ReadFile(filepath.Join(e.runDirectory(t), host.ProgressFile))
+		raw, _ := os.ReadFile(filepath.Join(e.runDirectory(), host.ProgressFile))
 		if strings.Count(string(raw), "\n") >= steps {
 			if pid := processOf(command); pid != 0 {
 				return pid
@@ -337,20 +346,11 @@ func processOf(command string) int {
 	return found
 }
 
+// cluster is the name of the cluster of these tests.
+func (e environment) cluster() string { return cluster.NameOf(e.repo) }
+
 // runDirectory is where the cluster of these tests is, or would be.
-func (e environment) runDirectory(t *testing.T) string {
-	t.Helper()
-	plans, err := filepath.Glob(filepath.Join(e.cache, "clusters", "*", host.PlanFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, plan := range plans {
-		if raw, err := os.ReadFile(plan); err == nil && strings.Contains(string(raw), e.repo) {
-			return filepath.Dir(plan)
-		}
-	}
-	return ""
-}
+func (e environment) runDirectory() string { return filepath.Join(e.cache, "clusters", e.cluster()) }
 
 // kill ends a process and returns when the kernel has taken back what it held.
 // That is when its last thread has ended: its first one may be a zombie before.

@@ -31,8 +31,8 @@ type Disk struct {
 }
 
 // Take looks at the machine. The processes that this one was started by are left
-// out.
-func Take(disk Disk) (Snapshot, error) {
+// out, and so are the cgroups of other checkouts' clusters.
+func Take(disk Disk, cluster string) (Snapshot, error) {
 	out := Snapshot{}
 	for kind, look := range map[string]func() ([]string, error){
 		"processes": processes,
@@ -40,7 +40,7 @@ func Take(disk Disk) (Snapshot, error) {
 		"links":     links,
 		"firewall":  firewall,
 		"files":     disk.files,
-		"cgroups":   cgroups,
+		"cgroups":   func() ([]string, error) { return cgroups(cluster) },
 		"sysctls":   sysctls,
 	} {
 		found, err := look()
@@ -124,16 +124,17 @@ func (d Disk) files() ([]string, error) {
 	return out, err
 }
 
-// cgroups lists those of clusters of this kind, what the root hands down, and
-// all others that a process of this machine is in which this one isn't in.
-func cgroups() ([]string, error) {
+// cgroups lists those of a cluster, what the root hands down, and all others that
+// a process of this machine is in which this one isn't in.
+func cgroups(cluster string) ([]string, error) {
 	const root = "/sys/fs/cgroup"
+	ofCluster := "kedify-localcluster-" + cluster
 	var out []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
 			return nil // somebody else's, gone meanwhile
 		}
-		if err == nil && entry.IsDir() && strings.Contains(path, "kedify-localcluster") {
+		if err == nil && entry.IsDir() && (strings.Contains(path, ofCluster) || strings.Contains(path, aside)) {
 			out = append(out, path)
 		}
 		return err
@@ -150,12 +151,16 @@ func cgroups() ([]string, error) {
 			return
 		}
 		for _, line := range cgroupsOf(pid) {
-			if !slices.Contains(own, line) && !strings.Contains(line, "kedify-localcluster") {
+			if !slices.Contains(own, line) && !strings.Contains(line, ofCluster) {
 				out = append(out, "a process is in "+line)
 			}
 		}
 	})
 }
+
+// aside is the cgroup that a cluster moves the root's processes to (see package
+// cgroup). It is no single cluster's.
+const aside = "kedify-localcluster-aside"
 
 // cgroupsOf are the cgroups of a process: hierarchy, controllers and path.
 func cgroupsOf(pid string) []string {
