@@ -112,9 +112,7 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 		Program: filepath.Join(next.Settings.Bin, "kubectl"),
 		Env:     []string{"KUBECONFIG=" + next.Settings.Path("kubeconfig"), "KUBECACHEDIR=" + next.Settings.Path("own", "kubectl")},
 	}
-	waits := slices.IndexFunc(next.Steps, func(s install.Step) bool { return s.Wait })
-	steps := slices.Insert(slices.Clone(next.Steps), waits, stack.Restarts(programs)...)
-	for _, step := range steps {
+	for _, step := range refreshSteps(next.Steps, programs, running.Contents.Manifests == next.Contents.Manifests) {
 		if err := kubectl.Run(ctx, step.Args, time.Duration(slowness*float64(step.Timeout))); err != nil {
 			return fmt.Errorf("%s: %w", step.Title, err)
 		}
@@ -122,6 +120,18 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 	say("the cluster runs them now")
 	_, err := writePlan(next)
 	return err
+}
+
+// refreshSteps are the steps of an installation that bring changed programs into a
+// running cluster, and their restarts before the first wait. Manifests that are
+// installed already are not applied again.
+func refreshSteps(all []install.Step, programs []string, installed bool) []install.Step {
+	waits := slices.IndexFunc(all, func(s install.Step) bool { return s.Wait })
+	steps := stack.Restarts(programs)
+	if !installed {
+		steps = append(slices.Clone(all[:waits]), steps...)
+	}
+	return append(steps, all[waits:]...)
 }
 
 // pathsOf are the paths of programs.
