@@ -25,7 +25,7 @@ unit: lint parts
 	@$(STAGE) $@ $(MAKE_) test-unit
 suites: unit
 	@$(STAGE) $@ $(MAKE_) suites
-residue: unit
+residue: parts
 	@$(STAGE) $@ $(MAKE_) test-cluster
 real: residue suites
 	@$(STAGE) $@ $(MAKE_) test-parts

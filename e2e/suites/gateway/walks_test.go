@@ -88,10 +88,9 @@ func TestGuides(t *testing.T) {
 	}
 	w := start(t)
 	var ran atomic.Int32
-	// One walk at a time: three side by side took less than half of the time, but
-	// starved Envoy Gateway on two cores. It was seen to need more than 10 s to
-	// withdraw the endpoint of a pod that ends.
-	atOnce := make(chan struct{}, 1)
+	// Two walks at a time: three starved Envoy Gateway on two cores. It was seen to
+	// need more than 10 s to withdraw the endpoint of a pod that ends.
+	atOnce := make(chan struct{}, 2)
 	var groups sync.WaitGroup
 	for _, group := range inTurn(chosen) {
 		groups.Go(func() {
