@@ -91,7 +91,7 @@ func (d *demo) overload(totals load.Totals) error {
 	if !totals.Overloaded {
 		return nil
 	}
-	remedy := fmt.Sprintf("try --rate %.0f, or end what else runs on this machine", max(MinRate, math.Floor(d.Rate*safeShare)))
+	remedy := fmt.Sprintf("try --rate %.0f, or end what else runs on this machine", max(MinRate, math.Floor(d.Rate/2)))
 	if d.Rate <= MinRate {
 		remedy = "end what else runs on this machine, or use one with more or faster cores"
 	}
