@@ -44,8 +44,11 @@ canary: demo
 	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
 mutants: canary
 	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
+# Bookinfo comes first, beside the demo, which leaves the most of the machine: when a
+# header route goes, Envoy Gateway deletes its cluster before the last worker of
+# Envoy has the route without it, and the window grows with the load.
 gateway: cluster
-	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='my-app,bookinfo,connections,bookinfo on Traefik' $(SHARED)
+	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
 faults: mutants gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
