@@ -43,8 +43,12 @@ func (s *session) settleEarlier(k kind, pending []pendingResponse) {
 func (s *session) accept(k kind, p pendingResponse) {
 	sub := &s.subs[k]
 	for _, res := range p.resources {
+		rec := sub.records[res.name]
+		if rec == nil || s.lists(k) && rec.inSync() && rec.sent.is(res) {
+			continue // What stood in the list as before is no news.
+		}
 		sub.note(res.name)
-		if rec := sub.records[res.name]; rec != nil && rec.accept(res, p.number) && k == scopeKind {
+		if rec.accept(res, p.number) && k == scopeKind {
 			s.setMaybeActive(rec, append([]activeVersion{{res, p.number}}, rec.laterThan(p.number)...))
 		}
 	}
@@ -78,11 +82,10 @@ func (s *session) refuse(k kind, p pendingResponse, message string) []string {
 		if rec == nil {
 			continue
 		}
-		sub.note(res.name)
 		if !slices.Contains(suspects, res.name) {
-			rec.answeredIn = max(rec.answeredIn, p.number) // It stood in the list as before.
-			continue
+			continue // It stood in the list as before.
 		}
+		sub.note(res.name)
 		s.refuseOne(k, rec, res, p.number, message, alone)
 	}
 	s.removeAgain(k, p)

@@ -262,8 +262,6 @@ func (s *session) complete(k kind, number uint64) (all []*resource, removed []st
 				removed = append(removed, name)
 			}
 		case rec.sent.known():
-			s.subs[k].note(name)
-			rec.sentIn = number
 			all = append(all, rec.sent)
 		default:
 		}

@@ -99,6 +99,9 @@ func (rec *record) accept(r *resource, number uint64) bool {
 		rec.rejection = nil
 	}
 	rec.lastAcked, rec.answeredIn, rec.doubtful = r, number, false
+	if rec.sentIn <= number {
+		rec.sent = r // After a NACK of an earlier list it was lastAcked.
+	}
 	return true
 }
 
@@ -118,7 +121,7 @@ func (rec *record) refuse(r *resource, number uint64, message string, alone bool
 		rec.doubtful = true
 		rec.refusals++
 	}
-	if rec.sentIn == number {
+	if rec.sentIn <= number { // It may have gone out before, and have stood in this list again.
 		rec.sent = rec.lastAcked
 	}
 	return true
