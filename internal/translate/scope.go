@@ -42,6 +42,8 @@ const (
 
 // fallbackSource chooses another scope for a request whose first one says nothing. To ask for the
 // metadata has Envoy choose the route; without a route that has a name there is no such host.
+//
+//nolint:dupword // It is Lua.
 const fallbackSource = `function envoy_on_request(handle)
   local headers = handle:headers()
   local key = string.match(headers:get("x-kedify-scope") or "", "^[^:]*")

@@ -153,12 +153,9 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 			}
 			now[name] = backend.Protocol
 			if had, known := before[name]; !known || had != backend.Protocol {
-				cluster, err := t.factory.cluster(name, backend.Protocol)
-				if err != nil {
-					return fmt.Errorf("cluster %s: %w", name, err)
+				if err := t.translateCluster(name, backend.Protocol, out); err != nil {
+					return err
 				}
-				out.reserve(resourcev3.ClusterType, 1)
-				out.Changed[resourcev3.ClusterType][name] = cluster
 			}
 			out.reserve(resourcev3.EndpointType, 2)
 			assignment, err := loadAssignment(name, config.Services[backend.ServicePort()])
@@ -168,16 +165,32 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 			out.Changed[resourcev3.EndpointType][name] = assignment
 		}
 	}
-	for name := range before {
-		if _, still := now[name]; !still {
-			out.Removed[resourcev3.ClusterType] = append(out.Removed[resourcev3.ClusterType], name)
-			out.Removed[resourcev3.EndpointType] = append(out.Removed[resourcev3.EndpointType], name)
-		}
-	}
+	out.removeMissing(before, now)
 	if len(now) == 0 {
 		delete(t.clusters, owner)
 	} else {
 		t.clusters[owner] = now
 	}
 	return nil
+}
+
+// translateCluster makes one cluster.
+func (t *Translator) translateCluster(name string, protocol ir.Protocol, out Update) error {
+	cluster, err := t.factory.cluster(name, protocol)
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	out.reserve(resourcev3.ClusterType, 1)
+	out.Changed[resourcev3.ClusterType][name] = cluster
+	return nil
+}
+
+// removeMissing removes the clusters that an object no longer has, and their load assignments.
+func (u Update) removeMissing(before, now map[string]ir.Protocol) {
+	for name := range before {
+		if _, still := now[name]; !still {
+			u.Removed[resourcev3.ClusterType] = append(u.Removed[resourcev3.ClusterType], name)
+			u.Removed[resourcev3.EndpointType] = append(u.Removed[resourcev3.EndpointType], name)
+		}
+	}
 }

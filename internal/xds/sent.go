@@ -1,5 +1,7 @@
 package xds
 
+import "slices"
+
 // noteSent keeps the books of a resource that goes out.
 func (s *session) noteSent(k kind, res *resource, number uint64) {
 	rec := s.subs[k].record(res.name, number-1)
@@ -15,7 +17,7 @@ func (s *session) noteSent(k kind, res *resource, number uint64) {
 		delete(s.warming, res.name)
 		delete(s.drainingEndpoints, res.name)
 	case scopeKind:
-		s.setMaybeActive(rec, append(rec.maybeActive[:len(rec.maybeActive):len(rec.maybeActive)], activeVersion{res, number}))
+		s.setMaybeActive(rec, append(slices.Clip(rec.maybeActive), activeVersion{res, number}))
 	default:
 	}
 }

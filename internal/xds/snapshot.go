@@ -52,34 +52,34 @@ type snapshot struct {
 	changes uint64
 }
 
-// replace builds the snapshot that follows prev (nil for the first one) and has exactly what is
+// replace builds the snapshot that follows s (nil for the first one) and has exactly what is
 // desired. What didn't change is taken over.
-func (prev *snapshot) replace(desired map[string]map[string]proto.Message) (*snapshot, error) {
+func (s *snapshot) replace(desired map[string]map[string]proto.Message) (*snapshot, error) {
 	removed := map[string][]string{}
 	for k := range kind(kindCount) {
-		if prev == nil {
+		if s == nil {
 			break
 		}
-		for name := range prev.resources[k] {
+		for name := range s.resources[k] {
 			if _, wanted := desired[k.typeURL()][name]; !wanted {
 				removed[k.typeURL()] = append(removed[k.typeURL()], name)
 			}
 		}
 	}
-	return prev.apply(Delta{Changed: desired, Removed: removed})
+	return s.apply(Delta{Changed: desired, Removed: removed})
 }
 
-// apply builds the snapshot that follows prev (nil for the first one) and differs from it as d says.
+// apply builds the snapshot that follows s (nil for the first one) and differs from it as d says.
 // It costs what d holds and a copy of the names of the kinds in it. An error is about the first thing
 // found wrong, and no snapshot comes of it.
-func (prev *snapshot) apply(d Delta) (*snapshot, error) {
-	if prev == nil {
-		prev = &snapshot{}
+func (s *snapshot) apply(d Delta) (*snapshot, error) {
+	if s == nil {
+		s = &snapshot{}
 	}
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	next := &snapshot{resources: prev.resources, changes: prev.changes}
+	next := &snapshot{resources: s.resources, changes: s.changes}
 	var changed []change
 	for k := range kind(kindCount) {
 		names, err := next.put(k, d.Changed[k.typeURL()], d.Removed[k.typeURL()])
@@ -93,16 +93,16 @@ func (prev *snapshot) apply(d Delta) (*snapshot, error) {
 	if err := next.check(changed); err != nil {
 		return nil, err
 	}
-	next.record(prev.log, changed)
+	next.record(s.log, changed)
 	return next, nil
 }
 
 // put changes the resources of one kind, and names those that are new, in order.
-func (w *snapshot) put(k kind, messages map[string]proto.Message, removed []string) ([]string, error) {
+func (s *snapshot) put(k kind, messages map[string]proto.Message, removed []string) ([]string, error) {
 	if len(messages) == 0 && len(removed) == 0 {
 		return nil, nil
 	}
-	next := maps.Clone(w.resources[k])
+	next := maps.Clone(s.resources[k])
 	if next == nil {
 		next = make(map[string]*resource, len(messages))
 	}
@@ -125,7 +125,7 @@ func (w *snapshot) put(k kind, messages map[string]proto.Message, removed []stri
 		changed = append(changed, name)
 	}
 	if len(changed) > 0 {
-		w.resources[k] = next
+		s.resources[k] = next
 	}
 	slices.Sort(changed)
 	return changed, nil
@@ -133,33 +133,33 @@ func (w *snapshot) put(k kind, messages map[string]proto.Message, removed []stri
 
 // record appends the changes to a copy of the log of the snapshot before and drops the oldest past
 // the limit.
-func (w *snapshot) record(log, changed []change) {
-	w.changes += uint64(len(changed))
+func (s *snapshot) record(log, changed []change) {
+	s.changes += uint64(len(changed))
 	if len(changed) > logLimit {
 		return
 	}
 	excess := max(0, len(log)+len(changed)-logLimit)
-	w.log = slices.Concat(log[excess:], changed)
+	s.log = slices.Concat(log[excess:], changed)
 }
 
 // since returns the changes after the given count of changes, or false when the log doesn't reach
 // back that far.
-func (w *snapshot) since(changes uint64) ([]change, bool) {
-	behind := w.changes - changes
-	if behind > uint64(len(w.log)) {
+func (s *snapshot) since(changes uint64) ([]change, bool) {
+	behind := s.changes - changes
+	if behind > uint64(len(s.log)) {
 		return nil, false
 	}
-	return w.log[uint64(len(w.log))-behind:], true
+	return s.log[uint64(len(s.log))-behind:], true
 }
 
 // check finds what would make a proxy answer 503, refuse, or wait in vain: a route to a cluster that
 // doesn't exist, an EDS cluster without endpoints (an empty load assignment is one, a missing load
 // assignment is not). What was before was good, so only what is new is looked at, and what could
 // have needed what is gone.
-func (w *snapshot) check(changed []change) error {
+func (s *snapshot) check(changed []change) error {
 	var gone [kindCount]map[string]struct{}
 	for _, c := range changed {
-		now := w.resources[c.kind][c.name]
+		now := s.resources[c.kind][c.name]
 		if now == nil {
 			if gone[c.kind] == nil {
 				gone[c.kind] = map[string]struct{}{}
@@ -167,7 +167,7 @@ func (w *snapshot) check(changed []change) error {
 			gone[c.kind][c.name] = struct{}{}
 			continue
 		}
-		if err := w.checkReferences(c.kind, now); err != nil {
+		if err := s.checkReferences(c.kind, now); err != nil {
 			return err
 		}
 	}
@@ -175,8 +175,8 @@ func (w *snapshot) check(changed []change) error {
 		if len(gone[dependent.needs]) == 0 {
 			continue
 		}
-		for _, r := range w.resources[dependent.kind] {
-			if err := w.checkReferences(dependent.kind, r); err != nil {
+		for _, r := range s.resources[dependent.kind] {
+			if err := s.checkReferences(dependent.kind, r); err != nil {
 				return err
 			}
 		}
@@ -185,12 +185,12 @@ func (w *snapshot) check(changed []change) error {
 }
 
 // checkReferences finds what a resource needs and isn't there.
-func (w *snapshot) checkReferences(k kind, r *resource) error {
-	if k == clusterKind && r.endpoints != "" && w.resources[endpointKind][r.endpoints] == nil {
+func (s *snapshot) checkReferences(k kind, r *resource) error {
+	if k == clusterKind && r.endpoints != "" && s.resources[endpointKind][r.endpoints] == nil {
 		return fmt.Errorf("cluster %q: no cluster load assignment %q: %w", r.name, r.endpoints, ErrInconsistent)
 	}
 	for _, cluster := range r.clusters {
-		if w.resources[clusterKind][cluster] == nil {
+		if s.resources[clusterKind][cluster] == nil {
 			return fmt.Errorf("scope %q: no cluster %q: %w", r.name, cluster, ErrInconsistent)
 		}
 	}
@@ -198,9 +198,9 @@ func (w *snapshot) checkReferences(k kind, r *resource) error {
 }
 
 // version returns the version of a resource; empty when there is none.
-func (w *snapshot) version(k kind, name string) string {
-	if w == nil || w.resources[k][name] == nil {
+func (s *snapshot) version(k kind, name string) string {
+	if s == nil || s.resources[k][name] == nil {
 		return ""
 	}
-	return w.resources[k][name].version
+	return s.resources[k][name].version
 }

@@ -1,7 +1,5 @@
 package xds
 
-import "slices"
-
 // wildcardName subscribes to all resources of a kind.
 const wildcardName = "*"
 
@@ -192,15 +190,4 @@ func (s *session) assume(k kind, name, version string) error {
 	}
 	sub.dirty.add(name)
 	return nil
-}
-
-// sorted returns the keys of a set in order, so that equal steps give equal
-// responses.
-func sorted(set map[string]struct{}) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -183,7 +184,7 @@ func hostCases() []struct {
 }
 
 // hostsWorld has an object of each kind of host.
-func hostsWorld(t *testing.T, more ...*httpv1alpha1.HTTPScaledObject) resolve.World {
+func hostsWorld(t *testing.T) resolve.World {
 	t.Helper()
 	var backends []*backend
 	object := func(name, host string) *httpv1alpha1.HTTPScaledObject {
@@ -194,8 +195,9 @@ func hostsWorld(t *testing.T, more ...*httpv1alpha1.HTTPScaledObject) resolve.Wo
 	app.Spec.PathPrefixes = []string{"/app"}
 	one := "1"
 	headers.Spec.Headers = []httpv1alpha1.Header{{Name: "X-Canary", Value: &one}}
-	objects := append(more, app, headers, object("shop", "shop.example.com"),
-		object("wide", "*.example.com"), object("narrow", "*.eu.example.com"))
+	objects := []*httpv1alpha1.HTTPScaledObject{
+		app, headers, object("shop", "shop.example.com"), object("wide", "*.example.com"), object("narrow", "*.eu.example.com"),
+	}
 	return world(t, backends, objects...)
 }
 
@@ -252,7 +254,7 @@ func TestHostsComeAndGo(t *testing.T) {
 			for range 10 {
 				more := base
 				for i := range 20 {
-					more.ScaledObjects = append(more.ScaledObjects[:len(more.ScaledObjects):len(more.ScaledObjects)],
+					more.ScaledObjects = append(slices.Clip(more.ScaledObjects),
 						testkit.NewScaledObject(namespace, fmt.Sprintf("new-%d", i), "shop", 100+i, fmt.Sprintf("new-%d.example.com", i)))
 				}
 				grown := translated(t, more, translate.DefaultOptions())
