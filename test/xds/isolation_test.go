@@ -338,7 +338,13 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 				})
 				return isDone
 			})
-			check(t, envoy, map[string]string{"a0.test": "1", "a49.test": "1", "a59.test": "1", "a99.test": "1"})
+			want := map[string]string{}
+			for n := range 100 {
+				if n != 50 && n != 60 {
+					want[fmt.Sprintf("a%d.test", n)] = "1"
+				}
+			}
+			check(t, envoy, want)
 		})
 	}
 }
