@@ -20,8 +20,8 @@ type standing struct {
 	behind map[ir.Key]string
 }
 
-// Look compares what is published with what a stream has confirmed, and returns the objects for which
-// the answer is not what it was. The first look at a stream returns all.
+// Look compares what is published with what a stream has confirmed, and returns the objects for
+// which the answer is not what it was. The first look at a stream returns all.
 func (l *Ledger) Look(stream Stream) map[ir.Key]struct{} {
 	is, known := l.streams[stream.Number]
 	if !known {
@@ -69,9 +69,9 @@ func (l *Ledger) suspects(stream Stream, is *standing, known bool) map[ir.Key]st
 	return keys
 }
 
-// judge says whether a stream has confirmed an object as it is published, and if not, why it may have
-// refused it: what travelled in a response that it refused. Good resources beside the culprit are
-// among those until the proxy confirms them.
+// judge says whether a stream has confirmed an object as it is published, and if not, why it may
+// have refused it: what travelled in a response that it refused. Good resources beside the culprit
+// are among those until the proxy confirms them.
 func (p Part) judge(stream Stream) (refusal string, isTaken bool) {
 	isTaken = true
 	for _, resource := range p.Resources {
@@ -98,7 +98,8 @@ func (p Part) judge(stream Stream) (refusal string, isTaken bool) {
 	return refusal, false
 }
 
-// addressOf returns the address of the proxy of a stream, one that is not valid when it cannot be read.
+// addressOf returns the address of the proxy of a stream, one that is not valid when it cannot be
+// read.
 func addressOf(stream Stream) netip.Addr {
 	peer, err := netip.ParseAddrPort(stream.Peer)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// digestBytes is the length of a digest before it is written in hexadecimal: half of SHA-256, which nobody finds a second text for.
+// digestBytes is the length of a digest before it is written in hexadecimal: half of SHA-256, which
+// nobody finds a second text for.
 const digestBytes = sha256.Size / 2
 
 // Part is what one publication has of one HTTPScaledObject.
@@ -35,8 +36,8 @@ type PublishedResource struct {
 }
 
 // PartOf is what a publication has of one object. config is what is published of it, and version
-// returns the published version of a resource, as [Source] does. It is the zero Part when nothing is
-// published.
+// returns the published version of a resource, as [Source] does. It is the zero Part when nothing
+// is published.
 func PartOf(config ir.Config, version func(typeURL, name string) string) Part {
 	if len(config.Routes) == 0 {
 		return Part{}

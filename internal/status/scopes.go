@@ -6,9 +6,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
-// scopes are what is published of each object, and the objects by the scopes that have their routes.
-// Objects that share a host, and all that have wildcards, share a scope: when it changes for one of
-// them, its version is another one for all.
+// scopes are what is published of each object, and the objects by the scopes that have their
+// routes. Objects that share a host, and all that have wildcards, share a scope: when it changes
+// for one of them, its version is another one for all.
 type scopes struct {
 	inForce map[ir.Key]ir.Config
 	sharers map[string][]ir.Key
@@ -19,8 +19,8 @@ func newScopes() scopes {
 	return scopes{inForce: map[ir.Key]ir.Config{}, sharers: map[string][]ir.Key{}}
 }
 
-// follow takes note of what is new, and returns what is published of the objects that are concerned:
-// those, and those that share a scope with one of them.
+// follow takes note of what is new, and returns what is published of the objects that are
+// concerned: those, and those that share a scope with one of them.
 func (s scopes) follow(objects map[ir.Key]Object) map[ir.Key]ir.Config {
 	touched := map[string]struct{}{}
 	for key, object := range objects {

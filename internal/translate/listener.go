@@ -23,8 +23,8 @@ const (
 	ListenerAddress = "0.0.0.0"
 	// ListenerPort is a port that needs no privilege.
 	ListenerPort = 8080
-	// StatPrefix is what the listener's metrics have in their names: the preStop hook of kedify-proxy waits until http.kedify-proxy.downstream_cx_active
-	// is low.
+	// StatPrefix is what the listener's metrics have in their names: the preStop hook of kedify-proxy
+	// waits until http.kedify-proxy.downstream_cx_active is low.
 	StatPrefix = "kedify-proxy"
 )
 
@@ -39,7 +39,8 @@ const (
 	maxConcurrentStreams, streamWindow = 256, 64 << 10
 )
 
-// retryAfter is the number of seconds after which a client may come back that was told 503 because nothing is ready.
+// retryAfter is the number of seconds after which a client may come back that was told 503 because
+// nothing is ready.
 const retryAfter = "1"
 
 // listener is the same for every world: nothing in it depends on routes.
@@ -152,8 +153,8 @@ func httpFilters() ([]*hcmv3.HttpFilter, error) {
 	}, nil
 }
 
-// localReplies changes what Envoy answers by itself. A 503 because a cluster has no endpoint to take
-// the request (response flag UH) gets Retry-After, a 404 a text that says whose it is.
+// localReplies changes what Envoy answers by itself. A 503 because a cluster has no endpoint to
+// take the request (response flag UH) gets Retry-After, a 404 a text that says whose it is.
 func localReplies() *hcmv3.LocalReplyConfig {
 	noEndpoint := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH"}},
@@ -176,8 +177,9 @@ func localReplies() *hcmv3.LocalReplyConfig {
 	}}
 }
 
-// accessLogs is one JSON object per request on standard output, or nothing. Standard output is written directly, because opening /dev/stdout fails for a
-// process that has dropped its privileges.
+// accessLogs is one JSON object per request on standard output, or nothing. Standard output is
+// written directly, because opening /dev/stdout fails for a process that has dropped its
+// privileges.
 func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
 	if !o.AccessLog {
 		return nil, nil
@@ -218,8 +220,8 @@ func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
 	}}, nil
 }
 
-// aggregated says that a resource comes over the proxy's aggregated stream (ADS). Envoy gives up waiting for the first answer after patience, and never
-// when it is 0.
+// aggregated says that a resource comes over the proxy's aggregated stream (ADS). Envoy gives up
+// waiting for the first answer after patience, and never when it is 0.
 func aggregated(patience time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},

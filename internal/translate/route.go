@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// streamIdleTimeout is how long a request or an upgraded connection may be silent in both directions.
+	// streamIdleTimeout is how long a request or an upgraded connection may be silent in both
+	// directions.
 	streamIdleTimeout = time.Hour
 	// responseHeaderTimeout is the default of ir.Timeouts.ResponseHeader.
 	responseHeaderTimeout = 30 * time.Second
@@ -28,7 +29,8 @@ const (
 // errNoWeight says that a Route has no backend that may get a request.
 var errNoWeight = errors.New("no backend with a weight above zero")
 
-// virtualHost has all the Routes of one host, of which config has at least one. Its name is the host.
+// virtualHost has all the Routes of one host, of which config has at least one. Its name is the
+// host.
 func (f scopeFactory) virtualHost(host ir.Host, config ir.Config) (*routev3.VirtualHost, error) {
 	virtual := &routev3.VirtualHost{
 		Name:    string(host),
@@ -89,16 +91,17 @@ func routeMatch(match ir.Match) *routev3.RouteMatch {
 	return translated
 }
 
-// routeAction sends requests to one cluster, or to several by their effective weights. Clusters of weight 0 stay in the list, where operators look for
-// them.
+// routeAction sends requests to one cluster, or to several by their effective weights. Clusters of
+// weight 0 stay in the list, where operators look for them.
 //
 // The time to the headers of the response is bounded by the timeout per try, which Envoy stops
 // counting once the response has begun. The timeout of the route, which would count on and cut
 // streams, is off.
 //
-// A request is tried again only if no app can have seen it: the connection to the pod failed, or the
-// pod said that it hasn't looked at the stream (REFUSED_STREAM, RFC 9113, section 8.7). It is tried
-// on another pod of the same cluster, so the split stays what it is. A timeout is not a reason.
+// A request is tried again only if no app can have seen it: the connection to the pod failed, or
+// the pod said that it hasn't looked at the stream (REFUSED_STREAM, RFC 9113, section 8.7). It is
+// tried on another pod of the same cluster, so the split stays what it is. A timeout is not a
+// reason.
 func (f scopeFactory) routeAction(route ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.RouteAction, error) {
 	timeout := cmp.Or(route.Timeouts.ResponseHeader, responseHeaderTimeout)
 	action := &routev3.RouteAction{

@@ -138,17 +138,21 @@ func newScopeFactory() (scopeFactory, error) {
 	if err != nil {
 		return scopeFactory{}, err
 	}
-	return scopeFactory{noFallback: map[string]*anypb.Any{fallbackName: disabled}, retries: elsewhere}, nil
+	noFallback := map[string]*anypb.Any{fallbackName: disabled}
+	return scopeFactory{noFallback: noFallback, retries: elsewhere}, nil
 }
 
 // exact is the scope of an exact host.
-func (f scopeFactory) exact(host ir.Host, config ir.Config) (*routev3.ScopedRouteConfiguration, error) {
+func (f scopeFactory) exact(
+	host ir.Host, config ir.Config,
+) (*routev3.ScopedRouteConfiguration, error) {
 	virtual, err := f.virtualHost(host, config)
 	if err != nil {
 		return nil, err
 	}
-	virtual.Domains = []string{"*"} // The scope is the host's.
-	if last := config.Routes[len(config.Routes)-1].Match; last.PathPrefix != "/" || len(last.Headers) > 0 {
+	virtual.Domains = []string{"*"}                   // The scope is the host's.
+	last := config.Routes[len(config.Routes)-1].Match // the least specific one
+	if last.PathPrefix != "/" || len(last.Headers) > 0 {
 		virtual.Routes = append(virtual.Routes, notFound())
 	}
 	scope := scopeOf(string(host), virtual)
@@ -157,7 +161,9 @@ func (f scopeFactory) exact(host ir.Host, config ir.Config) (*routev3.ScopedRout
 }
 
 // wildcards is WildcardScope.
-func (f scopeFactory) wildcards(hosts map[ir.Host]*routev3.VirtualHost) (*routev3.ScopedRouteConfiguration, error) {
+func (f scopeFactory) wildcards(
+	hosts map[ir.Host]*routev3.VirtualHost,
+) (*routev3.ScopedRouteConfiguration, error) {
 	var sorted []*routev3.VirtualHost
 	for _, host := range slices.SortedFunc(maps.Keys(hosts), ir.Host.Compare) {
 		sorted = append(sorted, hosts[host])

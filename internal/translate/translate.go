@@ -3,14 +3,18 @@
 // It is pure and deterministic: equal Configs give resources that are equal byte by byte, so a hash
 // of them tells whether anything changed. There is one listener, whatever the Config holds, a scope
 // for each exact host, and one for all wildcards; a Config without routes has the listener and the
-// latter too, because Envoy isn't ready before it has heard of them. Each backend of an HTTPScaledObject has a cluster and a load assignment of its own, named <namespace>/<httpscaledobject>/<service>.
+// latter too, because Envoy isn't ready before it has heard of them. Each backend of an
+// HTTPScaledObject has a cluster and a load assignment of its own, named
+// <namespace>/<httpscaledobject>/<service>.
 //
-// What changes often is kept away from what is expensive to change: endpoints are in load assignments and weights in routes, neither in a cluster, and
-// nothing of a tenant is in the listener, whose change would drain every connection.
+// What changes often is kept away from what is expensive to change: endpoints are in load
+// assignments and weights in routes, neither in a cluster, and nothing of a tenant is in the
+// listener, whose change would drain every connection.
 //
 // Every message is held against the rules of Envoy's API (ValidateAll) when it is made.
 //
-// References are to the v3 API of Envoy 1.40, https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/api.
+// References are to the v3 API of Envoy 1.40,
+// https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/api.
 package translate
 
 import (
@@ -22,20 +26,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
-// Resources are messages by type URL and resource name: the xDS types Listener, ScopedRouteConfiguration, Cluster and ClusterLoadAssignment, each of which has an
-// entry even when there are none of it. Messages may share parts, so they must not be changed.
+// Resources are messages by type URL and resource name: the xDS types Listener,
+// ScopedRouteConfiguration, Cluster and ClusterLoadAssignment, each of which has an entry even when
+// there are none of it. Messages may share parts, so they must not be changed.
 type Resources map[string]map[string]proto.Message
 
-// Options are the choices of an operator that hold for every proxy. The zero value allows no connection; start from DefaultOptions.
+// Options are the choices of an operator that hold for every proxy. The zero value allows no
+// connection; start from DefaultOptions.
 type Options struct {
 	// AccessLog writes a line of JSON per request to the proxy's standard output.
 	AccessLog bool
-	// TrustedHops is how many proxies in front of ours, counted from it, are trusted to tell the truth in X-Forwarded-For and X-Forwarded-Proto. With 0
-	// the client is whoever connects, and X-Forwarded-Proto is overwritten with http; with 1 or more a header X-Forwarded-Proto that comes in is kept,
-	// which an Ingress that terminates TLS needs. X-Forwarded-For is appended to in any case.
+	// TrustedHops is how many proxies in front of ours, counted from it, are trusted to tell the truth
+	// in X-Forwarded-For and X-Forwarded-Proto. With 0 the client is whoever connects, and
+	// X-Forwarded-Proto is overwritten with http; with 1 or more a header X-Forwarded-Proto that comes
+	// in is kept, which an Ingress that terminates TLS needs. X-Forwarded-For is appended to in any
+	// case.
 	TrustedHops uint32
-	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each cluster in each proxy. A request above one of the
-	// first three is answered with 503.
+	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each
+	// cluster in each proxy. A request above one of the first three is answered with 503.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
 }
 
@@ -81,8 +89,10 @@ func updateOf(config ir.Config) ir.Update {
 	return update
 }
 
-// ClusterName returns the name of the cluster, and of its load assignment, that carries the requests which the HTTPScaledObject owner sends to service:
-// <namespace>/<httpscaledobject>/<service>. It is an identity: nothing else ever has it, whatever comes and goes.
+// ClusterName returns the name of the cluster, and of its load assignment, that carries the
+// requests which the HTTPScaledObject owner sends to service:
+// <namespace>/<httpscaledobject>/<service>. It is an identity: nothing else ever has it, whatever
+// comes and goes.
 func ClusterName(owner, service ir.Key) string { return owner.String() + "/" + service.Name }
 
 // validate holds message against the rules of Envoy's API. Of a message that is packed inside of it
@@ -98,7 +108,8 @@ func validate(message proto.Message) error {
 	return nil
 }
 
-// pack puts message into an Any. The order of the fields of a map is otherwise random, and an Any keeps the bytes.
+// pack puts message into an Any. The order of the fields of a map is otherwise random, and an Any
+// keeps the bytes.
 func pack(message proto.Message) (*anypb.Any, error) {
 	if err := validate(message); err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ type Update struct {
 
 // Translator is Options.Envoy for a Config that changes: what its Updates have told adds up to
 // exactly what Envoy returns for the Config as it is. An Update costs what the objects and hosts in
-// it cost, and all wildcards if one of them is new. A Translator remembers the names of clusters and
-// the virtual hosts of wildcards.
+// it cost, and all wildcards if one of them is new. A Translator remembers the names of clusters
+// and the virtual hosts of wildcards.
 //
 // It is not safe for concurrent use. Make it with NewTranslator.
 type Translator struct {
@@ -142,7 +142,8 @@ func (t *Translator) keepWildcard(host ir.Host, config ir.Config) error {
 	return err
 }
 
-// translateObject makes the clusters of one object that are new, and all of its load assignments, which Update has because they may be new.
+// translateObject makes the clusters of one object that are new, and all of its load assignments,
+// which Update has because they may be new.
 func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update) error {
 	before, now := t.clusters[owner], make(map[string]ir.Protocol, 2)
 	for _, route := range config.Routes {

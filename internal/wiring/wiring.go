@@ -1,5 +1,6 @@
-// Package wiring joins the parts of the interceptor that know nothing of each other: what the watches lead to goes to the discovery server and to the
-// reporting, and what the discovery server knows of proxies goes to the reporting. It decides nothing.
+// Package wiring joins the parts of the interceptor that know nothing of each other: what the
+// watches lead to goes to the discovery server and to the reporting, and what the discovery server
+// knows of proxies goes to the reporting. It decides nothing.
 package wiring
 
 import (
@@ -10,7 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
-// Publisher hands resources on to a discovery server, which knows them as plain messages. It is an ingest.Publisher.
+// Publisher hands resources on to a discovery server, which knows them as plain messages. It is an
+// ingest.Publisher.
 type Publisher struct {
 	// Server takes the resources.
 	Server *xds.Server

@@ -27,9 +27,9 @@ func (s *session) settle(k kind, r request, out *output) bool {
 	return true
 }
 
-// settleEarlier closes the responses before the one that is answered. In state of the world a client
-// may answer the last of several only. A list of all resources is replaced by the later one; of the
-// other kinds each response stands for itself, and a refusal would have been said.
+// settleEarlier closes the responses before the one that is answered. In state of the world a
+// client may answer the last of several only. A list of all resources is replaced by the later one;
+// of the other kinds each response stands for itself, and a refusal would have been said.
 func (s *session) settleEarlier(k kind, pending []pendingResponse) {
 	if s.lists(k) {
 		return
@@ -64,7 +64,8 @@ func (s *session) accept(k kind, p pendingResponse) {
 		sub.note(name)
 		s.setMaybeActive(rec, rec.laterThan(p.number))
 		_, named := sub.names[name]
-		if rec.sent == nil && len(rec.maybeActive) == 0 && !named && s.snapshot.resources[k][name] == nil {
+		isGone := rec.sent == nil && len(rec.maybeActive) == 0
+		if isGone && !named && s.snapshot.resources[k][name] == nil {
 			delete(sub.records, name)
 		}
 	}
@@ -112,7 +113,9 @@ func (s *session) suspects(k kind, p pendingResponse) []string {
 }
 
 // refuseOne is refuse for one of the suspects.
-func (s *session) refuseOne(k kind, rec *record, res *resource, number uint64, message string, alone bool) {
+func (s *session) refuseOne(
+	k kind, rec *record, res *resource, number uint64, message string, alone bool,
+) {
 	sub := &s.subs[k]
 	sub.dirty.add(res.name)
 	if !rec.refuse(res, number, message, alone) {
@@ -121,7 +124,7 @@ func (s *session) refuseOne(k kind, rec *record, res *resource, number uint64, m
 	if alone {
 		sub.rejected[res.name] = struct{}{}
 		s.elsewhere.note(k, res.name, res.version)
-		s.setMaybeActive(rec, slices.DeleteFunc(slices.Clone(rec.maybeActive), func(v activeVersion) bool { return v.in == number }))
+		s.setMaybeActive(rec, rec.without(func(v activeVersion) bool { return v.in == number }))
 	}
 	if !s.lists(k) {
 		return

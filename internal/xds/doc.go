@@ -1,11 +1,11 @@
-// Package xds serves Envoy proxies their configuration: an aggregated discovery service (ADS) in both
-// of its forms, delta (incremental) and state of the world.
+// Package xds serves Envoy proxies their configuration: an aggregated discovery service (ADS) in
+// both of its forms, delta (incremental) and state of the world.
 //
 // The caller publishes everything that is desired with [Server.Publish], and how it changes with
 // [Server.ApplyDelta]. What each connected proxy is sent, and when, is decided by one state machine
-// per stream, the session: values in (a discovery request, a new snapshot, the time), responses out.
-// It has no goroutine, clock or logger of its own, so every rule below is tested without a network.
-// The gRPC service around it is a thin shell.
+// per stream, the session: values in (a discovery request, a new snapshot, the time), responses
+// out. It has no goroutine, clock or logger of its own, so every rule below is tested without a
+// network. The gRPC service around it is a thin shell.
 //
 // There are four kinds of resources: clusters, endpoints, listeners and scopes. A scope is a host
 // with its routes inside (ScopedRouteConfiguration.route_configuration). Kinds differ in their
@@ -23,10 +23,10 @@
 //	                      │    │ alone, changed  │
 //	           NACK, alone└──▶ rejected ─────────┘
 //
-// A resource is withheld while its turn has not come: a scope until its clusters are warm, endpoints
-// that serve nobody any more until scopes have left them, anything while the stream has responses
-// enough to answer. A newer version takes its place. A pending removal is that of a cluster: it stays
-// until no scope can name it, and for a grace.
+// A resource is withheld while its turn has not come: a scope until its clusters are warm,
+// endpoints that serve nobody any more until scopes have left them, anything while the stream has
+// responses enough to answer. A newer version takes its place. A pending removal is that of a
+// cluster: it stays until no scope can name it, and for a grace.
 //
 // What the proxy may be using meanwhile is kept beside it: the last version that it ACKed, and of a
 // scope every version that may be active.
@@ -49,26 +49,26 @@
 //   - The first scopes make a fresh Envoy ready, so they go out together and wait for clusters as long
 //     as the proxy makes progress.
 //
-// In state of the world a proxy that reconnects doesn't say which clusters it has, and the first list
-// would remove those that are gone since, before it gets the scopes that no longer name them. Its
-// subscription to endpoints names them, so the scopes go first if they need only what the proxy has.
-// When clusters both left and came while it was away, one gap remains.
+// In state of the world a proxy that reconnects doesn't say which clusters it has, and the first
+// list would remove those that are gone since, before it gets the scopes that no longer name them.
+// Its subscription to endpoints names them, so the scopes go first if they need only what the proxy
+// has. When clusters both left and came while it was away, one gap remains.
 //
 // # Refusals
 //
 // A NACK takes back the ACK of every resource of that response, because Envoy may have dropped good
-// ones beside the bad one. Each of them goes out again alone, one at a time, with a turn for others in
-// between; so the one that is refused alone is the culprit, and Envoy's words are not read. What was
-// refused alone is held back until its content changes, and then goes alone again. Its last good
-// version stays in force on the proxy. All else goes on.
+// ones beside the bad one. Each of them goes out again alone, one at a time, with a turn for others
+// in between; so the one that is refused alone is the culprit, and Envoy's words are not read. What
+// was refused alone is held back until its content changes, and then goes alone again. Its last
+// good version stays in force on the proxy. All else goes on.
 //
 // Scopes are kept apart from the start: after the first response of a stream each response carries
 // one, so nobody's host is in the response that refuses another one. There is one such response on
 // its way at a time; a newer version takes its place behind it, not in Envoy's queue.
 //
-// Envoy records a scope that came before the bad one in a refused response, doesn't use it, and then
-// ACKs and ignores the same bytes. So a scope that was refused in company is sent in other bytes of
-// the same content and version.
+// Envoy records a scope that came before the bad one in a refused response, doesn't use it, and
+// then ACKs and ignores the same bytes. So a scope that was refused in company is sent in other
+// bytes of the same content and version.
 //
 // A version that one proxy has refused goes alone to every other proxy too, as long as it is
 // published: a proxy that joins becomes ready with all other hosts.
@@ -82,6 +82,6 @@
 // back: see [Server.Poll].
 //
 // Versions are content hashes: equal resources have equal versions on every replica and after every
-// restart, so a proxy that reconnects in delta with what it already has is sent only the rest, and the
-// version of a resource is the digest of what it says.
+// restart, so a proxy that reconnects in delta with what it already has is sent only the rest, and
+// the version of a resource is the digest of what it says.
 package xds

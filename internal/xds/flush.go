@@ -36,7 +36,7 @@ func (s *session) flush(now time.Time, out *output) {
 func (s *session) flushKind(now time.Time, k kind, out *output) bool {
 	sub := &s.subs[k]
 	sub.mustDrain = sub.mustDrain && len(sub.pending) > 0
-	if !sub.started || s.isHeld(now, k) || len(sub.pending) >= sub.inFlight || sub.mustDrain || sub.isTrying() {
+	if !sub.started || s.isHeld(now, k) || !sub.maySend() {
 		return false
 	}
 	if sub.retries.count() > 0 && !sub.retried {
@@ -56,11 +56,12 @@ func (s *session) flushKind(now time.Time, k kind, out *output) bool {
 	return s.retry(now, k, out)
 }
 
-// isTrying tells whether a resource that was sent alone waits for its answer. Nothing else of the
-// kind is sent meanwhile, so that the verdict is about it only: in state of the world Envoy may
-// answer several responses at once.
-func (sub *subscription) isTrying() bool {
-	return slices.ContainsFunc(sub.pending, func(p pendingResponse) bool { return p.alone != "" })
+// maySend tells whether the pending responses allow another one. While a resource that was sent alone
+// waits for its answer nothing else of the kind is sent, so that the verdict is about it only: in
+// state of the world Envoy may answer several responses at once.
+func (sub *subscription) maySend() bool {
+	isAlone := func(p pendingResponse) bool { return p.alone != "" }
+	return len(sub.pending) < sub.inFlight && !sub.mustDrain && !slices.ContainsFunc(sub.pending, isAlone)
 }
 
 // isHeld tells whether the first response of a kind is held back for now.
@@ -81,7 +82,9 @@ func (s *session) collect(now time.Time, k kind) (sending []*resource, removed [
 	sub := &s.subs[k]
 	single := sub.apart && sub.nonce != ""
 	var waiting []string
-	isFull := func() bool { return single && (len(sending) > 0 || len(removed) > 0 && len(waiting) > 0) }
+	isFull := func() bool {
+		return single && (len(sending) > 0 || len(removed) > 0 && len(waiting) > 0)
+	}
 	for left := sub.dirty.count(); left > 0 && !isFull(); left-- {
 		name, _ := sub.dirty.pop()
 		if sub.retries.has(name) && s.snapshot.resources[k][name] != nil {
@@ -231,7 +234,7 @@ func (s *session) emit(k kind, sending []*resource, removed []string, alone stri
 	}
 	sub.mustReply, sub.nonce = false, nonce
 	sub.pending = append(sub.pending, pendingResponse{number, nonce, sending, removed, alone})
-	out.responses = append(out.responses, response{kind: k, nonce: nonce, resources: sending, removed: removed})
+	out.responses = append(out.responses, response{k, nonce, sending, removed})
 }
 
 // dress puts a resource into bytes that the proxy can't have seen in a refused response. Of a proxy
@@ -250,8 +253,8 @@ func (s *session) dress(k kind, res *resource) *resource {
 }
 
 // complete returns everything of a kind that the stream has, in order of name: what a response in
-// state of the world must hold. What it leaves out is gone from the proxy with it, whatever is said of
-// an earlier response; removed is what of that the proxy may use until then.
+// state of the world must hold. What it leaves out is gone from the proxy with it, whatever is said
+// of an earlier response; removed is what of that the proxy may use until then.
 func (s *session) complete(k kind, number uint64) (all []*resource, removed []string) {
 	all = make([]*resource, 0, len(s.subs[k].records))
 	for name, rec := range s.subs[k].records {

@@ -2,8 +2,8 @@ package xds
 
 import resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
-// kind is a resource type that is served. The order of the constants is the order in which responses
-// leave.
+// kind is a resource type that is served. The order of the constants is the order in which
+// responses leave.
 type kind int
 
 const (

@@ -51,11 +51,13 @@ type Metrics struct {
 // the names is taken.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "kedify", Subsystem: "xds", Name: name, Help: help}, []string{"type"})
+		options := prometheus.CounterOpts{Namespace: "kedify", Subsystem: "xds", Name: name, Help: help}
+		return prometheus.NewCounterVec(options, []string{"type"})
 	}
 	m := &Metrics{
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "kedify", Subsystem: "xds", Name: "streams", Help: "Discovery streams of proxies that are open.",
+			Namespace: "kedify", Subsystem: "xds", Name: "streams",
+			Help: "Discovery streams of proxies that are open.",
 		}, []string{"mode"}),
 		responses: counter("responses_total", "Discovery responses sent to proxies."),
 		resources: counter("resources_total", "Resources that the responses carried, removals included."),
@@ -67,7 +69,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"type"}),
 	}
 	var problems []error
-	for _, c := range []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks, m.heldBack} {
+	all := []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks, m.heldBack}
+	for _, c := range all {
 		problems = append(problems, registry.Register(c))
 	}
 	if err := errors.Join(problems...); err != nil {

@@ -89,13 +89,15 @@ func (rec *record) recognise(r *resource) {
 	rec.sent = r
 }
 
-// accept notes an ACK of the response that carried r, and returns false when it is too old to matter.
+// accept notes an ACK of the response that carried r, and returns false when it is too old to
+// matter.
 func (rec *record) accept(r *resource, number uint64) bool {
 	if number <= rec.since || number < rec.answeredIn {
 		return false
 	}
 	// To have the last good version back doesn't redeem what was refused.
-	if rejected := rec.rejection; rejected != nil && rejected.in < number && (!rejected.alone || !rec.lastAcked.is(r)) {
+	isBack := rec.isAlone() && rec.lastAcked.is(r)
+	if rec.rejection != nil && rec.rejection.in < number && !isBack {
 		rec.rejection = nil
 	}
 	rec.lastAcked, rec.answeredIn, rec.doubtful = r, number, false
@@ -105,9 +107,9 @@ func (rec *record) accept(r *resource, number uint64) bool {
 	return true
 }
 
-// refuse notes a NACK of the response that carried r, and returns false when it is too old to matter.
-// With alone nothing else can have been the reason, so the proxy keeps what it had. Otherwise it may
-// have taken r all the same.
+// refuse notes a NACK of the response that carried r, and returns false when it is too old to
+// matter. With alone nothing else can have been the reason, so the proxy keeps what it had.
+// Otherwise it may have taken r all the same.
 func (rec *record) refuse(r *resource, number uint64, message string, alone bool) bool {
 	if number <= rec.since || number < rec.answeredIn {
 		return false
@@ -129,11 +131,16 @@ func (rec *record) refuse(r *resource, number uint64, message string, alone bool
 
 // laterThan are the versions that went out after the response of a number.
 func (rec *record) laterThan(number uint64) []activeVersion {
-	return slices.DeleteFunc(slices.Clone(rec.maybeActive), func(v activeVersion) bool { return v.in <= number })
+	return rec.without(func(v activeVersion) bool { return v.in <= number })
 }
 
-// mayUseOther tells whether the proxy may use a version that sends requests to the cluster, and that
-// is to be replaced by the one that is desired, nil for none.
+// without are the versions but for some.
+func (rec *record) without(some func(activeVersion) bool) []activeVersion {
+	return slices.DeleteFunc(slices.Clone(rec.maybeActive), some)
+}
+
+// mayUseOther tells whether the proxy may use a version that sends requests to the cluster, and
+// that is to be replaced by the one that is desired, nil for none.
 func (rec *record) mayUseOther(cluster string, want *resource) bool {
 	if rec.rejects(want) {
 		return false

@@ -67,8 +67,8 @@ func (s *session) scheduleRemovals(now time.Time) {
 }
 
 // forgetEndpoints takes the ACK of the endpoints back with that of their cluster, which goes in the
-// response of the given number: should the cluster return, it has to be warm anew before a route may
-// name it.
+// response of the given number: should the cluster return, it has to be warm anew before a route
+// may name it.
 func (s *session) forgetEndpoints(cluster *record, number uint64) {
 	if cluster.sent == nil {
 		return

@@ -51,7 +51,8 @@ func newResource(k kind, name string, message proto.Message) (*resource, error) 
 		return nil, err
 	}
 	if own != name {
-		return nil, fmt.Errorf("%s %q is published as %q: the names must be equal: %w", k, own, name, ErrInconsistent)
+		return nil, fmt.Errorf("%s %q is published as %q: the names must be equal: %w",
+			k, own, name, ErrInconsistent)
 	}
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
@@ -83,11 +84,13 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 		}
 	case *routev3.ScopedRouteConfiguration:
 		if k == scopeKind && m.GetRouteConfiguration() != nil {
-			r.clusters, r.routes = clustersOf(m.GetRouteConfiguration()), m.GetRouteConfiguration().GetName()
+			r.clusters = clustersOf(m.GetRouteConfiguration())
+			r.routes = m.GetRouteConfiguration().GetName()
 			return m.GetName(), nil
 		}
 	}
-	return "", fmt.Errorf("%q is a %T, which is no %s with content: %w", r.name, message, k, ErrInconsistent)
+	return "", fmt.Errorf("%q is a %T, which is no %s with content: %w",
+		r.name, message, k, ErrInconsistent)
 }
 
 // inOtherBytes is a scope with the same content and version in other bytes. To the marshalled form

@@ -95,8 +95,8 @@ func (s *session) recognise(rec *record, want *resource) {
 	}
 }
 
-// mayBeUsed tells whether the proxy may hold a route that names the cluster. One that comes back asks
-// for its routes last, and until then nothing is known of them.
+// mayBeUsed tells whether the proxy may hold a route that names the cluster. One that comes back
+// asks for its routes last, and until then nothing is known of them.
 func (s *session) mayBeUsed(cluster string) bool {
 	rec := s.subs[clusterKind].records[cluster]
 	if !s.subs[scopeKind].started && rec != nil && rec.sent != nil && !rec.sent.known() {

@@ -121,7 +121,9 @@ func GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(receiveLimit),
 		grpc.MaxConcurrentStreams(streamsPerConnection),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveFloor, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: keepaliveFloor, PermitWithoutStream: true,
+		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
 	}
 }
@@ -135,8 +137,8 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 // everything, a type or name that is missing is removed; nothing at all is valid. Served types are
 // clusters, endpoints, listeners and scoped routes, with the routes inside, of the v3 API.
 //
-// Every message is marshalled and hashed, and counts as changed only if its content differs. Nothing
-// of the messages is kept.
+// Every message is marshalled and hashed, and counts as changed only if its content differs.
+// Nothing of the messages is kept.
 //
 // Publish doesn't wait for any proxy. A proxy that is slow is led to the latest state when it is
 // ready, and never sees those in between. An error leaves everything as it was; it is ErrClosed, or
@@ -185,13 +187,17 @@ func (s *Server) Close() {
 
 // DeltaAggregatedResources serves one incremental stream until it ends. It is
 // called by gRPC.
-func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (s *Server) DeltaAggregatedResources(
+	st discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+) error {
 	return s.serve(st.Context(), deltaTransport{st})
 }
 
 // StreamAggregatedResources serves one state-of-the-world stream until it ends.
 // It is called by gRPC.
-func (s *Server) StreamAggregatedResources(st discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+func (s *Server) StreamAggregatedResources(
+	st discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
+) error {
 	return s.serve(st.Context(), wholeTransport{st})
 }
 
@@ -208,7 +214,8 @@ func (s *Server) open(mode Mode, peer string) (*stream, error) {
 	default:
 	}
 	if len(s.streams) >= s.maxStreams {
-		return nil, status.Errorf(codes.ResourceExhausted, "this server takes %d discovery streams and has them all", s.maxStreams)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"this server takes %d discovery streams and has them all", s.maxStreams)
 	}
 	s.opened++
 	st := &stream{

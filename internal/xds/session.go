@@ -160,8 +160,8 @@ type session struct {
 	returnBy  time.Time
 }
 
-// newSession begins a stream. grace is how long a removed cluster outlives the last route that named
-// it.
+// newSession begins a stream. grace is how long a removed cluster outlives the last route that
+// named it.
 func newSession(mode Mode, grace time.Duration, salt string, elsewhere *rejections) *session {
 	s := &session{
 		mode: mode, grace: grace, salt: salt, elsewhere: elsewhere,

@@ -70,8 +70,8 @@ func (s *snapshot) replace(desired map[string]map[string]proto.Message) (*snapsh
 }
 
 // apply builds the snapshot that follows s (nil for the first one) and differs from it as d says.
-// It costs what d holds and a copy of the names of the kinds in it. An error is about the first thing
-// found wrong, and no snapshot comes of it.
+// It costs what d holds and a copy of the names of the kinds in it. An error is about the first
+// thing found wrong, and no snapshot comes of it.
 func (s *snapshot) apply(d Delta) (*snapshot, error) {
 	if s == nil {
 		s = &snapshot{}
@@ -98,7 +98,9 @@ func (s *snapshot) apply(d Delta) (*snapshot, error) {
 }
 
 // put changes the resources of one kind, and names those that are new, in order.
-func (s *snapshot) put(k kind, messages map[string]proto.Message, removed []string) ([]string, error) {
+func (s *snapshot) put(
+	k kind, messages map[string]proto.Message, removed []string,
+) ([]string, error) {
 	if len(messages) == 0 && len(removed) == 0 {
 		return nil, nil
 	}
@@ -152,10 +154,10 @@ func (s *snapshot) since(changes uint64) ([]change, bool) {
 	return s.log[uint64(len(s.log))-behind:], true
 }
 
-// check finds what would make a proxy answer 503, refuse, or wait in vain: a route to a cluster that
-// doesn't exist, an EDS cluster without endpoints (an empty load assignment is one, a missing load
-// assignment is not). What was before was good, so only what is new is looked at, and what could
-// have needed what is gone.
+// check finds what would make a proxy answer 503, refuse, or wait in vain: a route to a cluster
+// that doesn't exist, an EDS cluster without endpoints (an empty load assignment is one, a missing
+// load assignment is not). What was before was good, so only what is new is looked at, and what
+// could have needed what is gone.
 func (s *snapshot) check(changed []change) error {
 	var gone [kindCount]map[string]struct{}
 	for _, c := range changed {
@@ -171,7 +173,8 @@ func (s *snapshot) check(changed []change) error {
 			return err
 		}
 	}
-	for _, dependent := range []struct{ kind, needs kind }{{clusterKind, endpointKind}, {scopeKind, clusterKind}} {
+	dependents := []struct{ kind, needs kind }{{clusterKind, endpointKind}, {scopeKind, clusterKind}}
+	for _, dependent := range dependents {
 		if len(gone[dependent.needs]) == 0 {
 			continue
 		}
@@ -187,7 +190,8 @@ func (s *snapshot) check(changed []change) error {
 // checkReferences finds what a resource needs and isn't there.
 func (s *snapshot) checkReferences(k kind, r *resource) error {
 	if k == clusterKind && r.endpoints != "" && s.resources[endpointKind][r.endpoints] == nil {
-		return fmt.Errorf("cluster %q: no cluster load assignment %q: %w", r.name, r.endpoints, ErrInconsistent)
+		return fmt.Errorf("cluster %q: no cluster load assignment %q: %w",
+			r.name, r.endpoints, ErrInconsistent)
 	}
 	for _, cluster := range r.clusters {
 		if s.resources[clusterKind][cluster] == nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Rejection is a resource that a proxy refused when nothing else was new in the response. It is held
-// back until its content changes, and everything else goes on.
+// Rejection is a resource that a proxy refused when nothing else was new in the response. It is
+// held back until its content changes, and everything else goes on.
 type Rejection struct {
 	// TypeURL and Resource name the resource, Version is the refused one.
 	TypeURL, Resource, Version string
@@ -102,7 +102,8 @@ func (s *Server) Changed() <-chan struct{} { return s.changed }
 func (s *Server) listed() []*stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(s.streams), func(a, b *stream) int { return cmp.Compare(a.number, b.number) })
+	byNumber := func(a, b *stream) int { return cmp.Compare(a.number, b.number) }
+	return slices.SortedFunc(maps.Keys(s.streams), byNumber)
 }
 
 // poll shows the stream.
@@ -154,8 +155,8 @@ func (v StreamState) Rejections() []Rejection {
 	return rejections
 }
 
-// Version returns the version of a published resource; empty when there is none. It is a hash of the
-// content, equal on every replica.
+// Version returns the version of a published resource; empty when there is none. It is a hash of
+// the content, equal on every replica.
 func (s *Server) Version(typeURL, name string) string {
 	k, served := kindOf(typeURL)
 	if !served {

@@ -84,7 +84,8 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 	if err != nil {
 		return err
 	}
-	logger := s.logger.With(slog.Uint64("stream", st.number), slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
+	logger := s.logger.With(slog.Uint64("stream", st.number),
+		slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
 	logger.InfoContext(ctx, "Proxy connected")
 	s.observer.StreamOpened(t.mode())
 	s.signal()
@@ -100,7 +101,10 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 }
 
 // run steps the session until the stream ends.
-func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.Logger, requests <-chan request, ended <-chan error) error {
+func (s *Server) run(
+	ctx context.Context, st *stream, t transport, logger *slog.Logger,
+	requests <-chan request, ended <-chan error,
+) error {
 	timer := time.NewTimer(pingInterval)
 	timer.Stop()
 	defer timer.Stop()

@@ -17,8 +17,8 @@ func (s *session) serves(r *resource) bool {
 	return !slices.ContainsFunc(r.clusters, func(name string) bool { return !s.isWarm(name) })
 }
 
-// isWarm tells whether the proxy can serve the cluster: it has ACKed it and, if it gets them by EDS,
-// its endpoints.
+// isWarm tells whether the proxy can serve the cluster: it has ACKed it and, if it gets them by
+// EDS, its endpoints.
 func (s *session) isWarm(cluster string) bool {
 	rec := s.subs[clusterKind].records[cluster]
 	switch {
@@ -30,7 +30,8 @@ func (s *session) isWarm(cluster string) bool {
 		return false
 	}
 	if needs := rec.lastAcked.endpointsName(); needs != "" {
-		if endpoints := s.subs[endpointKind].records[needs]; endpoints == nil || endpoints.lastAcked == nil {
+		endpoints := s.subs[endpointKind].records[needs]
+		if endpoints == nil || endpoints.lastAcked == nil {
 			return false
 		}
 	}
@@ -88,10 +89,11 @@ func (s *session) isRejected(k kind, name string) bool {
 
 // awaitsRoutes tells whether endpoints of which none can serve any more have to wait, in place of
 // those that the proxy has, because its routes to them are about to go elsewhere. It ends with the
-// ACK of those routes, and after drainingPatience at the latest: a proxy that doesn't take its routes
-// has to learn of the loss all the same.
+// ACK of those routes, and after drainingPatience at the latest: a proxy that doesn't take its
+// routes has to learn of the loss all the same.
 func (s *session) awaitsRoutes(now time.Time, name string, rec *record, want *resource) bool {
-	if want.serving || rec.sent == nil || rec.sent.known() && !rec.sent.serving || !s.routesLeave(name) {
+	hasNone := rec.sent == nil || rec.sent.known() && !rec.sent.serving
+	if want.serving || hasNone || !s.routesLeave(name) {
 		delete(s.drainingEndpoints, name)
 		return false
 	}
@@ -125,8 +127,8 @@ func (s *session) routesLeave(endpoints string) bool {
 	return false
 }
 
-// scopesLeave is routesLeave for a cluster. A scope that is to be another one is on a list of those to
-// look at, or on its way.
+// scopesLeave is routesLeave for a cluster. A scope that is to be another one is on a list of those
+// to look at, or on its way.
 func (s *session) scopesLeave(cluster string) bool {
 	sub := &s.subs[scopeKind]
 	leaves := func(name string) bool {
