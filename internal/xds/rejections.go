@@ -2,6 +2,11 @@ package xds
 
 import "sync"
 
+// rejectionsLimit is how many versions may be known as refused. More than that are the fault of a
+// proxy, such as one that is too old for them, not of the versions: then none counts as refused, so
+// that all other proxies get them as ever.
+const rejectionsLimit = 64
+
 // rejections are the versions that some proxy has refused, as long as they are published. A proxy
 // that is sent one of them gets it alone, so that it doesn't take others with it: above all not in
 // the first response of a stream, which makes Envoy ready. It is safe for concurrent use.
@@ -25,7 +30,7 @@ func (r *rejections) has(k kind, res *resource) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	version, has := r.versions[change{k, res.name}]
-	return has && version == res.version
+	return has && version == res.version && len(r.versions) <= rejectionsLimit
 }
 
 // keep forgets what is not in the snapshot.

@@ -215,6 +215,22 @@ func TestOtherBytes(t *testing.T) {
 	}
 }
 
+// TestOneProxyIsNoWitnessAgainstAll has a proxy refuse everything: others are not kept from it.
+func TestOneProxyIsNoWitnessAgainstAll(t *testing.T) {
+	t.Parallel()
+	one := &resource{name: "c0", version: "1"}
+	all := &rejections{}
+	for i, name := range manyNames(rejectionsLimit + 1) {
+		if all.note(scopeKind, name, "1"); all.has(scopeKind, one) != (i < rejectionsLimit) {
+			t.Fatalf("after %d refusals the first one counts: %v", i+1, all.has(scopeKind, one))
+		}
+	}
+	all.keep(&snapshot{})
+	if len(all.versions) > 0 {
+		t.Errorf("%d versions are remembered that nobody publishes", len(all.versions))
+	}
+}
+
 func TestEndpointsOfCluster(t *testing.T) {
 	t.Parallel()
 	other := clusterMessage("a", "1", clusterv3.Cluster_EDS)
