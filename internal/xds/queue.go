@@ -40,7 +40,7 @@ func (q *queue) has(name string) bool {
 func (q *queue) remove(name string) {
 	delete(q.set, name)
 	if len(q.set) == 0 {
-		q.names = nil
+		q.set, q.names = nil, nil // A stream that is up to date holds no room for what it once was sent.
 	}
 }
 
