@@ -23,7 +23,7 @@ const (
 	responseHeaderTimeout = 30 * time.Second
 	// retries is how often a request is tried again, and hostAttempts how often a pod is chosen anew
 	// for that because it was tried before. Pods are chosen at random: of two pods the dead one comes
-	// up again in one of 16 retries with 3 attempts, as seen, and in one of 2000 with 10.
+	// up again in about one of 16 retries with 3 attempts, and in one of 2000 with 10.
 	retries, hostAttempts = 2, 10
 )
 
