@@ -76,15 +76,15 @@ func (b *bare) hold(resources translate.Resources) error {
 	return nil
 }
 
-// push sends a route configuration.
-func (b *bare) push(table *anypb.Any) error {
+// push sends a scope.
+func (b *bare) push(scope *anypb.Any) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stream == nil {
 		return errNotReady
 	}
 	b.sent++
-	return b.respond(resourcev3.RouteType, &discoveryv3.Resource{Name: translate.RouteConfigName, Version: strconv.Itoa(b.sent), Resource: table})
+	return b.respond(resourcev3.ScopedRouteType, &discoveryv3.Resource{Name: hostOf(0), Version: strconv.Itoa(b.sent), Resource: scope})
 }
 
 // respond sends resources. The caller holds the lock.

@@ -13,7 +13,7 @@ func (s *stage) measureAt(ctx context.Context, count int) (line, error) {
 	if err := setWeight(ctx, s.client, 0, 0); err != nil {
 		return line{}, err
 	}
-	ours, theirs, tables, err := s.startProxies(ctx)
+	ours, theirs, scopes, err := s.startProxies(ctx)
 	if err != nil {
 		return line{}, err
 	}
@@ -21,7 +21,7 @@ func (s *stage) measureAt(ctx context.Context, count int) (line, error) {
 	side := "-stable"
 	for sample := range (s.repeats + 1) * s.samples {
 		side = map[string]string{"-stable": "-canary", "-canary": "-stable"}[side]
-		pushed, err := arrival(ctx, theirs, side, func() error { return s.bare.push(tables[side]) })
+		pushed, err := arrival(ctx, theirs, side, func() error { return s.bare.push(scopes[side]) })
 		if err != nil {
 			return line{}, err
 		}

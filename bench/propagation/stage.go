@@ -189,15 +189,15 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 }
 
 // startProxies starts the interceptor and the bare server, a proxy of each, and waits until both serve. It returns pollers of the interceptor's and the bare
-// one's, and the tables that the bare server can push, by side.
-func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, tables map[string]*anypb.Any, err error) {
+// one's, and the scopes of the first application that the bare server can push, by side.
+func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, scopes map[string]*anypb.Any, err error) {
 	if err := s.startInterceptor(ctx); err != nil {
 		return poller{}, poller{}, nil, err
 	}
 	if s.bare, err = startBare(ctx); err != nil {
 		return poller{}, poller{}, nil, err
 	}
-	if tables, err = s.prebuild(); err != nil {
+	if scopes, err = s.prebuild(); err != nil {
 		return poller{}, poller{}, nil, err
 	}
 	for _, port := range []int{s.xdsPort, s.bare.xdsPort} {
@@ -205,12 +205,12 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, tables m
 			return poller{}, poller{}, nil, err
 		}
 	}
-	return newPoller(translate.ListenerPort, hostOf(0)), newPoller(s.bare.proxyPort, hostOf(0)), tables, nil
+	return newPoller(translate.ListenerPort, hostOf(0)), newPoller(s.bare.proxyPort, hostOf(0)), scopes, nil
 }
 
 // prebuild makes everything that the bare server sends: the resources that the interceptor makes of the same objects, by the same code.
 func (s *stage) prebuild() (map[string]*anypb.Any, error) {
-	tables := map[string]*anypb.Any{}
+	scopes := map[string]*anypb.Any{}
 	chosen := translate.DefaultOptions()
 	chosen.AccessLog = false // Nor has the interceptor's proxy one.
 	for side, weight := range weights() {
@@ -224,14 +224,14 @@ func (s *stage) prebuild() (map[string]*anypb.Any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if tables[side], err = anypb.New(resources[resourcev3.RouteType][translate.RouteConfigName]); err != nil {
+		if scopes[side], err = anypb.New(resources[resourcev3.ScopedRouteType][hostOf(0)]); err != nil {
 			return nil, err
 		}
 		if err := s.bare.hold(resources); err != nil {
 			return nil, err
 		}
 	}
-	return tables, nil
+	return scopes, nil
 }
 
 // weights are the canary weights at which a side gets every request.

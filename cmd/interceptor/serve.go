@@ -73,7 +73,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger))
 	reporting, err := status.New(status.Options{
 		Client:      api.statusClient(),
-		Source:      wiring.Book{Server: server},
+		Source:      wiring.ProxyStates{Server: server},
 		Elector:     status.Election{Leases: status.NewLeases(api.leases), Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
 		Replica:     chosen.podName,
 		SharedFleet: chosen.fleet == fleetShared,

@@ -31,8 +31,8 @@ func TestParseRoutes(t *testing.T) {
 	}
 	weighted := []Backend{{prefix + "rollouts-demo-stable", 80}, {prefix + "rollouts-demo-canary", 20}}
 	want := []Route{
-		{Configuration: "kedify-proxy", VirtualHost: "rollouts-demo.example.com", Domains: []string{"rollouts-demo.example.com"}, Backends: weighted},
-		{Configuration: "kedify-proxy", VirtualHost: "rollouts-demo.localhost", Domains: []string{"rollouts-demo.localhost"}, Backends: weighted},
+		{Scope: "rollouts-demo.example.com", VirtualHost: "rollouts-demo.example.com", Backends: weighted},
+		{Scope: "*", VirtualHost: "*.rollouts-demo.localhost", Backends: weighted},
 	}
 	if diff := cmp.Diff(want, routes); diff != "" {
 		t.Errorf("routes (-want +got):\n%s", diff)
@@ -108,7 +108,7 @@ func TestClient(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/config_dump":
-			if r.URL.RawQuery != "" && r.URL.Query().Get("resource") != "dynamic_route_configs" {
+			if r.URL.RawQuery != "" && r.URL.Query().Get("resource") != "dynamic_scoped_route_configs" {
 				http.Error(w, "bad query", http.StatusBadRequest)
 				return
 			}

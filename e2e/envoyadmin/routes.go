@@ -14,9 +14,9 @@ import (
 
 // The paths of the admin interface that are read.
 const (
-	// RoutesPath asks for the route configurations that came by RDS
+	// RoutesPath asks for the scopes with their routes
 	// (https://www.envoyproxy.io/docs/envoy/latest/operations/admin#get--config_dump).
-	RoutesPath = "/config_dump?resource=dynamic_route_configs"
+	RoutesPath = "/config_dump?resource=dynamic_scoped_route_configs"
 	// DumpPath asks for the whole configuration.
 	DumpPath = "/config_dump"
 )
@@ -31,27 +31,28 @@ type Backend struct {
 	Weight  uint32
 }
 
-// Route is one route of one virtual host.
+// Route is one route of one virtual host in a scope: the scope of an exact host
+// has one virtual host, and the scope * those of all wildcards.
 type Route struct {
-	Configuration, VirtualHost string
-	Domains                    []string
-	Backends                   []Backend
+	Scope, VirtualHost string
+	Backends           []Backend
 }
 
 // dump is the part of config_dump that is looked at. The admin interface
 // writes the field names of the protos (envoy.admin.v3.ConfigDump).
 type dump struct {
 	Configs []struct {
-		RouteConfig struct {
-			Name         string `json:"name"`
-			VirtualHosts []struct {
-				Name    string   `json:"name"`
-				Domains []string `json:"domains"`
-				Routes  []struct {
-					Route action `json:"route"`
-				} `json:"routes"`
-			} `json:"virtual_hosts"`
-		} `json:"route_config"`
+		Scopes []struct {
+			Name   string `json:"name"`
+			Routes struct {
+				VirtualHosts []struct {
+					Name   string `json:"name"`
+					Routes []struct {
+						Route action `json:"route"`
+					} `json:"routes"`
+				} `json:"virtual_hosts"`
+			} `json:"route_configuration"`
+		} `json:"scoped_route_configs"`
 	} `json:"configs"`
 }
 
@@ -72,19 +73,18 @@ type action struct {
 func ParseRoutes(text []byte, prefix string) ([]Route, error) {
 	var d dump
 	if err := json.Unmarshal(text, &d); err != nil {
-		return nil, fmt.Errorf("read Envoy's route configurations: %w", err)
+		return nil, fmt.Errorf("read Envoy's scopes: %w", err)
 	}
 	var routes []Route
 	for _, config := range d.Configs {
-		for _, host := range config.RouteConfig.VirtualHosts {
-			for _, route := range host.Routes {
-				backends := route.Route.backends()
-				if !slices.ContainsFunc(backends, func(b Backend) bool { return strings.HasPrefix(b.Cluster, prefix) }) {
-					continue
+		for _, scope := range config.Scopes {
+			for _, host := range scope.Routes.VirtualHosts {
+				for _, route := range host.Routes {
+					backends := route.Route.backends()
+					if slices.ContainsFunc(backends, func(b Backend) bool { return strings.HasPrefix(b.Cluster, prefix) }) {
+						routes = append(routes, Route{Scope: scope.Name, VirtualHost: host.Name, Backends: backends})
+					}
 				}
-				routes = append(routes, Route{
-					Configuration: config.RouteConfig.Name, VirtualHost: host.Name, Domains: host.Domains, Backends: backends,
-				})
 			}
 		}
 	}

@@ -153,6 +153,9 @@ func (h Host) Compare(other Host) int {
 	return cmp.Or(cmp.Compare(h.breadth(), other.breadth()), cmp.Compare(h, other))
 }
 
+// IsExact says whether the host is one name, not a wildcard.
+func (h Host) IsExact() bool { return h.breadth() == 0 }
+
 // breadth is 0 for an exact name and grows as wildcards get shorter.
 func (h Host) breadth() int {
 	if !strings.HasPrefix(string(h), string(AnyHost)) {

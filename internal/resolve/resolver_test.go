@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -144,23 +143,6 @@ func (s told) add(t *testing.T, outcome resolve.Outcome, translator *translate.T
 			delete(s.resources[typeURL], name)
 		}
 	}
-	s.separate(t)
-}
-
-// separate keeps virtual hosts one by one, as all but the first Update tell them.
-func (s told) separate(t *testing.T) {
-	t.Helper()
-	table, is := s.resources[resourcev3.RouteType][translate.RouteConfigName].(*routev3.RouteConfiguration)
-	if !is {
-		t.Fatal("there is no table")
-	}
-	if s.resources[resourcev3.VirtualHostType] == nil {
-		s.resources[resourcev3.VirtualHostType] = map[string]proto.Message{}
-	}
-	for _, host := range table.GetVirtualHosts() {
-		s.resources[resourcev3.VirtualHostType][translate.VirtualHostName(ir.Host(host.GetName()))] = host
-	}
-	table.VirtualHosts = nil
 }
 
 // config is the Config that the objects add up to.
@@ -220,9 +202,7 @@ func (s told) check(t *testing.T, config ir.Config, problems []ir.Problem) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := told{resources: resources}
-	whole.separate(t)
-	if diff := cmp.Diff(byName(t, whole.resources), byName(t, s.resources)); diff != "" {
+	if diff := cmp.Diff(byName(t, resources), byName(t, s.resources)); diff != "" {
 		t.Errorf("resources (-Envoy +Translator):\n%s", diff)
 	}
 }
@@ -301,7 +281,7 @@ func BenchmarkOneWeight(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				change := resolve.Change{ScaledObjects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{key: forms[i%2]}}
 				update, err := translator.Update(resolver.Update(change).Update)
-				if err != nil || len(update.Changed[resourcev3.VirtualHostType]) != 1 {
+				if err != nil || len(update.Changed[resourcev3.ScopedRouteType]) != 1 {
 					b.Fatal(err, update)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 // BenchmarkLook is what a publication and a look at 10 proxies cost when one object among many in a canary changes, beside a look at everything.
@@ -35,7 +34,7 @@ func benchmarkLook(b *testing.B, count int) {
 		config.Routes = append(config.Routes, route)
 	}
 	ledger, source := status.NewLedger(), newProxies()
-	source.publish("1", config)
+	source.publish(config)
 	var fleet status.Fleet
 	for i := range 10 {
 		address := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
@@ -43,11 +42,11 @@ func benchmarkLook(b *testing.B, count int) {
 		fleet.Proxies = append(fleet.Proxies, status.Proxy{Namespace: "apps", Addresses: []netip.Addr{address}})
 	}
 	parts := source.parts(config)
-	ledger.Record("1", parts)
+	ledger.Record(parts)
 	source.look(ledger, "interceptor-0")
 	one := ir.Key{Namespace: "apps", Name: "shop-7"}
 	forms := []status.Part{parts[one], parts[one]}
-	forms[1].Routes, forms[1].Digest = "other", "other"
+	forms[1].Digest = "other"
 	b.Run("whole", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -58,9 +57,9 @@ func benchmarkLook(b *testing.B, count int) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			changed := map[ir.Key]status.Part{one: forms[i%2]}
-			ledger.Record([]string{"1", "2"}[i%2], changed)
-			source.Look(func(stream status.Stream) {
-				stream.News = news
+			ledger.Record(changed)
+			source.Poll(func(stream status.Stream) {
+				stream.Changed = changedScope
 				ledger.Look(stream)
 			})
 			status.Merge(fleet, changed, []status.Acks{ledger.Acks("interceptor-0")})
@@ -68,10 +67,10 @@ func benchmarkLook(b *testing.B, count int) {
 	})
 }
 
-// news is what is new after a change of the table.
-func news(typeURL string) iter.Seq[string] {
-	if typeURL == resourcev3.RouteType {
-		return slices.Values([]string{translate.RouteConfigName})
+// changedScope is what has changed with a weight.
+func changedScope(typeURL string) iter.Seq[string] {
+	if typeURL == resourcev3.ScopedRouteType {
+		return slices.Values([]string{"7.test"})
 	}
 	return slices.Values[[]string](nil)
 }

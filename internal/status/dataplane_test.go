@@ -12,7 +12,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 // ready are endpoints that take requests.
@@ -29,42 +28,37 @@ func otherKey() ir.Key { return ir.Key{Namespace: "apps", Name: "other"} }
 
 const peer = "10.0.0.7:40000"
 
-// record publishes a table and enters it into the ledger.
-func record(ledger *status.Ledger, source *proxies, table string, weights map[string]uint32) map[ir.Key]status.Part {
+// record publishes weights and enters them into the ledger.
+func record(ledger *status.Ledger, source *proxies, weights map[string]uint32) map[ir.Key]status.Part {
 	config := splitAt(weights)
-	source.publish(table, config)
+	source.publish(config)
 	parts := source.parts(config)
-	ledger.Record(table, parts)
+	ledger.Record(parts)
 	return parts
 }
 
-// table is a proxy's answer about the table.
-func (p *proxies) table(is status.Confirmation) {
-	p.answer(peer, resourcev3.RouteType, translate.RouteConfigName, is)
+// nack is the refusal of a scope as it is published.
+func (p *proxies) nack(scope string) status.Confirmation {
+	return status.Confirmation{Nacked: p.Version(resourcev3.ScopedRouteType, scope), Message: "bad scope"}
 }
 
-// TestAcksOfOneTableByObject publishes three tables: in the first shop is at 20, in the second at 50, in the third it still is, but other has changed.
-func TestAcksOfOneTableByObject(t *testing.T) {
-	all, none := []status.Range{{0, 1}}, []status.Range(nil)
+// TestAcksByObject has a proxy that has all of two objects, and then answers otherwise.
+func TestAcksByObject(t *testing.T) {
+	none, both := []status.Range(nil), []status.Range{{0, 1}}
 	other, shop := []status.Range{{0, 0}}, []status.Range{{1, 1}}
+	scope := resourcev3.ScopedRouteType
 	tests := []struct {
 		name   string
 		answer func(*proxies)
 		behind []status.Range
 	}{
-		{"the newest table", func(p *proxies) { p.table(status.Confirmation{Acked: "3", InSync: true}) }, none},
-		{"an earlier table, while the one in which other changed is under way", func(p *proxies) { p.table(status.Confirmation{Acked: "2"}) }, other},
-		{"the same, and nothing else was sent so far", func(p *proxies) { p.table(status.Confirmation{Acked: "2", InSync: true}) }, other},
-		{"a table from before both changes", func(p *proxies) { p.table(status.Confirmation{Acked: "1"}) }, all},
-		{"a table of which nothing is known", func(p *proxies) { p.table(status.Confirmation{Acked: "0", InSync: true}) }, all},
-		{"no table", func(p *proxies) { p.table(status.Confirmation{}) }, all},
-		{"a NACK takes everything back", func(p *proxies) { p.table(status.Confirmation{Nacked: "3", Message: "no"}) }, all},
-		{"a table that leaves out a host that the proxy refuses", func(p *proxies) {
-			p.table(status.Confirmation{Acked: "made for it", InSync: true, Unconfirmed: []string{"shop.test"}})
+		{"everything", func(*proxies) {}, none},
+		{"an earlier scope", func(p *proxies) { p.answer(peer, scope, "shop.test", status.Confirmation{Acked: "1", InSync: true}) }, shop},
+		{"its scope, and another form of it is under way", func(p *proxies) {
+			p.answer(peer, scope, "shop.test", status.Confirmation{Acked: p.published[scope]["shop.test"]})
 		}, shop},
-		{"the same, and something newer is under way", func(p *proxies) {
-			p.table(status.Confirmation{Acked: "made for it", Unconfirmed: []string{"shop.test"}})
-		}, all},
+		{"no scope", func(p *proxies) { p.answer(peer, scope, "shop.test", status.Confirmation{}) }, shop},
+		{"a NACK", func(p *proxies) { p.answer(peer, scope, "other.test", p.nack("other.test")) }, other},
 		{"another version of a cluster", func(p *proxies) {
 			p.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Acked: "old", InSync: true})
 		}, shop},
@@ -74,13 +68,12 @@ func TestAcksOfOneTableByObject(t *testing.T) {
 		{"no endpoints", func(p *proxies) {
 			p.answer(peer, resourcev3.EndpointType, "apps/other/other-stable", status.Confirmation{})
 		}, other},
+		{"nothing", func(p *proxies) { p.streams[peer] = nil }, both},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			ledger, source := status.NewLedger(), newProxies()
-			record(ledger, source, "1", map[string]uint32{"shop": 20, "other": 20})
-			record(ledger, source, "2", map[string]uint32{"shop": 50, "other": 20})
-			record(ledger, source, "3", map[string]uint32{"shop": 50, "other": 80})
+			record(ledger, source, map[string]uint32{"shop": 20, "other": 20})
 			source.confirm(peer)
 			test.answer(source)
 			got := source.look(ledger, "interceptor-0")
@@ -94,55 +87,28 @@ func TestAcksOfOneTableByObject(t *testing.T) {
 	}
 }
 
-// TestATableThatComesBack goes from 20 to 50 and back, which gives the first table again, with the version that it had.
-func TestATableThatComesBack(t *testing.T) {
-	tests := []struct {
-		name   string
-		table  status.Confirmation
-		behind []status.Range
-	}{
-		{"the proxy never got the one between", status.Confirmation{Acked: "1", InSync: true}, nil},
-		{"the one between may be in force now", status.Confirmation{Acked: "1"}, []status.Range{{1, 1}}},
-		{"the one between is in force", status.Confirmation{Acked: "2"}, []status.Range{{1, 1}}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			ledger, source := status.NewLedger(), newProxies()
-			for table, weight := range []uint32{20, 50, 20} {
-				record(ledger, source, []string{"1", "2", "1"}[table], map[string]uint32{"shop": weight, "other": 0})
-			}
-			source.confirm(peer)
-			source.table(test.table)
-			if diff := cmp.Diff(test.behind, source.look(ledger, "interceptor-0").Proxies[0].Behind); diff != "" {
-				t.Errorf("behind (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestTablesOfLongAgoAreForgotten(t *testing.T) {
+// TestAWeightConcernsOneObject moves one of two objects: the proxy is behind on that one only.
+func TestAWeightConcernsOneObject(t *testing.T) {
 	ledger, source := status.NewLedger(), newProxies()
-	for i := range 2000 {
-		record(ledger, source, netip.AddrFrom4([4]byte{0, 0, byte(i >> 8), byte(i)}).String(), map[string]uint32{"shop": 20, "other": uint32(i % 100)})
-	}
-	source.confirm(peer)
-	for table, want := range map[string]int{"0.0.7.207": 0, "0.0.7.0": 1, "0.0.0.9": 2} { // 1999, 1792 and 9
-		source.table(status.Confirmation{Acked: table})
-		behind := 0
-		for _, each := range source.look(ledger, "interceptor-0").Proxies[0].Behind {
-			behind += 1 + each[1] - each[0]
+	for _, step := range []struct {
+		shop   uint32
+		behind []status.Range
+	}{{20, nil}, {50, []status.Range{{1, 1}}}, {20, nil}} { // 20 is what it has
+		record(ledger, source, map[string]uint32{"shop": step.shop, "other": 0})
+		if len(source.streams) == 0 {
+			source.confirm(peer)
 		}
-		if behind != want {
-			t.Errorf("with table %s the proxy is behind on %d objects, want %d", table, behind, want)
+		if diff := cmp.Diff(step.behind, source.look(ledger, "interceptor-0").Proxies[0].Behind); diff != "" {
+			t.Errorf("shop at %d: behind (-want +got):\n%s", step.shop, diff)
 		}
 	}
 }
 
 func TestTheNewestStreamOfAProxyCounts(t *testing.T) {
 	ledger, source := status.NewLedger(), newProxies()
-	record(ledger, source, "1", map[string]uint32{"shop": 20})
+	record(ledger, source, map[string]uint32{"shop": 20})
 	source.confirm("10.0.0.7:1")
-	record(ledger, source, "2", map[string]uint32{"shop": 50})
+	record(ledger, source, map[string]uint32{"shop": 50})
 	source.confirm("[::ffff:10.0.0.7]:2")
 	source.confirm("not an address")
 	got := source.look(ledger, "interceptor-0")
@@ -150,6 +116,12 @@ func TestTheNewestStreamOfAProxyCounts(t *testing.T) {
 	if diff := cmp.Diff(want, got.Proxies, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("proxies (-want +got):\n%s", diff)
 	}
+}
+
+// culprit is a published resource that every proxy refuses.
+func culprit(p *proxies, typeURL, name, message string) []status.Culprit {
+	refused := status.PublishedResource{TypeURL: typeURL, Name: name, Version: p.published[typeURL][name]}
+	return []status.Culprit{{Resource: refused, Message: message}}
 }
 
 func TestRefusals(t *testing.T) {
@@ -165,25 +137,27 @@ func TestRefusals(t *testing.T) {
 		{"a cluster in an old version", func(p *proxies) {
 			p.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Nacked: "b", Message: "bad cluster"})
 		}, map[string]string{}},
-		{"the table: what has changed since the proxy confirmed one is suspect", func(p *proxies) {
-			p.table(status.Confirmation{Nacked: "2", Message: "bad route"})
-		}, map[string]string{"apps/shop": "bad route"}},
-		{"a host that is found to be the culprit", func(p *proxies) {
-			p.table(status.Confirmation{Acked: "made for it", InSync: true, Unconfirmed: []string{"shop.test"}})
-			p.refused = []status.Culprit{{TypeURL: resourcev3.RouteType, Name: translate.RouteConfigName, Host: "shop.test", Message: "bad host"}}
+		{"a scope in its present version", func(p *proxies) {
+			p.answer(peer, resourcev3.ScopedRouteType, "shop.test", p.nack("shop.test"))
+		}, map[string]string{"apps/shop": "bad scope"}},
+		{"a scope that is found to be the culprit", func(p *proxies) {
+			p.refused = culprit(p, resourcev3.ScopedRouteType, "shop.test", "bad host")
 		}, map[string]string{"apps/shop": "bad host"}},
 		{"endpoints that are found to be the culprit", func(p *proxies) {
-			p.refused = []status.Culprit{{TypeURL: resourcev3.EndpointType, Name: "apps/shop/shop-stable"}}
+			p.refused = culprit(p, resourcev3.EndpointType, "apps/shop/shop-stable", "")
 		}, map[string]string{"apps/shop": "no reason given"}},
+		{"a culprit that is published in another version by now", func(p *proxies) {
+			p.refused = culprit(p, resourcev3.ScopedRouteType, "shop.test", "bad host")
+			p.refused[0].Resource.Version = "1"
+		}, map[string]string{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			ledger, source := status.NewLedger(), newProxies()
-			record(ledger, source, "1", map[string]uint32{"shop": 20, "other": 20})
+			record(ledger, source, map[string]uint32{"shop": 20, "other": 20})
 			source.confirm(peer)
 			source.look(ledger, "interceptor-0")
-			record(ledger, source, "2", map[string]uint32{"shop": 50, "other": 20})
-			source.table(status.Confirmation{Acked: "1"})
+			record(ledger, source, map[string]uint32{"shop": 50, "other": 20})
 			test.answer(source)
 			got := map[string]string{}
 			for _, refusal := range source.look(ledger, "interceptor-0").Refusals {
@@ -199,7 +173,7 @@ func TestRefusals(t *testing.T) {
 // replicaWith returns what a replica tells to which the given peers are connected, each of which confirmed everything.
 func replicaWith(name string, weights map[string]uint32, peers ...string) (status.Acks, map[ir.Key]status.Part) {
 	ledger, source := status.NewLedger(), newProxies()
-	parts := record(ledger, source, name+" has no say in the version", weights)
+	parts := record(ledger, source, weights)
 	for _, each := range peers {
 		source.confirm(each)
 	}
@@ -296,27 +270,30 @@ func TestPartsTellObjectsApart(t *testing.T) {
 	base := func() ir.Config { return splitAt(map[string]uint32{"shop": 20, "other": 0}) }
 	canary := ir.ServicePort{Service: ir.Key{Namespace: "apps", Name: "shop-canary"}, Port: 80}
 	tests := []struct {
-		name                     string
-		change                   func(*ir.Config, *proxies)
-		routes, whole, asDesired bool // whether the digests stay, and whether the weights are the desired ones
+		name            string
+		change          func(*ir.Config, *proxies)
+		same, asDesired bool // whether the digest stays, and whether the weights are the desired ones
 	}{
-		{"nothing", func(*ir.Config, *proxies) {}, true, true, true},
-		{"another object", func(c *ir.Config, _ *proxies) { c.Routes[0].Backends[0].Weight = 7 }, true, true, true},
-		{"a weight", func(c *ir.Config, _ *proxies) { c.Routes[1].Backends[0].Weight = 7 }, false, false, true},
-		{"a path", func(c *ir.Config, _ *proxies) { c.Routes[1].Match.PathPrefix = "/x" }, false, false, true},
-		{"an endpoint", func(_ *ir.Config, p *proxies) { p.published[resourcev3.EndpointType]["apps/shop/shop-stable"] = "f" }, true, false, true},
-		{"a protocol", func(_ *ir.Config, p *proxies) { p.published[resourcev3.ClusterType]["apps/shop/shop-stable"] = "d" }, true, false, true},
-		{"a canary without endpoints", func(c *ir.Config, _ *proxies) { c.Services[canary] = ir.Endpoints{} }, false, false, false},
+		{"nothing", func(*ir.Config, *proxies) {}, true, true},
+		{"another object", func(c *ir.Config, _ *proxies) { c.Routes[0].Backends[0].Weight = 7 }, true, true},
+		{"a weight", func(c *ir.Config, _ *proxies) { c.Routes[1].Backends[0].Weight = 7 }, false, true},
+		{"a host", func(c *ir.Config, _ *proxies) { c.Routes[1].Match.Host = "*.test" }, false, true},
+		{"a neighbour in the same scope", func(c *ir.Config, _ *proxies) { c.Routes[0].Match.Host = "shop.test" }, false, true},
+		{"an endpoint", func(_ *ir.Config, p *proxies) { p.published[resourcev3.EndpointType]["apps/shop/shop-stable"] = "f" }, false, true},
+		{"a protocol", func(_ *ir.Config, p *proxies) { p.published[resourcev3.ClusterType]["apps/shop/shop-stable"] = "d" }, false, true},
+		{"a canary without endpoints", func(c *ir.Config, _ *proxies) { c.Services[canary] = ir.Endpoints{} }, false, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			source := newProxies()
-			source.publish("1", base())
+			source.publish(base())
 			was := source.parts(base())[shopKey()]
 			config := base()
 			test.change(&config, source)
+			source.publish(config)
+			test.change(&config, source)
 			is := source.parts(config)[shopKey()]
-			if (is.Routes == was.Routes) != test.routes || (is.Digest == was.Digest) != test.whole || is.AsDesired != test.asDesired {
+			if (is.Digest == was.Digest) != test.same || is.AsDesired != test.asDesired {
 				t.Errorf("before %+v\nafter  %+v", was, is)
 			}
 		})

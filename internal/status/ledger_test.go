@@ -15,7 +15,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 // answers are what proxies answer at random, with what is new since the last look.
@@ -39,7 +38,7 @@ func (a *answers) set(peer, typeURL, name string, is status.Confirmation) {
 }
 
 // step lets anything happen.
-func (a *answers) step(versions []string) {
+func (a *answers) step() {
 	peer := fmt.Sprintf("10.0.0.%d:%d", a.random.IntN(3), a.random.IntN(2))
 	switch dice := a.random.IntN(12); {
 	case dice == 0:
@@ -48,18 +47,11 @@ func (a *answers) step(versions []string) {
 		delete(a.news, peer)
 	case a.streams[peer] == nil:
 		a.numbers[peer] = uint64(a.random.Uint32())
-		a.streams[peer] = map[string]map[string]status.Confirmation{resourcev3.RouteType: {}, resourcev3.ClusterType: {}, resourcev3.EndpointType: {}}
-	case dice < 6:
-		is := status.Confirmation{Acked: versions[a.random.IntN(len(versions))], InSync: a.random.IntN(2) == 0}
-		switch a.random.IntN(6) {
-		case 0:
-			is = status.Confirmation{Nacked: is.Acked, Message: "bad table"}
-		case 1:
-			is.Acked, is.Unconfirmed = "made for it", slices.Clone([][]string{{}, {"shop-1.test"}, {"shop-0.test", "shop-2.test"}}[a.random.IntN(3)])
+		a.streams[peer] = map[string]map[string]status.Confirmation{
+			resourcev3.ScopedRouteType: {}, resourcev3.ClusterType: {}, resourcev3.EndpointType: {},
 		}
-		a.set(peer, resourcev3.RouteType, translate.RouteConfigName, is)
 	default:
-		typeURL := []string{resourcev3.ClusterType, resourcev3.EndpointType}[a.random.IntN(2)]
+		typeURL := []string{resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ScopedRouteType}[a.random.IntN(3)]
 		for _, name := range slices.Sorted(maps.Keys(a.published[typeURL])) {
 			if a.random.IntN(2) > 0 {
 				continue
@@ -73,18 +65,19 @@ func (a *answers) step(versions []string) {
 	}
 }
 
-// randomSplit is a Config of some of three objects at a few weights, and the version of its table.
-func randomSplit(random *rand.Rand) (config ir.Config, table string) {
+// randomSplit is a Config of some of three objects at a few weights. Two of them share a scope.
+func randomSplit(random *rand.Rand) (config ir.Config) {
 	config.Services = map[ir.ServicePort]ir.Endpoints{}
-	var weights strings.Builder
 	for i := range 3 {
 		weight := random.Uint32N(3)
 		if random.IntN(6) == 0 {
 			continue
 		}
 		name := fmt.Sprint("shop-", i)
-		fmt.Fprint(&weights, name, "=", weight, " ")
 		route := ir.Route{Owner: ir.Key{Namespace: "apps", Name: name}, Match: ir.Match{Host: ir.Host(name + ".test"), PathPrefix: "/"}}
+		if i > 0 {
+			route.Match.Host = ir.Host("*." + name + ".test")
+		}
 		for service, share := range []uint32{3 - weight, weight} {
 			backend := ir.Backend{Service: ir.Key{Namespace: "apps", Name: fmt.Sprint(name, "-", service)}, Port: 80, Weight: share, Protocol: ir.HTTP1}
 			route.Backends = append(route.Backends, backend)
@@ -92,7 +85,7 @@ func randomSplit(random *rand.Rand) (config ir.Config, table string) {
 		}
 		config.Routes = append(config.Routes, route)
 	}
-	return config, weights.String()
+	return config
 }
 
 // TestLooksAtTheNewsAddUpToLooksAtAll plays random publications and answers to two ledgers. One is told what is new and the other looks at everything; they
@@ -103,16 +96,14 @@ func TestLooksAtTheNewsAddUpToLooksAtAll(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		source := &answers{proxies: newProxies(), random: random, news: map[string]map[string]map[string]struct{}{}}
 		byNews, byAll := status.NewLedger(), status.NewLedger()
-		versions := []string{"unknown"}
 		var before map[ir.Key]status.Part
 		for step := range 60 {
 			if step == 0 || random.IntN(4) == 0 {
-				config, table := randomSplit(random)
-				source.publish(table, config)
+				config := randomSplit(random)
+				source.publish(config)
 				for name := range source.published[resourcev3.EndpointType] {
 					source.published[resourcev3.EndpointType][name] = fmt.Sprint("e", random.IntN(2))
 				}
-				versions = append(versions, table)
 				parts := source.parts(config)
 				changed := map[ir.Key]status.Part{}
 				for key, part := range parts {
@@ -125,11 +116,11 @@ func TestLooksAtTheNewsAddUpToLooksAtAll(t *testing.T) {
 						changed[key] = status.Part{}
 					}
 				}
-				byNews.Record(table, changed)
-				byAll.Record(table, changed)
+				byNews.Record(changed)
+				byAll.Record(changed)
 				before = parts
 			} else {
-				source.step(versions)
+				source.step()
 			}
 			source.compare(t, byNews, byAll)
 			if t.Failed() {
@@ -144,11 +135,11 @@ func (a *answers) compare(t *testing.T, byNews, byAll *status.Ledger) {
 	t.Helper()
 	was := standings(byNews.Acks("a"))
 	told, open := map[string]struct{}{}, map[uint64]struct{}{}
-	a.Look(func(stream status.Stream) {
+	a.Poll(func(stream status.Stream) {
 		open[stream.Number] = struct{}{}
 		byAll.Look(stream)
 		news := a.news[stream.Peer]
-		stream.News = func(typeURL string) iter.Seq[string] { return maps.Keys(news[typeURL]) }
+		stream.Changed = func(typeURL string) iter.Seq[string] { return maps.Keys(news[typeURL]) }
 		for key := range byNews.Look(stream) {
 			told[key.String()] = struct{}{}
 		}

@@ -12,14 +12,13 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 // canary publishes shop at a weight, beside other, and reports it with two Ready proxies.
 func (s *stage) canary(weight uint32) {
 	s.publication++
 	config := splitAt(map[string]uint32{"shop": weight, "other": 0})
-	s.proxies.publish(fmt.Sprint("table ", weight), config)
+	s.proxies.publish(config)
 	s.mu.Lock()
 	changed := s.objects["shop"].DeepCopy()
 	changed.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: fmt.Sprint("at ", weight)}
@@ -72,13 +71,13 @@ func TestReportsFollowACKs(t *testing.T) {
 			{"one proxy answers", func() { s.proxies.confirm("10.0.0.1:1") }, 50 * ms, "2/0 false", 0},
 			{"and then the other", func() { s.proxies.confirm("10.0.0.2:1") }, 30 * ms, "2/2 true", 1},
 			{"a proxy that answers one after the other is one write", func() { s.canary(80); both() }, 200 * ms, "2/2 true", 1},
-			{"the table is refused for a moment", func() {
-				s.proxies.answer("10.0.0.1:1", resourcev3.RouteType, translate.RouteConfigName, status.Confirmation{Nacked: "table 80"})
+			{"the scope is refused for a moment", func() {
+				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 				time.Sleep(50 * ms)
 				both()
 			}, 200 * ms, "2/2 true", 0},
 			{"and for good", func() {
-				s.proxies.answer("10.0.0.1:1", resourcev3.RouteType, translate.RouteConfigName, status.Confirmation{Nacked: "table 80"})
+				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 			}, 200 * ms, "2/1 false", 1},
 		}
 		for _, step := range steps {
@@ -102,7 +101,7 @@ func TestAProxyThatComesAndGoesIsNotWrittenEachTime(t *testing.T) {
 			s.proxies.confirm("10.0.0.1:1")
 			s.proxies.confirm("10.0.0.2:1")
 			time.Sleep(20 * time.Millisecond)
-			s.proxies.answer("10.0.0.2:1", resourcev3.RouteType, translate.RouteConfigName, status.Confirmation{})
+			s.proxies.answer("10.0.0.2:1", resourcev3.ScopedRouteType, "shop.test", status.Confirmation{})
 			time.Sleep(180 * time.Millisecond)
 			_, more := s.acked()
 			writes += more

@@ -12,87 +12,74 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// digestBytes is the length of a digest before it is written in hexadecimal: half of SHA-256, which nobody finds a second text for.
+// digestBytes is the length of a digest before it is written in hexadecimal: half of SHA-256, which
+// nobody finds a second text for.
 const digestBytes = sha256.Size / 2
 
-// Part is what one publication has of one HTTPScaledObject. All objects share one route configuration, the table, so its version says nothing about one of
-// them; the Part does.
+// Part is what one publication has of one HTTPScaledObject.
 type Part struct {
-	// Routes is a digest of what the table has of the object: its matches, the weights in effect, its clusters and timeouts.
-	Routes string
-	// Hosts are the names of the virtual hosts that have its routes, sorted. Other objects may have routes there too.
-	Hosts []string
-	// Clusters are its clusters and load assignments, sorted by name.
-	Clusters []PublishedCluster
-	// Digest is a digest of Routes and Clusters. It is equal on every replica that publishes the same of the object.
+	// Resources are what its requests depend on: the scopes of its hosts, its clusters and their load
+	// assignments, sorted. Other objects may have routes in the same scopes.
+	Resources []PublishedResource
+	// Digest is a digest of Resources. It is equal on every replica that publishes the same.
 	Digest string
 	// AsDesired says that the weights in effect are the desired ones: no share is redirected.
 	AsDesired bool
 }
 
-// PublishedCluster is the published form of one cluster.
-type PublishedCluster struct {
-	// Name is the name of the cluster, and of its load assignment.
-	Name string
-	// Cluster and Assignment are the versions of the two.
-	Cluster, Assignment string
+// PublishedResource is a resource in its published version.
+type PublishedResource struct {
+	// TypeURL and Name name it.
+	TypeURL, Name string
+	// Version is a hash of its content.
+	Version string
 }
 
-// PartOf is what a publication has of one object. config is what is published of it, and version returns the published version of a resource, as [Source]
-// does. It is the zero Part when nothing is published.
+// PartOf is what a publication has of one object. config is what is published of it, and version
+// returns the published version of a resource, as [Source] does. It is the zero Part when nothing
+// is published.
 func PartOf(config ir.Config, version func(typeURL, name string) string) Part {
 	if len(config.Routes) == 0 {
 		return Part{}
 	}
-	var part Part
-	text, asDesired := appendRoutes(nil, config.Routes, config.Services)
-	part.Routes, part.Hosts, part.AsDesired = digest(text), hostNames(config.Routes), asDesired
-	text = append(text[:0], part.Routes...)
-	for _, name := range clusterNames(config.Routes) {
-		cluster := PublishedCluster{name, version(resourcev3.ClusterType, name), version(resourcev3.EndpointType, name)}
-		part.Clusters = append(part.Clusters, cluster)
-		text = appendTexts(text, cluster.Name, cluster.Cluster, cluster.Assignment)
+	part := Part{AsDesired: isAsDesired(config)}
+	add := func(typeURL string, names []string) {
+		for _, name := range names {
+			part.Resources = append(part.Resources, PublishedResource{typeURL, name, version(typeURL, name)})
+		}
 	}
-	part.Digest = digest(text)
+	clusters := clusterNames(config.Routes)
+	add(resourcev3.ClusterType, clusters)
+	add(resourcev3.EndpointType, clusters)
+	add(resourcev3.ScopedRouteType, scopeNames(config.Routes))
+	var text []byte
+	for _, resource := range part.Resources {
+		for _, each := range []string{resource.TypeURL, resource.Name, resource.Version} {
+			text = strconv.AppendQuote(text, each)
+		}
+	}
+	sum := sha256.Sum256(text)
+	part.Digest = hex.EncodeToString(sum[:digestBytes])
 	return part
 }
 
-// appendRoutes appends to text what the table has of an object's routes, which must not depend on where or when it is done, and says whether the weights in
-// effect are the desired ones.
-func appendRoutes(text []byte, routes []ir.Route, services map[ir.ServicePort]ir.Endpoints) (longer []byte, asDesired bool) {
-	asDesired = true
-	for _, route := range routes {
-		text = appendTexts(text, string(route.Match.Host), route.Match.PathPrefix)
-		for _, header := range route.Match.Headers {
-			text = strconv.AppendBool(appendTexts(text, header.Name, header.Value), header.Any)
-		}
-		text = strconv.AppendInt(append(text, ' '), int64(route.Timeouts.ResponseHeader), 10)
-		for i, weight := range ir.EffectiveWeights(route.Backends, services) {
-			backend := route.Backends[i]
-			asDesired = asDesired && weight == backend.Weight
-			text = appendTexts(text, backend.Service.Name)
-			if len(route.Backends) > 1 { // The table names a single cluster without a weight.
-				text = strconv.AppendUint(text, uint64(weight), 10)
+// isAsDesired says whether the weights in effect are the desired ones.
+func isAsDesired(config ir.Config) bool {
+	for _, route := range config.Routes {
+		for i, weight := range ir.EffectiveWeights(route.Backends, config.Services) {
+			if weight != route.Backends[i].Weight {
+				return false
 			}
 		}
-		text = append(text, '\n')
 	}
-	return text, asDesired
+	return true
 }
 
-// appendTexts appends texts so that no other texts look the same.
-func appendTexts(text []byte, parts ...string) []byte {
-	for _, part := range parts {
-		text = strconv.AppendQuote(append(text, ' '), part)
-	}
-	return text
-}
-
-// hostNames lists the virtual hosts of routes, sorted. A virtual host has the name of its host.
-func hostNames(routes []ir.Route) []string {
-	var names []string
+// scopeNames lists the scopes of routes, sorted.
+func scopeNames(routes []ir.Route) []string {
+	names := make([]string, 0, len(routes))
 	for _, route := range routes {
-		names = append(names, string(route.Match.Host))
+		names = append(names, translate.ScopeOf(route.Match.Host))
 	}
 	slices.Sort(names)
 	return slices.Clip(slices.Compact(names))
@@ -111,10 +98,4 @@ func clusterNames(routes []ir.Route) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// digest returns the digest of text.
-func digest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:digestBytes])
 }

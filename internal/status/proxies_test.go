@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"fmt"
 	"sync"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
@@ -26,12 +27,13 @@ func newProxies() *proxies {
 	return &proxies{streams: map[string]map[string]map[string]status.Confirmation{}, numbers: map[string]uint64{}, changed: make(chan struct{}, 1)}
 }
 
-// publish sets what is published: the version of the table, and that of every cluster and load assignment of config.
-func (p *proxies) publish(table string, config ir.Config) {
+// publish sets what is published: the version of every cluster and load assignment of config, and of
+// every scope, which is its content.
+func (p *proxies) publish(config ir.Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.published = map[string]map[string]string{
-		resourcev3.RouteType: {translate.RouteConfigName: table}, resourcev3.ClusterType: {}, resourcev3.EndpointType: {},
+		resourcev3.ScopedRouteType: {}, resourcev3.ClusterType: {}, resourcev3.EndpointType: {},
 	}
 	for _, route := range config.Routes {
 		for _, backend := range route.Backends {
@@ -39,6 +41,8 @@ func (p *proxies) publish(table string, config ir.Config) {
 			p.published[resourcev3.ClusterType][name] = "c"
 			p.published[resourcev3.EndpointType][name] = "e"
 		}
+		weights := ir.EffectiveWeights(route.Backends, config.Services)
+		p.published[resourcev3.ScopedRouteType][translate.ScopeOf(route.Match.Host)] += fmt.Sprint(route.Owner, route.Match, weights)
 	}
 }
 
@@ -76,8 +80,8 @@ func (p *proxies) signal() {
 	}
 }
 
-// Look is status.Source's. Everything may be new each time.
-func (p *proxies) Look(see func(status.Stream)) {
+// Poll is status.Source's. Everything may be new each time.
+func (p *proxies) Poll(see func(status.Stream)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for peer, answers := range p.streams {
@@ -96,7 +100,7 @@ func (p *proxies) Version(typeURL, name string) string {
 
 // look has a ledger look at every proxy and returns what it tells.
 func (p *proxies) look(ledger *status.Ledger, replica string) status.Acks {
-	p.Look(func(stream status.Stream) { ledger.Look(stream) })
+	p.Poll(func(stream status.Stream) { ledger.Look(stream) })
 	return ledger.Acks(replica)
 }
 

@@ -76,6 +76,7 @@ type Reporting struct {
 
 	// What follows belongs to the goroutine that calls Report.
 	publication uint64
+	scopes      scopes
 }
 
 // New returns a Reporting. An error is that of the registerer, when a metric is there already.
@@ -84,7 +85,7 @@ func New(options Options) (*Reporting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register status metrics: %w", err)
 	}
-	r := &Reporting{elector: options.Elector, replica: options.Replica, sharedFleet: options.SharedFleet}
+	r := &Reporting{elector: options.Elector, replica: options.Replica, sharedFleet: options.SharedFleet, scopes: newScopes()}
 	r.writer = newWriter(options, counted)
 	r.writer.acks = r.acks
 	r.tally = newTally(options.Replica, options.Source, options.Now, r.writer.wake)
@@ -97,9 +98,10 @@ func New(options Options) (*Reporting, error) {
 func (r *Reporting) Report(report Report) {
 	var parts map[ir.Key]Part
 	if report.Publication != r.publication || r.publication == 0 {
-		parts = make(map[ir.Key]Part, len(report.Objects))
-		for key, object := range report.Objects {
-			parts[key] = PartOf(object.InForce, r.tally.source.Version)
+		concerned := r.scopes.follow(report.Objects)
+		parts = make(map[ir.Key]Part, len(concerned))
+		for key, config := range concerned {
+			parts[key] = PartOf(config, r.tally.source.Version)
 		}
 		r.tally.record(parts)
 		r.publication = report.Publication

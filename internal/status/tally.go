@@ -6,10 +6,7 @@ import (
 	"sync"
 	"time"
 
-	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 const (
@@ -21,11 +18,12 @@ const (
 
 // Source is what the discovery server knows.
 type Source interface {
-	// Look shows every connected proxy to see, each standing still meanwhile. What see is given is good until it returns. There is one who looks.
-	Look(see func(Stream))
+	// Poll shows every connected proxy to see, each standing still meanwhile. What see is given is good
+	// until it returns. There is one who polls.
+	Poll(see func(Stream))
 	// Version returns the published version of a resource, "" when there is none.
 	Version(typeURL, name string) string
-	// Changed signals that Look may show something else than before. There is one reader.
+	// Changed signals that Poll may show something else than before. There is one reader.
 	Changed() <-chan struct{}
 }
 
@@ -67,7 +65,7 @@ func newTally(replica string, source Source, now func() time.Time, notify func()
 // record notes what is published now: the Parts of the objects that may have changed.
 func (t *tally) record(parts map[ir.Key]Part) {
 	t.mu.Lock()
-	t.ledger.Record(t.source.Version(resourcev3.RouteType, translate.RouteConfigName), parts)
+	t.ledger.Record(parts)
 	t.mu.Unlock()
 	t.stir()
 }
@@ -124,23 +122,14 @@ func (t *tally) latest() (Acks, standings) {
 	return t.acks, news
 }
 
-// look brings acks up to date. The caller holds the lock. While something is published that the ledger has not heard of, comparisons with what is published
-// don't count.
+// look brings acks up to date. The caller holds the lock.
 func (t *tally) look() {
 	if t.fresh {
 		return
 	}
 	began := t.now()
-	isAhead := t.source.Version(resourcev3.RouteType, translate.RouteConfigName) != t.ledger.table
 	open := map[uint64]struct{}{}
-	t.source.Look(func(stream Stream) {
-		if confirmed := stream.Confirmed; isAhead {
-			stream.Confirmed = func(typeURL, name string) Confirmation {
-				found := confirmed(typeURL, name)
-				found.Unconfirmed = nil
-				return found
-			}
-		}
+	t.source.Poll(func(stream Stream) {
 		if _, known := t.ledger.streams[stream.Number]; !known {
 			t.news.everything = true
 		}

@@ -65,7 +65,8 @@ func newWriter(options Options, counted *metrics) *writer {
 	}
 }
 
-// assign takes note of what a pass has found out: the objects of which anything is new, the Parts of those if they may be new too, and the fleet.
+// assign takes note of what a pass has found out: the objects of which anything is new, the Parts that
+// may be new, of other objects too, and the fleet.
 func (w *writer) assign(objects map[ir.Key]Object, parts map[ir.Key]Part, fleet Fleet) {
 	w.mu.Lock()
 	for key, object := range objects {
@@ -79,6 +80,13 @@ func (w *writer) assign(objects map[ir.Key]Object, parts map[ir.Key]Part, fleet 
 			w.objects[key] = tracked{object.ScaledObject, object.Observation, part}
 		}
 		w.changed.add(map[ir.Key]struct{}{key: {}})
+	}
+	for key, part := range parts {
+		if known, is := w.objects[key]; is {
+			known.part = part
+			w.objects[key] = known
+			w.changed.add(map[ir.Key]struct{}{key: {}})
+		}
 	}
 	if !w.fleet.equal(fleet) {
 		w.fleet, w.changed.everything = fleet, true

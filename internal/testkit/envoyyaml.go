@@ -20,8 +20,8 @@ import (
 type EnvoyConfig struct {
 	// Listeners are the resources of type Listener.
 	Listeners []*listenerv3.Listener
-	// Routes are the resources of type RouteConfiguration.
-	Routes []*routev3.RouteConfiguration
+	// Scopes are the resources of type ScopedRouteConfiguration.
+	Scopes []*routev3.ScopedRouteConfiguration
 	// Clusters are the resources of type Cluster.
 	Clusters []*clusterv3.Cluster
 	// Endpoints are the resources of type ClusterLoadAssignment.
@@ -31,7 +31,7 @@ type EnvoyConfig struct {
 // envoyDocument is the YAML of an EnvoyConfig.
 type envoyDocument struct {
 	Listeners []json.RawMessage `json:"listeners"`
-	Routes    []json.RawMessage `json:"routes"`
+	Scopes    []json.RawMessage `json:"scopes"`
 	Clusters  []json.RawMessage `json:"clusters"`
 	Endpoints []json.RawMessage `json:"endpoints"`
 }
@@ -41,7 +41,7 @@ func NewEnvoyConfig(tb testing.TB, resources map[string]map[string]proto.Message
 	tb.Helper()
 	return EnvoyConfig{
 		Listeners: sorted[*listenerv3.Listener](tb, resources[resourcev3.ListenerType]),
-		Routes:    sorted[*routev3.RouteConfiguration](tb, resources[resourcev3.RouteType]),
+		Scopes:    sorted[*routev3.ScopedRouteConfiguration](tb, resources[resourcev3.ScopedRouteType]),
 		Clusters:  sorted[*clusterv3.Cluster](tb, resources[resourcev3.ClusterType]),
 		Endpoints: sorted[*endpointv3.ClusterLoadAssignment](tb, resources[resourcev3.EndpointType]),
 	}
@@ -52,7 +52,7 @@ func (c EnvoyConfig) YAML(tb testing.TB) []byte {
 	tb.Helper()
 	text, err := yaml.Marshal(envoyDocument{
 		Listeners: toJSON(tb, c.Listeners),
-		Routes:    toJSON(tb, c.Routes),
+		Scopes:    toJSON(tb, c.Scopes),
 		Clusters:  toJSON(tb, c.Clusters),
 		Endpoints: toJSON(tb, c.Endpoints),
 	})
@@ -71,7 +71,9 @@ func ParseEnvoyConfig(tb testing.TB, text []byte) EnvoyConfig {
 	}
 	return EnvoyConfig{
 		Listeners: fromJSON(tb, document.Listeners, func() *listenerv3.Listener { return new(listenerv3.Listener) }),
-		Routes:    fromJSON(tb, document.Routes, func() *routev3.RouteConfiguration { return new(routev3.RouteConfiguration) }),
+		Scopes: fromJSON(tb, document.Scopes, func() *routev3.ScopedRouteConfiguration {
+			return new(routev3.ScopedRouteConfiguration)
+		}),
 		Clusters:  fromJSON(tb, document.Clusters, func() *clusterv3.Cluster { return new(clusterv3.Cluster) }),
 		Endpoints: fromJSON(tb, document.Endpoints, func() *endpointv3.ClusterLoadAssignment { return new(endpointv3.ClusterLoadAssignment) }),
 	}

@@ -51,11 +51,13 @@ func (m XDSMode) String() string {
 // XDSState is what an XDSClient has accepted, and what it went through. It is a
 // copy; the messages in it are shared and must not be changed.
 type XDSState struct {
-	// Clusters, Endpoints, Listeners and Routes are what is accepted, by name.
+	// Mode is the form of the protocol.
+	Mode XDSMode
+	// Clusters, Endpoints, Listeners and Scopes are what is accepted, by name.
 	Clusters  map[string]*clusterv3.Cluster
 	Endpoints map[string]*endpointv3.ClusterLoadAssignment
 	Listeners map[string]*listenerv3.Listener
-	Routes    map[string]*routev3.RouteConfiguration
+	Scopes    map[string]*routev3.ScopedRouteConfiguration
 	// Versions are the versions of the accepted resources, by type URL and name.
 	// In state of the world a resource has the version of its response.
 	Versions map[string]map[string]string
@@ -97,8 +99,8 @@ func (s XDSState) Delivered(typeURL string) int {
 }
 
 // XDSClient is a discovery client that behaves as Envoy does: it subscribes to
-// all clusters, and once these are warm to all listeners; then by name to the
-// endpoints of the clusters and the routes of the listeners. It ACKs what it
+// all clusters, and once these are warm to all listeners; then to all scopes if a
+// listener has scoped routes, and by name to the endpoints of the clusters. It ACKs what it
 // gets, but the ACK of clusters waits until they are warm
 // (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-docs/xds_protocol#resource-warming).
 // In delta a cluster that changed doesn't make it ask for its endpoints again; in
@@ -142,8 +144,8 @@ func (c *XDSClient) Reconnect(conn grpc.ClientConnInterface) {
 	c.connect(conn)
 }
 
-// Refuse has the client NACK every response that carries a resource for which
-// refuse returns an error. As in Envoy, what else is in it is accepted. A nil
+// Refuse has the client NACK every response that carries a new or changed resource
+// for which refuse returns an error. As in Envoy, what else is in it is accepted. A nil
 // function accepts everything again. It is called on the client's goroutine.
 func (c *XDSClient) Refuse(refuse func(typeURL, name string) error) {
 	c.mu.Lock()
@@ -188,19 +190,20 @@ func (c *XDSClient) WaitFor(condition func(XDSState) bool) XDSState {
 // String lists the names in the state and its last deliveries.
 func (s XDSState) String() string {
 	last := s.Deliveries[max(0, len(s.Deliveries)-10):]
-	return fmt.Sprintf("clusters %q (warming %q)\nendpoints %q\nlisteners %q\nroutes %q\nbroken %q\nstreams %d, error %v\nlast deliveries %+v",
+	return fmt.Sprintf("clusters %q (warming %q)\nendpoints %q\nlisteners %q\nscopes %q\nbroken %q\nstreams %d, error %v\nlast deliveries %+v",
 		slices.Sorted(maps.Keys(s.Clusters)), s.Warming, slices.Sorted(maps.Keys(s.Endpoints)),
-		slices.Sorted(maps.Keys(s.Listeners)), slices.Sorted(maps.Keys(s.Routes)), s.Broken, s.Streams, s.StreamError, last)
+		slices.Sorted(maps.Keys(s.Listeners)), slices.Sorted(maps.Keys(s.Scopes)), s.Broken, s.Streams, s.StreamError, last)
 }
 
 // state copies the state; the caller holds the lock.
 func (c *XDSClient) state() XDSState {
 	p := c.proxy
 	state := XDSState{
+		Mode:        c.mode,
 		Clusters:    accepted[*clusterv3.Cluster](p, resourcev3.ClusterType),
 		Endpoints:   accepted[*endpointv3.ClusterLoadAssignment](p, resourcev3.EndpointType),
 		Listeners:   accepted[*listenerv3.Listener](p, resourcev3.ListenerType),
-		Routes:      accepted[*routev3.RouteConfiguration](p, resourcev3.RouteType),
+		Scopes:      accepted[*routev3.ScopedRouteConfiguration](p, resourcev3.ScopedRouteType),
 		Versions:    map[string]map[string]string{},
 		Warming:     slices.Sorted(maps.Keys(p.warming)),
 		Broken:      slices.Clone(p.broken),

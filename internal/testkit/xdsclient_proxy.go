@@ -27,7 +27,7 @@ type heldResource struct {
 type xdsProxy struct {
 	mode XDSMode
 	held map[string]map[string]heldResource // by type URL and name
-	// subscribed are the names asked for, of endpoints and routes.
+	// subscribed are the names of the endpoints asked for, by type URL.
 	subscribed map[string]map[string]struct{}
 	// warming are clusters that wait for endpoints; active are those that were warm
 	// once and still serve.
@@ -36,6 +36,7 @@ type xdsProxy struct {
 	// of clusters waits for them.
 	initialised bool
 	listening   bool // the listeners were asked for
+	scoped      bool // the scopes were asked for
 	withheld    []xdsRequest
 	nonces      map[string]string
 	versions    map[string]string
@@ -47,7 +48,7 @@ func newXDSProxy(mode XDSMode) *xdsProxy {
 	return &xdsProxy{
 		mode:       mode,
 		held:       map[string]map[string]heldResource{},
-		subscribed: map[string]map[string]struct{}{resourcev3.EndpointType: {}, resourcev3.RouteType: {}},
+		subscribed: map[string]map[string]struct{}{resourcev3.EndpointType: {}},
 		warming:    map[string]struct{}{},
 		active:     map[string]struct{}{},
 		nonces:     map[string]string{},
@@ -78,8 +79,8 @@ func (p *xdsProxy) hello() []xdsRequest {
 	if p.listening {
 		requests = append(requests, p.first(resourcev3.ListenerType))
 	}
-	if len(p.subscribed[resourcev3.RouteType]) > 0 {
-		requests = append(requests, p.first(resourcev3.RouteType))
+	if p.scoped {
+		requests = append(requests, p.first(resourcev3.ScopedRouteType))
 	}
 	return requests
 }
@@ -110,13 +111,15 @@ func (p *xdsProxy) take(r xdsResponse, refuse func(typeURL, name string) error) 
 		}
 		delivery.Names = append(delivery.Names, name)
 		listed[name] = struct{}{}
-		if refuse != nil {
+		old, had := p.held[r.typeURL][name]
+		isNew := !had || !bytes.Equal(old.body, held.body)
+		if refuse != nil && isNew {
 			if err := refuse(r.typeURL, name); err != nil {
 				refusals = append(refusals, err)
 				continue
 			}
 		}
-		if old, had := p.held[r.typeURL][name]; !had || !bytes.Equal(old.body, held.body) {
+		if isNew {
 			changed[name] = struct{}{}
 		}
 		p.hold(r.typeURL, name, held)
@@ -151,8 +154,8 @@ func readResource(typeURL string, res xdsResource) (string, heldResource, error)
 		message = &endpointv3.ClusterLoadAssignment{}
 	case resourcev3.ListenerType:
 		message = &listenerv3.Listener{}
-	case resourcev3.RouteType:
-		message = &routev3.RouteConfiguration{}
+	case resourcev3.ScopedRouteType:
+		message = &routev3.ScopedRouteConfiguration{}
 	default:
 		return "", heldResource{}, fmt.Errorf("response of type %q was never asked for", typeURL)
 	}
@@ -191,7 +194,13 @@ func (p *xdsProxy) follow(r xdsResponse, changed, listed map[string]struct{}) []
 		return p.resubscribe(resourcev3.EndpointType, p.endpointNames(), again)
 	case resourcev3.ListenerType:
 		p.dropMissing(r, listed, func(string) {})
-		return p.resubscribe(resourcev3.RouteType, p.routeNames(), false)
+		if p.scoped || !p.hasScopedRoutes() {
+			return nil
+		}
+		p.scoped = true
+		return []xdsRequest{p.first(resourcev3.ScopedRouteType)}
+	case resourcev3.ScopedRouteType:
+		p.dropMissing(r, listed, func(string) {})
 	case resourcev3.EndpointType:
 		p.warmUp(listed)
 		p.warmUp(setOf(r.removed))
@@ -200,7 +209,7 @@ func (p *xdsProxy) follow(r xdsResponse, changed, listed map[string]struct{}) []
 	return nil
 }
 
-// dropMissing removes what a response of clusters or listeners says is gone.
+// dropMissing removes what a response of clusters, listeners or scopes says is gone.
 func (p *xdsProxy) dropMissing(r xdsResponse, listed map[string]struct{}, also func(name string)) {
 	gone := r.removed
 	if p.mode == XDSStateOfTheWorld {
@@ -268,23 +277,18 @@ func (p *xdsProxy) endpointNames() map[string]struct{} {
 	return names
 }
 
-// routeNames are the names of all route configurations that the listeners need.
-func (p *xdsProxy) routeNames() map[string]struct{} {
-	names := map[string]struct{}{}
+// hasScopedRoutes tells whether a listener gets its routes by scope.
+func (p *xdsProxy) hasScopedRoutes() bool {
 	for _, listener := range accepted[*listenerv3.Listener](p, resourcev3.ListenerType) {
-		chains := listener.GetFilterChains()
-		if chain := listener.GetDefaultFilterChain(); chain != nil {
-			chains = append(slices.Clone(chains), chain)
-		}
-		for _, chain := range chains {
+		for _, chain := range listener.GetFilterChains() {
 			for _, filter := range chain.GetFilters() {
-				if name := resourcev3.GetHTTPConnectionManager(filter).GetRds().GetRouteConfigName(); name != "" {
-					names[name] = struct{}{}
+				if resourcev3.GetHTTPConnectionManager(filter).GetScopedRoutes() != nil {
+					return true
 				}
 			}
 		}
 	}
-	return names
+	return false
 }
 
 // resubscribe changes the subscription of a type to the given names. again asks
@@ -356,10 +360,10 @@ func (p *xdsProxy) withAnswer(r xdsResponse, refusal error, followers []xdsReque
 
 // inspect looks for routes to clusters that couldn't be used now.
 func (p *xdsProxy) inspect() {
-	for name, routes := range accepted[*routev3.RouteConfiguration](p, resourcev3.RouteType) {
-		for _, cluster := range routedClusters(routes) {
+	for name, scope := range accepted[*routev3.ScopedRouteConfiguration](p, resourcev3.ScopedRouteType) {
+		for _, cluster := range routedClusters(scope.GetRouteConfiguration()) {
 			if _, usable := p.active[cluster]; !usable {
-				p.broken = append(p.broken, fmt.Sprintf("after delivery %d route configuration %s named cluster %s", len(p.deliveries), name, cluster))
+				p.broken = append(p.broken, fmt.Sprintf("after delivery %d scope %s named cluster %s", len(p.deliveries), name, cluster))
 			}
 		}
 	}

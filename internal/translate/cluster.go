@@ -22,7 +22,7 @@ const (
 	// connectTimeout bounds a connection attempt to a pod. A pod on a node that just died answers nothing at all.
 	connectTimeout = 5 * time.Second
 	// upstreamIdleTimeout is how long a connection to a pod is kept without a request on it. It is shorter than the 5 s after which Node.js, the most
-	// impatient of common servers, closes one: a request on a connection that is being closed would fail, and we don't retry.
+	// impatient of common servers, closes one: a request on a connection that is being closed would fail, and is not tried again.
 	upstreamIdleTimeout = 4 * time.Second
 	// endpointPatience is how long Envoy holds up a new cluster, and its own start, for the cluster's endpoints. They are sent right behind the cluster,
 	// so it passes only when something is broken, and then it should break one cluster, not the whole proxy.
@@ -84,7 +84,7 @@ func (f clusterFactory) cluster(name string, protocol ir.Protocol) (*clusterv3.C
 	if !known {
 		return nil, fmt.Errorf("%w %q", errProtocol, protocol)
 	}
-	return &clusterv3.Cluster{
+	cluster := &clusterv3.Cluster{
 		Name:                 name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(endpointPatience), ServiceName: name},
@@ -96,12 +96,13 @@ func (f clusterFactory) cluster(name string, protocol ir.Protocol) (*clusterv3.C
 			UpdateMergeWindow:     durationpb.New(0),
 		},
 		TypedExtensionProtocolOptions: options,
-	}, nil
+	}
+	return cluster, validate(cluster)
 }
 
 // loadAssignment lists endpoints with their health. Draining endpoints keep what they have and get nothing new, unless they are all there is: one that
 // still answers is better than 503, and kube-proxy does the same (KEP-1669).
-func loadAssignment(name string, endpoints ir.Endpoints) *endpointv3.ClusterLoadAssignment {
+func loadAssignment(name string, endpoints ir.Endpoints) (*endpointv3.ClusterLoadAssignment, error) {
 	assignment := &endpointv3.ClusterLoadAssignment{ClusterName: name}
 	leaving := corev3.HealthStatus_DRAINING
 	if len(endpoints.Ready) == 0 {
@@ -117,7 +118,7 @@ func loadAssignment(name string, endpoints ir.Endpoints) *endpointv3.ClusterLoad
 	if len(group.GetLbEndpoints()) > 0 {
 		assignment.Endpoints = []*endpointv3.LocalityLbEndpoints{group}
 	}
-	return assignment
+	return assignment, validate(assignment)
 }
 
 // lbEndpoint is one address with its health.

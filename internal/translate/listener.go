@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -22,12 +23,24 @@ const (
 	ListenerAddress = "0.0.0.0"
 	// ListenerPort is a port that needs no privilege.
 	ListenerPort = 8080
-	// StatPrefix is what the listener's metrics have in their names: the preStop hook of kedify-proxy waits until http.kedify-proxy.downstream_cx_active
-	// is low.
+	// StatPrefix is what the listener's metrics have in their names: the preStop hook of kedify-proxy
+	// waits until http.kedify-proxy.downstream_cx_active is low.
 	StatPrefix = "kedify-proxy"
 )
 
-// retryAfter is the number of seconds after which a client may come back that was told 503 because nothing is ready.
+const (
+	// NotFound is the body of a 404 by the proxy itself.
+	NotFound = "no app answers to this host and path\n"
+	// requestHeadersTimeout bounds the time from the first byte of a request to the end of its
+	// headers. Without it a client holds a connection for an hour with one byte.
+	requestHeadersTimeout = 10 * time.Second
+	// maxConcurrentStreams is how many requests one HTTP/2 connection may have under way, and
+	// streamWindow how many bytes each of them may send ahead; see http2Options.
+	maxConcurrentStreams, streamWindow = 256, 64 << 10
+)
+
+// retryAfter is the number of seconds after which a client may come back that was told 503 because
+// nothing is ready.
 const retryAfter = "1"
 
 // listener is the same for every world: nothing in it depends on routes.
@@ -40,7 +53,7 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listenerv3.Listener{
+	listener := &listenerv3.Listener{
 		Name: ListenerName,
 		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 			Address:       ListenerAddress,
@@ -52,19 +65,27 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 				ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: config},
 			}},
 		}},
-	}, nil
+	}
+	return listener, validate(listener)
 }
 
 // connectionManager is how HTTP is spoken downstream.
 //
-//   - The path is normalised (RFC 3986, section 6.2.2.3) before it is matched, so that /app/../admin is /admin for our rules as it is for the app.
-//     Repeated and escaped slashes stay: apps give them a meaning.
-//   - The Host that the app sees is the one that the client sent. The route configuration ignores its port and case by itself.
-//   - Every client is external, pods of the cluster too, so that x-envoy-* headers, which could ask for retries and other timeouts, are removed.
+//   - The path is normalised (RFC 3986, section 6.2.2.3) before it is matched, so that
+//     /app/../admin is /admin for our rules as it is for the app. Repeated and escaped slashes
+//     stay: apps give them a meaning.
+//   - The Host that the app sees is the one that the client sent.
+//   - Every client is external, pods of the cluster too, so that x-envoy-* headers, which could ask
+//     for retries and other timeouts, are removed.
 //   - The app's answers pass unchanged: its Server header stays, and no x-envoy-* header is added.
 //   - A request id that a proxy in front of ours has given stays.
+//   - A client that begins a request has to come to the end of its headers.
 func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
-	router, err := pack(&routerv3.Router{SuppressEnvoyHeaders: true})
+	early, err := scopeHeader()
+	if err != nil {
+		return nil, err
+	}
+	filters, err := httpFilters()
 	if err != nil {
 		return nil, err
 	}
@@ -73,21 +94,18 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 		return nil, err
 	}
 	return &hcmv3.HttpConnectionManager{
-		CodecType:  hcmv3.HttpConnectionManager_AUTO,
-		StatPrefix: StatPrefix,
-		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
-			RouteConfigName: RouteConfigName,
-			// No limit: until routes are there the proxy is not ready, rather than ready to answer 404 to every host.
-			ConfigSource: aggregated(0),
-		}},
-		HttpFilters: []*hcmv3.HttpFilter{{
-			Name:       "envoy.filters.http.router",
-			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: router},
-		}},
+		CodecType:                     hcmv3.HttpConnectionManager_AUTO,
+		StatPrefix:                    StatPrefix,
+		EarlyHeaderMutationExtensions: early,
+		RouteSpecifier:                scopedRoutes(),
+		HttpFilters:                   filters,
 		// WebSocket over HTTP/2 comes as an extended CONNECT (RFC 8441).
-		UpgradeConfigs:             []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-		Http2ProtocolOptions:       &corev3.Http2ProtocolOptions{AllowConnect: true},
+		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{
+			{UpgradeType: "websocket"},
+		},
+		Http2ProtocolOptions:       http2Options(),
 		StreamIdleTimeout:          durationpb.New(streamIdleTimeout),
+		RequestHeadersTimeout:      durationpb.New(requestHeadersTimeout),
 		UseRemoteAddress:           wrapperspb.Bool(true),
 		XffNumTrustedHops:          o.TrustedHops,
 		InternalAddressConfig:      &hcmv3.HttpConnectionManager_InternalAddressConfig{},
@@ -99,21 +117,69 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	}, nil
 }
 
-// localReplies adds Retry-After to the 503 that Envoy answers when a cluster has no endpoint to take the request (response flag UH).
-func localReplies() *hcmv3.LocalReplyConfig {
-	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{{
-		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-			ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH"}},
-		}},
-		HeadersToAdd: []*corev3.HeaderValueOption{{
-			Header:       &corev3.HeaderValue{Key: "retry-after", Value: retryAfter},
-			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-		}},
-	}}}
+// http2Options are those of connections from clients.
+//
+// Envoy's default is a window of 16 MiB for a stream and 24 MiB for a connection. An upload that
+// waits is then buffered whole, and two of them use up the connection: every other upload on it
+// stands still. With a small window for a stream an upload waits at its sender, and with a
+// connection's window of as many as it may have streams none waits for another one.
+func http2Options() *corev3.Http2ProtocolOptions {
+	return &corev3.Http2ProtocolOptions{
+		AllowConnect:                true,
+		MaxConcurrentStreams:        wrapperspb.UInt32(maxConcurrentStreams),
+		InitialStreamWindowSize:     wrapperspb.UInt32(streamWindow),
+		InitialConnectionWindowSize: wrapperspb.UInt32(maxConcurrentStreams * streamWindow),
+	}
 }
 
-// accessLogs is one JSON object per request on standard output, or nothing. Standard output is written directly, because opening /dev/stdout fails for a
-// process that has dropped its privileges.
+// httpFilters are passed by each request in this order. A filter that holds requests goes between
+// the two: behind the fallback, which finds the route, and before the router. It comes with the
+// cluster that it asks; the change of the listener is the same then as now.
+func httpFilters() ([]*hcmv3.HttpFilter, error) {
+	fallback, err := fallbackFilter()
+	if err != nil {
+		return nil, err
+	}
+	router, err := pack(&routerv3.Router{SuppressEnvoyHeaders: true})
+	if err != nil {
+		return nil, err
+	}
+	return []*hcmv3.HttpFilter{
+		fallback,
+		{
+			Name:       "envoy.filters.http.router",
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: router},
+		},
+	}, nil
+}
+
+// localReplies changes what Envoy answers by itself. A 503 because a cluster has no endpoint to
+// take the request (response flag UH) gets Retry-After, a 404 a text that says whose it is.
+func localReplies() *hcmv3.LocalReplyConfig {
+	noEndpoint := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH"}},
+	}}
+	notFound := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+			Op: accesslogv3.ComparisonFilter_EQ,
+			// The API demands a key by which the status could be changed at run time.
+			Value: &corev3.RuntimeUInt32{DefaultValue: http.StatusNotFound, RuntimeKey: "kedify.none"},
+		}},
+	}}
+	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
+		{Filter: noEndpoint, HeadersToAdd: []*corev3.HeaderValueOption{{
+			Header:       &corev3.HeaderValue{Key: "retry-after", Value: retryAfter},
+			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		}}},
+		{Filter: notFound, Body: &corev3.DataSource{
+			Specifier: &corev3.DataSource_InlineString{InlineString: NotFound},
+		}},
+	}}
+}
+
+// accessLogs is one JSON object per request on standard output, or nothing. Standard output is
+// written directly, because opening /dev/stdout fails for a process that has dropped its
+// privileges.
 func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
 	if !o.AccessLog {
 		return nil, nil
@@ -154,8 +220,8 @@ func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
 	}}, nil
 }
 
-// aggregated says that a resource comes over the proxy's aggregated stream (ADS). Envoy gives up waiting for the first answer after patience, and never
-// when it is 0.
+// aggregated says that a resource comes over the proxy's aggregated stream (ADS). Envoy gives up
+// waiting for the first answer after patience, and never when it is 0.
 func aggregated(patience time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},

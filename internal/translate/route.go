@@ -7,6 +7,7 @@ import (
 	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	previoushostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -14,57 +15,41 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
-// RouteConfigName is the name of the one route configuration.
-const RouteConfigName = "kedify-proxy"
-
 const (
-	// streamIdleTimeout is how long a request or an upgraded connection may be silent in both directions.
+	// streamIdleTimeout is how long a request or an upgraded connection may be silent in both
+	// directions.
 	streamIdleTimeout = time.Hour
 	// responseHeaderTimeout is the default of ir.Timeouts.ResponseHeader.
 	responseHeaderTimeout = 30 * time.Second
+	// retries is how often a request is tried again, and hostAttempts how often a pod is chosen anew
+	// for that because it was tried before. Pods are chosen at random: of two pods the dead one comes
+	// up again in about one of 16 retries with 3 attempts, and in one of 2000 with 10.
+	retries, hostAttempts = 2, 10
 )
 
 // errNoWeight says that a Route has no backend that may get a request.
 var errNoWeight = errors.New("no backend with a weight above zero")
 
-// routeConfiguration has one virtual host per host. What fits none is answered with 404 by Envoy.
-func routeConfiguration(config ir.Config) (*routev3.RouteConfiguration, error) {
-	table := emptyTable()
-	for first := 0; first < len(config.Routes); {
-		host, next := config.Routes[first].Match.Host, first+1
-		for next < len(config.Routes) && config.Routes[next].Match.Host == host {
-			next++
-		}
-		translated, err := virtualHost(host, config.Routes[first:next], config.Services)
-		if err != nil {
-			return nil, err
-		}
-		table.VirtualHosts = append(table.VirtualHosts, translated)
-		first = next
+// virtualHost has all the Routes of one host, of which config has at least one. Its name is the
+// host.
+func (f scopeFactory) virtualHost(host ir.Host, config ir.Config) (*routev3.VirtualHost, error) {
+	virtual := &routev3.VirtualHost{
+		Name:    string(host),
+		Domains: domains(host),
+		Routes:  make([]*routev3.Route, 0, len(config.Routes)+1),
 	}
-	return table, nil
-}
-
-// emptyTable is the route configuration without virtual hosts.
-func emptyTable() *routev3.RouteConfiguration {
-	return &routev3.RouteConfiguration{Name: RouteConfigName, IgnorePortInHostMatching: true}
-}
-
-// virtualHost has all the Routes of one host. Its name is the host.
-func virtualHost(host ir.Host, routes []ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.VirtualHost, error) {
-	translated := &routev3.VirtualHost{Name: string(host), Domains: domains(host), Routes: make([]*routev3.Route, 0, len(routes))}
-	for _, route := range routes {
-		one, err := envoyRoute(route, services)
+	for _, route := range config.Routes {
+		translated, err := f.envoyRoute(route, config.Services)
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s%s: %w", route.Owner, host, route.Match.PathPrefix, err)
 		}
-		translated.Routes = append(translated.Routes, one)
+		virtual.Routes = append(virtual.Routes, translated)
 	}
-	return translated, nil
+	return virtual, validate(virtual)
 }
 
-// domains are the spellings of a host. Envoy itself looks hosts up in lower case, and without port as the route configuration says, but a trailing dot is
-// a name of its own to it.
+// domains are the spellings of a wildcard. Envoy itself looks hosts up in lower case, and without
+// port as the route configuration says, but a trailing dot is a name of its own to it.
 func domains(host ir.Host) []string {
 	if host == ir.AnyHost {
 		return []string{string(host)}
@@ -73,8 +58,8 @@ func domains(host ir.Host) []string {
 }
 
 // envoyRoute carries the owner's name, which the access log prints.
-func envoyRoute(route ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.Route, error) {
-	action, err := routeAction(route, services)
+func (f scopeFactory) envoyRoute(route ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.Route, error) {
+	action, err := f.routeAction(route, services)
 	if err != nil {
 		return nil, err
 	}
@@ -107,19 +92,28 @@ func routeMatch(match ir.Match) *routev3.RouteMatch {
 	return translated
 }
 
-// routeAction sends requests to one cluster, or to several by their effective weights. Clusters of weight 0 stay in the list, where operators look for
-// them.
+// routeAction sends requests to one cluster, or to several by their effective weights. Clusters of
+// weight 0 stay in the list, where operators look for them.
 //
-// The time to the headers of the response is bounded by the timeout per try, which Envoy stops counting once the response has begun. The timeout of the
-// route, which would count on and cut streams, is off. A retry policy is where Envoy has that setting; this one never retries, because it names no
-// condition to retry on and allows no retries.
-func routeAction(route ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.RouteAction, error) {
+// The time to the headers of the response is bounded by the timeout per try, which Envoy stops
+// counting once the response has begun. The timeout of the route, which would count on and cut
+// streams, is off.
+//
+// A request is tried again only if no app can have seen it: the connection to the pod failed, or
+// the pod said that it hasn't looked at the stream (REFUSED_STREAM, RFC 9113, section 8.7). It is
+// tried on another pod of the same cluster, so the split stays what it is. A timeout is not a
+// reason.
+func (f scopeFactory) routeAction(route ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.RouteAction, error) {
+	timeout := cmp.Or(route.Timeouts.ResponseHeader, responseHeaderTimeout)
 	action := &routev3.RouteAction{
 		Timeout:     durationpb.New(0),
 		IdleTimeout: durationpb.New(streamIdleTimeout),
 		RetryPolicy: &routev3.RetryPolicy{
-			NumRetries:    wrapperspb.UInt32(0),
-			PerTryTimeout: durationpb.New(cmp.Or(route.Timeouts.ResponseHeader, responseHeaderTimeout)),
+			RetryOn:                       "connect-failure,refused-stream",
+			NumRetries:                    wrapperspb.UInt32(retries),
+			PerTryTimeout:                 durationpb.New(timeout),
+			RetryHostPredicate:            f.retries,
+			HostSelectionRetryMaxAttempts: hostAttempts,
 		},
 	}
 	if len(route.Backends) == 1 {
@@ -140,4 +134,16 @@ func routeAction(route ir.Route, services map[ir.ServicePort]ir.Endpoints) (*rou
 	}
 	action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: weighted}
 	return action, nil
+}
+
+// previousHosts has a request tried again on a pod that it wasn't tried on.
+func previousHosts() ([]*routev3.RetryPolicy_RetryHostPredicate, error) {
+	config, err := pack(&previoushostsv3.PreviousHostsPredicate{})
+	if err != nil {
+		return nil, err
+	}
+	return []*routev3.RetryPolicy_RetryHostPredicate{{
+		Name:       "envoy.retry_host_predicates.previous_hosts",
+		ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{TypedConfig: config},
+	}}, nil
 }

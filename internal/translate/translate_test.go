@@ -29,11 +29,11 @@ func TestEmptyWorld(t *testing.T) {
 	t.Parallel()
 	resources := envoy(t, ir.Config{})
 	config := testkit.NewEnvoyConfig(t, resources)
-	if len(config.Listeners) != 1 || len(config.Routes) != 1 || len(config.Clusters) != 0 || len(config.Endpoints) != 0 {
-		t.Errorf("got %d listeners, %d route configurations, %d clusters, %d load assignments; want 1, 1, 0, 0",
-			len(config.Listeners), len(config.Routes), len(config.Clusters), len(config.Endpoints))
+	if len(config.Listeners) != 1 || len(config.Scopes) != 1 || len(config.Clusters) != 0 || len(config.Endpoints) != 0 {
+		t.Errorf("got %d listeners, %d scopes, %d clusters, %d load assignments; want 1, 1, 0, 0",
+			len(config.Listeners), len(config.Scopes), len(config.Clusters), len(config.Endpoints))
 	}
-	for _, typeURL := range []string{resourcev3.ListenerType, resourcev3.RouteType, resourcev3.ClusterType, resourcev3.EndpointType} {
+	for _, typeURL := range []string{resourcev3.ListenerType, resourcev3.ScopedRouteType, resourcev3.ClusterType, resourcev3.EndpointType} {
 		if _, present := resources[typeURL]; !present {
 			t.Errorf("no entry for %s", typeURL)
 		}
@@ -57,7 +57,7 @@ func TestWeightStepChangesRoutesOnly(t *testing.T) {
 	before, after := wire(t, envoy(t, canary(80, 20))), wire(t, envoy(t, canary(50, 50)))
 	for typeURL := range before {
 		same := cmp.Equal(before[typeURL], after[typeURL])
-		if want := typeURL != resourcev3.RouteType; same != want {
+		if want := typeURL != resourcev3.ScopedRouteType; same != want {
 			t.Errorf("%s: same bytes after a weight step: %t, want %t", typeURL, same, want)
 		}
 	}
@@ -106,10 +106,10 @@ func TestOptions(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	manager := connectionManager(t, envoy(t, ir.Config{}))
-	if manager.GetStatPrefix() != "kedify-proxy" || len(manager.GetAccessLog()) != 1 || manager.GetRds().GetConfigSource().GetAds() == nil {
+	if manager.GetStatPrefix() != "kedify-proxy" || len(manager.GetAccessLog()) != 1 || manager.GetScopedRoutes().GetScopedRds().GetScopedRdsConfigSource().GetAds() == nil {
 		t.Errorf("stat prefix, access log or source of routes is wrong: %v", manager)
 	}
-	if patience := manager.GetRds().GetConfigSource().GetInitialFetchTimeout(); patience == nil || patience.AsDuration() != 0 {
+	if patience := manager.GetScopedRoutes().GetScopedRds().GetScopedRdsConfigSource().GetInitialFetchTimeout(); patience == nil || patience.AsDuration() != 0 {
 		t.Errorf("a proxy without routes would serve 404 after %v", patience)
 	}
 }
@@ -119,13 +119,14 @@ func TestResponseHeaderTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 5 * time.Second: 5 * time.Second} {
 		config := canary(80, 20)
 		config.Routes[0].Timeouts.ResponseHeader = timeout
-		action := routes(t, envoy(t, config)).GetVirtualHosts()[0].GetRoutes()[0].GetRoute()
+		action := scope(t, envoy(t, config), "shop.example.com").GetVirtualHosts()[0].GetRoutes()[0].GetRoute()
 		if got := action.GetRetryPolicy().GetPerTryTimeout().AsDuration(); got != want {
 			t.Errorf("timeout %v: got %v, want %v", timeout, got, want)
 		}
-		retries := action.GetRetryPolicy().GetNumRetries()
-		if action.GetTimeout() == nil || action.GetTimeout().AsDuration() != 0 || retries == nil || retries.GetValue() != 0 {
-			t.Errorf("timeout %v: the whole response is bounded, or requests are retried: %v", timeout, action)
+		// A timeout is no reason to try again, nor is anything else that an app may have seen.
+		reasons := action.GetRetryPolicy().GetRetryOn()
+		if action.GetTimeout() == nil || action.GetTimeout().AsDuration() != 0 || reasons != "connect-failure,refused-stream" {
+			t.Errorf("timeout %v: the whole response is bounded, or requests are retried for %q: %v", timeout, reasons, action)
 		}
 	}
 }
@@ -173,6 +174,64 @@ func TestBugsAreErrors(t *testing.T) {
 		} else if !strings.Contains(err.Error(), "apps/shop") {
 			t.Errorf("%s: the error %q does not name the object", name, err)
 		}
+	}
+}
+
+// TestWhatEnvoyWouldRefuseIsAnError: the rules of Envoy's API are asked before anything is sent, and the error names the resource.
+func TestWhatEnvoyWouldRefuseIsAnError(t *testing.T) {
+	t.Parallel()
+	badHost := canary(80, 20)
+	badHost.Routes[0].Match.Headers[0].Name = "x\r\n"
+	badWildcard := canary(80, 20)
+	badWildcard.Routes[0].Match.Host, badWildcard.Routes[0].Match.Headers = "*.example.com", []ir.Header{{Name: ""}}
+	for want, config := range map[string]ir.Config{
+		"scope shop.example.com": badHost, "scope *.example.com": badWildcard,
+	} {
+		if resources, err := translate.Envoy(config); err == nil || resources != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %d resources, %v; want none and an error that names %s", len(resources), err, want)
+		}
+	}
+}
+
+// TestScopes: an exact host is a scope of its own that knows every path, all wildcards are one.
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	config := canary(80, 20)
+	everything := config.Routes[0]
+	everything.Match.Headers = nil
+	config.Routes = append(config.Routes, everything)
+	for _, host := range []ir.Host{"all.example.com", "*.eu.example.com", "*.example.com", "*"} {
+		route := everything
+		route.Match.Host = host
+		config.Routes = append(config.Routes, route)
+	}
+	config.Routes = append(config.Routes, config.Routes[0])
+	config.Routes[len(config.Routes)-1].Match.Host = "some.example.com"
+	slices.SortFunc(config.Routes, ir.CompareRoutes)
+	resources := envoy(t, config)
+	for name, want := range map[string][]string{
+		"shop.example.com": {"shop.example.com", "apps/shop", "apps/shop"},
+		"all.example.com":  {"all.example.com", "apps/shop"},
+		"some.example.com": {"some.example.com", "apps/shop", "none"},
+		"*":                {"*.eu.example.com", "apps/shop", "*.example.com", "apps/shop", "*", "apps/shop"},
+	} {
+		routes := scope(t, resources, name)
+		var got []string
+		for _, host := range routes.GetVirtualHosts() {
+			got = append(got, host.GetName())
+			for _, route := range host.GetRoutes() {
+				got = append(got, route.GetName())
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("scope %s: got %q, want %q", name, got, want)
+		}
+		if isExact := name != "*"; (len(routes.GetTypedPerFilterConfig()) == 1) != isExact || routes.GetName() != "kedify-proxy/"+name {
+			t.Errorf("scope %s: %s with %d filters switched off", name, routes.GetName(), len(routes.GetTypedPerFilterConfig()))
+		}
+	}
+	if len(resources[resourcev3.ScopedRouteType]) != 4 {
+		t.Errorf("got %d scopes, want 4", len(resources[resourcev3.ScopedRouteType]))
 	}
 }
 
@@ -232,9 +291,10 @@ func connectionManager(t *testing.T, resources translate.Resources) *hcmv3.HttpC
 	return manager
 }
 
-func routes(t *testing.T, resources translate.Resources) *routev3.RouteConfiguration {
+// scope has the routes of one scope.
+func scope(t *testing.T, resources translate.Resources, name string) *routev3.RouteConfiguration {
 	t.Helper()
-	return as[*routev3.RouteConfiguration](t, resources[resourcev3.RouteType][translate.RouteConfigName])
+	return as[*routev3.ScopedRouteConfiguration](t, resources[resourcev3.ScopedRouteType][name]).GetRouteConfiguration()
 }
 
 func as[T proto.Message](t *testing.T, message proto.Message) T {
@@ -271,14 +331,16 @@ func checkValid(tb testing.TB, resources translate.Resources) {
 
 // referred lists the clusters that routes name.
 func referred(resources translate.Resources) (names []string) {
-	table, _ := resources[resourcev3.RouteType][translate.RouteConfigName].(*routev3.RouteConfiguration)
-	for _, host := range table.GetVirtualHosts() {
-		for _, route := range host.GetRoutes() {
-			if name := route.GetRoute().GetCluster(); name != "" {
-				names = append(names, name)
-			}
-			for _, weighted := range route.GetRoute().GetWeightedClusters().GetClusters() {
-				names = append(names, weighted.GetName())
+	for _, message := range resources[resourcev3.ScopedRouteType] {
+		scope, _ := message.(*routev3.ScopedRouteConfiguration)
+		for _, host := range scope.GetRouteConfiguration().GetVirtualHosts() {
+			for _, route := range host.GetRoutes() {
+				if name := route.GetRoute().GetCluster(); name != "" {
+					names = append(names, name)
+				}
+				for _, weighted := range route.GetRoute().GetWeightedClusters().GetClusters() {
+					names = append(names, weighted.GetName())
+				}
 			}
 		}
 	}

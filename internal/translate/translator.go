@@ -13,25 +13,25 @@ import (
 
 // Update is what is new in Resources since the ones before.
 type Update struct {
-	// Changed are the messages that came or changed. A virtual host is one by itself, of the type VirtualHost and named VirtualHostName, so that one of
-	// a thousand can change without the others; a route configuration in Changed is there with all its virtual hosts.
+	// Changed are the messages that came or changed.
 	Changed Resources
 	// Removed are the names of those that are gone, by type URL, sorted.
 	Removed map[string][]string
 }
 
-// VirtualHostName is the name of a host's virtual host as a resource of its own: <route configuration>/<virtual host>, as in VHDS
-// (https://www.envoyproxy.io/docs/envoy/v1.40.0/configuration/http/http_conn_man/vhds).
-func VirtualHostName(host ir.Host) string { return RouteConfigName + "/" + string(host) }
-
-// Translator is Options.Envoy for a Config that changes: what its Updates have told adds up to exactly what Envoy returns for the Config as it is. An Update
-// costs what the objects and hosts in it cost, and a Translator remembers the names of clusters, no messages.
+// Translator is Options.Envoy for a Config that changes: what its Updates have told adds up to
+// exactly what Envoy returns for the Config as it is. An Update costs what the objects and hosts in
+// it cost, and all wildcards if one of them is new. A Translator remembers the names of clusters
+// and the virtual hosts of wildcards.
 //
 // It is not safe for concurrent use. Make it with NewTranslator.
 type Translator struct {
-	options   Options
-	factory   clusterFactory
-	clusters  map[ir.Key]map[string]ir.Protocol // the protocols by the name of the cluster, by object
+	options  Options
+	factory  clusterFactory
+	scopes   scopeFactory
+	clusters map[ir.Key]map[string]ir.Protocol // the protocols by the name of the cluster, by object
+
+	wildcards map[ir.Host]*routev3.VirtualHost
 	isStarted bool
 }
 
@@ -41,27 +41,28 @@ func NewTranslator(options Options) (*Translator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("clusters: %w", err)
 	}
-	return &Translator{options: options, factory: factory, clusters: map[ir.Key]map[string]ir.Protocol{}}, nil
+	scopes, err := newScopeFactory()
+	if err != nil {
+		return nil, fmt.Errorf("scopes: %w", err)
+	}
+	return &Translator{
+		options: options, factory: factory, scopes: scopes,
+		clusters: map[ir.Key]map[string]ir.Protocol{}, wildcards: map[ir.Host]*routev3.VirtualHost{},
+	}, nil
 }
 
-// Update translates what is new in the Config. The first one tells everything and has the route configuration as a whole, and the listener. What package
-// resolve makes can always be translated, so an error is a bug; the Translator is of no use any more then.
+// Update translates what is new in the Config. The first one tells everything and has the listener.
+// What package resolve makes can always be translated, so an error, which names the resource, is a
+// bug; the Translator is of no use any more then.
 func (t *Translator) Update(update ir.Update) (Update, error) {
 	out := Update{Changed: Resources{}, Removed: map[string][]string{}}
-	if t.isStarted {
-		out.reserve(resourcev3.VirtualHostType, len(update.Hosts))
-	} else {
-		for _, typeURL := range []string{resourcev3.ListenerType, resourcev3.RouteType, resourcev3.ClusterType, resourcev3.EndpointType} {
-			out.reserve(typeURL, 0)
+	if !t.isStarted {
+		if err := t.begin(out); err != nil {
+			return Update{}, err
 		}
-		listener, err := t.options.listener()
-		if err != nil {
-			return Update{}, fmt.Errorf("listener %s: %w", ListenerName, err)
-		}
-		out.Changed[resourcev3.ListenerType][ListenerName] = listener
 	}
 	if err := t.translateHosts(update.Hosts, out); err != nil {
-		return Update{}, fmt.Errorf("route configuration %s: %w", RouteConfigName, err)
+		return Update{}, err
 	}
 	for owner, config := range update.Objects {
 		if err := t.translateObject(owner, config, out); err != nil {
@@ -75,6 +76,21 @@ func (t *Translator) Update(update ir.Update) (Update, error) {
 	return out, nil
 }
 
+// begin adds what the first Update has whatever the Config.
+func (t *Translator) begin(out Update) error {
+	for _, typeURL := range []string{
+		resourcev3.ListenerType, resourcev3.ScopedRouteType, resourcev3.ClusterType, resourcev3.EndpointType,
+	} {
+		out.reserve(typeURL, 0)
+	}
+	listener, err := t.options.listener()
+	if err != nil {
+		return fmt.Errorf("listener %s: %w", ListenerName, err)
+	}
+	out.Changed[resourcev3.ListenerType][ListenerName] = listener
+	return nil
+}
+
 // reserve makes room for messages of a type.
 func (u Update) reserve(typeURL string, count int) {
 	if u.Changed[typeURL] == nil {
@@ -82,34 +98,52 @@ func (u Update) reserve(typeURL string, count int) {
 	}
 }
 
-// translateHosts makes the virtual hosts: each a resource of its own, or all of them the first table.
+// translateHosts makes the scopes of hosts, and that of the wildcards if one of them is new.
 func (t *Translator) translateHosts(hosts map[ir.Host]ir.Config, out Update) error {
-	table := emptyTable()
+	anyWildcard := !t.isStarted
+	if len(hosts) > 0 {
+		out.reserve(resourcev3.ScopedRouteType, len(hosts))
+	}
 	for host, config := range hosts {
-		if len(config.Routes) == 0 {
-			if t.isStarted {
-				out.Removed[resourcev3.VirtualHostType] = append(out.Removed[resourcev3.VirtualHostType], VirtualHostName(host))
-			}
-			continue
+		var err error
+		switch {
+		case !host.IsExact():
+			anyWildcard = true
+			err = t.keepWildcard(host, config)
+		case len(config.Routes) > 0:
+			out.Changed[resourcev3.ScopedRouteType][string(host)], err = t.scopes.exact(host, config)
+		case t.isStarted:
+			out.Removed[resourcev3.ScopedRouteType] = append(out.Removed[resourcev3.ScopedRouteType], string(host))
 		}
-		translated, err := virtualHost(host, config.Routes, config.Services)
 		if err != nil {
-			return err
-		}
-		if t.isStarted {
-			out.Changed[resourcev3.VirtualHostType][VirtualHostName(host)] = translated
-		} else {
-			table.VirtualHosts = append(table.VirtualHosts, translated)
+			return fmt.Errorf("scope %s: %w", host, err)
 		}
 	}
-	if !t.isStarted {
-		slices.SortFunc(table.GetVirtualHosts(), func(a, b *routev3.VirtualHost) int { return ir.Host(a.GetName()).Compare(ir.Host(b.GetName())) })
-		out.Changed[resourcev3.RouteType][RouteConfigName] = table
+	if !anyWildcard {
+		return nil
 	}
+	scope, err := t.scopes.wildcards(t.wildcards)
+	if err != nil {
+		return fmt.Errorf("scope %s: %w", WildcardScope, err)
+	}
+	out.reserve(resourcev3.ScopedRouteType, 1)
+	out.Changed[resourcev3.ScopedRouteType][WildcardScope] = scope
 	return nil
 }
 
-// translateObject makes the clusters of one object that are new, and all of its load assignments, which Update has because they may be new.
+// keepWildcard makes the virtual host of a wildcard, or forgets it.
+func (t *Translator) keepWildcard(host ir.Host, config ir.Config) error {
+	if len(config.Routes) == 0 {
+		delete(t.wildcards, host)
+		return nil
+	}
+	virtual, err := t.scopes.virtualHost(host, config)
+	t.wildcards[host] = virtual
+	return err
+}
+
+// translateObject makes the clusters of one object that are new, and all of its load assignments,
+// which Update has because they may be new.
 func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update) error {
 	before, now := t.clusters[owner], make(map[string]ir.Protocol, 2)
 	for _, route := range config.Routes {
@@ -120,27 +154,44 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 			}
 			now[name] = backend.Protocol
 			if had, known := before[name]; !known || had != backend.Protocol {
-				cluster, err := t.factory.cluster(name, backend.Protocol)
-				if err != nil {
-					return fmt.Errorf("cluster %s: %w", name, err)
+				if err := t.translateCluster(name, backend.Protocol, out); err != nil {
+					return err
 				}
-				out.reserve(resourcev3.ClusterType, 1)
-				out.Changed[resourcev3.ClusterType][name] = cluster
 			}
 			out.reserve(resourcev3.EndpointType, 2)
-			out.Changed[resourcev3.EndpointType][name] = loadAssignment(name, config.Services[backend.ServicePort()])
+			assignment, err := loadAssignment(name, config.Services[backend.ServicePort()])
+			if err != nil {
+				return fmt.Errorf("load assignment %s: %w", name, err)
+			}
+			out.Changed[resourcev3.EndpointType][name] = assignment
 		}
 	}
-	for name := range before {
-		if _, still := now[name]; !still {
-			out.Removed[resourcev3.ClusterType] = append(out.Removed[resourcev3.ClusterType], name)
-			out.Removed[resourcev3.EndpointType] = append(out.Removed[resourcev3.EndpointType], name)
-		}
-	}
+	out.removeMissing(before, now)
 	if len(now) == 0 {
 		delete(t.clusters, owner)
 	} else {
 		t.clusters[owner] = now
 	}
 	return nil
+}
+
+// translateCluster makes one cluster.
+func (t *Translator) translateCluster(name string, protocol ir.Protocol, out Update) error {
+	cluster, err := t.factory.cluster(name, protocol)
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	out.reserve(resourcev3.ClusterType, 1)
+	out.Changed[resourcev3.ClusterType][name] = cluster
+	return nil
+}
+
+// removeMissing removes the clusters that an object no longer has, and their load assignments.
+func (u Update) removeMissing(before, now map[string]ir.Protocol) {
+	for name := range before {
+		if _, still := now[name]; !still {
+			u.Removed[resourcev3.ClusterType] = append(u.Removed[resourcev3.ClusterType], name)
+			u.Removed[resourcev3.EndpointType] = append(u.Removed[resourcev3.EndpointType], name)
+		}
+	}
 }

@@ -1,5 +1,6 @@
-// Package wiring joins the parts of the interceptor that know nothing of each other: what the watches lead to goes to the discovery server and to the
-// reporting, and what the discovery server knows of proxies goes to the reporting. It decides nothing.
+// Package wiring joins the parts of the interceptor that know nothing of each other: what the
+// watches lead to goes to the discovery server and to the reporting, and what the discovery server
+// knows of proxies goes to the reporting. It decides nothing.
 package wiring
 
 import (
@@ -10,7 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
-// Publisher hands resources on to a discovery server, which knows them as plain messages. It is an ingest.Publisher.
+// Publisher hands resources on to a discovery server, which knows them as plain messages. It is an
+// ingest.Publisher.
 type Publisher struct {
 	// Server takes the resources.
 	Server *xds.Server
@@ -21,7 +23,7 @@ func (p Publisher) Publish(resources translate.Resources) error { return p.Serve
 
 // Amend is ingest.Publisher's.
 func (p Publisher) Amend(update translate.Update) error {
-	return p.Server.Amend(xds.Difference{Changed: update.Changed, Removed: update.Removed})
+	return p.Server.ApplyDelta(xds.Delta{Changed: update.Changed, Removed: update.Removed})
 }
 
 // Reporter hands the outcome of passes on to a Reporting. It is an ingest.Reporter.
@@ -39,47 +41,50 @@ func (r Reporter) Report(pass ingest.Pass) {
 	r.Reporting.Report(status.Report{Objects: objects, Publication: pass.Publication, Proxies: pass.Proxies, Replicas: pass.Replicas})
 }
 
-// Book is what a discovery server knows of its proxies. It is a status.Source.
-type Book struct {
+// ProxyStates are what a discovery server knows of its proxies. They are a status.Source.
+type ProxyStates struct {
 	// Server is asked.
 	Server *xds.Server
 }
 
-// Look is status.Source's.
-func (b Book) Look(see func(status.Stream)) {
-	b.Server.Look(func(view xds.View) {
+// Poll is status.Source's.
+func (p ProxyStates) Poll(see func(status.Stream)) {
+	p.Server.Poll(func(stream xds.StreamState) {
 		see(status.Stream{
-			Number:    view.Stream(),
-			Peer:      view.Peer(),
-			News:      view.News,
-			Confirmed: func(typeURL, name string) status.Confirmation { return confirmation(view.Report(typeURL, name)) },
-			Refused:   culprits(view.Refused()),
+			Number:  stream.Number(),
+			Peer:    stream.Peer(),
+			Changed: stream.Changed,
+			Confirmed: func(typeURL, name string) status.Confirmation {
+				return confirmation(stream.Resource(typeURL, name))
+			},
+			Refused: culprits(stream.Rejections()),
 		})
 	})
 }
 
 // Version is status.Source's.
-func (b Book) Version(typeURL, name string) string { return b.Server.Version(typeURL, name) }
+func (p ProxyStates) Version(typeURL, name string) string { return p.Server.Version(typeURL, name) }
 
 // Changed is status.Source's.
-func (b Book) Changed() <-chan struct{} { return b.Server.Changed() }
+func (p ProxyStates) Changed() <-chan struct{} { return p.Server.Changed() }
 
-// confirmation says in status's words what a proxy has answered. Unconfirmed is never nil: the server always knows what a proxy misses.
-func confirmation(found xds.ResourceReport) status.Confirmation {
-	unconfirmed := found.Unconfirmed
-	if unconfirmed == nil {
-		unconfirmed = []string{}
-	}
+// confirmation says in status's words what a proxy has answered.
+func confirmation(found xds.ResourceState) status.Confirmation {
 	return status.Confirmation{
-		Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage, Unconfirmed: unconfirmed,
+		Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage,
 	}
 }
 
 // culprits says in status's words what a proxy refuses.
-func culprits(refusals []xds.Refusal) []status.Culprit {
+func culprits(rejections []xds.Rejection) []status.Culprit {
 	var out []status.Culprit
-	for _, refusal := range refusals {
-		out = append(out, status.Culprit{TypeURL: refusal.TypeURL, Name: refusal.Resource, Host: refusal.VirtualHost, Message: refusal.Message})
+	for _, rejection := range rejections {
+		out = append(out, status.Culprit{
+			Resource: status.PublishedResource{
+				TypeURL: rejection.TypeURL, Name: rejection.Resource, Version: rejection.Version,
+			},
+			Message: rejection.Message,
+		})
 	}
 	return out
 }

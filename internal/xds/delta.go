@@ -7,7 +7,7 @@ type deltaTransport struct {
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
 }
 
-func (deltaTransport) mode() Mode { return Delta }
+func (deltaTransport) mode() Mode { return ModeDelta }
 
 func (t deltaTransport) receive() (request, error) {
 	in, err := t.stream.Recv()
@@ -16,7 +16,6 @@ func (t deltaTransport) receive() (request, error) {
 	}
 	return request{
 		typeURL:     in.GetTypeUrl(),
-		node:        in.GetNode().GetId(),
 		nonce:       in.GetResponseNonce(),
 		refused:     in.GetErrorDetail() != nil,
 		message:     in.GetErrorDetail().GetMessage(),
@@ -37,7 +36,7 @@ func (t deltaTransport) send(r response) error {
 		out.Resources = append(out.Resources, &discoveryv3.Resource{
 			Name:     res.name,
 			Version:  res.version,
-			Resource: res.pack(),
+			Resource: res.packed,
 		})
 	}
 	return t.stream.Send(out)

@@ -14,9 +14,9 @@ const freshDelta = `
 	> listener *
 	< listener 3: web/1
 	> listener ack 3
-	> route +web
-	< route 4: web/1
-	> route ack 4
+	> scope *
+	< scope 4: web/1
+	> scope ack 4
 `
 
 func TestDeltaSession(t *testing.T) {
@@ -45,21 +45,26 @@ func TestDeltaSession(t *testing.T) {
 			> world a b listener:web web>a,b
 			> listener *
 			< listener 1: web/1
-			> route +web
+			> scope *
+			< wake 5s
 			> cluster *
 			< cluster 2: a/1 b/1
+			< wake 5s
 			> endpoint +a +b
 			< endpoint 3: a/1 b/1
+			< wake 5s
 			> endpoint ack 3
+			< wake 5s
 			> cluster ack 2
-			< route 4: web/1`,
+			< scope 4: web/1`,
 		"a cluster that needs no endpoints is ready with its ACK": `
 			> world static:a web>a
 			> cluster *
 			< cluster 1: a/1
-			> route +web
+			> scope *
+			< wake 5s
 			> cluster ack 1
-			< route 2: web/1`,
+			< scope 2: web/1`,
 		"make before break: a canary comes": freshDelta + `
 			> world a b canary listener:web web/2>a,canary
 			< cluster 5: canary/1
@@ -67,13 +72,13 @@ func TestDeltaSession(t *testing.T) {
 			< endpoint 6: canary/1
 			> endpoint ack 6
 			> cluster ack 5
-			< route 7: web/2`,
+			< scope 7: web/2`,
 		"make before break: a canary goes": freshDelta + `
 			> world a listener:web web/2>a
-			< route 5: web/2
+			< scope 5: web/2
 			< wake 5s
 			# b was never in a route of this proxy, so its grace runs already.
-			> route ack 5
+			> scope ack 5
 			< wake 5s
 			> after 5s
 			< cluster 6: -b
@@ -84,23 +89,23 @@ func TestDeltaSession(t *testing.T) {
 			> world a b/1.none listener:web web/2>a
 			# b is in no route of this proxy: nothing waits for it.
 			< endpoint 5: b/none
-			< route 6: web/2
+			< scope 6: web/2
 			> endpoint ack 5
-			> route ack 6
+			> scope ack 6
 			> world a/1.none b/1.2 listener:web web/3>b
 			< endpoint 7: b/2
-			< route 8: web/3
+			< scope 8: web/3
 			< wake 1s
 			> endpoint ack 7
 			< wake 1s
-			> route ack 8
+			> scope ack 8
 			< endpoint 9: a/none`,
 		"endpoints that are lost wait for no routes if none change": freshDelta + `
 			> world a/1.none b listener:web web>a
 			< endpoint 5: a/none`,
 		"endpoints that are lost wait for a second at most": freshDelta + `
 			> world a/1.none b listener:web web/2>b
-			< route 5: web/2
+			< scope 5: web/2
 			< wake 1s
 			> after 999ms
 			< wake 1ms
@@ -108,16 +113,16 @@ func TestDeltaSession(t *testing.T) {
 			< endpoint 6: a/none`,
 		"endpoints that are lost do not wait for routes that the proxy refuses": freshDelta + `
 			> world a/1.none b listener:web web/2>b
-			< route 5: web/2
+			< scope 5: web/2
 			< wake 1s
-			> route nack 5 no
+			> scope nack 5 no
 			< endpoint 6: a/none`,
 		"endpoints that come back in time were never lost": freshDelta + `
 			> world a/1.none b listener:web web/2>b
-			< route 5: web/2
+			< scope 5: web/2
 			< wake 1s
 			> world a b listener:web web/2>b
-			> route ack 5`,
+			> scope ack 5`,
 		"a proxy that comes back learns of a loss behind its routes": `
 			> world a/1.none b listener:web web/2>b
 			> cluster * have a/1 b/1
@@ -127,16 +132,16 @@ func TestDeltaSession(t *testing.T) {
 			> listener * have listener:web/1
 			< listener 2:
 			< wake 1s
-			> route +web have web/1>a
-			< route 3: web/2
+			> scope * have web/1>a
+			< scope 3: web/2'
 			< wake 1s
-			> route ack 3
+			> scope ack 3
 			< endpoint 4: a/none`,
 		"a removed cluster stays while the proxy may hold routes to it": freshDelta + `
 			> world b listener:web web/2>b
-			< route 5: web/2
+			< scope 5: web/2
 			> after 1h
-			> route ack 5
+			> scope ack 5
 			< wake 5s
 			> after 4999ms
 			< wake 1ms
@@ -145,12 +150,12 @@ func TestDeltaSession(t *testing.T) {
 			< endpoint 7: -a`,
 		"a refused route keeps the clusters of both versions": freshDelta + `
 			> world b listener:web web/2>b
-			< route 5: web/2
-			> route nack 5 no
+			< scope 5: web/2
+			> scope nack 5 no
 			> after 1h
 			> world b listener:web web/3>b
-			< route 6: web/3
-			> route ack 6
+			< scope 6: web/3
+			> scope ack 6
 			< wake 5s
 			> after 5s
 			< cluster 7: -a
@@ -175,7 +180,7 @@ func TestDeltaSession(t *testing.T) {
 			< endpoint 8: b/1
 			> cluster ack 7
 			> endpoint ack 8
-			< route 9: web/2`,
+			< scope 9: web/2`,
 		"a cluster that returns before the proxy unsubscribed must be warm anew": freshDelta + `
 			> world a listener:web web>a
 			< wake 5s
@@ -189,7 +194,7 @@ func TestDeltaSession(t *testing.T) {
 			> cluster ack 7
 			> endpoint ack 6
 			> endpoint ack 8
-			< route 9: web/2`,
+			< scope 9: web/2`,
 		"endpoints ACKed before their cluster left don't count when it returns": freshDelta + `
 			> world a b/1.2 listener:web web>a
 			< endpoint 5: b/2
@@ -206,7 +211,7 @@ func TestDeltaSession(t *testing.T) {
 			> endpoint ack 7
 			> cluster ack 8
 			> endpoint ack 9
-			< route 10: web/2`,
+			< scope 10: web/2`,
 		"each cluster has a grace of its own": freshDelta + `
 			> world a c listener:web web/2>a,c
 			< cluster 5: c/1
@@ -214,7 +219,7 @@ func TestDeltaSession(t *testing.T) {
 			> after 2s
 			< wake 3s
 			> world a c listener:web web/3>a
-			< route 6: web/3
+			< scope 6: web/3
 			< wake 3s
 			> world a listener:web web/3>a
 			< wake 3s
@@ -233,14 +238,14 @@ func TestDeltaSession(t *testing.T) {
 			> world a/2.1 b listener:web web/2>a
 			< cluster 5: a/2
 			< endpoint 6: a/1
-			< route 7: web/2`,
+			< scope 7: web/2`,
 		"what didn't change is not sent": freshDelta + `
 			> world a b listener:web web>a`,
 		"a name that is subscribed to again is answered again": freshDelta + `
 			> endpoint +a
 			< endpoint 5: a/1
-			> route +web
-			< route 6: web/1`,
+			> scope +web
+			< scope 6: web/1`,
 		"a name that doesn't exist is answered, once, and remembered": freshDelta + `
 			> endpoint +ghost
 			< endpoint 5: -ghost
@@ -284,11 +289,11 @@ func TestDeltaSession(t *testing.T) {
 			< cluster 7: c/2
 			< endpoint 8: c/2
 			> cluster ack 7
-			< route 9: web/2`,
+			< scope 9: web/2`,
 		"stale and unknown nonces mean nothing": freshDelta + `
 			> cluster ack 1
 			> cluster nack 99 no
-			> route ack 2`,
+			> scope ack 2`,
 		"other types are not answered and harm nothing": freshDelta + `
 			> type.googleapis.com/unknown +x
 			> world a/1.2 b listener:web web>a
@@ -296,13 +301,12 @@ func TestDeltaSession(t *testing.T) {
 		"a removed listener goes at once": freshDelta + `
 			> world a b web>a
 			< listener 5: -web`,
-		"routes outlive their removal until the proxy lets go": freshDelta + `
+		"clusters outlive the removal of their route until the proxy confirms it": freshDelta + `
 			> world b
 			< listener 5: -web
-			< route 6: -web
-			> route ack 6
+			< scope 6: -web
 			> after 1h
-			> route -web
+			> scope ack 6
 			< wake 5s
 			> after 5s
 			< cluster 7: -a
@@ -316,13 +320,14 @@ func TestDeltaSession(t *testing.T) {
 			< endpoint 2: a/2
 			> listener * have listener:web listener:gone
 			< listener 3: -gone
-			> route +web have web/1>a,old
-			< route 4: web/2
+			> scope * have web/1>a,old
+			# What the proxy refused before is unknown, so these are bytes that it has never seen.
+			< scope 4: web/2'
 			> cluster ack 1
 			> endpoint ack 2
 			> listener ack 3
 			> after 1h
-			> route ack 4
+			> scope ack 4
 			< wake 5s
 			> after 5s
 			< cluster 5: -old
@@ -334,17 +339,19 @@ func TestDeltaSession(t *testing.T) {
 			> endpoint +a have a/1
 			> listener * have listener:web
 			< listener 2:
-			> route +web have web>a`,
+			> scope * have web>a
+			< scope 3:`,
 		"a reconnecting proxy before the first world": `
 			> cluster * have a/1 old/1
 			> endpoint +a +old have a/1 old/1
-			> route +web have web>a
+			> scope * have web>a
 			> world a web>a
 			< cluster 1:
+			< scope 2:
 			< wake 5s
 			> after 5s
-			< cluster 2: -old
-			< endpoint 3: -old`,
+			< cluster 3: -old
+			< endpoint 4: -old`,
 		"a silent proxy is left alone, then gets all at once": `
 			> world a/1.1
 			> endpoint +a
@@ -367,59 +374,107 @@ func TestDeltaSession(t *testing.T) {
 			> world a/1.10
 			> endpoint ack 1
 			< endpoint 9: a/10`,
-		"a virtual host that waits for its cluster doesn't hold up the others": `
-			> world a listener:web web>x:a+y:a
+		"a scope that waits for its cluster doesn't hold up the others": freshDelta + `
+			> world a b c listener:web web/2>c other>a
+			< cluster 5: c/1
+			< scope 6: other/1
+			> scope ack 6
+			> endpoint +c
+			< endpoint 7: c/1
+			> world a b c listener:web web/2>c other>a third>c
+			> endpoint ack 7
+			> cluster ack 5
+			< scope 8: web/2
+			> scope ack 8
+			< scope 9: third/1`,
+		"a fresh proxy gets all scopes in one response": `
+			> world a b listener:web x>a y>b z>a,b
 			> cluster *
-			< cluster 1: a/1
-			> endpoint +a
-			< endpoint 2: a/1
+			< cluster 1: a/1 b/1
+			> endpoint +a +b
+			< endpoint 2: a/1 b/1
 			> endpoint ack 2
 			> cluster ack 1
-			> route +web
-			< route 3: web[x/1 y/1]
-			> route ack 3
-			> world a c listener:web web>x/2:c+y/2:a
-			< cluster 4: c/1
-			< route 5: web[x/1 y/2]
-			> route ack 5
-			> endpoint +c
-			< endpoint 6: c/1
-			> world a c listener:web web>x/2:c+y/2:a+z/2:c
-			> endpoint ack 6
-			> cluster ack 4
-			< route 7: web[x/2 y/2 z/2]`,
-		"a fresh proxy waits a while for all of its routes, then gets what it can serve": `
-			> world a c listener:web web>x:a+y:c
+			> scope *
+			< scope 3: x/1 y/1 z/1`,
+		"a fresh proxy waits while it makes progress, then gets what it can serve": `
+			> world a c listener:web x>a y>c
 			> cluster *
 			< cluster 1: a/1 c/1
 			> endpoint +a
 			< endpoint 2: a/1
-			> endpoint ack 2
-			> cluster ack 1
-			> route +web
+			> scope *
+			< wake 5s
+			> after 4s
 			< wake 1s
-			> after 1s
-			< route 3: web[x/1]
+			> endpoint ack 2
+			< wake 5s
+			> after 4s
+			< wake 1s
+			> cluster ack 1
+			< wake 5s
+			> after 5s
+			< scope 3: x/1
+			> scope ack 3
 			> endpoint +c
 			< endpoint 4: c/1
 			> endpoint ack 4
-			< route 5: web[x/1 y/1]`,
-		"a proxy that brought unknown routes keeps them until all are ready": `
-			> world a c listener:web web/2>x/2:a+y/2:c
+			< scope 5: y/1`,
+		"a fresh proxy doesn't wait for what it refuses": `
+			> world static:a static:c x>a y>c
+			> cluster *
+			< cluster 1: a/1 c/1
+			> cluster nack 1 no
+			< cluster 2: a/1
+			> scope *
+			< wake 5s
+			> cluster ack 2
+			< cluster 3: c/1
+			< wake 5s
+			> cluster nack 3 no
+			< scope 4: x/1`,
+		"a proxy that brought scopes keeps those that wait": `
+			> world a c listener:web x/2>a y/2>c
 			> cluster * have a/1
 			< cluster 1: c/1
 			> endpoint +a have a/1
-			> route +web have web>x:a+y:a
+			> scope * have x>a y>a
+			< scope 2: x/2'
+			> scope ack 2
 			> after 1h
 			> cluster ack 1
 			> endpoint +c
-			< endpoint 2: c/1
-			> endpoint ack 2
-			< route 3: web/2[x/2 y/2]`,
+			< endpoint 3: c/1
+			> endpoint ack 3
+			< scope 4: y/2'`,
+		"after the first response each scope travels alone, one at a time, the newest version of it": freshDelta + `
+			> world a b listener:web web/2>a x>a y>a z>a
+			< scope 5: web/2
+			> world a b listener:web web/3>a x>a y/2>a z>a
+			> scope ack 5
+			< scope 6: x/1
+			> scope ack 6
+			< scope 7: y/2
+			> scope ack 7
+			< scope 8: z/1
+			> scope ack 8
+			< scope 9: web/3`,
+		"removals of scopes travel together, and without a change": freshDelta + `
+			> world a b listener:web x>a y>a z>a
+			< scope 5: -web
+			> scope ack 5
+			< scope 6: y/1
+			> scope ack 6
+			< scope 7: z/1
+			> world a b listener:web w/2>a
+			> scope ack 7
+			< scope 8: w/2
+			> scope ack 8
+			< scope 9: -y -z`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runScript(t, Delta, text)
+			runScript(t, ModeDelta, text)
 		})
 	}
 }

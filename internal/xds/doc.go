@@ -1,66 +1,87 @@
-// Package xds serves Envoy proxies their configuration: an aggregated discovery
-// service (ADS) in both of its forms, delta (incremental) and state of the
-// world.
+// Package xds serves Envoy proxies their configuration: an aggregated discovery service (ADS) in
+// both of its forms, delta (incremental) and state of the world.
 //
-// The caller publishes the whole desired world with [Server.Publish], and how it
-// changes with [Server.Amend]. What each
-// connected proxy is sent, and when, is decided by one state machine per stream,
-// the session: values in (a discovery request, a new world, the time), responses
-// out. It has no goroutine, clock or logger of its own, so every rule below is
-// tested without a network. The gRPC service around it is a thin shell.
+// The caller publishes everything that is desired with [Server.Publish], and how it changes with
+// [Server.ApplyDelta]. What each connected proxy is sent, and when, is decided by one state machine
+// per stream, the session: values in (a discovery request, a new snapshot, the time), responses
+// out. It has no goroutine, clock or logger of its own, so every rule below is tested without a
+// network. The gRPC service around it is a thin shell.
+//
+// There are four kinds of resources: clusters, endpoints, listeners and scopes. A scope is a host
+// with its routes inside (ScopedRouteConfiguration.route_configuration). Kinds differ in their
+// traits only, which stand in one table.
+//
+// # One resource on one stream
+//
+//	           is due              ACK
+//	withheld ──────────▶ pending ──────────▶ acked ──▶ pending removal ──▶ gone
+//	   ▲                  │    ▲              │  ▲         (not desired)
+//	   └──── changed ─────┼────┼──────────────┘  │
+//	                      │    │                 │
+//	   NACK, beside others│    │ alone           │ what was good before is desired again
+//	                      ├──▶ doubtful          │
+//	                      │    │ alone, changed  │
+//	           NACK, alone└──▶ rejected ─────────┘
+//
+// A resource is withheld while its turn has not come: a scope until its clusters are warm,
+// endpoints that serve nobody any more until scopes have left them, anything while the stream has
+// responses enough to answer. A newer version takes its place. A pending removal is that of a
+// cluster: it stays until no scope can name it, and for a grace.
+//
+// What the proxy may be using meanwhile is kept beside it: the last version that it ACKed, and of a
+// scope every version that may be active.
 //
 // # Make before break
 //
-// Envoy answers 503 for a route that names a cluster which is unknown or still
-// warming, and it does not warm routes: the server has to keep the order. Per
-// stream:
+// Envoy refuses a scope that names a cluster which is unknown, and answers 503 while the cluster is
+// still warming: the server has to keep the order. Per stream:
 //
-//   - A new or changed cluster goes first, its endpoints follow. A virtual host is
-//     withheld until the proxy has ACKed every cluster that it names, and their
-//     endpoints. Meanwhile the proxy keeps its previous form, and the other virtual
-//     hosts of the route configuration go on.
-//   - A cluster that left the world stays on the stream, with its endpoints,
-//     until the proxy can no longer hold routes that name it, plus a grace for
-//     requests under way.
-//   - Envoy warms a changed cluster again and waits for endpoints even when they
-//     are the same. In delta it doesn't ask for them, so they are sent again
-//     behind the cluster.
-//   - A change of endpoints alone goes out at once. When it leaves none that
-//     serves, while routes to them are being replaced, it waits for the ACK of
-//     those routes, a second at most: a canary that loses all its Pods gives its
-//     share away first.
+//   - A new or changed cluster goes first, its endpoints follow. A scope is withheld until the proxy
+//     has ACKed every cluster that it names, and their endpoints. Meanwhile the proxy keeps the
+//     scope's previous form, and the other scopes go on.
+//   - A cluster that is no longer desired stays on the stream, with its endpoints, until the proxy can
+//     no longer hold a scope that names it, plus a grace for requests under way.
+//   - Envoy warms a changed cluster again and waits for endpoints even when they are the same. In
+//     delta it doesn't ask for them, so they are sent again behind the cluster.
+//   - A change of endpoints alone goes out at once. When it leaves none that serves, while scopes that
+//     send requests to them are being replaced, it waits for the ACK of those, a second at most: a
+//     canary that loses all its Pods gives its share away first.
+//   - The first scopes make a fresh Envoy ready, so they go out together and wait for clusters as long
+//     as the proxy makes progress.
 //
-// In state of the world a proxy that reconnects doesn't say which clusters it
-// has, and the first list would remove those that left the world while it was
-// away, before it gets the routes that no longer name them. Its subscription to
-// endpoints names them, so the routes go first if they need only what the proxy
+// In state of the world a proxy that reconnects doesn't say which clusters it has, and the first
+// list would remove those that are gone since, before it gets the scopes that no longer name them.
+// Its subscription to endpoints names them, so the scopes go first if they need only what the proxy
 // has. When clusters both left and came while it was away, one gap remains.
 //
 // # Refusals
 //
-// A NACK takes back the ACK of every resource of that response, because Envoy may
-// have dropped good ones beside the bad one. They are tried again in halves of
-// halves, one response at a time, until what is bad was refused alone: about
-// 2 log2(n) responses for one among n, and no look at Envoy's words. A route
-// configuration is taken apart by virtual host and put together again from the
-// last good one and the virtual hosts on trial.
+// A NACK takes back the ACK of every resource of that response, because Envoy may have dropped good
+// ones beside the bad one. Each of them goes out again alone, one at a time, with a turn for others
+// in between; so the one that is refused alone is the culprit, and Envoy's words are not read. What
+// was refused alone is held back until its content changes, and then goes alone again. Its last
+// good version stays in force on the proxy. All else goes on.
 //
-// What was refused alone is held back until its content changes, and then tried
-// alone. Its last good version stays in force on the proxy. All else goes on.
-// This is knowledge of one stream: a proxy that reconnects tells anew. If the
-// content of the routes that it brought along isn't known here, those that are on
-// trial are missing on it for the moment that finding the culprit takes.
+// Scopes are kept apart from the start: after the first response of a stream each response carries
+// one, so nobody's host is in the response that refuses another one. There is one such response on
+// its way at a time; a newer version takes its place behind it, not in Envoy's queue.
+//
+// Envoy records a scope that came before the bad one in a refused response, doesn't use it, and
+// then ACKs and ignores the same bytes. So a scope that was refused in company is sent in other
+// bytes of the same content and version.
+//
+// A version that one proxy has refused goes alone to every other proxy too, as long as it is
+// published: a proxy that joins becomes ready with all other hosts.
 //
 // The rules of the wire are those of the xDS protocol description,
 // https://www.envoyproxy.io/docs/envoy/v1.40.0/api-docs/xds_protocol.
 //
-// # The book
+// # What is known of the streams
 //
-// For every stream and resource the server knows what was sent, ACKed and
-// NACKed, and what is held back: see [Server.Book], and [Server.Look] for what is
-// new in it.
+// For every stream and resource the server knows what was sent, ACKed and NACKed, and what is held
+// back: see [Server.Poll].
 //
-// Versions are content hashes: equal resources have equal versions on every
-// replica and after every restart, so a proxy that reconnects in delta with what
-// it already has is sent only the rest.
+// Versions are content hashes: equal resources have equal versions on every replica and after every
+// restart, so a proxy that reconnects in delta with what it already has is sent only the rest, and
+// the version of a resource is the digest of what it says.
 package xds

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -12,145 +13,189 @@ type action int
 const (
 	nothing action = iota
 	send
-	sendAlone // in a response of its own
-	try       // in a response of its own, once all others are answered
+	sendAlone // in a response of its own, when all others are answered
 	remove
 	wait // none of these now, but look again at the next step
 )
 
 // flush sends what is due, in the order that makes before it breaks.
 func (s *session) flush(now time.Time, out *output) {
-	if s.world == nil {
+	if s.snapshot == nil {
 		return
 	}
 	s.alarm = time.Time{}
 	s.releaseDue(now)
 	for k := range kind(kindCount) {
-		s.flushKind(now, k, out)
+		for s.flushKind(now, k, out) {
+		}
 	}
-	s.scheduleLeaving(now)
+	s.scheduleRemovals(now)
 }
 
-// flushKind sends what is due of one kind, in most cases as one response.
-func (s *session) flushKind(now time.Time, k kind, out *output) {
+// flushKind sends one response of a kind, if one is due, and tells whether it did.
+func (s *session) flushKind(now time.Time, k kind, out *output) bool {
 	sub := &s.subs[k]
-	if !sub.started || k == clusterKind && s.holdsList(now) {
-		return
+	sub.mustDrain = sub.mustDrain && len(sub.pending) > 0
+	if !sub.started || s.isHeld(now, k) || !sub.maySend() {
+		return false
 	}
-	s.isolate(now, k, out)
-	if sub.isolation != nil || len(sub.flights) >= flightLimit {
-		return
+	if sub.retries.count() > 0 && !sub.retried {
+		if s.retry(now, k, out) {
+			return true
+		}
+		if sub.retries.count() > 0 {
+			return false // It is the turn of one that waits until all else is answered.
+		}
 	}
-	var sending, alone []*resource
-	var removed []string
-	for _, name := range sorted(sub.dirty) {
+	sending, removed := s.collect(now, k)
+	if len(sending) > 0 || len(removed) > 0 || sub.mustReply && sub.retries.count() == 0 {
+		sub.retried = false
+		s.emit(k, sending, removed, "", out)
+		return true
+	}
+	return s.retry(now, k, out)
+}
+
+// maySend tells whether the pending responses allow another one. While a resource that was sent alone
+// waits for its answer nothing else of the kind is sent, so that the verdict is about it only: in
+// state of the world Envoy may answer several responses at once.
+func (sub *subscription) maySend() bool {
+	isAlone := func(p pendingResponse) bool { return p.alone != "" }
+	return len(sub.pending) < sub.inFlight && !sub.mustDrain && !slices.ContainsFunc(sub.pending, isAlone)
+}
+
+// isHeld tells whether the first response of a kind is held back for now.
+func (s *session) isHeld(now time.Time, k kind) bool {
+	switch k {
+	case clusterKind:
+		return s.holdsList(now)
+	case scopeKind:
+		return s.holdsScopes(now)
+	default:
+		return false
+	}
+}
+
+// collect takes what is due from the names to look at: all of it, or one change of a kind whose
+// changes travel apart.
+func (s *session) collect(now time.Time, k kind) (sending []*resource, removed []string) {
+	sub := &s.subs[k]
+	single := sub.apart && sub.nonce != ""
+	var waiting []string
+	isFull := func() bool {
+		return single && (len(sending) > 0 || len(removed) > 0 && len(waiting) > 0)
+	}
+	for left := sub.dirty.count(); left > 0 && !isFull(); left-- {
+		name, _ := sub.dirty.pop()
+		if sub.retries.has(name) && s.snapshot.resources[k][name] != nil {
+			continue
+		}
 		sub.note(name)
-		res, todo := s.decide(now, k, name)
-		switch todo {
-		case send:
+		switch res, todo := s.decide(now, k, name); {
+		case todo == wait || todo == send && single && len(removed) > 0:
+			waiting = append(waiting, name) // Removals travel without a change that could be refused.
+		case todo == send:
 			sending = append(sending, res)
-		case sendAlone:
-			alone = append(alone, res)
-		case try:
-			sub.suspect(k, []string{name})
-		case remove:
+		case todo == sendAlone:
+			sub.retries.add(name)
+		case todo == remove:
 			removed = append(removed, name)
 		default:
 		}
-		if todo != wait && todo != sendAlone && !s.behind(k, name, res) {
-			delete(sub.dirty, name)
-		}
 	}
-	if len(sending) > 0 || len(removed) > 0 || sub.owed && sub.isolation == nil {
-		s.emit(k, sending, removed, out)
+	if sub.apart && len(sending) > 0 {
+		waiting, removed = append(waiting, removed...), nil
 	}
-	for _, res := range alone {
-		s.emit(k, []*resource{res}, nil, out)
+	for _, name := range waiting {
+		sub.dirty.add(name)
 	}
-	s.isolate(now, k, out)
+	slices.SortFunc(sending, byName)
+	slices.Sort(removed)
+	return sending, removed
 }
 
-// behind tells whether a version older than the desired one is being sent, so
-// that the name needs another look.
-func (s *session) behind(k kind, name string, sending *resource) bool {
-	return k == routeKind && sending != nil && sending != s.world.resources[k][name]
+// retry sends the next of the resources that go alone, when everything else is answered.
+func (s *session) retry(now time.Time, k kind, out *output) bool {
+	sub := &s.subs[k]
+	for len(sub.pending) == 0 {
+		name, some := sub.retries.pop()
+		if !some {
+			return false
+		}
+		sub.note(name)
+		switch res, todo := s.decide(now, k, name); todo {
+		case send, sendAlone:
+			sub.retried = true
+			s.emit(k, []*resource{res}, nil, name, out)
+			return true
+		case wait, remove:
+			sub.dirty.add(name)
+		default:
+		}
+	}
+	return false
 }
 
 // decide tells what is to be done about one name, and with which version.
 func (s *session) decide(now time.Time, k kind, name string) (*resource, action) {
-	rec, want := s.subs[k].records[name], s.world.resources[k][name]
+	rec, want := s.subs[k].records[name], s.snapshot.resources[k][name]
 	if want == nil {
-		if k == endpointKind {
-			delete(s.emptying, name)
-		}
+		delete(s.drainingEndpoints, name)
 		return s.decideAbsent(k, name, rec)
 	}
 	if k == clusterKind {
-		delete(s.leaving, name)
-	}
-	if k == routeKind {
-		return s.decideTable(now, s.subs[k].record(name, s.sent), want)
+		delete(s.pendingRemoval, name)
 	}
 	if rec == nil {
-		return want, send
+		rec = &record{}
+	}
+	s.recognise(rec, want)
+	if rec.isAlone() && rec.lastAcked.is(want) {
+		rec.rejection = nil // What was good before is desired again.
 	}
 	switch {
+	case !rec.needs(want):
+		return nil, nothing
+	case rec.rejects(want):
+		return rec.fallBack(want)
+	case !s.serves(want):
+		return nil, wait
 	case k == endpointKind && s.awaitsRoutes(now, name, rec, want):
 		return nil, wait
-	case rec.refusal != nil && rec.refusal.alone:
-		return rec.decideRefused(want)
-	case rec.isOpen(want):
-		return nil, try
+	case rec.doubtful || rec.isAlone() || s.elsewhere.has(k, want):
+		return want, sendAlone
 	default:
-		return rec.decideSame(want)
+		return want, send
 	}
 }
 
-// decideSame is decide for a resource that may have been sent already.
-func (rec *record) decideSame(want *resource) (*resource, action) {
-	if rec.sent != nil && rec.sent.version == want.version {
-		rec.recognise(want)
-		if !rec.force {
-			return nil, nothing
-		}
-	}
-	return want, send
-}
-
-// decideRefused is decide for a resource that was refused alone. The proxy keeps
-// its last good version. A new version is under suspicion too: it has to prove
-// itself before it travels with others again.
-func (rec *record) decideRefused(want *resource) (*resource, action) {
+// fallBack is decide for a version that was refused alone. The proxy keeps its last good version,
+// which is sent again if it isn't certain that the proxy has it, or if it asks.
+func (rec *record) fallBack(want *resource) (*resource, action) {
 	switch {
-	case rec.base != nil && rec.base.version == want.version:
-		rec.refusal = nil
-		return rec.decideSame(want)
-	case !rec.condemns(want):
-		return nil, try
-	case !rec.force:
+	case !rec.force && (!rec.doubtful || rec.isPending()):
 		return nil, nothing
-	case rec.base == nil:
-		// The proxy asks for it.
-		return nil, try
-	case !rec.base.known():
-		return nil, nothing
+	case rec.lastAcked != nil && rec.lastAcked.known():
+		return rec.lastAcked, sendAlone
+	case rec.lastAcked == nil && rec.force:
+		return want, sendAlone
 	default:
-		return rec.base, send
+		return nil, nothing
 	}
 }
 
-// decideAbsent is decide for a name that isn't in the world.
+// decideAbsent is decide for a name that isn't desired.
 func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, action) {
 	if rec == nil {
 		return nil, nothing
 	}
-	if rec.refusal != nil && rec.refusal.alone {
-		rec.refusal = nil
+	if rec.isAlone() {
+		rec.rejection = nil
 	}
 	switch {
 	case rec.sent == nil:
-		// The client asked for something that doesn't exist. Only delta can say so.
-		if s.mode == StateOfTheWorld || rec.absent && !rec.force {
+		// The proxy has nothing, or may have it from a refused response. Only delta can say so.
+		if s.mode == ModeStateOfTheWorld || rec.absent && !rec.force {
 			return nil, nothing
 		}
 		return nil, remove
@@ -159,7 +204,7 @@ func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, act
 			return rec.sent, send
 		}
 		return nil, nothing
-	case s.mode == StateOfTheWorld && !k.wildcard():
+	case s.mode == ModeStateOfTheWorld && !s.lists(k):
 		// There are no removals of these kinds; the client drops them by itself.
 		return nil, nothing
 	default:
@@ -168,96 +213,65 @@ func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, act
 }
 
 // emit makes one response of what was decided, notes it and appends it.
-func (s *session) emit(k kind, sending []*resource, removed []string, out *output) {
+func (s *session) emit(k kind, sending []*resource, removed []string, alone string, out *output) {
 	sub := &s.subs[k]
+	first := sub.nonce == ""
 	number, nonce := s.nextNonce()
-	for _, res := range sending {
+	for i, res := range sending {
 		sub.note(res.name)
-		s.noteSent(k, res, number)
+		sending[i] = s.dress(k, res)
+		s.noteSent(k, sending[i], number)
 	}
 	for _, name := range removed {
 		sub.note(name)
 		s.noteRemoved(k, name, number)
 	}
-	if s.mode == StateOfTheWorld && k.wildcard() {
-		sending = s.complete(k, number)
+	if sub.apart && !first && len(sending) == 1 {
+		alone = sending[0].name
 	}
-	sub.owed = false
-	sub.nonce = nonce
-	sub.flights = append(sub.flights, flight{number: number, nonce: nonce, resources: sending, removed: removed})
-	out.responses = append(out.responses, response{kind: k, nonce: nonce, resources: sending, removed: removed})
+	if s.lists(k) {
+		sending, removed = s.complete(k, number)
+	}
+	sub.mustReply, sub.nonce = false, nonce
+	sub.pending = append(sub.pending, pendingResponse{number, nonce, sending, removed, alone})
+	out.responses = append(out.responses, response{k, nonce, sending, removed})
 }
 
-// complete returns everything of a kind that the stream has, in order of name:
-// what a response in state of the world must hold. What it leaves out is gone from
-// the proxy with it, whatever is said of an earlier response.
-func (s *session) complete(k kind, number uint64) []*resource {
-	all := make([]*resource, 0, len(s.subs[k].records))
+// dress puts a resource into bytes that the proxy can't have seen in a refused response. Of a proxy
+// that comes back nobody here knows what it refused before.
+func (s *session) dress(k kind, res *resource) *resource {
+	sub := &s.subs[k]
+	refusals, isUnanswered := 0, true
+	if rec := sub.records[res.name]; rec != nil {
+		refusals, isUnanswered = rec.refusals, rec.answeredIn == 0
+	}
+	isSuspect := refusals > 0 || isUnanswered && s.returned && !sub.accepted
+	if !sub.ignoresRepeats || !isSuspect {
+		return res
+	}
+	return res.inOtherBytes(fmt.Sprintf("%s.%d", s.salt, refusals))
+}
+
+// complete returns everything of a kind that the stream has, in order of name: what a response in
+// state of the world must hold. What it leaves out is gone from the proxy with it, whatever is said
+// of an earlier response; removed is what of that the proxy may use until then.
+func (s *session) complete(k kind, number uint64) (all []*resource, removed []string) {
+	all = make([]*resource, 0, len(s.subs[k].records))
 	for name, rec := range s.subs[k].records {
 		switch {
 		case rec.sent == nil:
 			rec.since = number
+			if len(rec.maybeActive) > 0 {
+				removed = append(removed, name)
+			}
 		case rec.sent.known():
-			s.subs[k].note(name)
-			rec.sentIn = number
 			all = append(all, rec.sent)
 		default:
 		}
 	}
-	slices.SortFunc(all, func(a, b *resource) int { return cmp.Compare(a.name, b.name) })
-	return all
+	slices.SortFunc(all, byName)
+	return all, removed
 }
 
-// noteSent keeps the books of a resource that goes out.
-func (s *session) noteSent(k kind, res *resource, number uint64) {
-	rec := s.subs[k].record(res.name, number-1)
-	before := rec.sent
-	rec.send(res, number, k == routeKind)
-	switch k {
-	case clusterKind:
-		if before == nil || before.version != res.version || rec.acked == nil {
-			s.rewarm(res.endpoints)
-		}
-	case endpointKind:
-		delete(s.warming, res.name)
-		delete(s.emptying, res.name)
-	default:
-	}
-}
-
-// rewarm has endpoints sent behind their cluster, which waits for them. If the
-// proxy hasn't subscribed to them yet, it will and then gets them anyway.
-func (s *session) rewarm(name string) {
-	if name == "" {
-		return
-	}
-	s.warming[name] = struct{}{}
-	sub := &s.subs[endpointKind]
-	if rec := sub.records[name]; rec != nil {
-		rec.force = true
-		sub.mark(name)
-	}
-}
-
-// noteRemoved keeps the books of a resource whose removal goes out.
-func (s *session) noteRemoved(k kind, name string, number uint64) {
-	sub := &s.subs[k]
-	rec := sub.record(name, number)
-	switch k {
-	case routeKind:
-		// Envoy ignores the removal of routes in use and drops them with their
-		// listener, when it unsubscribes. Until then it may hold them.
-		rec.sent, rec.acked, rec.force, rec.absent = nil, nil, false, true
-		rec.hosts, rec.isolation, rec.trying = nil, nil, false
-		return
-	case clusterKind:
-		delete(s.leaving, name)
-		s.forgetEndpoints(rec, number)
-	default:
-	}
-	if _, named := sub.names[name]; named {
-		rec.forget(number)
-		return
-	}
-	delete(sub.records, name)
-}
+// byName orders resources.
+func byName(a, b *resource) int { return cmp.Compare(a.name, b.name) }

@@ -33,7 +33,7 @@ func TestServerCloses(t *testing.T) {
 	}
 	client.Reconnect(s.conn)
 	client.WaitFor(func(state testkit.XDSState) bool { return status.Code(state.StreamError) == codes.Unavailable })
-	s.awaitBook(func(book []StreamReport) bool { return len(book) == 0 })
+	s.await(func(states []StreamState) bool { return len(states) == 0 })
 }
 
 func TestServerKeepsItsLimits(t *testing.T) {
@@ -48,7 +48,7 @@ func TestServerKeepsItsLimits(t *testing.T) {
 		t.Errorf("the first stream ended: %v", state.StreamError)
 	}
 	first.Disconnect()
-	s.awaitBook(func(book []StreamReport) bool { return len(book) == 0 })
+	s.await(func(states []StreamState) bool { return len(states) == 0 })
 
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(s.conn).DeltaAggregatedResources(t.Context())
 	if err != nil {
@@ -67,11 +67,11 @@ func TestServerKeepsTheLastGoodWorld(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.world("a listener:web web>a")
-	before := s.Versions(resourcev3.RouteType)
+	before := s.versions(resourcev3.ScopedRouteType)
 	if err := s.Publish(desiredWorld(t, "a listener:web web/2>ghost")); !errors.Is(err, ErrInconsistent) {
 		t.Fatalf("Publish of a contradiction: %v, want ErrInconsistent", err)
 	}
-	if diff := cmp.Diff(before, s.Versions(resourcev3.RouteType)); diff != "" {
+	if diff := cmp.Diff(before, s.versions(resourcev3.ScopedRouteType)); diff != "" {
 		t.Errorf("the world changed (-before +after):\n%s", diff)
 	}
 	client := testkit.NewXDSClient(t, s.conn, testkit.XDSDelta)

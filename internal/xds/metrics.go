@@ -9,7 +9,7 @@ import (
 
 // Observer is told what happens on the streams, to count it. Its methods are
 // called from the streams' goroutines at once and must not block. Types are
-// named cluster, endpoint, listener and route.
+// named cluster, endpoint, listener and scope.
 type Observer interface {
 	// StreamOpened is called when a proxy connects.
 	StreamOpened(mode Mode)
@@ -20,9 +20,8 @@ type Observer interface {
 	Sent(resourceType string, resources int)
 	// Answered is called for each ACK (accepted) and NACK.
 	Answered(resourceType string, accepted bool)
-	// HeldBack is called when proxies are kept from more (or, if it is negative,
-	// fewer) things than before because they refused them: resources, and of type
-	// route virtual hosts. It is counted once for each stream.
+	// HeldBack is called when proxies are kept from more (or, if it is negative, fewer) resources than
+	// before because they refused them. It is counted once for each stream.
 	HeldBack(resourceType string, change int)
 }
 
@@ -48,15 +47,17 @@ type Metrics struct {
 
 // NewMetrics registers the metrics kedify_xds_streams{mode} and, all by {type},
 // kedify_xds_responses_total, kedify_xds_resources_total, kedify_xds_acks_total,
-// kedify_xds_nacks_total and kedify_xds_held_back. The error is that of the registry, when one of the
-// names is taken.
+// kedify_xds_nacks_total and kedify_xds_held_back. The error is that of the registry, when one of
+// the names is taken.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "kedify", Subsystem: "xds", Name: name, Help: help}, []string{"type"})
+		options := prometheus.CounterOpts{Namespace: "kedify", Subsystem: "xds", Name: name, Help: help}
+		return prometheus.NewCounterVec(options, []string{"type"})
 	}
 	m := &Metrics{
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "kedify", Subsystem: "xds", Name: "streams", Help: "Discovery streams of proxies that are open.",
+			Namespace: "kedify", Subsystem: "xds", Name: "streams",
+			Help: "Discovery streams of proxies that are open.",
 		}, []string{"mode"}),
 		responses: counter("responses_total", "Discovery responses sent to proxies."),
 		resources: counter("resources_total", "Resources that the responses carried, removals included."),
@@ -64,11 +65,12 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		nacks:     counter("nacks_total", "Responses that a proxy refused."),
 		heldBack: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "kedify", Subsystem: "xds", Name: "held_back",
-			Help: "Resources and virtual hosts that are not sent because a proxy refused them, summed over all open streams.",
+			Help: "Resources that are not sent because a proxy refused them, summed over all open streams.",
 		}, []string{"type"}),
 	}
 	var problems []error
-	for _, c := range []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks, m.heldBack} {
+	all := []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks, m.heldBack}
+	for _, c := range all {
 		problems = append(problems, registry.Register(c))
 	}
 	if err := errors.Join(problems...); err != nil {

@@ -13,14 +13,14 @@ import (
 // model is an Envoy and the two directions of its stream, which the test moves
 // forward one message at a time.
 type model struct {
-	t       *testing.T
-	seed    uint64
-	random  *rand.Rand
-	mode    Mode
-	session *session
-	world   *world
-	now     time.Time
-	refuses bool // now and then a good resource is refused; bad ones always are
+	t        *testing.T
+	seed     uint64
+	random   *rand.Rand
+	mode     Mode
+	session  *session
+	snapshot *snapshot
+	now      time.Time
+	refuses  bool // now and then a good resource is refused; bad ones always are
 
 	bad bool // some of what is published is bad
 
@@ -43,16 +43,22 @@ type model struct {
 	// emptied is since when the endpoints are desired to be such that none serves.
 	emptied map[string]time.Time
 	trace   []string
-	// book is what somebody knows who hears of the news only.
-	book [kindCount]map[string]ResourceReport
+	// recorded are the bytes of scopes that the proxy has seen: it ignores one that comes again, even
+	// if it came in a refused response and isn't in use.
+	recorded map[string]string
+	streams  int
+	begun    bool // scopes were sent on the stream
+	// polled is what somebody knows who hears of changes only.
+	polled [kindCount]map[string]ResourceState
 }
 
 func newModel(t *testing.T, mode Mode, seed uint64) *model {
 	t.Helper()
 	m := &model{
-		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(mode))), session: newSession(mode, scriptGrace),
+		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(mode))), session: newSession(mode, scriptGrace, "salt", &rejections{}),
 		now: time.Unix(1_700_000_000, 0), active: map[string]bool{}, warming: map[string]bool{}, answered: map[string]response{},
 		direct: map[string]bool{}, given: map[string]*resource{}, emptied: map[string]time.Time{},
+		recorded: map[string]string{},
 	}
 	for k := range m.held {
 		m.held[k], m.subscribed[k], m.confirmed[k] = map[string]*resource{}, map[string]bool{}, map[string]bool{}
@@ -66,7 +72,7 @@ func newModel(t *testing.T, mode Mode, seed uint64) *model {
 func (m *model) hello() {
 	for k := range kind(kindCount) {
 		names := slices.Sorted(maps.Keys(m.subscribed[k]))
-		if !k.wildcard() && len(names) == 0 {
+		if !k.traits().wildcard && len(names) == 0 {
 			continue
 		}
 		r := request{typeURL: k.typeURL(), subscribe: names, names: names, initial: map[string]string{}}
@@ -81,11 +87,11 @@ func (m *model) hello() {
 // publish gives the session a new world.
 func (m *model) publish(items string) {
 	m.t.Helper()
-	w, err := nextWorld(m.world, desiredWorld(m.t, items))
+	w, err := m.snapshot.replace(desiredWorld(m.t, items))
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.world = w
+	m.snapshot = w
 	for name, endpoints := range w.resources[endpointKind] {
 		if since, known := m.emptied[name]; endpoints.serving {
 			delete(m.emptied, name)
@@ -110,8 +116,10 @@ func (m *model) pass(d time.Duration) {
 // together.
 func (m *model) reconnect() {
 	m.note("reconnect")
-	m.session = newSession(m.mode, scriptGrace)
-	m.book = [kindCount]map[string]ResourceReport{}
+	m.session = newSession(m.mode, scriptGrace, fmt.Sprintf("salt%d", m.streams), &rejections{})
+	m.polled = [kindCount]map[string]ResourceState{}
+	m.streams++
+	m.begun = false
 	m.toProxy, m.toServer = nil, nil
 	for k := range m.confirmed {
 		m.nonces[k] = ""
@@ -125,8 +133,8 @@ func (m *model) reconnect() {
 	for name := range m.active {
 		m.direct[name] = true
 	}
-	if m.world != nil {
-		m.sent(m.session.publish(m.now, m.world))
+	if m.snapshot != nil {
+		m.sent(m.session.publish(m.now, m.snapshot))
 	}
 	m.hello()
 	for len(m.toServer) > 0 {
@@ -138,20 +146,20 @@ func (m *model) reconnect() {
 // without a gap: nothing that it has is gone, or its routes need nothing new. Of
 // clusters without endpoints the server can't know.
 func (m *model) canReturn() bool {
-	if m.refuses || m.bad || m.world == nil {
+	if m.refuses || m.bad || m.snapshot == nil {
 		return false
 	}
 	gone := false
 	for name, res := range m.held[clusterKind] {
-		missing := m.world.resources[clusterKind][name] == nil
+		missing := m.snapshot.resources[clusterKind][name] == nil
 		if missing && res.endpoints == "" || m.warming[name] {
 			return false
 		}
 		gone = gone || missing
 	}
-	for _, routes := range m.world.resources[routeKind] {
-		for _, cluster := range routes.table.clusters() {
-			if gone && (!m.subscribed[endpointKind][cluster] || m.world.resources[clusterKind][cluster].endpoints == "") {
+	for _, routes := range m.snapshot.resources[scopeKind] {
+		for _, cluster := range routes.clusters {
+			if gone && (!m.subscribed[endpointKind][cluster] || m.snapshot.resources[clusterKind][cluster].endpoints == "") {
 				return false
 			}
 		}
@@ -186,8 +194,9 @@ func (m *model) sent(out output) {
 			}
 		}
 		switch r.kind {
-		case routeKind:
+		case scopeKind:
 			m.checkRoutes(r.resources)
+			m.checkApart(r)
 		case endpointKind:
 			m.checkLosses(r.resources)
 		case clusterKind, listenerKind:
@@ -200,7 +209,7 @@ func (m *model) sent(out output) {
 // checkRoutes wants every cluster of a route confirmed when the route is sent.
 func (m *model) checkRoutes(routes []*resource) {
 	for _, route := range routes {
-		for _, cluster := range route.table.clusters() {
+		for _, cluster := range route.clusters {
 			if !m.confirmed[clusterKind][cluster] {
 				m.fail("sent a route to " + cluster + " before the cluster was ACKed")
 			}
@@ -217,18 +226,31 @@ func (m *model) checkLosses(endpoints []*resource) {
 	for _, res := range endpoints {
 		before := m.given[res.name]
 		m.given[res.name] = res
-		if m.refuses || m.bad || m.direct[res.name] || res.serving || before == nil || !before.serving || m.now.Sub(m.emptied[res.name]) >= patience {
+		if m.refuses || m.bad || m.direct[res.name] || res.serving || before == nil || !before.serving || m.now.Sub(m.emptied[res.name]) >= drainingPatience {
 			continue
 		}
-		for name, held := range m.held[routeKind] {
-			want := m.world.resources[routeKind][name]
-			for _, host := range held.table.hosts {
-				if desired := want.parts().host(host.name); want != nil && host.names(res.name) && (desired == nil || desired.version != host.version) {
-					m.fail(fmt.Sprintf("%s lost its endpoints before %s of %s was replaced", res.name, host.name, name))
-				}
+		for name, held := range m.held[scopeKind] {
+			if want := m.snapshot.resources[scopeKind][name]; !want.is(held) && held.refersTo(res.name) {
+				m.fail(fmt.Sprintf("%s lost its endpoints before scope %s was replaced", res.name, name))
 			}
 		}
 	}
+}
+
+// checkApart wants at most one changed scope in a response that is not the first, and then no
+// removal.
+func (m *model) checkApart(r response) {
+	var changed []string
+	for _, res := range r.resources {
+		if m.mode == ModeDelta || !m.held[scopeKind][res.name].is(res) {
+			changed = append(changed, labelOf(m.t, res))
+		}
+	}
+	gone := slices.DeleteFunc(slices.Clone(r.removed), func(name string) bool { return m.held[scopeKind][name] == nil })
+	if m.begun && (len(changed) > 1 || len(changed) > 0 && len(gone) > 0) {
+		m.fail(fmt.Sprintf("the scopes %v change and %v go at once", changed, gone))
+	}
+	m.begun = true
 }
 
 // serverStep delivers the next request.
@@ -242,7 +264,7 @@ func (m *model) serverStep() {
 	m.note(fmt.Sprintf("request %s nonce %s refused %v +%v -%v =%v", k, r.nonce, r.refused, r.subscribe, r.unsubscribe, r.names))
 	if k == endpointKind {
 		maps.DeleteFunc(m.given, func(name string, _ *resource) bool {
-			return slices.Contains(r.unsubscribe, name) || m.mode == StateOfTheWorld && !slices.Contains(r.names, name)
+			return slices.Contains(r.unsubscribe, name) || m.mode == ModeStateOfTheWorld && !slices.Contains(r.names, name)
 		})
 	}
 	if answered, isAnswer := m.answered[r.nonce]; isAnswer && !r.refused {
@@ -271,9 +293,12 @@ func (m *model) proxyStep() {
 	culprits := m.culprits(r)
 	fresh := map[string]bool{}
 	for _, res := range r.resources {
-		unasked := !r.kind.wildcard() && !m.subscribed[r.kind][res.name]
+		unasked := !r.kind.traits().wildcard && !m.subscribed[r.kind][res.name]
 		// Envoy drops good ones beside a bad one.
 		if unasked || culprits[res.name] || len(culprits) > 0 && m.random.IntN(2) == 0 {
+			continue
+		}
+		if r.kind == scopeKind && !m.record(res, len(culprits) > 0) {
 			continue
 		}
 		old := m.held[r.kind][res.name]
@@ -290,6 +315,14 @@ func (m *model) proxyStep() {
 		m.toServer = append(m.toServer, *follower)
 	}
 	m.checkProxy()
+}
+
+// record notes the bytes of a scope, and tells whether it is used from now on.
+func (m *model) record(res *resource, refused bool) bool {
+	bytes := string(res.packed.GetValue())
+	isNew := m.recorded[res.name] != bytes
+	m.recorded[res.name] = bytes
+	return isNew && !refused
 }
 
 // culprits are the resources of a response that the proxy refuses.
@@ -342,25 +375,36 @@ func (m *model) follow(r response, fresh map[string]bool) *request {
 				m.active[name] = true
 			}
 		}
-	case routeKind:
+	case scopeKind:
+		for _, name := range m.gone(r) {
+			delete(m.held[scopeKind], name)
+			delete(m.recorded, name)
+		}
+		maps.DeleteFunc(m.recorded, func(name string, _ string) bool {
+			return m.mode == ModeStateOfTheWorld && !slices.Contains(namesOf(r.resources), name)
+		})
 	case listenerKind:
-		return m.resubscribe(routeKind, map[string]bool{"web": true, "tls": true}, false)
 	}
 	return nil
 }
 
-// dropClusters removes what a response says is gone.
-func (m *model) dropClusters(r response) {
-	gone := r.removed
-	if m.mode == StateOfTheWorld {
-		gone = nil
-		for name := range m.held[clusterKind] {
-			if !slices.Contains(namesOf(r.resources), name) {
-				gone = append(gone, name)
-			}
+// gone names what a response says is gone.
+func (m *model) gone(r response) []string {
+	if m.mode == ModeDelta {
+		return r.removed
+	}
+	var gone []string
+	for name := range m.held[r.kind] {
+		if !slices.Contains(namesOf(r.resources), name) {
+			gone = append(gone, name)
 		}
 	}
-	for _, name := range gone {
+	return gone
+}
+
+// dropClusters removes what a response says is gone.
+func (m *model) dropClusters(r response) {
+	for _, name := range m.gone(r) {
 		delete(m.held[clusterKind], name)
 		delete(m.active, name)
 		delete(m.warming, name)
@@ -384,10 +428,10 @@ func (m *model) resubscribe(k kind, wanted map[string]bool, again bool) *request
 	m.subscribed[k] = wanted
 	slices.Sort(r.subscribe)
 	slices.Sort(r.unsubscribe)
-	if m.mode == StateOfTheWorld {
+	if m.mode == ModeStateOfTheWorld {
 		r.names, r.nonce = slices.Sorted(maps.Keys(wanted)), m.nonces[k]
 	}
-	if len(r.subscribe)+len(r.unsubscribe) == 0 && (m.mode == Delta || !again) {
+	if len(r.subscribe)+len(r.unsubscribe) == 0 && (m.mode == ModeDelta || !again) {
 		return nil
 	}
 	return r
@@ -395,8 +439,8 @@ func (m *model) resubscribe(k kind, wanted map[string]bool, again bool) *request
 
 // checkProxy wants every cluster of every route that the proxy holds in service.
 func (m *model) checkProxy() {
-	for name, route := range m.held[routeKind] {
-		for _, cluster := range route.table.clusters() {
+	for name, route := range m.held[scopeKind] {
+		for _, cluster := range route.clusters {
 			if !m.active[cluster] {
 				m.fail(fmt.Sprintf("the proxy would answer 503: route %s names %s", name, cluster))
 			}

@@ -2,15 +2,14 @@ package xds
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/proto"
 )
 
 // TestAnyOrder plays random worlds, answers, refusals and delays. Whatever the
@@ -19,7 +18,7 @@ import (
 // what is bad, and that the bad are named.
 func TestAnyOrder(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []Mode{Delta, StateOfTheWorld} {
+	for _, mode := range []Mode{ModeDelta, ModeStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(200) {
@@ -45,7 +44,7 @@ func (m *model) play(steps int) {
 		default:
 			switch {
 			case m.random.IntN(4) > 0:
-			case m.mode == Delta:
+			case m.mode == ModeDelta:
 				m.reconnect()
 			case m.canReturn():
 				m.reconnect()
@@ -55,7 +54,7 @@ func (m *model) play(steps int) {
 			}
 		}
 		if m.random.IntN(3) == 0 {
-			m.checkNews()
+			m.checkPolled()
 		}
 	}
 	m.refuses = false
@@ -63,47 +62,40 @@ func (m *model) play(steps int) {
 	m.checkCulprits()
 	m.settle(m.randomWorld(10, false))
 	for k := range kind(kindCount) {
-		want, got := versionsOf(m.world.resources[k]), versionsOf(m.held[k])
+		want, got := versionsOf(m.snapshot.resources[k]), versionsOf(m.held[k])
 		if diff := cmp.Diff(want, got); diff != "" {
 			m.fail(fmt.Sprintf("in the end the %ss differ (-world +proxy):\n%s", k, diff))
 		}
-		if n := len(m.session.refusals(k, m.world)); n > 0 {
+		if n := len(m.session.rejections(k)); n > 0 {
 			m.fail(fmt.Sprintf("in the end %d %ss are held back", n, k))
 		}
 	}
 }
 
-// checkNews looks at the news of the session, and wants what is known by them to be
-// what the whole book has.
-func (m *model) checkNews() {
+// checkPolled looks at what has changed, and wants what is known by that to be what the session has.
+func (m *model) checkPolled() {
 	m.t.Helper()
 	st := &stream{session: m.session}
-	st.look(m.world, func(v View) {
+	st.poll(func(v StreamState) {
 		for k := range kind(kindCount) {
-			if m.book[k] == nil {
-				m.book[k] = map[string]ResourceReport{}
+			if m.polled[k] == nil {
+				m.polled[k] = map[string]ResourceState{}
 			}
-			for name := range v.News(k.typeURL()) {
-				m.book[k][name] = v.Report(k.typeURL(), name)
+			for name := range v.Changed(k.typeURL()) {
+				m.polled[k][name] = v.Resource(k.typeURL(), name)
 			}
 		}
 	})
-	whole := m.session.report([]kind{clusterKind, endpointKind, listenerKind, routeKind}, m.world)
 	for k := range kind(kindCount) {
-		known := map[string]ResourceReport{}
-		for name, report := range m.book[k] {
-			if report.Unconfirmed = nil; !cmp.Equal(report, ResourceReport{}) {
-				known[name] = report
-			}
+		want := map[string]ResourceState{}
+		for name, rec := range m.session.subs[k].records {
+			want[name] = rec.state()
 		}
-		want := map[string]ResourceReport{}
-		for name, report := range whole[k.typeURL()] {
-			if report.Unconfirmed = nil; !cmp.Equal(report, ResourceReport{}) {
-				want[name] = report
-			}
-		}
-		if diff := cmp.Diff(want, known); diff != "" {
-			m.fail(fmt.Sprintf("the %ss in the book differ (-whole +by the news):\n%s", k, diff))
+		isBlank := func(_ string, state ResourceState) bool { return state == ResourceState{} }
+		maps.DeleteFunc(want, isBlank)
+		maps.DeleteFunc(m.polled[k], isBlank)
+		if diff := cmp.Diff(want, m.polled[k]); diff != "" {
+			m.fail(fmt.Sprintf("the %ss differ (-session +by polling):\n%s", k, diff))
 		}
 	}
 }
@@ -118,30 +110,28 @@ func (m *model) settle(items string) {
 	}
 }
 
-// checkCulprits wants every good resource and virtual host on the proxy as it is
-// desired, unless it needs a cluster that is bad; and all bad ones named, and
-// nothing else.
+// checkCulprits wants every good resource on the proxy as it is desired, unless it is a scope that
+// needs a cluster that is bad; and all bad ones named, and nothing else.
 func (m *model) checkCulprits() {
 	m.t.Helper()
 	var bad, named []string
 	for k := range kind(kindCount) {
-		for name, want := range m.world.resources[k] {
+		for name, want := range m.snapshot.resources[k] {
 			switch {
-			case k == endpointKind && isBad(labelOf(m.t, m.world.resources[clusterKind][name])):
+			case k == endpointKind && isBad(labelOf(m.t, m.snapshot.resources[clusterKind][name])):
 				// Whether the proxy asks for them depends on the cluster that it has.
-			case k == routeKind:
-				bad = append(bad, m.checkHosts(want)...)
+			case k == scopeKind && slices.ContainsFunc(want.clusters, m.isTainted) && !m.session.serves(want):
 			case isBad(labelOf(m.t, want)):
 				bad = append(bad, k.String()+" "+name)
-			case m.held[k][name] == nil || m.held[k][name].version != want.version:
+			case !m.held[k][name].is(want):
 				m.fail(fmt.Sprintf("the good %s %s isn't on the proxy", k, name))
 			}
 		}
-		for _, refused := range m.session.refusals(k, m.world) {
-			if k == endpointKind && isBad(labelOf(m.t, m.world.resources[clusterKind][refused.Resource])) {
+		for _, rejected := range m.session.rejections(k) {
+			if k == endpointKind && isBad(labelOf(m.t, m.snapshot.resources[clusterKind][rejected.Resource])) {
 				continue
 			}
-			named = append(named, strings.TrimSpace(k.String()+" "+refused.Resource+" "+refused.VirtualHost))
+			named = append(named, k.String()+" "+rejected.Resource)
 		}
 	}
 	slices.Sort(bad)
@@ -151,43 +141,13 @@ func (m *model) checkCulprits() {
 	}
 }
 
-// checkHosts is checkCulprits for the virtual hosts of a route configuration. It
-// returns those that the proxy was given and must have refused.
-func (m *model) checkHosts(want *resource) (bad []string) {
-	m.t.Helper()
-	for _, host := range want.table.hosts {
-		usable := !slices.ContainsFunc(host.clusters, m.isTainted) || m.session.serves(host)
-		isBadHost := slices.ContainsFunc(virtualHostOf(m.t, host).GetRequestHeadersToRemove(), func(version string) bool { return version == "bad" })
-		held := m.held[routeKind][want.name].parts().host(host.name)
-		switch {
-		case isBadHost && usable:
-			bad = append(bad, "route "+want.name+" "+host.name)
-		case isBadHost || !usable:
-		case held == nil || held.version != host.version:
-			m.fail(fmt.Sprintf("the good virtual host %s of %s isn't on the proxy", host.name, want.name))
-		}
-	}
-	return bad
-}
-
-// virtualHostOf reads a part of a table.
-func virtualHostOf(tb testing.TB, p *part) *routev3.VirtualHost {
-	tb.Helper()
-	table := new(routev3.RouteConfiguration)
-	if err := proto.Unmarshal(p.body, table); err != nil {
-		tb.Fatal(err)
-	}
-	return table.GetVirtualHosts()[0]
-}
-
 // isTainted tells whether a cluster or its endpoints are bad as they are desired.
 func (m *model) isTainted(cluster string) bool {
-	endpoints := m.world.resources[endpointKind][cluster]
-	return isBad(labelOf(m.t, m.world.resources[clusterKind][cluster])) || endpoints != nil && isBad(labelOf(m.t, endpoints))
+	endpoints := m.snapshot.resources[endpointKind][cluster]
+	return isBad(labelOf(m.t, m.snapshot.resources[clusterKind][cluster])) || endpoints != nil && isBad(labelOf(m.t, endpoints))
 }
 
-// randomWorld has up to six clusters and two route configurations to some of them
-// with up to four virtual hosts. With an era, every version is of that era. With
+// randomWorld has up to six clusters and up to six scopes with routes to some of them. With an era, every version is of that era. With
 // bad, some are bad.
 func (m *model) randomWorld(era int, bad bool) string {
 	version := func(n int) string {
@@ -215,21 +175,13 @@ func (m *model) randomWorld(era int, bad bool) string {
 		}
 		items, names = append(items, item), append(names, name)
 	}
-	for _, route := range []string{"web", "tls"} {
-		var hosts []string
-		for _, host := range []string{"w", "x", "y", "z"} {
-			targets := slices.DeleteFunc(slices.Clone(names), func(string) bool { return m.random.IntN(3) > 0 })
-			if len(targets) == 0 {
-				targets = []string{"default"}
-			}
-			if m.random.IntN(4) > 0 {
-				hosts = append(hosts, host+"/"+version(3)+":"+strings.Join(targets, ","))
-			}
+	for _, scope := range []string{"u", "v", "w", "x", "y", "z"} {
+		targets := slices.DeleteFunc(slices.Clone(names), func(string) bool { return m.random.IntN(3) > 0 })
+		if len(targets) == 0 {
+			targets = []string{"default"}
 		}
-		if len(hosts) > 0 {
-			items = append(items, route+"/"+strconv.Itoa(10*era+1+m.random.IntN(2))+">"+strings.Join(hosts, "+"))
-		} else {
-			items = append(items, route+">"+"w/"+version(3)+":default")
+		if m.random.IntN(4) > 0 {
+			items = append(items, scope+"/"+version(3)+">"+strings.Join(targets, ","))
 		}
 	}
 	return strings.Join(items, " ")

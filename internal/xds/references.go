@@ -21,8 +21,8 @@ func endpointsOf(c *clusterv3.Cluster) string {
 	return c.GetName()
 }
 
-// isServing tells whether an endpoint takes new requests: its health is not told, or told to be good
-// (envoy/config/core/v3, HealthStatus). A degraded one serves while there is no better.
+// isServing tells whether an endpoint takes new requests: its health is not told, or told to be
+// good (envoy/config/core/v3, HealthStatus). A degraded one serves while there is no better.
 func isServing(a *endpointv3.ClusterLoadAssignment) bool {
 	for _, group := range a.GetEndpoints() {
 		for _, endpoint := range group.GetLbEndpoints() {
@@ -44,17 +44,10 @@ func isServing(a *endpointv3.ClusterLoadAssignment) bool {
 func clustersOf(c *routev3.RouteConfiguration) []string {
 	names := mirrors(nil, c.GetRequestMirrorPolicies())
 	for _, host := range c.GetVirtualHosts() {
-		names = append(names, clustersOfHost(host)...)
-	}
-	slices.Sort(names)
-	return slices.Clip(slices.Compact(names))
-}
-
-// clustersOfHost is clustersOf for one virtual host.
-func clustersOfHost(host *routev3.VirtualHost) []string {
-	names := mirrors(nil, host.GetRequestMirrorPolicies())
-	for _, route := range host.GetRoutes() {
-		names = targets(names, route.GetRoute())
+		names = mirrors(names, host.GetRequestMirrorPolicies())
+		for _, route := range host.GetRoutes() {
+			names = targets(names, route.GetRoute())
+		}
 	}
 	slices.Sort(names)
 	return slices.Clip(slices.Compact(names))

@@ -1,79 +1,71 @@
 package xds
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
-	"sync"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// versionBytes is the length of the content hash that is kept as the version:
-// 128 bits, so two contents of one name never share a version by accident or by
-// intent.
-const versionBytes = 16
+const (
+	// versionBytes is the length of the content hash that is the version: 128 bits, so two contents
+	// of one name never share a version by accident or by intent.
+	versionBytes = 16
+	// routesField and nameField are the numbers of ScopedRouteConfiguration.route_configuration and
+	// RouteConfiguration.name.
+	routesField, nameField = protowire.Number(5), protowire.Number(1)
+)
 
-// resource is one named resource in one version. It is immutable and shared by
-// all streams, its marshalled form included.
+// resource is one named resource in one version. It is immutable and shared by all streams, its
+// marshalled form included.
 type resource struct {
 	name    string
 	version string
-	// pack returns the resource as it travels. Nil for a resource that a
-	// reconnecting proxy says it has in a version that this server doesn't know.
-	pack func() *anypb.Any
-	// table is a route configuration taken apart.
-	table *table
-	// endpoints is the name under which a cluster asks for its endpoints; empty
-	// when it doesn't get them by EDS.
+	// packed is the resource as it travels. Nil for a resource that a reconnecting proxy says it has
+	// in a version that this server doesn't know.
+	packed *anypb.Any
+	// endpoints is the name under which a cluster asks for its endpoints; empty when it doesn't get
+	// them by EDS.
 	endpoints string
 	// serving tells of endpoints whether one of them takes new requests.
 	serving bool
+	// routes is the name of a scope's route configuration.
+	routes string
+	// clusters are the names of the clusters to which a scope may send requests, sorted.
+	clusters []string
 }
 
-// newResource marshals and hashes a message once, for all streams. What a route
-// configuration has in common with the one before (nil for none) is taken over.
-func newResource(k kind, name string, message proto.Message, before *resource) (*resource, error) {
+// newResource marshals and hashes a message once, for all streams.
+func newResource(k kind, name string, message proto.Message) (*resource, error) {
 	r := &resource{name: name}
 	own, err := r.inspect(k, message)
 	if err != nil {
 		return nil, err
 	}
 	if own != name {
-		return nil, fmt.Errorf("%s %q is published as %q: the names must be equal: %w", k, own, name, ErrInconsistent)
-	}
-	if routes, is := message.(*routev3.RouteConfiguration); is {
-		var known *table
-		if before != nil {
-			known = before.table
-		}
-		if r.table, err = newTable(known, routes); err != nil {
-			return nil, fmt.Errorf("%s %q: %w", k, name, err)
-		}
-		r.version, r.pack = r.table.version(), sync.OnceValue(r.table.pack)
-		return r, nil
+		return nil, fmt.Errorf("%s %q is published as %q: the names must be equal: %w",
+			k, own, name, ErrInconsistent)
 	}
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
 		return nil, fmt.Errorf("marshal %s %q: %w", k, name, err)
 	}
-	packed := &anypb.Any{TypeUrl: k.typeURL(), Value: body}
-	r.version, r.pack = hashOf(body), func() *anypb.Any { return packed }
+	sum := sha256.Sum256(body)
+	r.version = hex.EncodeToString(sum[:versionBytes])
+	r.packed = &anypb.Any{TypeUrl: k.typeURL(), Value: body}
 	return r, nil
 }
 
-// newTableResource makes a resource of a table that is for one stream only. It is
-// put together whenever it is sent and not kept.
-func newTableResource(name string, t *table) *resource {
-	return &resource{name: name, version: t.version(), table: t, pack: t.pack}
-}
-
-// inspect reads what the session has to know from the message and returns the
-// name that the message gives itself.
+// inspect reads what the session has to know from the message and returns the name that the message
+// gives itself.
 func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 	switch m := message.(type) {
 	case *clusterv3.Cluster:
@@ -90,41 +82,54 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 		if k == listenerKind {
 			return m.GetName(), nil
 		}
-	case *routev3.RouteConfiguration:
-		if k == routeKind {
+	case *routev3.ScopedRouteConfiguration:
+		if k == scopeKind && m.GetRouteConfiguration() != nil {
+			r.clusters = clustersOf(m.GetRouteConfiguration())
+			r.routes = m.GetRouteConfiguration().GetName()
 			return m.GetName(), nil
 		}
 	}
-	return "", fmt.Errorf("%q is a %T, which is no %s: %w", r.name, message, k, ErrInconsistent)
+	return "", fmt.Errorf("%q is a %T, which is no %s with content: %w",
+		r.name, message, k, ErrInconsistent)
 }
 
-// parts is the table of a route configuration; nil when it is unknown, or there is
-// no resource at all.
-func (r *resource) parts() *table {
-	if r == nil {
-		return nil
-	}
-	return r.table
+// inOtherBytes is a scope with the same content and version in other bytes. To the marshalled form
+// it appends the route configuration once more with nothing but another name: a field that stands
+// there twice is merged, and of a text in it the last one counts
+// (https://protobuf.dev/programming-guides/encoding/#last-one-wins).
+func (r *resource) inOtherBytes(salt string) *resource {
+	var routes []byte
+	routes = protowire.AppendTag(routes, nameField, protowire.BytesType)
+	routes = protowire.AppendString(routes, r.routes+"@"+salt)
+	body := slices.Clone(r.packed.GetValue())
+	body = protowire.AppendTag(body, routesField, protowire.BytesType)
+	body = protowire.AppendBytes(body, routes)
+	other := *r
+	other.packed = &anypb.Any{TypeUrl: r.packed.GetTypeUrl(), Value: body}
+	return &other
 }
 
 // known is false for a resource of which only the proxy knows the content.
-func (r *resource) known() bool { return r.pack != nil }
+func (r *resource) known() bool { return r.packed != nil }
 
-// refersTo tells whether a route configuration may send requests to the cluster.
-// Of an unknown one the worst is assumed.
+// refersTo tells whether a scope may send requests to the cluster. Of an unknown one the worst is
+// assumed.
 func (r *resource) refersTo(cluster string) bool {
 	if !r.known() {
 		return true
 	}
-	_, found := slices.BinarySearch(r.table.clusters(), cluster)
+	_, found := slices.BinarySearch(r.clusters, cluster)
 	return found
 }
 
-// endpointsName is the name under which the endpoints of a cluster go. Of an
-// unknown cluster the usual is assumed: its own name.
+// endpointsName is the name under which the endpoints of a cluster go. Of an unknown cluster the
+// usual is assumed: its own name.
 func (r *resource) endpointsName() string {
 	if !r.known() {
 		return r.name
 	}
 	return r.endpoints
 }
+
+// is tells whether a resource, which may be nil, has the version of another one.
+func (r *resource) is(other *resource) bool { return r != nil && r.version == other.version }

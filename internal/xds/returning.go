@@ -14,12 +14,13 @@ import "time"
 // back in state of the world. The version is that of the last response that it
 // accepted; a fresh proxy has none.
 func (s *session) welcome(k kind, r request) error {
-	if r.version == "" || s.mode != StateOfTheWorld {
+	if r.version == "" || s.mode != ModeStateOfTheWorld {
 		return nil
 	}
+	s.returned, s.subs[k].accepted = true, true
 	switch k {
 	case clusterKind:
-		s.returning = s.subs[clusterKind].wildcard
+		s.returning = s.subs[clusterKind].subscribed
 	case endpointKind:
 		if !s.returning {
 			return nil
@@ -29,12 +30,8 @@ func (s *session) welcome(k kind, r request) error {
 				return err
 			}
 		}
-	case routeKind:
-		for _, name := range r.names {
-			if err := s.assume(routeKind, name, ""); err != nil {
-				return err
-			}
-		}
+	case scopeKind:
+		s.unlisted = true
 	default:
 	}
 	return nil
@@ -46,7 +43,7 @@ func (s *session) holdsList(now time.Time) bool {
 		return false
 	}
 	if s.returnBy.IsZero() {
-		s.returnBy = now.Add(patience)
+		s.returnBy = now.Add(drainingPatience)
 	}
 	if s.mustReturn(now) {
 		return true
@@ -64,7 +61,7 @@ func (s *session) holdsList(now time.Time) bool {
 // mustReturn tells whether a proxy that came back needs its routes first.
 func (s *session) mustReturn(now time.Time) bool {
 	patient := now.Before(s.returnBy)
-	if !s.subs[routeKind].started {
+	if !s.subs[scopeKind].started {
 		// Envoy asks for routes last.
 		if patient {
 			s.alarm = earlier(s.alarm, s.returnBy)
@@ -91,21 +88,15 @@ func (s *session) mustReturn(now time.Time) bool {
 // isGone tells whether a cluster is one that the proxy brought along and that
 // isn't desired.
 func (s *session) isGone(name string, rec *record) bool {
-	return rec.sent != nil && !rec.sent.known() && s.world.resources[clusterKind][name] == nil
+	return rec.sent != nil && !rec.sent.known() && s.snapshot.resources[clusterKind][name] == nil
 }
 
 // canRoute tells whether the proxy has all clusters that its routes need.
 func (s *session) canRoute() bool {
-	for name := range s.subs[routeKind].names {
-		want := s.world.resources[routeKind][name]
-		if want == nil {
-			continue
-		}
-		for p := range want.table.all() {
-			for _, cluster := range p.clusters {
-				if rec := s.subs[clusterKind].records[cluster]; rec == nil || rec.sent == nil {
-					return false
-				}
+	for _, scope := range s.snapshot.resources[scopeKind] {
+		for _, cluster := range scope.clusters {
+			if rec := s.subs[clusterKind].records[cluster]; rec == nil || rec.sent == nil {
+				return false
 			}
 		}
 	}

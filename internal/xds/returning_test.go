@@ -23,14 +23,14 @@ func TestReturningInStateOfTheWorld(t *testing.T) {
 			> listener returns
 			< listener 2: web/1
 			< wake 1s
-			> route returns web
+			> scope returns
 			< wake 1s
 			> endpoint ack 1
-			< route 3: web/2
+			< scope 3: web/2
 			< wake 1s
 			> listener ack 2
 			< wake 1s
-			> route ack 3
+			> scope ack 3
 			< wake 5s
 			> after 5s
 			< cluster 4: a/1
@@ -44,16 +44,21 @@ func TestReturningInStateOfTheWorld(t *testing.T) {
 			> endpoint returns a
 			< endpoint 1: a/1
 			< wake 1s
-			> route returns web
+			> scope returns
 			< cluster 2: a/1 b/1
 			< endpoint 3: a/1
+			< wake 5s
 			> endpoint ack 1
+			< wake 5s
 			> endpoint ack 3
+			< wake 5s
 			> endpoint = a b
 			< endpoint 4: b/1
+			< wake 5s
 			> endpoint ack 4
+			< wake 5s
 			> cluster ack 2
-			< route 5: web/2`,
+			< scope 5: web/2`,
 		"routes that need a new cluster can't go first": `
 			> world a b listener:web web/2>a,b
 			> cluster returns
@@ -61,9 +66,10 @@ func TestReturningInStateOfTheWorld(t *testing.T) {
 			> endpoint returns a old
 			< endpoint 1: a/1
 			< wake 1s
-			> route returns web
+			> scope returns
 			< cluster 2: a/1 b/1
-			< endpoint 3: a/1`,
+			< endpoint 3: a/1
+			< wake 5s`,
 		"a proxy that doesn't ACK its routes isn't waited for longer than a second": `
 			> world a listener:web web/2>a
 			> cluster returns
@@ -71,10 +77,10 @@ func TestReturningInStateOfTheWorld(t *testing.T) {
 			> endpoint returns a old
 			< endpoint 1: a/1
 			< wake 1s
-			> route returns web
+			> scope returns
 			< wake 1s
 			> endpoint ack 1
-			< route 2: web/2
+			< scope 2: web/2
 			< wake 1s
 			> after 1s
 			< cluster 3: a/1
@@ -91,19 +97,19 @@ func TestReturningInStateOfTheWorld(t *testing.T) {
 		"before the first world nothing is sent": `
 			> cluster returns
 			> endpoint returns a old
-			> route returns web
+			> scope returns
 			> world a listener:web web/2>a
 			< endpoint 1: a/1
 			< wake 1s`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runScript(t, StateOfTheWorld, text)
+			runScript(t, ModeStateOfTheWorld, text)
 		})
 	}
 }
 
-// TestServerKeepsWhatAReturningProxyUses has a cluster leave the world while the
+// TestServerKeepsWhatAReturningProxyUses has a cluster leave while the
 // proxy is away, in both forms of the protocol.
 func TestServerKeepsWhatAReturningProxyUses(t *testing.T) {
 	t.Parallel()
@@ -119,17 +125,17 @@ func TestServerKeepsWhatAReturningProxyUses(t *testing.T) {
 			before := len(client.State().Deliveries)
 			client.Reconnect(s.conn)
 			state := client.WaitFor(s.settled)
-			s.awaitBook(s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.RouteType))
+			s.await(s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType))
 			if len(state.Broken) > 0 {
 				t.Errorf("requests would have failed: %q", state.Broken)
 			}
 			order := []string{}
 			for _, d := range state.Deliveries[before:] {
-				if gone := slices.Contains(d.Removed, "canary") || mode == testkit.XDSStateOfTheWorld; d.TypeURL == resourcev3.RouteType || d.TypeURL == resourcev3.ClusterType && gone {
+				if gone := slices.Contains(d.Removed, "canary") || mode == testkit.XDSStateOfTheWorld; d.TypeURL == resourcev3.ScopedRouteType || d.TypeURL == resourcev3.ClusterType && gone {
 					order = append(order, d.TypeURL)
 				}
 			}
-			if want := []string{resourcev3.RouteType, resourcev3.ClusterType}; !slices.Equal(order, want) {
+			if want := []string{resourcev3.ScopedRouteType, resourcev3.ClusterType}; !slices.Equal(order, want) {
 				t.Errorf("sent after the cut: %q, want %q", order, want)
 			}
 		})

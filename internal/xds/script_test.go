@@ -27,7 +27,7 @@ import (
 //
 //	> world ITEM...            a new desired world
 //	> after 5s                 time passes, then the session is ticked
-//	> TYPE *                   subscribe to all (cluster, listener)
+//	> TYPE *                   subscribe to all (cluster, listener, scope)
 //	> TYPE +a -b have c/1      delta: subscribe, unsubscribe, initial versions
 //	> TYPE = a b               state of the world: all names of the subscription
 //	> TYPE returns a b         the same, of a proxy that had a connection before
@@ -38,8 +38,9 @@ import (
 //
 // Items of a world: "a" or "a/2" is an EDS cluster with its endpoints, both in
 // that version; "a/2.1" has endpoints in another version than the cluster;
-// in "a/2.none" none of them serves; "static:a" has no use for endpoints; "listener:web" is a listener with routes
-// from "web"; "web>a,b" or "web/2>a,b" is a route configuration to a and b.
+// in "a/2.none" none of them serves; "static:a" has no use for endpoints; "listener:web" is a
+// listener with scoped routes; "web>a,b" or "web/2>a,b" is a scope with routes to a and b. A version
+// is followed by an apostrophe where the scope comes in other bytes than it was published in.
 
 const scriptGrace = 5 * time.Second
 
@@ -60,7 +61,7 @@ func desiredWorld(tb testing.TB, items string) map[string]map[string]proto.Messa
 			version = "1"
 		}
 		if isRoute {
-			put(resourcev3.RouteType, head, routeMessage(head, version, targets))
+			put(resourcev3.ScopedRouteType, head, scopeMessage(head, version, targets))
 			continue
 		}
 		prefix, name, prefixed := strings.Cut(head, ":")
@@ -109,7 +110,7 @@ func endpointMessage(name, version string) *endpointv3.ClusterLoadAssignment {
 func listenerMessage(tb testing.TB, name, version string) *listenerv3.Listener {
 	tb.Helper()
 	connections, err := anypb.New(&hcmv3.HttpConnectionManager{
-		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: name}},
+		RouteSpecifier: &hcmv3.HttpConnectionManager_ScopedRoutes{ScopedRoutes: &hcmv3.ScopedRoutes{Name: name}},
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -123,58 +124,33 @@ func listenerMessage(tb testing.TB, name, version string) *listenerv3.Listener {
 	}
 }
 
-// onlyHost is the virtual host of a route configuration that was given clusters.
-const onlyHost = "all"
-
-func routeMessage(name, version, targets string) *routev3.RouteConfiguration {
-	routes := &routev3.RouteConfiguration{Name: name}
-	if !strings.Contains(targets, ":") {
-		targets = onlyHost + "/" + version + ":" + targets
-	} else {
-		routes.InternalOnlyHeaders = []string{version}
-	}
-	for host := range strings.SplitSeq(targets, "+") {
-		head, clusters, _ := strings.Cut(host, ":")
-		hostName, hostVersion, versioned := strings.Cut(head, "/")
-		if !versioned {
-			hostVersion = "1"
-		}
-		routes.VirtualHosts = append(routes.VirtualHosts, hostMessage(hostName, hostVersion, strings.Split(clusters, ",")))
-	}
-	return routes
-}
-
-func hostMessage(name, version string, clusters []string) *routev3.VirtualHost {
-	host := &routev3.VirtualHost{Name: name, Domains: []string{name}, RequestHeadersToRemove: []string{version}}
-	for _, cluster := range clusters {
+func scopeMessage(name, version, targets string) *routev3.ScopedRouteConfiguration {
+	host := &routev3.VirtualHost{Name: name, RequestHeadersToRemove: []string{version}}
+	for cluster := range strings.SplitSeq(targets, ",") {
 		host.Routes = append(host.Routes, &routev3.Route{Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
 		}}})
 	}
-	return host
+	return &routev3.ScopedRouteConfiguration{
+		Name:               name,
+		RouteConfiguration: &routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{host}},
+	}
 }
 
-// labelOfRoutes is labelOf for a route configuration.
-func labelOfRoutes(m *routev3.RouteConfiguration) string {
-	var labels []string
-	for _, host := range m.GetVirtualHosts() {
-		version := host.GetRequestHeadersToRemove()[0]
-		if host.GetName() == onlyHost {
-			return m.GetName() + "/" + version
-		}
-		labels = append(labels, host.GetName()+"/"+version)
+// scopeVersion is the version of a scopeMessage, with an apostrophe if its route configuration has
+// another name.
+func scopeVersion(m *routev3.ScopedRouteConfiguration) string {
+	version := m.GetRouteConfiguration().GetVirtualHosts()[0].GetRequestHeadersToRemove()[0]
+	if m.GetRouteConfiguration().GetName() != m.GetName() {
+		version += "'"
 	}
-	name := m.GetName()
-	if frame := m.GetInternalOnlyHeaders(); len(frame) > 0 && frame[0] != "1" {
-		name += "/" + frame[0]
-	}
-	return name + "[" + strings.Join(labels, " ") + "]"
+	return version
 }
 
 // labelOf is a resource as scripts write it: its name and its version.
 func labelOf(tb testing.TB, res *resource) string {
 	tb.Helper()
-	message, err := res.pack().UnmarshalNew()
+	message, err := res.packed.UnmarshalNew()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -186,8 +162,8 @@ func labelOf(tb testing.TB, res *resource) string {
 		version = m.GetEndpoints()[0].GetLocality().GetZone()
 	case *listenerv3.Listener:
 		version = m.GetStatPrefix()
-	case *routev3.RouteConfiguration:
-		return labelOfRoutes(m)
+	case *routev3.ScopedRouteConfiguration:
+		version = scopeVersion(m)
 	}
 	return res.name + "/" + version
 }
@@ -196,7 +172,7 @@ func labelOf(tb testing.TB, res *resource) string {
 type script struct {
 	tb      testing.TB
 	session *session
-	world   *world
+	world   *snapshot
 	now     time.Time
 	names   map[kind][]string // the last subscription in state of the world
 }
@@ -205,7 +181,7 @@ type script struct {
 func runScript(t *testing.T, mode Mode, text string) {
 	t.Helper()
 	s := &script{
-		tb: t, session: newSession(mode, scriptGrace), names: map[kind][]string{},
+		tb: t, session: newSession(mode, scriptGrace, "salt", &rejections{}), names: map[kind][]string{},
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 	var want, got []string
@@ -230,7 +206,7 @@ func (s *script) play(words []string) []string {
 	var out output
 	switch words[0] {
 	case "world":
-		w, err := nextWorld(s.world, desiredWorld(s.tb, strings.Join(words[1:], " ")))
+		w, err := s.world.replace(desiredWorld(s.tb, strings.Join(words[1:], " ")))
 		if err != nil {
 			s.tb.Fatal(err)
 		}
@@ -265,7 +241,7 @@ func (s *script) describe(r response) string {
 	for _, res := range r.resources {
 		words = append(words, labelOf(s.tb, res))
 	}
-	if s.session.mode == Delta {
+	if s.session.mode == ModeDelta {
 		for _, name := range r.removed {
 			words = append(words, "-"+name)
 		}
@@ -299,7 +275,7 @@ func (s *script) request(words []string) request {
 	if i := slices.Index(words, "have"); i >= 0 {
 		r.initial = s.versions(k, words[i+1:])
 	}
-	if s.session.mode == StateOfTheWorld {
+	if s.session.mode == ModeStateOfTheWorld {
 		r.names = s.names[k]
 	}
 	return r
@@ -325,7 +301,7 @@ func (s *script) versions(k kind, items []string) map[string]string {
 	versions := map[string]string{}
 	for _, item := range items {
 		for name, message := range desiredWorld(s.tb, item)[k.typeURL()] {
-			res, err := newResource(k, name, message, nil)
+			res, err := newResource(k, name, message)
 			if err != nil {
 				s.tb.Fatal(err)
 			}

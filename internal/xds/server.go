@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
@@ -36,6 +37,8 @@ const (
 	pingTimeout  = 10 * time.Second
 	// streamsPerConnection is generous: a proxy opens one.
 	streamsPerConnection = 100
+	// saltLength is enough to tell the streams of one proxy apart.
+	saltLength = 8
 )
 
 // Option changes a setting of [NewServer].
@@ -74,7 +77,8 @@ type Server struct {
 	observer   Observer
 	logger     *slog.Logger
 
-	publishing sync.Mutex // held by Publish: worlds follow one another
+	rejected   *rejections
+	publishing sync.Mutex // held by Publish: snapshots follow one another
 	edition    atomic.Pointer[edition]
 	changed    chan struct{}
 
@@ -84,13 +88,13 @@ type Server struct {
 	closed  chan struct{}
 }
 
-// edition is a world with the means to learn that there is a later one.
+// edition is a snapshot with the means to learn that there is a later one.
 type edition struct {
-	world      *world // nil in the first edition
+	snapshot   *snapshot // nil in the first edition
 	superseded chan struct{}
 }
 
-// NewServer returns a server that waits for its first world: until Publish is
+// NewServer returns a server that waits for its first resources: until Publish is
 // called, proxies connect and get no answer.
 func NewServer(options ...Option) *Server {
 	s := &Server{
@@ -98,6 +102,7 @@ func NewServer(options ...Option) *Server {
 		maxStreams: DefaultMaxStreams,
 		observer:   silent{},
 		logger:     slog.New(slog.DiscardHandler),
+		rejected:   &rejections{},
 		changed:    make(chan struct{}, 1),
 		streams:    map[*stream]struct{}{},
 		closed:     make(chan struct{}),
@@ -116,7 +121,9 @@ func GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(receiveLimit),
 		grpc.MaxConcurrentStreams(streamsPerConnection),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveFloor, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: keepaliveFloor, PermitWithoutStream: true,
+		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
 	}
 }
@@ -126,30 +133,28 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(registrar, s)
 }
 
-// Publish makes desired the world that every proxy is led to: messages by type
-// URL and resource name. It is the whole world, a type or name that is missing is
-// removed; an empty world is a valid one. Served types are clusters, endpoints,
-// listeners and route configurations of the v3 API.
+// Publish makes desired what every proxy is led to: messages by type URL and resource name. It is
+// everything, a type or name that is missing is removed; nothing at all is valid. Served types are
+// clusters, endpoints, listeners and scoped routes, with the routes inside, of the v3 API.
 //
-// Every message is marshalled and hashed, and counts as changed only if its content
-// differs. Nothing of the messages is kept.
+// Every message is marshalled and hashed, and counts as changed only if its content differs.
+// Nothing of the messages is kept.
 //
-// Publish doesn't wait for any proxy. A proxy that is slow is led to the latest
-// world when it is ready, and never sees those in between. An error leaves the
-// world as it was; it is ErrClosed, or has ErrInconsistent in its chain when the
-// caller has a bug.
+// Publish doesn't wait for any proxy. A proxy that is slow is led to the latest state when it is
+// ready, and never sees those in between. An error leaves everything as it was; it is ErrClosed, or
+// has ErrInconsistent in its chain when the caller has a bug.
 func (s *Server) Publish(desired map[string]map[string]proto.Message) error {
-	return s.follow(func(before *world) (*world, error) { return nextWorld(before, desired) })
+	return s.follow(func(before *snapshot) (*snapshot, error) { return before.replace(desired) })
 }
 
-// Amend is Publish of a world that differs from the one before as d says. It costs
-// what d holds, whatever the rest of the world.
-func (s *Server) Amend(d Difference) error {
-	return s.follow(func(before *world) (*world, error) { return amendedWorld(before, d) })
+// ApplyDelta is Publish of what differs from what was published before as d says. It costs what d
+// holds, whatever the rest.
+func (s *Server) ApplyDelta(d Delta) error {
+	return s.follow(func(before *snapshot) (*snapshot, error) { return before.apply(d) })
 }
 
-// follow makes the next world of the one before, and the one that proxies are led to.
-func (s *Server) follow(successor func(before *world) (*world, error)) error {
+// follow makes the next snapshot of the one before, and the one that proxies are led to.
+func (s *Server) follow(successor func(before *snapshot) (*snapshot, error)) error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	select {
@@ -158,11 +163,12 @@ func (s *Server) follow(successor func(before *world) (*world, error)) error {
 	default:
 	}
 	before := s.current()
-	next, err := successor(before.world)
-	if err != nil || before.world != nil && next.changes == before.world.changes {
+	next, err := successor(before.snapshot)
+	if err != nil || before.snapshot != nil && next.changes == before.snapshot.changes {
 		return err
 	}
-	s.edition.Store(&edition{world: next, superseded: make(chan struct{})})
+	s.rejected.keep(next)
+	s.edition.Store(&edition{snapshot: next, superseded: make(chan struct{})})
 	close(before.superseded)
 	return nil
 }
@@ -181,20 +187,24 @@ func (s *Server) Close() {
 
 // DeltaAggregatedResources serves one incremental stream until it ends. It is
 // called by gRPC.
-func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (s *Server) DeltaAggregatedResources(
+	st discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+) error {
 	return s.serve(st.Context(), deltaTransport{st})
 }
 
 // StreamAggregatedResources serves one state-of-the-world stream until it ends.
 // It is called by gRPC.
-func (s *Server) StreamAggregatedResources(st discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+func (s *Server) StreamAggregatedResources(
+	st discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
+) error {
 	return s.serve(st.Context(), wholeTransport{st})
 }
 
 // current is the latest edition.
 func (s *Server) current() *edition { return s.edition.Load() }
 
-// open enters a stream into the book.
+// open enters a stream.
 func (s *Server) open(mode Mode, peer string) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,20 +214,20 @@ func (s *Server) open(mode Mode, peer string) (*stream, error) {
 	default:
 	}
 	if len(s.streams) >= s.maxStreams {
-		return nil, status.Errorf(codes.ResourceExhausted, "this server takes %d discovery streams and has them all", s.maxStreams)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"this server takes %d discovery streams and has them all", s.maxStreams)
 	}
 	s.opened++
 	st := &stream{
-		number:    s.opened,
-		peer:      peer,
-		connected: time.Now(),
-		session:   newSession(mode, s.grace),
+		number:  s.opened,
+		peer:    peer,
+		session: newSession(mode, s.grace, rand.Text()[:saltLength], s.rejected),
 	}
 	s.streams[st] = struct{}{}
 	return st, nil
 }
 
-// leave takes a stream out of the book.
+// leave takes a stream out.
 func (s *Server) leave(st *stream) {
 	s.mu.Lock()
 	delete(s.streams, st)
@@ -225,7 +235,7 @@ func (s *Server) leave(st *stream) {
 	s.signal()
 }
 
-// signal says that the book has changed.
+// signal says that the state of a stream has changed.
 func (s *Server) signal() {
 	select {
 	case s.changed <- struct{}{}:

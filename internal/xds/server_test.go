@@ -66,34 +66,53 @@ func (s *served) world(items string) {
 	}
 }
 
-// awaitBook waits until the book satisfies the condition.
-func (s *served) awaitBook(condition func([]StreamReport) bool) []StreamReport {
+// await waits until the streams satisfy the condition.
+func (s *served) await(condition func([]StreamState) bool) {
 	s.tb.Helper()
 	deadline := time.NewTimer(10 * time.Second)
 	defer deadline.Stop()
 	for {
-		book := s.Book()
-		if condition(book) {
-			return book
+		if s.look(condition) {
+			return
 		}
 		select {
 		case <-s.Changed():
 		case <-deadline.C:
-			s.tb.Fatalf("the book never came to it; it says %+v", book)
+			s.tb.Fatalf("the streams never came to it; there are %d", len(s.listed()))
 		}
 	}
 }
 
-// settled is a condition for WaitFor: the client holds exactly what is published
-// and every stream's book says so.
+// look asks the condition about all streams, which stand still meanwhile.
+func (s *served) look(condition func([]StreamState) bool) bool {
+	var states []StreamState
+	for _, st := range s.listed() {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		states = append(states, StreamState{stream: st})
+	}
+	return condition(states)
+}
+
+// versions are the versions of what is published of a type.
+func (s *served) versions(typeURL string) map[string]string {
+	k, _ := kindOf(typeURL)
+	if current := s.current().snapshot; current != nil {
+		return versionsOf(current.resources[k])
+	}
+	return map[string]string{}
+}
+
+// settled is a condition for WaitFor: the client holds exactly what is published.
 func (s *served) settled(state testkit.XDSState) bool {
 	for k := range kind(kindCount) {
-		want, got := s.Versions(k.typeURL()), state.Versions[k.typeURL()]
+		want, got := s.versions(k.typeURL()), state.Versions[k.typeURL()]
 		if len(want) != len(got) {
 			return false
 		}
-		for name := range want {
-			if _, has := got[name]; !has {
+		for name, version := range want {
+			// In state of the world there is one version for a response.
+			if held, has := got[name]; !has || state.Mode == testkit.XDSDelta && held != version {
 				return false
 			}
 		}
@@ -101,22 +120,23 @@ func (s *served) settled(state testkit.XDSState) bool {
 	return len(state.Warming) == 0
 }
 
-// acked is a condition for awaitBook: every stream has ACKed what is published,
-// of these types, and has nothing else.
-func (s *served) acked(streams int, typeURLs ...string) func([]StreamReport) bool {
-	return func(book []StreamReport) bool {
-		if len(book) != streams {
+// acked is a condition for await: every stream has ACKed what is published, of these types, and has
+// nothing else.
+func (s *served) acked(streams int, typeURLs ...string) func([]StreamState) bool {
+	return func(states []StreamState) bool {
+		if len(states) != streams {
 			return false
 		}
-		for _, report := range book {
+		for _, state := range states {
 			for _, typeURL := range typeURLs {
+				k, _ := kindOf(typeURL)
 				acked := map[string]string{}
-				for name, res := range report.Resources[typeURL] {
-					if res.InSync {
+				for name := range state.stream.session.subs[k].records {
+					if res := state.Resource(typeURL, name); res.InSync {
 						acked[name] = res.Acked
 					}
 				}
-				if !cmp.Equal(s.Versions(typeURL), acked) {
+				if !cmp.Equal(s.versions(typeURL), acked) {
 					return false
 				}
 			}
@@ -146,7 +166,7 @@ func TestServerLeadsAProxyThroughACanary(t *testing.T) {
 				s.world(items)
 				// Routes are last to come, and clusters last to go.
 				client.WaitFor(s.settled)
-				s.awaitBook(s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType))
+				s.await(s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType))
 			}
 			state := client.State()
 			if len(state.Broken) > 0 {
@@ -166,7 +186,9 @@ func TestServerWaitsForItsFirstWorld(t *testing.T) {
 			t.Parallel()
 			s := serve(t)
 			client := testkit.NewXDSClient(t, s.conn, mode)
-			s.awaitBook(func(book []StreamReport) bool { return len(book) == 1 && book[0].Node == "kedify-proxy" })
+			s.await(func(states []StreamState) bool {
+				return len(states) == 1 && states[0].stream.session.subs[clusterKind].started
+			})
 			if state := client.State(); len(state.Deliveries) > 0 {
 				t.Fatalf("answered before the first world: %+v", state.Deliveries)
 			}
@@ -197,10 +219,10 @@ func TestServerSendsAReconnectingProxyTheDifference(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		resourcev3.ClusterType:  {"b", "-old"},
-		resourcev3.EndpointType: {"b", "-old"},
-		resourcev3.ListenerType: nil,
-		resourcev3.RouteType:    {"web"},
+		resourcev3.ClusterType:     {"b", "-old"},
+		resourcev3.EndpointType:    {"b", "-old"},
+		resourcev3.ListenerType:    nil,
+		resourcev3.ScopedRouteType: {"web"},
 	}
 	// Whether the client still hears of the old endpoints depends on who is first.
 	if i := slices.Index(sent[resourcev3.EndpointType], "-old"); i < 0 {
@@ -231,7 +253,7 @@ func TestServerSendsOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-func TestServerKeepsTheBook(t *testing.T) {
+func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -243,59 +265,100 @@ func TestServerKeepsTheBook(t *testing.T) {
 			}
 			s := serve(t, WithObserver(metrics))
 			good, bad := testkit.NewXDSClient(t, s.conn, mode), testkit.NewXDSClient(t, s.conn, mode)
-			s.world("a listener:web web/1>a")
-			s.awaitBook(s.acked(2, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.RouteType))
-			first := s.Versions(resourcev3.RouteType)["web"]
+			s.world("a listener:web web/1>a x>a")
+			scopes := resourcev3.ScopedRouteType
+			s.await(s.acked(2, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, scopes))
+			first := s.Version(scopes, "web")
 
 			bad.Refuse(func(typeURL, name string) error {
-				if typeURL == resourcev3.RouteType && name == "web" {
+				if typeURL == scopes && name == "web" {
 					return errors.New("no such filter")
 				}
 				return nil
 			})
-			s.world("a listener:web web/2>a")
-			second := s.Versions(resourcev3.RouteType)["web"]
-			good.WaitFor(func(state testkit.XDSState) bool {
-				return hasRoutes("2")(state)
+			s.world("a listener:web web/2>a x/2>a")
+			second := s.Version(scopes, "web")
+			good.WaitFor(hasRoutes("2"))
+			refused := ResourceState{Sent: first, Acked: first, InSync: true, Nacked: second, NackMessage: "no such filter"}
+			want := []Rejection{{
+				TypeURL: scopes, Resource: "web", Version: second, Message: "no such filter", Retained: true,
+			}}
+			s.await(func(states []StreamState) bool {
+				// x is answered by both, whatever becomes of web.
+				x := ResourceState{Sent: s.Version(scopes, "x"), Acked: s.Version(scopes, "x"), InSync: true}
+				taken := ResourceState{Sent: second, Acked: second, InSync: true}
+				seen := map[ResourceState]int{}
+				var rejections []Rejection
+				for _, state := range states {
+					seen[state.Resource(scopes, "web")]++
+					seen[state.Resource(scopes, "x")]++
+					rejections = append(rejections, state.Rejections()...)
+				}
+				return cmp.Equal(seen, map[ResourceState]int{x: 2, taken: 1, refused: 1}) && cmp.Equal(rejections, want) &&
+					testutil.ToFloat64(metrics.heldBack.WithLabelValues("scope")) == 1
 			})
-			book := s.awaitBook(func(book []StreamReport) bool {
-				return slices.ContainsFunc(book, func(r StreamReport) bool { return r.Resources[resourcev3.RouteType]["web"].Nacked != "" }) &&
-					slices.ContainsFunc(book, func(r StreamReport) bool {
-						return r.Resources[resourcev3.RouteType]["web"].Acked == second
-					}) && testutil.ToFloat64(metrics.heldBack.WithLabelValues("route")) == 1
-			})
-			got := []ResourceReport{book[0].Resources[resourcev3.RouteType]["web"], book[1].Resources[resourcev3.RouteType]["web"]}
-			slices.SortFunc(got, func(a, b ResourceReport) int { return strings.Compare(a.Nacked, b.Nacked) })
-			want := []ResourceReport{
-				{Sent: second, Acked: second, InSync: true},
-				{Sent: first, Acked: first, InSync: true, Nacked: second, NackMessage: "no such filter", Unconfirmed: []string{"all"}},
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("the book differs (-want +got):\n%s", diff)
-			}
-			if n := testutil.ToFloat64(metrics.nacks.WithLabelValues("route")); n != 1 {
+			if n := testutil.ToFloat64(metrics.nacks.WithLabelValues("scope")); n != 1 {
 				t.Errorf("%v NACKs were counted, want 1", n)
-			}
-			refused := slices.Concat(book[0].Refused, book[1].Refused)
-			wantRefused := []Refusal{{TypeURL: resourcev3.RouteType, Resource: "web", VirtualHost: onlyHost, Message: "no such filter", Retained: true}}
-			if diff := cmp.Diff(wantRefused, refused); diff != "" {
-				t.Errorf("refused (-want +got):\n%s", diff)
 			}
 			if n := testutil.ToFloat64(metrics.streams); n != 2 {
 				t.Errorf("%v streams were counted, want 2", n)
 			}
 
 			bad.Refuse(nil)
-			s.world("a listener:web web/1>a")
-			all := s.acked(2, resourcev3.RouteType)
-			s.awaitBook(func(book []StreamReport) bool {
-				return all(book) && testutil.ToFloat64(metrics.heldBack.WithLabelValues("route")) == 0
+			s.world("a listener:web web/1>a x/2>a")
+			all := s.acked(2, scopes)
+			s.await(func(states []StreamState) bool {
+				return all(states) && testutil.ToFloat64(metrics.heldBack.WithLabelValues("scope")) == 0
 			})
-			if again := s.Versions(resourcev3.RouteType)["web"]; again != first {
+			if again := s.Version(scopes, "web"); again != first {
 				t.Errorf("the same content has version %s, and had %s", again, first)
 			}
-			if only := s.Book(resourcev3.RouteType); len(only[0].Resources) != 1 {
-				t.Errorf("asked for one type, the book has %d", len(only[0].Resources))
+		})
+	}
+}
+
+// TestServerRemembersWhatProxiesRefused wants a proxy that comes later to get first what no other one
+// has refused, and then the rest alone.
+func TestServerRemembersWhatProxiesRefused(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t)
+			scopes := resourcev3.ScopedRouteType
+			refuse := func(typeURL, name string) error {
+				if typeURL == scopes && name == "bad" {
+					return errors.New("no")
+				}
+				return nil
+			}
+			first := testkit.NewXDSClient(t, s.conn, mode)
+			first.Refuse(refuse)
+			s.world("a listener:web x>a y>a")
+			first.WaitFor(s.settled)
+			s.world("a listener:web x>a y>a bad>a")
+			s.await(func(states []StreamState) bool { return len(states[0].Rejections()) == 1 })
+
+			second := testkit.NewXDSClient(t, s.conn, mode)
+			second.Refuse(refuse)
+			s.await(func(states []StreamState) bool { return len(states) == 2 && len(states[1].Rejections()) == 1 })
+			var got [][]string
+			for _, delivery := range second.State().Deliveries {
+				if delivery.TypeURL == scopes {
+					got = append(got, delivery.Names)
+				}
+			}
+			want := [][]string{{"x", "y"}, {"bad"}}
+			if mode == testkit.XDSStateOfTheWorld {
+				want[1] = []string{"bad", "x", "y"}
+			}
+			if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" {
+				t.Errorf("scopes that were sent (-want +got):\n%s", diff)
+			}
+
+			s.world("a listener:web x>a y>a bad/2>a")
+			if s.rejected.keep(s.current().snapshot); len(s.rejected.versions) != 0 {
+				t.Errorf("%d versions are remembered that nobody publishes", len(s.rejected.versions))
 			}
 		})
 	}
@@ -320,10 +383,10 @@ func TestServerIsNotHeldUpByAStalledProxy(t *testing.T) {
 				s.world(strings.Replace(items, "web/0", "web/"+version, 1))
 				lively.WaitFor(hasRoutes(version))
 			}
-			before := stalled.State().Delivered(resourcev3.RouteType)
+			before := stalled.State().Delivered(resourcev3.ScopedRouteType)
 			stalled.Resume()
 			state := stalled.WaitFor(hasRoutes(strings.Repeat("x", steps)))
-			if got := state.Delivered(resourcev3.RouteType) - before; got >= steps/2 {
+			if got := state.Delivered(resourcev3.ScopedRouteType) - before; got >= steps/2 {
 				t.Errorf("the stalled proxy got %d of %d versions, want the last and few others", got, steps)
 			}
 		})
@@ -333,7 +396,7 @@ func TestServerIsNotHeldUpByAStalledProxy(t *testing.T) {
 // hasRoutes is a condition for WaitFor: the routes web came in this version.
 func hasRoutes(version string) func(testkit.XDSState) bool {
 	return func(state testkit.XDSState) bool {
-		hosts := state.Routes["web"].GetVirtualHosts()
+		hosts := state.Scopes["web"].GetRouteConfiguration().GetVirtualHosts()
 		return len(hosts) > 0 && hosts[0].GetRequestHeadersToRemove()[0] == version
 	}
 }

@@ -13,7 +13,7 @@ type wholeTransport struct {
 	stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer
 }
 
-func (wholeTransport) mode() Mode { return StateOfTheWorld }
+func (wholeTransport) mode() Mode { return ModeStateOfTheWorld }
 
 func (t wholeTransport) receive() (request, error) {
 	in, err := t.stream.Recv()
@@ -22,7 +22,6 @@ func (t wholeTransport) receive() (request, error) {
 	}
 	return request{
 		typeURL: in.GetTypeUrl(),
-		node:    in.GetNode().GetId(),
 		nonce:   in.GetResponseNonce(),
 		refused: in.GetErrorDetail() != nil,
 		message: in.GetErrorDetail().GetMessage(),
@@ -39,7 +38,7 @@ func (t wholeTransport) send(r response) error {
 		Resources:   make([]*anypb.Any, 0, len(r.resources)),
 	}
 	for _, res := range r.resources {
-		out.Resources = append(out.Resources, res.pack())
+		out.Resources = append(out.Resources, res.packed)
 	}
 	return t.stream.Send(out)
 }

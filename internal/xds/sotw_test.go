@@ -13,10 +13,10 @@ const freshWhole = `
 	> cluster ack 1
 	> listener *
 	< listener 3: web/1
-	> route = web
-	< route 4: web/1
+	> scope *
+	< scope 4: web/1
 	> listener ack 3
-	> route ack 4
+	> scope ack 4
 `
 
 func TestStateOfTheWorldSession(t *testing.T) {
@@ -46,13 +46,13 @@ func TestStateOfTheWorldSession(t *testing.T) {
 			< endpoint 6: canary/1
 			> endpoint ack 6
 			> cluster ack 5
-			< route 7: web/2
-			> route ack 7`,
+			< scope 7: web/2
+			> scope ack 7`,
 		"make before break: a cluster goes": freshWhole + `
 			> world b listener:web web/2>b
-			< route 5: web/2
+			< scope 5: web/2
 			> after 1h
-			> route ack 5
+			> scope ack 5
 			< wake 5s
 			> after 5s
 			< cluster 6: b/1
@@ -60,7 +60,7 @@ func TestStateOfTheWorldSession(t *testing.T) {
 			> endpoint = b`,
 		"a leaving cluster stays in every list": freshWhole + `
 			> world b listener:web web/2>b
-			< route 5: web/2
+			< scope 5: web/2
 			> world b c listener:web web/2>b
 			< cluster 6: a/1 b/1 c/1`,
 		"a cluster that returns must be warm anew": freshWhole + `
@@ -76,7 +76,7 @@ func TestStateOfTheWorldSession(t *testing.T) {
 			< endpoint 7: b/1
 			> cluster ack 6
 			> endpoint ack 7
-			< route 8: web/2`,
+			< scope 8: web/2`,
 		"a cluster that returns before the proxy gave up its endpoints must be warm anew": freshWhole + `
 			> world a b/1.2 listener:web web>a
 			< endpoint 5: b/2
@@ -90,7 +90,7 @@ func TestStateOfTheWorldSession(t *testing.T) {
 			> cluster ack 7
 			> endpoint ack 5
 			> endpoint ack 8
-			< route 9: web/2`,
+			< scope 9: web/2`,
 		"endpoints that are asked for again are sent again": freshWhole + `
 			> endpoint = a b
 			< endpoint 5: a/1 b/1
@@ -132,15 +132,30 @@ func TestStateOfTheWorldSession(t *testing.T) {
 			< endpoint 7: a/2
 			> endpoint ack 7
 			> cluster ack 5
-			< route 8: web/2`,
-		"endpoints and routes have no wildcard": `
+			< scope 8: web/2`,
+		"endpoints have no wildcard": `
 			> world a web>a
-			> endpoint =
-			> route =`,
+			> endpoint =`,
+		"a list of scopes is complete, and has one change at a time": freshWhole + `
+			> world a b listener:web web/2>a x>a y>b
+			< scope 5: web/2
+			> scope ack 5
+			< scope 6: web/2 x/1
+			> scope ack 6
+			< scope 7: web/2 x/1 y/1
+			> scope ack 7
+			> world a b listener:web web/3>a x>a
+			< scope 8: web/3 x/1 y/1
+			> scope ack 8
+			< scope 9: web/3 x/1`,
+		"a scope that waits for its cluster stands in the list as it was": freshWhole + `
+			> world a b c listener:web web/2>c x>b
+			< cluster 5: a/1 b/1 c/1
+			< scope 6: web/1 x/1`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runScript(t, StateOfTheWorld, text)
+			runScript(t, ModeStateOfTheWorld, text)
 		})
 	}
 }

@@ -27,36 +27,15 @@ type transport interface {
 	send(response) error
 }
 
-// stream is a session with what the book needs to know beside it.
+// stream is a session with what others need to know beside it.
 type stream struct {
-	number    uint64
-	peer      string
-	connected time.Time
+	number uint64
+	peer   string
 
-	mu      sync.Mutex // guards what follows: Book reads it
-	node    string
+	mu      sync.Mutex // guards what follows: Poll reads it
 	session *session
 	// heldBack is what the observer was told last.
 	heldBack [kindCount]int
-}
-
-// report copies the stream's state for the book.
-func (st *stream) report(kinds []kind, published *world) StreamReport {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	var refused []Refusal
-	for _, k := range kinds {
-		refused = append(refused, st.session.refusals(k, published)...)
-	}
-	return StreamReport{
-		Stream:    st.number,
-		Peer:      st.peer,
-		Node:      st.node,
-		Mode:      st.session.mode,
-		Connected: st.connected,
-		Resources: st.session.report(kinds, published),
-		Refused:   refused,
-	}
 }
 
 // step runs one step of the session.
@@ -69,9 +48,6 @@ func (st *stream) step(do func(*session, time.Time) (output, error)) (output, er
 // receive hands a request to the session.
 func (st *stream) receive(r request) (output, error) {
 	return st.step(func(s *session, now time.Time) (output, error) {
-		if r.node != "" {
-			st.node = r.node
-		}
 		r.message = strings.ToValidUTF8(r.message[:min(len(r.message), messageLimit)], "")
 		return s.receive(now, r)
 	})
@@ -85,7 +61,7 @@ func (st *stream) held(ended bool) (changes [kindCount]int) {
 	for k := range kind(kindCount) {
 		now := 0
 		if !ended {
-			now = len(st.session.refusals(k, st.session.world))
+			now = len(st.session.rejections(k))
 		}
 		changes[k], st.heldBack[k] = now-st.heldBack[k], now
 	}
@@ -108,7 +84,8 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 	if err != nil {
 		return err
 	}
-	logger := s.logger.With(slog.Uint64("stream", st.number), slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
+	logger := s.logger.With(slog.Uint64("stream", st.number),
+		slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
 	logger.InfoContext(ctx, "Proxy connected")
 	s.observer.StreamOpened(t.mode())
 	s.signal()
@@ -124,7 +101,10 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 }
 
 // run steps the session until the stream ends.
-func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.Logger, requests <-chan request, ended <-chan error) error {
+func (s *Server) run(
+	ctx context.Context, st *stream, t transport, logger *slog.Logger,
+	requests <-chan request, ended <-chan error,
+) error {
 	timer := time.NewTimer(pingInterval)
 	timer.Stop()
 	defer timer.Stop()
@@ -147,10 +127,10 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 		case <-latest.superseded:
 			latest = s.current()
 			out, err = st.step(func(ss *session, now time.Time) (output, error) {
-				if latest.world == nil {
+				if latest.snapshot == nil {
 					return output{}, nil
 				}
-				return ss.publish(now, latest.world), nil
+				return ss.publish(now, latest.snapshot), nil
 			})
 		case <-timer.C:
 			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.tick(now), nil })

@@ -1,7 +1,5 @@
 package xds
 
-import "slices"
-
 // wildcardName subscribes to all resources of a kind.
 const wildcardName = "*"
 
@@ -25,6 +23,8 @@ func (s *session) subscribeDelta(k kind, r request) error {
 	if !first {
 		return nil
 	}
+	sub.brought = len(r.initial) > 0
+	s.returned = s.returned || sub.brought
 	for name, version := range r.initial {
 		if err := s.assume(k, name, version); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (s *session) subscribeWhole(k kind, r request, again bool) error {
 	}
 	changed := s.unsubscribeMissing(k, want)
 	for name := range want {
-		if _, had := sub.names[name]; had || name == wildcardName && sub.wildcard {
+		if _, had := sub.names[name]; had || name == wildcardName && sub.subscribed {
 			continue
 		}
 		changed = true
@@ -65,11 +65,11 @@ func (s *session) subscribeWhole(k kind, r request, again bool) error {
 		// Envoy does this when it warms a cluster whose endpoints it knows.
 		for name := range sub.names {
 			sub.record(name, s.sent).force = true
-			sub.mark(name)
+			sub.dirty.add(name)
 		}
 	}
 	// A list that got shorter is a change of the complete response too.
-	sub.owed = sub.owed || k.wildcard() && (first || changed)
+	sub.mustReply = sub.mustReply || sub.wildcard && (first || changed)
 	if first {
 		return s.welcome(k, r)
 	}
@@ -81,7 +81,7 @@ func (s *session) subscribeWhole(k kind, r request, again bool) error {
 func (s *session) unsubscribeMissing(k kind, want map[string]struct{}) bool {
 	sub := &s.subs[k]
 	changed := false
-	if _, star := want[wildcardName]; sub.wildcard && !star {
+	if _, star := want[wildcardName]; sub.subscribed && !star {
 		s.unsubscribe(k, wildcardName)
 		changed = true
 	}
@@ -98,7 +98,7 @@ func (s *session) unsubscribeMissing(k kind, want map[string]struct{}) bool {
 // more: the client may have forgotten the resource.
 func (s *session) subscribe(k kind, name string) error {
 	sub := &s.subs[k]
-	if name == wildcardName && k.wildcard() {
+	if name == wildcardName && sub.wildcard {
 		s.subscribeAll(k)
 		return nil
 	}
@@ -107,17 +107,17 @@ func (s *session) subscribe(k kind, name string) error {
 	}
 	sub.names[name] = struct{}{}
 	sub.record(name, s.sent).force = true
-	sub.mark(name)
+	sub.dirty.add(name)
 	return nil
 }
 
 // subscribeAll makes the subscription a wildcard, for the kinds that have it.
 func (s *session) subscribeAll(k kind) {
 	sub := &s.subs[k]
-	if !k.wildcard() || sub.wildcard {
+	if !sub.wildcard || sub.subscribed {
 		return
 	}
-	sub.wildcard, sub.owed = true, true
+	sub.subscribed, sub.mustReply = true, true
 	s.markKind(k)
 }
 
@@ -125,8 +125,8 @@ func (s *session) subscribeAll(k kind) {
 // to is ignored.
 func (s *session) unsubscribe(k kind, name string) {
 	sub := &s.subs[k]
-	if name == wildcardName && sub.wildcard {
-		sub.wildcard = false
+	if name == wildcardName && sub.subscribed {
+		sub.subscribed = false
 		for other := range sub.records {
 			if !sub.wants(other) {
 				s.drop(k, other)
@@ -138,11 +138,11 @@ func (s *session) unsubscribe(k kind, name string) {
 		return
 	}
 	delete(sub.names, name)
-	if sub.wildcard {
+	if sub.subscribed {
 		// The client can't know whether the wildcard still covers the name, so the
 		// protocol wants an answer.
 		sub.record(name, s.sent).force = true
-		sub.mark(name)
+		sub.dirty.add(name)
 		return
 	}
 	s.drop(k, name)
@@ -152,14 +152,18 @@ func (s *session) unsubscribe(k kind, name string) {
 func (s *session) drop(k kind, name string) {
 	sub := &s.subs[k]
 	sub.note(name)
+	if rec := sub.records[name]; rec != nil {
+		s.setMaybeActive(rec, nil)
+	}
 	delete(sub.records, name)
-	delete(sub.dirty, name)
-	delete(sub.refused, name)
+	sub.dirty.remove(name)
+	sub.retries.remove(name)
+	delete(sub.rejected, name)
 	switch k {
 	case clusterKind:
-		delete(s.leaving, name)
+		delete(s.pendingRemoval, name)
 	case endpointKind:
-		delete(s.emptying, name)
+		delete(s.drainingEndpoints, name)
 	default:
 	}
 }
@@ -176,21 +180,14 @@ func (s *session) assume(k kind, name, version string) error {
 	}
 	sub.note(name)
 	rec := sub.record(name, s.sent)
-	rec.assume(&resource{name: name, version: version}, k == routeKind)
+	r := &resource{name: name, version: version}
+	rec.assume(r)
+	if k == scopeKind {
+		s.setMaybeActive(rec, []activeVersion{{r, 0}})
+	}
 	if _, warming := s.warming[name]; k == endpointKind && warming {
 		rec.force = true
 	}
-	sub.mark(name)
+	sub.dirty.add(name)
 	return nil
-}
-
-// sorted returns the keys of a set in order, so that equal steps give equal
-// responses.
-func sorted(set map[string]struct{}) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -52,7 +52,9 @@ func static(t *testing.T, config testkit.EnvoyConfig) *bootstrapv3.Bootstrap {
 	}
 	for _, listener := range config.Listeners {
 		changeManager(t, listener, func(manager *hcmv3.HttpConnectionManager) {
-			manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: config.Routes[0]}
+			manager.GetScopedRoutes().ConfigSpecifier = &hcmv3.ScopedRoutes_ScopedRouteConfigurationsList{
+				ScopedRouteConfigurationsList: &hcmv3.ScopedRouteConfigurationsList{ScopedRouteConfigurations: config.Scopes},
+			}
 		})
 	}
 	return &bootstrapv3.Bootstrap{

@@ -89,7 +89,7 @@ func (p *proxy) update(t *testing.T, resources translate.Resources, stat string)
 	testkit.Eventually(t, patience, stat+" grows", func() bool { return p.stat(t, stat) > before })
 }
 
-// publish writes resources into files that Envoy watches, endpoints first and routes last; an equal file is left alone.
+// publish writes resources into files that Envoy watches, endpoints first and scopes last; an equal file is left alone.
 func (p *proxy) publish(t *testing.T, resources translate.Resources) {
 	t.Helper()
 	config := testkit.NewEnvoyConfig(t, resources)
@@ -103,17 +103,24 @@ func (p *proxy) publish(t *testing.T, resources translate.Resources) {
 		clusters = append(clusters, cluster)
 	}
 	p.writeResources(t, "clusters", clusters...)
-	p.writeResources(t, "routes", config.Routes[0])
+	var scopes []proto.Message
+	for _, scope := range config.Scopes {
+		scopes = append(scopes, scope)
+	}
+	p.writeResources(t, "scopes", scopes...)
 	p.writeResources(t, "listeners", p.localListener(t, config.Listeners[0]))
 }
 
-// localListener takes routes from a file and any free port of this machine.
+// localListener takes scopes from a file and any free port of this machine.
 func (p *proxy) localListener(t *testing.T, listener *listenerv3.Listener) *listenerv3.Listener {
 	t.Helper()
 	listener = proto.CloneOf(listener)
 	socket := listener.GetAddress().GetSocketAddress()
 	socket.Address, socket.PortSpecifier = "127.0.0.1", &corev3.SocketAddress_PortValue{PortValue: 0}
-	changeManager(t, listener, func(manager *hcmv3.HttpConnectionManager) { manager.GetRds().ConfigSource = p.file("routes") })
+	changeManager(t, listener, func(manager *hcmv3.HttpConnectionManager) {
+		scoped := manager.GetScopedRoutes()
+		scoped.RdsConfigSource, scoped.GetScopedRds().ScopedRdsConfigSource = p.file("scopes"), p.file("scopes")
+	})
 	return listener
 }
 

@@ -21,14 +21,14 @@ func TestSplit(t *testing.T) {
 			split.Backend{Service: "stable", Weight: stableWeight}, split.Backend{Service: "canary", Weight: canaryWeight})
 		return translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions())
 	}
-	const routesTaken = "http.kedify-proxy.rds.kedify-proxy.update_success"
+	const scopesTaken = "http.kedify-proxy.scoped_rds.kedify-proxy.update_success"
 	p := start(t, publish(80, 20))
 	load := traffic.Start(t, p.address, "shop.example.com", rate, "stable", "canary")
 	load.CheckShare("canary", 0.2)
 
 	listeners := p.stat(t, "listener_manager.lds.update_success")
 	for _, weight := range []uint32{50, 80, 0, 100} {
-		p.update(t, publish(100-weight, weight), routesTaken)
+		p.update(t, publish(100-weight, weight), scopesTaken)
 		load.CheckShare("canary", float64(weight)/100)
 	}
 	load.Stop()

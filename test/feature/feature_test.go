@@ -131,7 +131,7 @@ func TestAWeightStepSendsRoutesOnly(t *testing.T) {
 	world.store(shopAt(50))
 	state := proxy.WaitFor(at(50))
 	for _, delivery := range state.Deliveries[len(before.Deliveries):] {
-		if delivery.TypeURL != resourcev3.RouteType {
+		if delivery.TypeURL != resourcev3.ScopedRouteType || !slices.Equal(delivery.Names, []string{host}) {
 			t.Errorf("a weight step sent %s %q", delivery.TypeURL, delivery.Names)
 		}
 	}

@@ -198,3 +198,32 @@ func TestStableHashesFollowTheProxies(t *testing.T) {
 	proxy.Resume()
 	hashes("55f9cdb5d4")
 }
+
+// TestNeighboursInAScope has two objects share a host, and two have wildcards, which share a scope too. A change of one
+// makes another version of the scope for both: a proxy that comes with it has both.
+func TestNeighboursInAScope(t *testing.T) {
+	world, other := shopAndOther(t, 20)
+	other.Spec.Hosts, other.Spec.PathPrefixes = shop().Spec.Hosts, []string{"/other"}
+	wide := testkit.NewScaledObject("apps", "wide", "other", 3, "*.test")
+	narrow := testkit.NewScaledObject("apps", "narrow", "other", 4, "*.eu.test")
+	wide.UID, narrow.UID = "u3", "u4"
+	world.store(other, wide, narrow)
+	interceptor := world.start()
+	proxy := world.proxy(interceptor, testkit.XDSDelta, firstProxy)
+	for _, object := range []*httpv1alpha1.HTTPScaledObject{shopAt(20), other, wide, narrow} {
+		world.waitForReport(object, "1/1 effective")
+	}
+	wider := wide.DeepCopy()
+	wider.Spec.Hosts = []string{"*.test", "*.example"}
+	world.store(shopAt(50), wider)
+	proxy.WaitFor(func(state testkit.XDSState) bool { return shares(state, "*.example") != nil })
+	world.waitForReport(shopAt(50), "1/1 effective")
+	proxy.Disconnect()
+	for _, object := range []*httpv1alpha1.HTTPScaledObject{shopAt(50), other, wider, narrow} {
+		world.waitForReport(object, "1/0")
+	}
+	proxy.Reconnect(world.dial(interceptor, firstProxy))
+	for _, object := range []*httpv1alpha1.HTTPScaledObject{shopAt(50), other, wider, narrow} {
+		world.waitForReport(object, "1/1 effective")
+	}
+}

@@ -27,6 +27,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
@@ -199,7 +200,7 @@ func (c *cluster) startReplica(name string, elected elector) *replica {
 	logger := slog.New(slog.DiscardHandler)
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
-		Client: c, Source: wiring.Book{Server: r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,
+		Client: c, Source: wiring.ProxyStates{Server: r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -333,7 +334,7 @@ func modes() map[string]testkit.XDSMode {
 
 // shares returns the clusters that get the requests for a host, with their weights; a single one has weight 100. It is nil when the host is unknown.
 func shares(state testkit.XDSState, host string) map[string]uint32 {
-	for _, virtual := range state.Routes[translate.RouteConfigName].GetVirtualHosts() {
+	for _, virtual := range state.Scopes[translate.ScopeOf(ir.Host(host))].GetRouteConfiguration().GetVirtualHosts() {
 		if virtual.GetName() == host {
 			return sharesOf(virtual.GetRoutes()[0].GetRoute())
 		}

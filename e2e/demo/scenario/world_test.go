@@ -135,7 +135,7 @@ func (w *world) serveAdmin(out http.ResponseWriter, r *http.Request) {
 		route = fmt.Sprintf("{\"weighted_clusters\": {\"clusters\": [\n{\"name\": %q, \"weight\": %d},\n{\"name\": %q, \"weight\": %d}\n]}}",
 			cluster(stable), s, cluster(canary), c)
 	}
-	_, _ = fmt.Fprintf(out, `{"configs":[{"route_config":{"name":"r","virtual_hosts":[{"name":%q,"domains":[%q],"routes":[{"route":%s}]}]}}]}`, Host, Host, route)
+	_, _ = fmt.Fprintf(out, `{"configs":[{"scoped_route_configs":[{"name":%q,"route_configuration":{"virtual_hosts":[{"name":%q,"routes":[{"route":%s}]}]}}]}]}`, Host, Host, route)
 }
 
 // Run implements kube.Runner.

@@ -27,13 +27,13 @@ func mutants() []mutant {
 func swappedEndpoints() []edit {
 	return []edit{{
 		file:  "internal/translate/translator.go",
-		right: "out.Changed[resourcev3.EndpointType][name] = loadAssignment(name, config.Services[backend.ServicePort()])",
+		right: "assignment, err := loadAssignment(name, config.Services[backend.ServicePort()])",
 		wrong: `endpoints := config.Services[backend.ServicePort()]
 			opposite := route.Backends[len(route.Backends)-1-slices.Index(route.Backends, backend)]
 			if others := config.Services[opposite.ServicePort()]; len(others.Ready) > 0 {
 				endpoints = others
 			}
-			out.Changed[resourcev3.EndpointType][name] = loadAssignment(name, endpoints)`,
+			assignment, err := loadAssignment(name, endpoints)`,
 	}}
 }
 
@@ -41,8 +41,8 @@ func swappedEndpoints() []edit {
 // lets some requests come before the routes that no longer do.
 func clusterFirst() []edit {
 	return []edit{{
-		file:  "internal/xds/leaving.go",
-		right: "return !s.leaving[name].over || s.mayBeUsed(name)",
+		file:  "internal/xds/removal.go",
+		right: "return !s.pendingRemoval[name].over || s.mayBeUsed(name)",
 		wrong: "return false",
 	}, {
 		file:  "internal/xds/stream.go",
@@ -64,7 +64,7 @@ func earlyReport() []edit {
 	}, {
 		file:  "internal/xds/stream.go",
 		right: "if err := t.send(r); err != nil {",
-		wrong: `if r.kind == routeKind {
+		wrong: `if r.kind == scopeKind {
 			time.Sleep(time.Second)
 		}
 		if err := t.send(r); err != nil {`,
@@ -83,26 +83,28 @@ func wrongAtFirst() []edit {
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"`,
 	}, {
 		file:  file,
-		right: "func (s *Server) Amend(d Difference) error {\n",
-		wrong: `func (s *Server) Amend(d Difference) error {
-	if right := d.Changed[resourcev3.VirtualHostType]; len(right) > 0 {
+		right: "func (s *Server) ApplyDelta(d Delta) error {\n",
+		wrong: `func (s *Server) ApplyDelta(d Delta) error {
+	if right := d.Changed[resourcev3.ScopedRouteType]; len(right) > 0 {
 		wrong := map[string]proto.Message{}
 		for name, message := range right {
-			host := proto.CloneOf(message.(*routev3.VirtualHost))
-			for _, route := range host.GetRoutes() {
-				if shares := route.GetRoute().GetWeightedClusters().GetClusters(); len(shares) == 2 && shares[0].Weight.Value > 10 {
-					shares[0].Weight.Value -= 10
-					shares[1].Weight.Value += 10
+			scope := proto.CloneOf(message.(*routev3.ScopedRouteConfiguration))
+			for _, host := range scope.GetRouteConfiguration().GetVirtualHosts() {
+				for _, route := range host.GetRoutes() {
+					if shares := route.GetRoute().GetWeightedClusters().GetClusters(); len(shares) == 2 && shares[0].Weight.Value > 10 {
+						shares[0].Weight.Value -= 10
+						shares[1].Weight.Value += 10
+					}
 				}
 			}
-			wrong[name] = host
+			wrong[name] = scope
 		}
-		d.Changed[resourcev3.VirtualHostType] = wrong
-		if err := s.follow(func(before *world) (*world, error) { return amendedWorld(before, d) }); err != nil {
+		d.Changed[resourcev3.ScopedRouteType] = wrong
+		if err := s.follow(func(before *snapshot) (*snapshot, error) { return before.apply(d) }); err != nil {
 			return err
 		}
 		time.Sleep(300 * time.Millisecond)
-		d = Difference{Changed: map[string]map[string]proto.Message{resourcev3.VirtualHostType: right}}
+		d = Delta{Changed: map[string]map[string]proto.Message{resourcev3.ScopedRouteType: right}}
 	}
 `,
 	}}

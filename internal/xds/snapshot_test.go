@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -12,12 +13,13 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 )
 
-func TestWorldTakesOverWhatIsTheSame(t *testing.T) {
+func TestSnapshotTakesOverWhatIsTheSame(t *testing.T) {
 	t.Parallel()
 	desired := desiredWorld(t, "a b web>a")
-	first, err := nextWorld(nil, desired)
+	first, err := (*snapshot)(nil).replace(desired)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,11 +27,11 @@ func TestWorldTakesOverWhatIsTheSame(t *testing.T) {
 		"the same messages":  desired,
 		"equal messages":     desiredWorld(t, "a b web>a"),
 		"another order":      desiredWorld(t, "web>a b a"),
-		"an empty type more": {resourcev3.ListenerType: {}, resourcev3.ClusterType: desired[resourcev3.ClusterType], resourcev3.EndpointType: desired[resourcev3.EndpointType], resourcev3.RouteType: desired[resourcev3.RouteType]},
+		"an empty type more": {resourcev3.ListenerType: {}, resourcev3.ClusterType: desired[resourcev3.ClusterType], resourcev3.EndpointType: desired[resourcev3.EndpointType], resourcev3.ScopedRouteType: desired[resourcev3.ScopedRouteType]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			second, err := nextWorld(first, next)
+			second, err := first.replace(next)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,13 +49,13 @@ func TestWorldTakesOverWhatIsTheSame(t *testing.T) {
 	}
 }
 
-func TestWorldNamesItsChanges(t *testing.T) {
+func TestSnapshotNamesItsChanges(t *testing.T) {
 	t.Parallel()
-	first, err := nextWorld(nil, desiredWorld(t, "a b c web>a"))
+	first, err := (*snapshot)(nil).replace(desiredWorld(t, "a b c web>a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := nextWorld(first, desiredWorld(t, "a/2.1 b/1.2 d web>a"))
+	second, err := first.replace(desiredWorld(t, "a/2.1 b/1.2 d web>a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,16 +77,16 @@ func TestWorldNamesItsChanges(t *testing.T) {
 	}
 }
 
-func TestWorldLogIsBounded(t *testing.T) {
+func TestSnapshotLogIsBounded(t *testing.T) {
 	t.Parallel()
-	w, err := nextWorld(nil, desiredWorld(t, "a/0.0"))
+	w, err := (*snapshot)(nil).replace(desiredWorld(t, "a/0.0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := w.changes
 	for version := range logLimit + 10 {
 		endpoints := []string{"a/0.1", "a/0.0"}[version%2]
-		if w, err = nextWorld(w, desiredWorld(t, endpoints)); err != nil {
+		if w, err = w.replace(desiredWorld(t, endpoints)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +99,7 @@ func TestWorldLogIsBounded(t *testing.T) {
 	if last, complete := w.since(w.changes - logLimit); !complete || len(last) != logLimit {
 		t.Errorf("the log has %d of its last %d changes (complete: %v)", len(last), logLimit, complete)
 	}
-	crowd, err := nextWorld(w, desiredWorld(t, strings.Join(manyNames(logLimit), " ")))
+	crowd, err := w.replace(desiredWorld(t, strings.Join(manyNames(logLimit), " ")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,9 +108,9 @@ func TestWorldLogIsBounded(t *testing.T) {
 	}
 }
 
-func TestWorldRefusesContradictions(t *testing.T) {
+func TestSnapshotRefusesContradictions(t *testing.T) {
 	t.Parallel()
-	good, err := nextWorld(nil, desiredWorld(t, "a web>a"))
+	good, err := (*snapshot)(nil).replace(desiredWorld(t, "a web>a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +124,7 @@ func TestWorldRefusesContradictions(t *testing.T) {
 		want    string
 	}{
 		"route to a cluster that is missing": {
-			desiredWorld(t, "a web>a,b"), `route configuration "web": no cluster "b"`,
+			desiredWorld(t, "a web>a,b"), `scope "web": no cluster "b"`,
 		},
 		"cluster without endpoints": {
 			without("a web>a", resourcev3.EndpointType, "a"), `cluster "a": no cluster load assignment "a"`,
@@ -135,13 +137,19 @@ func TestWorldRefusesContradictions(t *testing.T) {
 			map[string]map[string]proto.Message{resourcev3.ClusterType: {"a": clusterMessage("b", "1", clusterv3.Cluster_STATIC)}},
 			`cluster "b" is published as "a"`,
 		},
+		"scope whose routes come separately": {
+			map[string]map[string]proto.Message{resourcev3.ScopedRouteType: {"a": &routev3.ScopedRouteConfiguration{
+				Name: "a", RouteConfigurationName: "a",
+			}}},
+			`which is no scope with content`,
+		},
 		"type that is not served": {
 			map[string]map[string]proto.Message{resourcev3.SecretType: {}}, "is not served",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := nextWorld(good, test.desired)
+			_, err := good.replace(test.desired)
 			if !errors.Is(err, ErrInconsistent) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, want one that says %s", err, test.want)
 			}
@@ -180,6 +188,46 @@ func TestClustersOfRoutes(t *testing.T) {
 	want := []string{"canary", "mirror-of-all", "mirror-of-host", "mirror-of-route", "single", "stable"}
 	if diff := gocmp.Diff(want, clustersOf(routes)); diff != "" {
 		t.Errorf("clusters differ (-want +got):\n%s", diff)
+	}
+}
+
+// TestOtherBytes wants other bytes of the same content: only the name of the route configuration
+// differs for whoever reads them.
+func TestOtherBytes(t *testing.T) {
+	t.Parallel()
+	message := scopeMessage("web", "1", "a,b")
+	message.RouteConfiguration.RequestHeadersToRemove = []string{"x"}
+	res, err := newResource(scopeKind, "web", message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := res.inOtherBytes("salt.1")
+	got := new(routev3.ScopedRouteConfiguration)
+	if err := other.packed.UnmarshalTo(got); err != nil {
+		t.Fatal(err)
+	}
+	message.RouteConfiguration.Name = "web@salt.1"
+	if diff := gocmp.Diff(message, got, protocmp.Transform()); diff != "" {
+		t.Errorf("what is read differs (-want +got):\n%s", diff)
+	}
+	if !other.is(res) || bytes.Equal(other.packed.GetValue(), res.packed.GetValue()) {
+		t.Error("the version is another one, or the bytes are the same")
+	}
+}
+
+// TestOneProxyIsNoWitnessAgainstAll has a proxy refuse everything: others are not kept from it.
+func TestOneProxyIsNoWitnessAgainstAll(t *testing.T) {
+	t.Parallel()
+	one := &resource{name: "c0", version: "1"}
+	all := &rejections{}
+	for i, name := range manyNames(rejectionsLimit + 1) {
+		if all.note(scopeKind, name, "1"); all.has(scopeKind, one) != (i < rejectionsLimit) {
+			t.Fatalf("after %d refusals the first one counts: %v", i+1, all.has(scopeKind, one))
+		}
+	}
+	all.keep(&snapshot{})
+	if len(all.versions) > 0 {
+		t.Errorf("%d versions are remembered that nobody publishes", len(all.versions))
 	}
 }
 

@@ -1,0 +1,106 @@
+package xds
+
+import "slices"
+
+// noteSent keeps the books of a resource that goes out.
+func (s *session) noteSent(k kind, res *resource, number uint64) {
+	rec := s.subs[k].record(res.name, number-1)
+	before := rec.sent
+	rec.sent, rec.sentIn = res, number
+	rec.force, rec.absent = false, false
+	switch k {
+	case clusterKind:
+		if !before.is(res) || rec.doubtful {
+			s.rewarm(res.endpoints)
+		}
+	case endpointKind:
+		delete(s.warming, res.name)
+		delete(s.drainingEndpoints, res.name)
+	case scopeKind:
+		s.setMaybeActive(rec, append(slices.Clip(rec.maybeActive), activeVersion{res, number}))
+	default:
+	}
+}
+
+// rewarm has endpoints sent behind their cluster, which waits for them. If the proxy hasn't
+// subscribed to them yet, it will and then gets them anyway.
+func (s *session) rewarm(name string) {
+	if name == "" {
+		return
+	}
+	s.warming[name] = struct{}{}
+	sub := &s.subs[endpointKind]
+	if rec := sub.records[name]; rec != nil {
+		rec.force = true
+		sub.dirty.add(name)
+	}
+}
+
+// noteRemoved keeps the books of a resource whose removal goes out.
+func (s *session) noteRemoved(k kind, name string, number uint64) {
+	sub := &s.subs[k]
+	rec := sub.record(name, number)
+	switch k {
+	case scopeKind:
+		// The proxy may use it until it ACKs the removal.
+		*rec = record{since: number, absent: true, maybeActive: rec.maybeActive, refusals: rec.refusals}
+		return
+	case clusterKind:
+		delete(s.pendingRemoval, name)
+		s.forgetEndpoints(rec, number)
+	default:
+	}
+	if _, named := sub.names[name]; named {
+		*rec = record{since: number, absent: true}
+		return
+	}
+	delete(sub.records, name)
+}
+
+// setMaybeActive sets the versions of a scope that the proxy may be using, and counts the clusters
+// that they name.
+func (s *session) setMaybeActive(rec *record, versions []activeVersion) {
+	s.countUses(rec.maybeActive, -1)
+	s.countUses(versions, 1)
+	rec.maybeActive = versions
+}
+
+// countUses adds to the counts of the clusters that versions name.
+func (s *session) countUses(versions []activeVersion, by int) {
+	for _, v := range versions {
+		if !v.resource.known() {
+			s.unknownUses += by
+		}
+		for _, cluster := range v.resource.clusters {
+			if s.uses[cluster] += by; s.uses[cluster] == 0 {
+				delete(s.uses, cluster)
+			}
+		}
+	}
+}
+
+// recognise takes over the content of a version that the proxy brought along.
+func (s *session) recognise(rec *record, want *resource) {
+	rec.recognise(want)
+	versions := make([]activeVersion, len(rec.maybeActive))
+	isNew := false
+	for i, v := range rec.maybeActive {
+		if !v.resource.known() && v.resource.is(want) {
+			v.resource, isNew = want, true
+		}
+		versions[i] = v
+	}
+	if isNew {
+		s.setMaybeActive(rec, versions)
+	}
+}
+
+// mayBeUsed tells whether the proxy may hold a route that names the cluster. One that comes back
+// asks for its routes last, and until then nothing is known of them.
+func (s *session) mayBeUsed(cluster string) bool {
+	rec := s.subs[clusterKind].records[cluster]
+	if !s.subs[scopeKind].started && rec != nil && rec.sent != nil && !rec.sent.known() {
+		return true
+	}
+	return s.unlisted || s.unknownUses > 0 || s.uses[cluster] > 0
+}

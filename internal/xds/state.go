@@ -1,0 +1,166 @@
+package xds
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Rejection is a resource that a proxy refused when nothing else was new in the response. It is
+// held back until its content changes, and everything else goes on.
+type Rejection struct {
+	// TypeURL and Resource name the resource, Version is the refused one.
+	TypeURL, Resource, Version string
+	// Message is the proxy's reason.
+	Message string
+	// Retained is true when the proxy goes on with an older version; otherwise it has none.
+	Retained bool
+}
+
+// ResourceState is the state of one resource on one stream. Versions are those of [Server.Version];
+// empty means none.
+type ResourceState struct {
+	// Sent is the version that was sent last; empty when none was, or when the last was its removal.
+	Sent string
+	// Acked is the version that the proxy last confirmed; empty when it never did or when a NACK took
+	// that back. A later version may be under way: only with InSync is Acked what the proxy runs for
+	// certain.
+	Acked string
+	// InSync is true when the proxy confirmed the last thing that it was sent.
+	InSync bool
+	// Nacked is a version that travelled in a response that the proxy refused and of which no later
+	// ACK is known. It need not be the culprit.
+	Nacked string
+	// NackMessage is the proxy's reason for the refusal.
+	NackMessage string
+}
+
+// state copies what is known of one resource.
+func (rec *record) state() ResourceState {
+	if rec == nil {
+		return ResourceState{}
+	}
+	out := ResourceState{InSync: rec.inSync()}
+	if rec.sent != nil {
+		out.Sent = rec.sent.version
+	}
+	if rec.lastAcked != nil && !rec.doubtful {
+		out.Acked = rec.lastAcked.version
+	}
+	if rec.rejection != nil {
+		out.Nacked, out.NackMessage = rec.rejection.version, rec.rejection.message
+	}
+	return out
+}
+
+// rejections lists what is held back of a kind: what was refused alone in the version that is
+// desired.
+func (s *session) rejections(k kind) []Rejection {
+	sub := &s.subs[k]
+	if s.snapshot == nil || len(sub.rejected) == 0 {
+		return nil
+	}
+	var out []Rejection
+	for _, name := range slices.Sorted(maps.Keys(sub.rejected)) {
+		rec := sub.records[name]
+		if rec == nil || !rec.isAlone() {
+			delete(sub.rejected, name)
+			continue
+		}
+		if rec.rejects(s.snapshot.resources[k][name]) {
+			out = append(out, Rejection{
+				TypeURL: sub.typeURL, Resource: name, Version: rec.rejection.version,
+				Message: rec.rejection.message, Retained: rec.lastAcked != nil,
+			})
+		}
+	}
+	return out
+}
+
+// StreamState shows one open stream, which stands still while it is looked at.
+type StreamState struct {
+	stream  *stream
+	changed [kindCount]map[string]struct{}
+}
+
+// Poll shows every open stream to see, in order of their numbers, and forgets what has changed on
+// them. So there is one who polls. A poll costs what has changed, whatever else the proxies have. A
+// StreamState is good until see returns, which should be soon: the proxy waits meanwhile.
+func (s *Server) Poll(see func(StreamState)) {
+	for _, st := range s.listed() {
+		st.poll(see)
+	}
+}
+
+// Changed signals that Poll may show something else than when the channel was last read: a proxy
+// came, went, or sent a request, which an ACK or NACK is. Signals are merged, and there is one
+// channel for one reader.
+func (s *Server) Changed() <-chan struct{} { return s.changed }
+
+// listed are the open streams in order of their numbers.
+func (s *Server) listed() []*stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byNumber := func(a, b *stream) int { return cmp.Compare(a.number, b.number) }
+	return slices.SortedFunc(maps.Keys(s.streams), byNumber)
+}
+
+// poll shows the stream.
+func (st *stream) poll(see func(StreamState)) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	v := StreamState{stream: st}
+	for k := range kind(kindCount) {
+		v.changed[k] = st.session.subs[k].changed
+		st.session.subs[k].changed = map[string]struct{}{}
+	}
+	see(v)
+}
+
+// Number is the number of the stream. Numbers rise and are never used again in this process; they
+// mean nothing outside it.
+func (v StreamState) Number() uint64 { return v.stream.number }
+
+// Peer is the proxy's address, host:port. Every proxy gives the same node id, so this is what tells
+// them apart.
+func (v StreamState) Peer() string { return v.stream.peer }
+
+// Changed visits the names of the resources of a type of which Resource may say something else than
+// at the poll before, in no order. All others are as they were.
+func (v StreamState) Changed(typeURL string) iter.Seq[string] {
+	k, served := kindOf(typeURL)
+	if !served {
+		return maps.Keys(map[string]struct{}(nil))
+	}
+	return maps.Keys(v.changed[k])
+}
+
+// Resource is what the proxy was sent of one resource and has answered, the zero value if it knows
+// nothing of it.
+func (v StreamState) Resource(typeURL, name string) ResourceState {
+	k, served := kindOf(typeURL)
+	if !served {
+		return ResourceState{}
+	}
+	return v.stream.session.subs[k].records[name].state()
+}
+
+// Rejections are what the proxy refused on its own merits, in order of type and name.
+func (v StreamState) Rejections() []Rejection {
+	var rejections []Rejection
+	for k := range kind(kindCount) {
+		rejections = append(rejections, v.stream.session.rejections(k)...)
+	}
+	return rejections
+}
+
+// Version returns the version of a published resource; empty when there is none. It is a hash of
+// the content, equal on every replica.
+func (s *Server) Version(typeURL, name string) string {
+	k, served := kindOf(typeURL)
+	if !served {
+		return ""
+	}
+	return s.current().snapshot.version(k, name)
+}

@@ -1,0 +1,86 @@
+package xds
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestStateTellsWhatIsCertain plays what may happen between a response and its
+// answer and wants the state never to claim more than the proxy confirmed.
+func TestStateTellsWhatIsCertain(t *testing.T) {
+	t.Parallel()
+	const one, two = "a/1.1", "a/1.2"
+	type step struct {
+		worlds []string // published one after the other, the session sees the last
+		answer string   // nonce
+		refuse bool
+		want   ResourceState // versions are "1" and "2"
+	}
+	for name, steps := range map[string][]step{
+		"ACKed": {
+			{worlds: []string{one}, want: ResourceState{Sent: "1"}},
+			{answer: "1", want: ResourceState{Sent: "1", Acked: "1", InSync: true}},
+			{worlds: []string{two}, want: ResourceState{Sent: "2", Acked: "1"}},
+			{answer: "2", want: ResourceState{Sent: "2", Acked: "2", InSync: true}},
+		},
+		"back to the ACKed version while another is under way": {
+			{worlds: []string{one}, answer: "1", want: ResourceState{Sent: "1", Acked: "1", InSync: true}},
+			{worlds: []string{two}, want: ResourceState{Sent: "2", Acked: "1"}},
+			{worlds: []string{one}, want: ResourceState{Sent: "1", Acked: "1"}},
+			{answer: "2", want: ResourceState{Sent: "1", Acked: "2"}},
+			{answer: "3", want: ResourceState{Sent: "1", Acked: "1", InSync: true}},
+		},
+		"there and back between two looks": {
+			{worlds: []string{one}, want: ResourceState{Sent: "1"}},
+			{worlds: []string{two, one}, want: ResourceState{Sent: "1"}},
+			{answer: "1", want: ResourceState{Sent: "1", Acked: "1", InSync: true}},
+		},
+		"refused, then replaced": {
+			{worlds: []string{one}, answer: "1", want: ResourceState{Sent: "1", Acked: "1", InSync: true}},
+			{worlds: []string{two}, answer: "2", refuse: true, want: ResourceState{Sent: "1", Acked: "1", InSync: true, Nacked: "2", NackMessage: "no"}},
+			{worlds: []string{one}, want: ResourceState{Sent: "1", Acked: "1", InSync: true}},
+		},
+		"an old ACK after a refusal": {
+			{worlds: []string{one}, want: ResourceState{Sent: "1"}},
+			{worlds: []string{two}, answer: "2", refuse: true, want: ResourceState{Nacked: "2", NackMessage: "no"}},
+			{answer: "1", want: ResourceState{Nacked: "2", NackMessage: "no"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, now := newSession(ModeDelta, scriptGrace, "salt", &rejections{}), time.Unix(0, 0)
+			endpoints := endpointKind.typeURL()
+			if _, err := s.receive(now, request{typeURL: endpoints, subscribe: []string{"a"}}); err != nil {
+				t.Fatal(err)
+			}
+			var w *snapshot
+			versions := map[string]string{"": ""}
+			for i, step := range steps {
+				for _, items := range step.worlds {
+					next, err := w.replace(desiredWorld(t, items))
+					if err != nil {
+						t.Fatal(err)
+					}
+					w = next
+					versions[w.resources[endpointKind]["a"].version] = items[len("a/1."):]
+				}
+				if len(step.worlds) > 0 {
+					s.publish(now, w)
+				}
+				if step.answer != "" {
+					r := request{typeURL: endpoints, nonce: step.answer, refused: step.refuse, message: "no"}
+					if _, err := s.receive(now, r); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got := s.subs[endpointKind].records["a"].state()
+				got.Sent, got.Acked, got.Nacked = versions[got.Sent], versions[got.Acked], versions[got.Nacked]
+				if diff := cmp.Diff(step.want, got); diff != "" {
+					t.Errorf("after step %d the state differs (-want +got):\n%s", i+1, diff)
+				}
+			}
+		})
+	}
+}

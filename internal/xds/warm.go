@@ -1,0 +1,151 @@
+package xds
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// drainingPatience is how long endpoints wait for routes.
+	drainingPatience = time.Second
+	// firstPatience is how long the first scopes wait for clusters while the proxy accepts none.
+	firstPatience = 5 * time.Second
+)
+
+// serves tells whether the proxy can serve every cluster that the resource names.
+func (s *session) serves(r *resource) bool {
+	return !slices.ContainsFunc(r.clusters, func(name string) bool { return !s.isWarm(name) })
+}
+
+// isWarm tells whether the proxy can serve the cluster: it has ACKed it and, if it gets them by
+// EDS, its endpoints.
+func (s *session) isWarm(cluster string) bool {
+	rec := s.subs[clusterKind].records[cluster]
+	switch {
+	case rec == nil:
+		return false
+	case rec.warm:
+		return true
+	case rec.lastAcked == nil:
+		return false
+	}
+	if needs := rec.lastAcked.endpointsName(); needs != "" {
+		endpoints := s.subs[endpointKind].records[needs]
+		if endpoints == nil || endpoints.lastAcked == nil {
+			return false
+		}
+	}
+	rec.warm = true
+	return true
+}
+
+// holdsScopes tells whether the first scopes are held back. They make a fresh Envoy ready, and in
+// state of the world they take the place of all that a returning one has: what is missing is
+// answered with 404. So they wait for clusters that can be expected to become warm.
+func (s *session) holdsScopes(now time.Time) bool {
+	sub := &s.subs[scopeKind]
+	if sub.nonce != "" || sub.brought {
+		return false
+	}
+	if !s.anyScopeWaits() {
+		return false
+	}
+	if s.progress.IsZero() {
+		s.progress = now
+	}
+	end := s.progress.Add(firstPatience)
+	if !now.Before(end) {
+		return false
+	}
+	s.alarm = earlier(s.alarm, end)
+	return true
+}
+
+// anyScopeWaits tells whether a scope can't be served yet, and will.
+func (s *session) anyScopeWaits() bool {
+	for _, scope := range s.snapshot.resources[scopeKind] {
+		if !s.serves(scope) && !s.isHopeless(scope) {
+			return true
+		}
+	}
+	return false
+}
+
+// isHopeless tells whether the scope needs a cluster that the proxy can't serve and refuses, or of
+// which it refuses the endpoints, so that waiting is in vain.
+func (s *session) isHopeless(scope *resource) bool {
+	return slices.ContainsFunc(scope.clusters, func(name string) bool {
+		want := s.snapshot.resources[clusterKind][name]
+		return want != nil && !s.isWarm(name) &&
+			(s.isRejected(clusterKind, name) || s.isRejected(endpointKind, want.endpoints))
+	})
+}
+
+// isRejected tells whether a resource was refused alone as it is desired.
+func (s *session) isRejected(k kind, name string) bool {
+	rec := s.subs[k].records[name]
+	return rec != nil && rec.rejects(s.snapshot.resources[k][name])
+}
+
+// awaitsRoutes tells whether endpoints of which none can serve any more have to wait, in place of
+// those that the proxy has, because its routes to them are about to go elsewhere. It ends with the
+// ACK of those routes, and after drainingPatience at the latest: a proxy that doesn't take its
+// routes has to learn of the loss all the same.
+func (s *session) awaitsRoutes(now time.Time, name string, rec *record, want *resource) bool {
+	hasNone := rec.sent == nil || rec.sent.known() && !rec.sent.serving
+	if want.serving || hasNone || !s.routesLeave(name) {
+		delete(s.drainingEndpoints, name)
+		return false
+	}
+	end, known := s.drainingEndpoints[name]
+	if !known {
+		end = now.Add(drainingPatience)
+		s.drainingEndpoints[name] = end
+	}
+	if !now.Before(end) {
+		return false
+	}
+	s.alarm = earlier(s.alarm, end)
+	return true
+}
+
+// routesLeave tells whether the proxy may hold a scope that sends requests to a cluster with the
+// named endpoints, and that is to be another one. A proxy that comes back asks for its routes last,
+// and until then nothing is known of them.
+func (s *session) routesLeave(endpoints string) bool {
+	if !s.subs[scopeKind].started || s.unlisted {
+		return true
+	}
+	for cluster, rec := range s.subs[clusterKind].records {
+		if cluster != endpoints && (rec.sent == nil || rec.sent.endpointsName() != endpoints) {
+			continue
+		}
+		if s.mayBeUsed(cluster) && s.scopesLeave(cluster) {
+			return true
+		}
+	}
+	return false
+}
+
+// scopesLeave is routesLeave for a cluster. A scope that is to be another one is on a list of those
+// to look at, or on its way.
+func (s *session) scopesLeave(cluster string) bool {
+	sub := &s.subs[scopeKind]
+	leaves := func(name string) bool {
+		rec := sub.records[name]
+		return rec != nil && rec.mayUseOther(cluster, s.snapshot.resources[scopeKind][name])
+	}
+	for _, names := range []map[string]struct{}{sub.dirty.set, sub.retries.set} {
+		for name := range names {
+			if leaves(name) {
+				return true
+			}
+		}
+	}
+	for _, p := range sub.pending {
+		if slices.ContainsFunc(namesOf(p.resources), leaves) || slices.ContainsFunc(p.removed, leaves) {
+			return true
+		}
+	}
+	return false
+}

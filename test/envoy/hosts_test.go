@@ -1,0 +1,289 @@
+package envoy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+)
+
+// served is an Envoy with the installed bootstrap that a discovery server serves.
+type served struct {
+	*proxy
+
+	server *xds.Server
+}
+
+// serve runs both until the test ends. form is that of the bootstrap.
+func serve(t *testing.T, form string, resources translate.Resources) *served {
+	t.Helper()
+	envoyproc.Binary(t)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := xds.NewServer(xds.WithGrace(100 * time.Millisecond))
+	over := grpc.NewServer(xds.GRPCOptions()...)
+	server.Register(over)
+	done := make(chan error, 1)
+	go func() { done <- over.Serve(listener) }()
+	t.Cleanup(func() {
+		over.Stop()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	s := &served{proxy: &proxy{}, server: server}
+	s.publish(t, resources)
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
+	bootstrap, err := envoyproc.InstalledBootstrap("../..", [2]string{"api_type: DELTA_GRPC", "api_type: " + form},
+		[2]string{service, "127.0.0.1"}, [2]string{"port_value: 5678", "port_value: " + port}, [2]string{"port_value: 9901", "port_value: 0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Envoy = envoyproc.Run(t, bootstrap, 2)
+	if s.address, err = s.ListenerAddress(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// publish has the listener take any free port of this machine.
+func (s *served) publish(t *testing.T, resources translate.Resources) {
+	t.Helper()
+	listener, is := resources[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
+	if !is {
+		t.Fatal("there is no listener")
+	}
+	listener = proto.CloneOf(listener)
+	socket := listener.GetAddress().GetSocketAddress()
+	socket.Address, socket.PortSpecifier = "127.0.0.1", &corev3.SocketAddress_PortValue{PortValue: 0}
+	resources[resourcev3.ListenerType][translate.ListenerName] = listener
+	if err := s.server.Publish(resources); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until the proxy has confirmed every scope as it is published.
+func (s *served) await(t *testing.T, resources translate.Resources) {
+	t.Helper()
+	testkit.Eventually(t, patience, "the proxy has every scope", func() bool {
+		hasAll := false
+		s.server.Poll(func(state xds.StreamState) {
+			hasAll = true
+			for name := range resources[resourcev3.ScopedRouteType] {
+				is := state.Resource(resourcev3.ScopedRouteType, name)
+				hasAll = hasAll && is.InSync && is.Acked == s.server.Version(resourcev3.ScopedRouteType, name)
+			}
+		})
+		return hasAll
+	})
+}
+
+// spoken are the protocols of a client.
+func spoken() []string { return []string{"HTTP/1.1", "HTTP/2"} }
+
+// request makes one request on a connection of its own.
+func (s *served) request(t *testing.T, protocol, host, path string, header http.Header) (status int, body string) {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetHTTP1(protocol == "HTTP/1.1")
+	transport.Protocols.SetUnencryptedHTTP2(protocol == "HTTP/2")
+	connection, err := transport.NewClientConn(t.Context(), "http", s.address) // sends a request once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host, r.Header = host, header.Clone()
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	response, err := connection.RoundTrip(r)
+	if err != nil {
+		t.Fatalf("%s %s%s: %v", protocol, host, path, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// hostCases are who answers for which host and path; nobody when want is empty.
+func hostCases() []struct {
+	host, path string
+	header     http.Header
+	want       string
+} {
+	return []struct {
+		host, path string
+		header     http.Header
+		want       string
+	}{
+		{host: "shop.example.com", want: "shop"},
+		{host: "shop.example.com:8080", want: "shop"},
+		{host: "SHOP.example.Com", want: "shop"},
+		{host: "shop.example.com.", want: "shop"},
+		{host: "Shop.Example.COM.:81", want: "shop"},
+		{host: "a.example.com", want: "wide"},
+		{host: "a.example.com:8080", want: "wide"},
+		{host: "A.EXAMPLE.com", want: "wide"},
+		{host: "a.example.com.", want: "wide"},
+		{host: "a.b.eu.example.com", want: "narrow"},
+		{host: "A.EU.example.com.:1", want: "narrow"},
+		{host: "example.com"},
+		{host: "unknown.example.org"},
+		{host: "Unknown.Example.ORG.:80"},
+		{host: "paths.example.com", path: "/app/x", want: "app"},
+		{host: "PATHS.example.com", path: "/app", want: "app"},
+		// A known host never falls through to a wildcard.
+		{host: "paths.example.com", path: "/apple"},
+		{host: "Paths.example.com.", path: "/other"},
+		{host: "headers.example.com"},
+		{host: "headers.example.com", header: http.Header{"X-Canary": {"1"}}, want: "headers"},
+		{host: "Headers.Example.com:1", header: http.Header{"X-Canary": {"1"}}, want: "headers"},
+		{host: "[::1]:8080"},
+		{host: "[2001:db8::1]"},
+		{host: "*"},
+		// What a client says of the scope has no say.
+		{host: "unknown.example.org", header: http.Header{"X-Kedify-Scope": {"shop.example.com"}}},
+		{host: "a.example.com", header: http.Header{"X-Kedify-Scope": {"shop.example.com"}}, want: "wide"},
+		{host: "shop.example.com", header: http.Header{"X-Kedify-Scope": {"*", "other"}}, want: "shop"},
+	}
+}
+
+// hostsWorld has an object of each kind of host.
+func hostsWorld(t *testing.T) resolve.World {
+	t.Helper()
+	var backends []*backend
+	object := func(name, host string) *httpv1alpha1.HTTPScaledObject {
+		backends = append(backends, startBackend(t, name))
+		return testkit.NewScaledObject(namespace, name, name, len(backends), host)
+	}
+	app, headers := object("app", "paths.example.com"), object("headers", "headers.example.com")
+	app.Spec.PathPrefixes = []string{"/app"}
+	one := "1"
+	headers.Spec.Headers = []httpv1alpha1.Header{{Name: "X-Canary", Value: &one}}
+	objects := []*httpv1alpha1.HTTPScaledObject{
+		app, headers, object("shop", "shop.example.com"), object("wide", "*.example.com"), object("narrow", "*.eu.example.com"),
+	}
+	return world(t, backends, objects...)
+}
+
+// TestHostsOverDiscovery is the table of hosts, through the discovery server and the installed
+// bootstrap, in both forms of the protocol and in both that clients speak.
+func TestHostsOverDiscovery(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, form, translated(t, hostsWorld(t), translate.DefaultOptions()))
+			for _, protocol := range spoken() {
+				for _, c := range hostCases() {
+					path := c.path
+					if path == "" {
+						path = "/"
+					}
+					status, body := s.request(t, protocol, c.host, path, c.header)
+					var got seen
+					if status == http.StatusOK {
+						if err := json.Unmarshal([]byte(body), &got); err != nil {
+							t.Fatal(err)
+						}
+					} else if status != http.StatusNotFound || body != translate.NotFound {
+						t.Errorf("%s %s%s: %d %q", protocol, c.host, path, status, body)
+					}
+					if got.Backend != c.want || c.want != "" && got.Host != c.host {
+						t.Errorf("%s %s%s %v: answered by %q as %q, want %q", protocol, c.host, path, c.header, got.Backend, got.Host, c.want)
+					}
+					if name := "X-Kedify-Scope"; got.Header.Get(name) != "" {
+						t.Errorf("%s %s: the app saw %s %q", protocol, c.host, name, got.Header.Get(name))
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestHostsComeAndGo adds hosts and takes them away under requests for three others: an exact one, one
+// in upper case, and one that a wildcard takes. None of those may fail, and the listener stays.
+func TestHostsComeAndGo(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			base := hostsWorld(t)
+			before := translated(t, base, translate.DefaultOptions())
+			s := serve(t, form, before)
+			var loads []*traffic.Traffic
+			for host, app := range map[string]string{"shop.example.com": "shop", "SHOP.example.com": "shop", "a.example.com": "wide"} {
+				loads = append(loads, traffic.Start(t, s.address, host, 1000, app))
+			}
+			updates := s.stat(t, "listener_manager.lds.update_success")
+			for range 10 {
+				more := base
+				for i := range 20 {
+					more.ScaledObjects = append(slices.Clip(more.ScaledObjects),
+						testkit.NewScaledObject(namespace, fmt.Sprintf("new-%d", i), "shop", 100+i, fmt.Sprintf("new-%d.example.com", i)))
+				}
+				grown := translated(t, more, translate.DefaultOptions())
+				s.publish(t, grown)
+				s.await(t, grown)
+				s.eventually(t, "New-7.example.com", "shop")
+				s.publish(t, before)
+				s.eventually(t, "new-7.example.com", "wide")
+			}
+			for _, load := range loads {
+				load.Stop()
+			}
+			if got := s.stat(t, "listener_manager.lds.update_success"); got != updates {
+				t.Errorf("the listener was updated %d times", got-updates)
+			}
+			for _, stat := range []string{"listener_manager.listener_modified", "listener_manager.total_listeners_draining"} {
+				if got := s.stat(t, stat); got != 0 {
+					t.Errorf("%s: %d", stat, got)
+				}
+			}
+		})
+	}
+}
+
+// eventually waits until an app answers for a host.
+func (s *served) eventually(t *testing.T, host, app string) {
+	t.Helper()
+	testkit.Eventually(t, patience, app+" answers for "+host, func() bool {
+		status, body := s.request(t, "HTTP/1.1", host, "/", nil)
+		return status == http.StatusOK && strings.Contains(body, fmt.Sprintf(`"Backend":%q`, app))
+	})
+}

@@ -1,0 +1,99 @@
+package envoy_test
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// TestADeadPodIsPassedOver has one of two pods refuse connections, as after a crash of its node whose
+// slice nobody has changed yet: each request is tried on the other one.
+func TestADeadPodIsPassedOver(t *testing.T) {
+	t.Parallel()
+	objects := world(t, []*backend{startBackend(t, "shop")}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	slice := objects.EndpointSlices[0]
+	dead := slice.Endpoints[0]
+	dead.Addresses = []string{"127.0.0.2"} // the app listens on 127.0.0.1 only
+	slice.Endpoints = append(slice.Endpoints, dead)
+	s := start(t, translated(t, objects, translate.DefaultOptions()))
+	for range 50 {
+		if got := s.mustAsk(t, "http://shop.example.com/", nil); got.status != http.StatusOK {
+			t.Fatalf("got %d, want 200", got.status)
+		}
+	}
+	if tried := s.stat(t, "cluster.apps/shop/shop.upstream_rq_retry"); tried == 0 {
+		t.Error("the dead pod was never tried, so nothing is shown")
+	}
+}
+
+// TestWhatAnAppMayHaveSeenIsNotRepeated has an app close the connection when it has read a request.
+func TestWhatAnAppMayHaveSeenIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	var requests atomic.Int64
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(connection)); err == nil {
+				requests.Add(1)
+			}
+			_ = connection.Close()
+		}
+	}()
+	_, portText, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(portText, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := int32(number)
+	slice := testkit.NewEndpointSlice(namespace, "shop", "127.0.0.1")
+	slice.Ports[0].Port = &port
+	objects := resolve.World{
+		ScaledObjects: world(t, nil, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")).ScaledObjects,
+	}
+	objects.Services = append(objects.Services, testkit.NewService(namespace, "shop"))
+	objects.EndpointSlices = append(objects.EndpointSlices, slice)
+	s := serve(t, "DELTA_GRPC", translated(t, objects, translate.DefaultOptions()))
+	for i := range int64(10) {
+		if got := s.mustAsk(t, "http://shop.example.com/", nil); got.status != http.StatusServiceUnavailable {
+			t.Fatalf("got %d, want 503", got.status)
+		}
+		if seen := requests.Load(); seen != i+1 {
+			t.Fatalf("the app has seen %d requests of %d", seen, i+1)
+		}
+	}
+}
+
+// TestWeightsInTheDump reads the weights where the demo reads them.
+func TestWeightsInTheDump(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "DELTA_GRPC", translated(t, hostsWorld(t), translate.DefaultOptions()))
+	dump, err := s.Admin(t.Context(), envoyadmin.RoutesPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for prefix, scope := range map[string]string{"apps/shop/": "shop.example.com", "apps/wide/": "*"} {
+		routes, err := envoyadmin.ParseRoutes(dump, prefix)
+		if err != nil || len(routes) != 1 || routes[0].Scope != scope {
+			t.Errorf("routes to %s: %+v, %v; want one in scope %s", prefix, routes, err, scope)
+		}
+	}
+}
