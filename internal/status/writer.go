@@ -73,11 +73,7 @@ func (w *writer) assign(objects map[ir.Key]Object, parts map[ir.Key]Part, fleet 
 		if object.ScaledObject == nil {
 			delete(w.objects, key)
 		} else {
-			part, isNew := parts[key]
-			if !isNew {
-				part = w.objects[key].part
-			}
-			w.objects[key] = tracked{object.ScaledObject, object.Observation, part}
+			w.objects[key] = tracked{object.ScaledObject, object.Observation, w.objects[key].part}
 		}
 		w.changed.add(map[ir.Key]struct{}{key: {}})
 	}

@@ -2,6 +2,20 @@ package xds
 
 import "testing"
 
+// refusedInCompany brings a proxy up that refuses its first scopes, x, y and z, and has taken x
+// since.
+const refusedInCompany = `
+	> world static:a x>a y>a z>a
+	> cluster *
+	< cluster 1: a/1
+	> cluster ack 1
+	> scope *
+	< scope 2: x/1 y/1 z/1
+	> scope nack 2 no
+	< scope 3: x/1'
+	> scope ack 3
+`
+
 func TestRetriesInDelta(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -81,16 +95,7 @@ func TestRetriesInDelta(t *testing.T) {
 			# Another version has to prove itself.
 			< scope 8: web/3
 			> scope ack 8`,
-		"companions of a refused scope come again in other bytes": `
-			> world static:a x>a y>a z>a
-			> cluster *
-			< cluster 1: a/1
-			> cluster ack 1
-			> scope *
-			< scope 2: x/1 y/1 z/1
-			> scope nack 2 no
-			< scope 3: x/1'
-			> scope ack 3
+		"companions of a refused scope come again in other bytes": refusedInCompany + `
 			< scope 4: y/1'
 			> scope nack 4 no
 			< scope 5: z/1'
@@ -171,16 +176,7 @@ func TestRetriesInStateOfTheWorld(t *testing.T) {
 			> cluster nack 11 no
 			< cluster 12: a/2 b/1 c/1
 			> cluster ack 12`,
-		"companions of a refused scope come again in other bytes, and keep them": `
-			> world static:a x>a y>a z>a
-			> cluster *
-			< cluster 1: a/1
-			> cluster ack 1
-			> scope *
-			< scope 2: x/1 y/1 z/1
-			> scope nack 2 no
-			< scope 3: x/1'
-			> scope ack 3
+		"companions of a refused scope come again in other bytes, and keep them": refusedInCompany + `
 			< scope 4: x/1' y/1'
 			> scope nack 4 no
 			< scope 5: x/1' z/1'

@@ -82,17 +82,17 @@ func (s *session) countUses(versions []activeVersion, by int) {
 // recognise takes over the content of a version that the proxy brought along.
 func (s *session) recognise(rec *record, want *resource) {
 	rec.recognise(want)
-	versions := make([]activeVersion, len(rec.maybeActive))
-	isNew := false
-	for i, v := range rec.maybeActive {
-		if !v.resource.known() && v.resource.is(want) {
-			v.resource, isNew = want, true
+	isBrought := func(v activeVersion) bool { return !v.resource.known() && v.resource.is(want) }
+	if !slices.ContainsFunc(rec.maybeActive, isBrought) {
+		return
+	}
+	versions := slices.Clone(rec.maybeActive)
+	for i := range versions {
+		if isBrought(versions[i]) {
+			versions[i].resource = want
 		}
-		versions[i] = v
 	}
-	if isNew {
-		s.setMaybeActive(rec, versions)
-	}
+	s.setMaybeActive(rec, versions)
 }
 
 // mayBeUsed tells whether the proxy may hold a route that names the cluster. One that comes back

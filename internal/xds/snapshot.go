@@ -159,14 +159,11 @@ func (s *snapshot) since(changes uint64) ([]change, bool) {
 // load assignment is not). What was before was good, so only what is new is looked at, and what
 // could have needed what is gone.
 func (s *snapshot) check(changed []change) error {
-	var gone [kindCount]map[string]struct{}
+	var anyGone [kindCount]bool
 	for _, c := range changed {
 		now := s.resources[c.kind][c.name]
 		if now == nil {
-			if gone[c.kind] == nil {
-				gone[c.kind] = map[string]struct{}{}
-			}
-			gone[c.kind][c.name] = struct{}{}
+			anyGone[c.kind] = true
 			continue
 		}
 		if err := s.checkReferences(c.kind, now); err != nil {
@@ -175,7 +172,7 @@ func (s *snapshot) check(changed []change) error {
 	}
 	dependents := []struct{ kind, needs kind }{{clusterKind, endpointKind}, {scopeKind, clusterKind}}
 	for _, dependent := range dependents {
-		if len(gone[dependent.needs]) == 0 {
+		if !anyGone[dependent.needs] {
 			continue
 		}
 		for _, r := range s.resources[dependent.kind] {

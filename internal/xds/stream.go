@@ -122,7 +122,6 @@ func (s *Server) run(
 		case r := <-requests:
 			out, err = st.receive(r)
 			s.tellVerdicts(ctx, logger, out.verdicts)
-			s.tellHeld(st, false)
 			s.signal()
 		case <-latest.superseded:
 			latest = s.current()

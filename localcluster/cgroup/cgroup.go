@@ -113,7 +113,7 @@ func leave(folders []string) {
 		return
 	}
 	if Move(os.Getpid(), root) != nil {
-		_ = Move(os.Getpid(), filepath.Join(root, aside)) // the removal says if this mattered
+		_ = Move(os.Getpid(), filepath.Join(root, AsideName)) // the removal says if this mattered
 	}
 }
 

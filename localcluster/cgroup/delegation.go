@@ -28,9 +28,9 @@ const (
 // above the cluster's own cgroup. It is there until all of that is taken back.
 const RecordFile = "cgroup.json"
 
-// aside is where the processes of a container's root cgroup are kept while a
+// AsideName is where the processes of a container's root cgroup are kept while a
 // cluster runs: a cgroup that hands controllers down may have none of its own.
-const aside = "kedify-localcluster-aside"
+const AsideName = "kedify-localcluster-aside"
 
 // delegation is what a cluster changed above its own cgroup. The record is
 // written before the change, so that whoever cleans up can take all of it back.
@@ -142,7 +142,7 @@ func handDownFromRoot(s cluster.Settings) error {
 	if err := writeDelegation(s, d); err != nil {
 		return err
 	}
-	folder := filepath.Join(root, aside)
+	folder := filepath.Join(root, AsideName)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the cgroup %s: %w", folder, err)
 	}
@@ -183,7 +183,7 @@ func takeBack(s cluster.Settings) error {
 			return fmt.Errorf("take the cgroup controller %s back: %w", controller, err)
 		}
 	}
-	if folder := filepath.Join(root, aside); d.Aside && !inUse {
+	if folder := filepath.Join(root, AsideName); d.Aside && !inUse {
 		if err := errors.Join(moveAll(folder, root), removeTree(folder)); err != nil {
 			return err
 		}

@@ -1,15 +1,12 @@
 package envoy_test
 
 import (
-	"bufio"
-	"net"
 	"net/http"
-	"strconv"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -37,40 +34,13 @@ func TestADeadPodIsPassedOver(t *testing.T) {
 // TestWhatAnAppMayHaveSeenIsNotRepeated has an app close the connection when it has read a request.
 func TestWhatAnAppMayHaveSeenIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
 	var requests atomic.Int64
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			if _, err := http.ReadRequest(bufio.NewReader(connection)); err == nil {
-				requests.Add(1)
-			}
-			_ = connection.Close()
-		}
-	}()
-	_, portText, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := strconv.ParseInt(portText, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := int32(number)
-	slice := testkit.NewEndpointSlice(namespace, "shop", "127.0.0.1")
-	slice.Ports[0].Port = &port
-	objects := resolve.World{
-		ScaledObjects: world(t, nil, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")).ScaledObjects,
-	}
-	objects.Services = append(objects.Services, testkit.NewService(namespace, "shop"))
-	objects.EndpointSlices = append(objects.EndpointSlices, slice)
+	closing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		requests.Add(1)
+		panic(http.ErrAbortHandler)
+	}))}
+	t.Cleanup(closing.server.Close)
+	objects := world(t, []*backend{closing}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	s := serve(t, "DELTA_GRPC", translated(t, objects, translate.DefaultOptions()))
 	for i := range int64(10) {
 		if got := s.mustAsk(t, "http://shop.example.com/", nil); got.status != http.StatusServiceUnavailable {

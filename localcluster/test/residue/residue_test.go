@@ -93,9 +93,9 @@ func (e environment) supervisor(t *testing.T) int {
 	return holder
 }
 
-func take(t *testing.T, cluster string) Snapshot {
+func take(t *testing.T, of cluster.Settings) Snapshot {
 	t.Helper()
-	s, err := Take(disk(), cluster)
+	s, err := Take(disk(), of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +104,13 @@ func take(t *testing.T, cluster string) Snapshot {
 
 // mustMatch compares the machine with what it was. Processes that were told to
 // end need a moment until the kernel has taken them away.
-func mustMatch(t *testing.T, before Snapshot, cluster string) {
+func mustMatch(t *testing.T, before Snapshot, of cluster.Settings) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		diff := cmp.Diff(before, take(t, cluster))
+		diff := cmp.Diff(before, take(t, of))
 		if diff == "" {
 			return
 		}
@@ -264,21 +264,21 @@ func (e environment) mustBeOurs(t *testing.T) {
 }
 
 // leftCluster is a cluster that there is only a cgroup of.
-const leftCluster = "left"
+func leftCluster() cluster.Settings { return cluster.Settings{Name: "left"} }
 
 // TestWhatIsLeftShows leaves something of each kind behind.
 func TestWhatIsLeftShows(t *testing.T) {
-	before := take(t, leftCluster)
+	before := take(t, leftCluster())
 	t.Run("left", func(t *testing.T) {
 		leaveSomething(t)
-		after := take(t, leftCluster)
+		after := take(t, leftCluster())
 		for _, kind := range []string{"processes", "mounts", "links", "files", "cgroups"} {
 			if cmp.Equal(before[kind], after[kind]) {
 				t.Errorf("what is left does not show in the %s", kind)
 			}
 		}
 	})
-	mustMatch(t, before, leftCluster)
+	mustMatch(t, before, leftCluster())
 }
 
 // leaveSomething makes a process, a folder with a mount, network devices and a
@@ -306,7 +306,7 @@ func leaveSomething(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(cgroup, "pids")); err == nil {
 		cgroup = filepath.Join(cgroup, "pids")
 	}
-	cgroup = filepath.Join(cgroup, cluster.Settings{Name: leftCluster}.Cgroup())
+	cgroup = filepath.Join(cgroup, leftCluster().Cgroup())
 	must(os.Mkdir(cgroup, 0o755))
 	t.Cleanup(func() { must(os.Remove(cgroup)) })
 }
@@ -346,11 +346,15 @@ func processOf(command string) int {
 	return found
 }
 
-// cluster is the name of the cluster of these tests.
-func (e environment) cluster() string { return cluster.NameOf(e.repo) }
+// cluster is the cluster of these tests, as far as its name decides.
+func (e environment) cluster() cluster.Settings {
+	return cluster.Settings{Name: cluster.NameOf(e.repo)}
+}
 
 // runDirectory is where the cluster of these tests is, or would be.
-func (e environment) runDirectory() string { return filepath.Join(e.cache, "clusters", e.cluster()) }
+func (e environment) runDirectory() string {
+	return filepath.Join(e.cache, "clusters", e.cluster().Name)
+}
 
 // kill ends a process and returns when the kernel has taken back what it held.
 // That is when its last thread has ended: its first one may be a zombie before.

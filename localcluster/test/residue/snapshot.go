@@ -15,6 +15,9 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
 // Snapshot is what was found on the machine: kind of thing to its sorted list.
@@ -32,7 +35,7 @@ type Disk struct {
 
 // Take looks at the machine. The processes that this one was started by are left
 // out, and so are the cgroups of other checkouts' clusters.
-func Take(disk Disk, cluster string) (Snapshot, error) {
+func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 	out := Snapshot{}
 	for kind, look := range map[string]func() ([]string, error){
 		"processes": processes,
@@ -40,7 +43,7 @@ func Take(disk Disk, cluster string) (Snapshot, error) {
 		"links":     links,
 		"firewall":  firewall,
 		"files":     disk.files,
-		"cgroups":   func() ([]string, error) { return cgroups(cluster) },
+		"cgroups":   func() ([]string, error) { return cgroups(of) },
 		"sysctls":   sysctls,
 	} {
 		found, err := look()
@@ -126,15 +129,14 @@ func (d Disk) files() ([]string, error) {
 
 // cgroups lists those of a cluster, what the root hands down, and all others that
 // a process of this machine is in which this one isn't in.
-func cgroups(cluster string) ([]string, error) {
+func cgroups(of cluster.Settings) ([]string, error) {
 	const root = "/sys/fs/cgroup"
-	ofCluster := "kedify-localcluster-" + cluster
 	var out []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
 			return nil // somebody else's, gone meanwhile
 		}
-		if err == nil && entry.IsDir() && (strings.Contains(path, ofCluster) || strings.Contains(path, aside)) {
+		if err == nil && entry.IsDir() && (strings.Contains(path, of.Cgroup()) || strings.Contains(path, cgroup.AsideName)) {
 			out = append(out, path)
 		}
 		return err
@@ -151,16 +153,12 @@ func cgroups(cluster string) ([]string, error) {
 			return
 		}
 		for _, line := range cgroupsOf(pid) {
-			if !slices.Contains(own, line) && !strings.Contains(line, ofCluster) {
+			if !slices.Contains(own, line) && !strings.Contains(line, of.Cgroup()) {
 				out = append(out, "a process is in "+line)
 			}
 		}
 	})
 }
-
-// aside is the cgroup that a cluster moves the root's processes to (see package
-// cgroup). It is no single cluster's.
-const aside = "kedify-localcluster-aside"
 
 // cgroupsOf are the cgroups of a process: hierarchy, controllers and path.
 func cgroupsOf(pid string) []string {
