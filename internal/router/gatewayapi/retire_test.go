@@ -1,0 +1,65 @@
+package gatewayapi_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+)
+
+// Envoy Gateway takes a rule's cluster away beside the rule. So a header route that goes first
+// matches nobody any more, until the proxies follow that.
+func TestAHeaderRouteIsRetiredBeforeItGoes(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		controller string
+		accepted   time.Duration // after the first write; never if 0
+		writes     int
+		took       time.Duration
+	}{
+		"Envoy Gateway":           {"gateway.envoyproxy.io/gatewayclass-controller", 100 * time.Millisecond, 2, 600 * time.Millisecond},
+		"one that never accepts":  {"gateway.envoyproxy.io/gatewayclass-controller", 0, 2, 1500 * time.Millisecond},
+		"one that counts nothing": {"traefik.io/gateway-controller", 0, 1, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
+				router, rollout := watching(t, api), withHeaderRoute()
+				if err := router.SetHeaderRoute(deadlined(t), rollout, rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute); err != nil {
+					t.Fatal(err)
+				}
+				report(api, test.controller)
+				synctest.Wait()
+				if test.accepted > 0 {
+					time.AfterFunc(test.accepted, func() {
+						if got := rules(api); got != 2 {
+							t.Errorf("%d rules while the proxies follow, want 2", got)
+						}
+						api.Accept("httproutes", "shop", "web", true)
+					})
+				}
+				before, began := len(api.Requests(http.MethodPut, "/httproutes/")), time.Now()
+				if err := router.RemoveManagedRoutes(deadlined(t), rollout); err != nil {
+					t.Fatal(err)
+				}
+				took, writes := time.Since(began), len(api.Requests(http.MethodPut, "/httproutes/"))-before
+				if took != test.took || writes != test.writes || rules(api) != 1 {
+					t.Errorf("%d writes in %v, %d rules left; want %d in %v, 1 left", writes, took, rules(api), test.writes, test.took)
+				}
+			})
+		})
+	}
+}
+
+// report puts a controller's report into the status of shop/web.
+func report(api *routertest.RoutesServer, controller string) {
+	api.Change("httproutes", "shop", "web", func(route map[string]any) {
+		route["status"] = map[string]any{"parents": []any{
+			map[string]any{"parentRef": map[string]any{"name": "gateway"}, "controllerName": controller},
+		}}
+	})
+}

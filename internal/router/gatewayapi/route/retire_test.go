@@ -1,0 +1,111 @@
+package route
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// numberedBy is the controller whose rules are counted.
+const numberedBy = "gateway.envoyproxy.io/gatewayclass-controller"
+
+// withHeaderRoute is a route with two rules of a user and, behind them, the managed rules of qa.
+func withHeaderRoute(t *testing.T, want Intent, controller string) map[string]any {
+	t.Helper()
+	object := decode(t, []byte(`
+kind: `+string(want.Kind)+`
+metadata: {name: r, namespace: shop}
+spec:
+  parentRefs: [{name: gateway}]
+  rules:
+    - matches: [{path: {type: PathPrefix, value: /a}}, {path: {type: PathPrefix, value: /b}}]
+      backendRefs: [{name: app-stable, port: 80, weight: 80}, {name: app-canary, port: 80, weight: 20}]
+    - matches: [{path: {type: PathPrefix, value: /other}}]
+      backendRefs: [{name: other, port: 80}]
+status: {parents: [{parentRef: {name: gateway}, controllerName: `+controller+`}]}
+`))
+	want.Managed = &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+	object, _, err := Apply(object, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// rulesOf are the rules of a route.
+func rulesOf(object map[string]any) []any {
+	rules, _ := object["spec"].(map[string]any)["rules"].([]any)
+	return rules
+}
+
+// A managed rule that goes is first left where it is, for requests that nobody sends.
+func TestRetired(t *testing.T) {
+	t.Parallel()
+	for _, named := range []bool{true, false} {
+		want := usual()
+		want.NamedRules = named
+		before := withHeaderRoute(t, want, numberedBy)
+		want.Managed = &[]Managed{}
+		direct, _, err := Apply(before, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := Retired(before, want, direct)
+		if after == nil {
+			t.Fatalf("named %v: nothing is retired", named)
+		}
+		if diff := cmp.Diff(rulesOf(before)[:2], rulesOf(after)[:2]); diff != "" {
+			t.Errorf("named %v: the user's rules (-before +after):\n%s", named, diff)
+		}
+		matches, _ := rulesOf(after)[2].(map[string]any)["matches"].([]any)
+		for _, match := range matches {
+			headers, _ := match.(map[string]any)["headers"].([]any)
+			last, _ := headers[len(headers)-1].(map[string]any)
+			if len(headers) != 2 || last["name"] != retiredHeader {
+				t.Errorf("named %v: a match for somebody: %v", named, match)
+			}
+		}
+		if len(matches) != 2 {
+			t.Errorf("named %v: %d matches", named, len(matches))
+		}
+		last, report, err := Apply(after, want)
+		if Retired(after, want, last) != nil {
+			t.Errorf("named %v: retired twice", named)
+		}
+		if diff := cmp.Diff(direct, last); diff != "" || err != nil || len(report.Warnings) > 0 {
+			t.Errorf("named %v: what is left (-without retiring +with it): %v %v\n%s", named, err, report.Warnings, diff)
+		}
+	}
+}
+
+// Where nothing goes, or nobody counts rules, nothing is retired.
+func TestNothingIsRetired(t *testing.T) {
+	t.Parallel()
+	none, same := &[]Managed{}, &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+	other := &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
+	tests := []struct {
+		name, controller string
+		managed          *[]Managed
+		weights          *Weights
+		want             bool
+	}{
+		{name: "the header route goes", controller: numberedBy, managed: none, want: true},
+		{name: "it goes, and nobody counts", controller: "traefik.io/gateway-controller", managed: none},
+		{name: "it stays", controller: numberedBy, managed: same},
+		{name: "another takes its place", controller: numberedBy, managed: other},
+		{name: "weights", controller: numberedBy, weights: &Weights{Stable: 50, Canary: 50}},
+	}
+	for _, tt := range tests {
+		want := usual()
+		before := withHeaderRoute(t, want, tt.controller)
+		want.Managed, want.Weights = tt.managed, tt.weights
+		copied := cloneMap(before)
+		applied, _, err := Apply(before, want)
+		if retired := Retired(before, want, applied) != nil; err != nil || retired != tt.want {
+			t.Errorf("%s: retired %v, want %v; %v", tt.name, retired, tt.want, err)
+		}
+		if diff := cmp.Diff(copied, before); diff != "" {
+			t.Errorf("%s: Retired changed what it was given:\n%s", tt.name, diff)
+		}
+	}
+}
