@@ -7,13 +7,16 @@ SHELL := bash
 
 CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kedify-localcluster
 GOLANGCI  := $(CACHE)/tools/golangci-lint-$(shell sha256sum tools/golangci-lint/go.sum | cut -c1-12)
-# How the parts of the cluster are built. Whatever else is compiled in this way
-# shares the cache of the compiler with them.
-PARTS_FLAGS := -trimpath '-gcflags=all=-dwarf=false'
-LINT        := CGO_ENABLED=0 GOFLAGS="$(PARTS_FLAGS)" $(GOLANGCI) run --allow-parallel-runners
+# How everything is compiled, so that all of it shares the compiler's cache with the
+# parts of the cluster, see localcluster/build/gotools.go. The race detector needs cgo,
+# and is a world of its own.
+FLAGS   := -trimpath '-gcflags=all=-dwarf=false'
+COMPILE := CGO_ENABLED=0 GOFLAGS="$(FLAGS)"
+RACE    := GOFLAGS="$(FLAGS)" go test -race -shuffle=on
+LINT    := $(COMPILE) $(GOLANGCI) run --allow-parallel-runners
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
-GOBUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+GOBUILD   := $(COMPILE) go build -buildvcs=false -ldflags '$(LDFLAGS)'
 
 # The cluster's own programs are of this checkout: another one may hold others.
 CLUSTER_BIN  := $(CACHE)/bin/$(shell printf %s "$(CURDIR)" | sha256sum | cut -c1-12)
@@ -75,8 +78,8 @@ test: preflight ticket test-unit test-parts test-cluster ## run every test (asks
 
 .PHONY: test-unit
 test-unit: ## run the tests that need nothing but Go
-	go test -trimpath -race -shuffle=on $$(go list ./... | grep -v -E '/(test|suites)/')
-	cd localcluster && go test -trimpath -race -shuffle=on $$(go list ./... | grep -v /test/)
+	$(RACE) $$(go list ./... | grep -v -E '/(test|suites)/')
+	cd localcluster && $(RACE) $$(go list ./... | grep -v /test/)
 
 .PHONY: test-parts
 test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller
@@ -87,17 +90,17 @@ test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, 
 	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
-		go test -trimpath -race -shuffle=on ./test/...
+		$(RACE) ./test/...
 
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cluster itself (asks for root)
 	$(CLUSTER) build
-	go -C localcluster test -c -o $(CLUSTER_BIN)/residue.test ./test/residue
+	$(COMPILE) go -C localcluster test -c -o $(CLUSTER_BIN)/residue.test ./test/residue
 	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
 # The suites on a cluster are compiled before anything is measured.
-SUITES := canary faults gateway mutants
-compile = go test -trimpath -c -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
+SUITES := autoscaling canary faults gateway keda mutants
+compile = $(COMPILE) go test -c -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, and arguments.
 suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
 
@@ -108,7 +111,8 @@ suites: tools-cluster ## compile the suites that run on a cluster
 # What the suites ask of a cluster that they share: see .ci/stages.mk.
 .PHONY: cluster-up-shared
 cluster-up-shared: tools-cluster
-	$(CLUSTER) up --with envoy-gateway --with traefik --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
+	$(CLUSTER) up --with envoy-gateway --with traefik --with keda --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
+		--forward autoscaled=kedify-proxy.autoscaled.svc.cluster.local:8080 \
 		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward traefik=traefik.traefik.svc.cluster.local:80
@@ -129,14 +133,23 @@ test-canary: tools-cluster ## run the canary's edge cases on a real cluster (nee
 test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 11 minutes)
 	$(call suite,gateway,60m,GATEWAY_WALKS='$(GATEWAY_WALKS)')
 
+.PHONY: test-autoscaling
+test-autoscaling: tools-cluster ## have the guide's Rollout follow its requests with KEDA, on a real cluster (needs root, about 6 minutes)
+	$(call suite,autoscaling,30m)
+
+.PHONY: test-keda
+test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, on a real cluster (builds KEDA, about 15 minutes once)
+	$(call suite,keda,60m)
+
 .PHONY: bench
-bench: tools-cluster ## measure the routers beside bare clients, and a weight's way to Envoy beside a bare push (about 12 minutes)
+bench: tools-cluster ## measure the routers beside bare clients, a request beside a plain Envoy, and a weight's way to Envoy beside a bare push (about 40 minutes)
 	$(CLUSTER) build
 	export ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
 		ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard"; \
-	go run ./bench/router; \
-	go run ./bench/gatewayroutes; \
-	go run ./bench/propagation
+	$(COMPILE) go run ./bench/router; \
+	$(COMPILE) go run ./bench/gatewayroutes; \
+	$(COMPILE) go run ./bench/request; \
+	$(COMPILE) go run ./bench/propagation
 
 ##@ A stranger's machine
 
@@ -159,7 +172,7 @@ linter: $(GOLANGCI) ## build the linter
 
 .PHONY: parts
 parts: preflight tools-cluster ## build what the cluster and its add-ons are made of
-	$(CLUSTER) build --with envoy-gateway --with traefik
+	$(CLUSTER) build --with envoy-gateway --with traefik --with keda
 
 .PHONY: lint
 lint: $(GOLANGCI) ## run the linters on all modules
@@ -172,8 +185,11 @@ fmt: $(GOLANGCI) ## format the code
 	cd localcluster && $(GOLANGCI) fmt --config ../.golangci.yml ./...
 
 .PHONY: generate
-generate: ## generate deep copies and the CRD from api/
+generate: ## generate deep copies and the CRD from api/, and Go code from .proto files
 	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./api/... crd paths=./api/... output:crd:dir=config/crd
+	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./internal/agent/objects
+	go run -C tools/protogen . $(CURDIR) internal/replicas/replicaspb/replicas.proto
+	go run -C tools/protogen . $(CURDIR) internal/scaler/externalscaler/externalscaler.proto
 
 .PHONY: golden
 golden: ## write the golden files anew
@@ -182,7 +198,7 @@ golden: ## write the golden files anew
 # The linter is keyed by what pins it.
 $(GOLANGCI):
 	@echo "building golangci-lint (about 3 minutes, once)"
-	CGO_ENABLED=0 GOGC=200 go -C tools/golangci-lint build $(PARTS_FLAGS) -ldflags='-s -w' -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	$(COMPILE) GOGC=200 go -C tools/golangci-lint build -ldflags='-s -w' -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: preflight
 preflight: ## find out whether the embedded cluster can be built and run here
@@ -197,5 +213,5 @@ ticket:
 
 .PHONY: tools-cluster
 tools-cluster:
-	@CGO_ENABLED=0 go -C localcluster build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(DEMO) ./e2e/cmd/demo
+	@$(COMPILE) go -C localcluster build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
+	@$(COMPILE) go build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(DEMO) ./e2e/cmd/demo

@@ -1,6 +1,7 @@
 # The stages of CI and what each one needs. Two run side by side where one of them
 # compiles and the other compiles or waits for something to start or to end. From
-# the shared cluster on next to nothing is compiled.
+# the shared cluster on next to nothing is compiled. What is not here is a make
+# target of its own: make test-keda takes the scaler away from everybody else.
 
 STAGE := .ci/stage
 MAKE_ := env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory
@@ -29,13 +30,14 @@ residue: parts
 real: residue suites
 	@$(STAGE) $@ $(MAKE_) test-parts
 
-# On the shared cluster there are two lanes: canaries through kedify-proxy, and the
-# guides of the Gateway API, one at a time. Both mostly wait for pods and pauses,
-# and judge splits and failed requests, not times. Faults come last and alone: they
+# On the shared cluster there are three lanes: canaries through kedify-proxy, the
+# guides of the Gateway API, one at a time, and replicas that follow requests. All
+# mostly wait for pods and pauses, and judge splits, replicas and failed requests,
+# not times. Faults come last and alone: they
 # end what both need, and whatever watches the API server backs off for up to a
 # minute afterwards.
 
-.PHONY: cluster demo canary mutants gateway faults
+.PHONY: cluster demo canary mutants gateway autoscaling faults
 cluster: real
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 demo: cluster
@@ -49,7 +51,9 @@ mutants: canary
 # Envoy has the route without it, and the window grows with the load.
 gateway: cluster
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
-faults: mutants gateway
+autoscaling: cluster
+	@$(STAGE) $@ $(MAKE_) test-autoscaling $(SHARED)
+faults: mutants gateway autoscaling
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
 # The inner loop: what is compiled, real parts, and one canary.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -13,13 +14,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
-
-// namespace is where the objects are.
-const namespace = "shop"
 
 // application is what belongs to one HTTPScaledObject: its Services, stable and canary, with an endpoint each.
 type application struct {
+	namespace    string
 	scaledObject *httpv1alpha1.HTTPScaledObject
 	services     []*corev1.Service
 	slices       []*discoveryv1.EndpointSlice
@@ -44,8 +44,8 @@ func annotation(i int, weight uint32) string {
 }
 
 // newApplication makes application i in a canary at a weight. at are the endpoints of its sides.
-func newApplication(i int, weight uint32, at map[string]endpoint) application {
-	app := application{scaledObject: &httpv1alpha1.HTTPScaledObject{
+func newApplication(namespace string, i int, weight uint32, at map[string]endpoint) application {
+	app := application{namespace: namespace, scaledObject: &httpv1alpha1.HTTPScaledObject{
 		TypeMeta: metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: nameOf(i), Namespace: namespace, Labels: map[string]string{"app": nameOf(i)},
@@ -76,21 +76,41 @@ func newApplication(i int, weight uint32, at map[string]endpoint) application {
 			},
 			AddressType: discoveryv1.AddressTypeIPv4,
 			Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
-			Endpoints:   endpointsAt(name, at[side].address),
+			Endpoints:   endpointsAt(namespace, name, at[side].address),
 		})
 	}
 	return app
 }
 
 // endpointsAt is the one pod of a Service.
-func endpointsAt(service, address string) []discoveryv1.Endpoint {
+func endpointsAt(namespace, service, address string) []discoveryv1.Endpoint {
 	return []discoveryv1.Endpoint{{
 		Addresses: []string{address},
 		TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: service + "-6c54544bf9-x7k2z"},
 	}}
 }
 
-// elsewhere are endpoints of an application that is never asked. They are different for each, as pods are.
+// proxySlice is an EndpointSlice by which the interceptor knows proxies.
+func proxySlice(suffix string, isReady bool, addresses ...netip.Addr) *discoveryv1.EndpointSlice {
+	portName, port := "http", int32(translate.ListenerPort)
+	slice := &discoveryv1.EndpointSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: resolve.ProxyService + suffix, Namespace: fleetName(0),
+			Labels: map[string]string{discoveryv1.LabelServiceName: resolve.ProxyService},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+	}
+	for _, address := range addresses {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{address.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &isReady},
+		})
+	}
+	return slice
+}
+
+// elsewhere are endpoints where nothing answers. They are different for each application, as pods are.
 func elsewhere(i int) map[string]endpoint {
 	return map[string]endpoint{
 		"-stable": {fmt.Sprintf("10.1.%d.%d", i/250, i%250+1), 8080},
@@ -99,25 +119,27 @@ func elsewhere(i int) map[string]endpoint {
 }
 
 // The REST paths of the collections.
-func scaledObjectsPath() string {
+func scaledObjectsPath(namespace string) string {
 	return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource
 }
-func servicesPath() string { return "/api/v1/namespaces/" + namespace + "/services" }
-func slicesPath() string {
+
+func servicesPath(namespace string) string { return "/api/v1/namespaces/" + namespace + "/services" }
+
+func slicesPath(namespace string) string {
 	return "/apis/" + discoveryv1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/endpointslices"
 }
 
 // create stores an application, the HTTPScaledObject last.
 func (a application) create(ctx context.Context, client rest.Interface) error {
 	for i := range a.services {
-		if err := controlplane.Create(ctx, client, servicesPath(), a.services[i]); err != nil {
+		if err := controlplane.Create(ctx, client, servicesPath(a.namespace), a.services[i]); err != nil {
 			return err
 		}
-		if err := controlplane.Create(ctx, client, slicesPath(), a.slices[i]); err != nil {
+		if err := controlplane.Create(ctx, client, slicesPath(a.namespace), a.slices[i]); err != nil {
 			return err
 		}
 	}
-	return controlplane.Create(ctx, client, scaledObjectsPath(), a.scaledObject)
+	return controlplane.Create(ctx, client, scaledObjectsPath(a.namespace), a.scaledObject)
 }
 
 // worldOf is the World that has all of these applications.
@@ -132,13 +154,16 @@ func worldOf(applications []application) resolve.World {
 }
 
 // setWeight changes the annotation of application i, as the router does.
-func setWeight(ctx context.Context, client rest.Interface, i int, weight uint32) error {
-	return controlplane.Patch(ctx, client, scaledObjectsPath()+"/"+nameOf(i), "bench", map[string]any{"metadata": map[string]any{
-		"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: annotation(i, weight)},
-	}})
+func setWeight(ctx context.Context, client rest.Interface, namespace string, i int, weight uint32) error {
+	return controlplane.Patch(ctx, client, scaledObjectsPath(namespace)+"/"+nameOf(i), "bench", map[string]any{
+		"metadata": map[string]any{
+			"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: annotation(i, weight)},
+		},
+	})
 }
 
 // setEndpoint moves the pod of a Service.
-func setEndpoint(ctx context.Context, client rest.Interface, service, address string) error {
-	return controlplane.Patch(ctx, client, slicesPath()+"/"+service, "bench", map[string]any{"endpoints": endpointsAt(service, address)})
+func setEndpoint(ctx context.Context, client rest.Interface, namespace, service, address string) error {
+	return controlplane.Patch(ctx, client, slicesPath(namespace)+"/"+service, "bench",
+		map[string]any{"endpoints": endpointsAt(namespace, service, address)})
 }

@@ -6,8 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 )
 
 // arrivalLimit bounds how long a weight may take.
@@ -64,10 +65,7 @@ func (p poller) ask(ctx context.Context) (string, error) {
 
 // startPods starts two web servers that answer with the side that they are, at an address that may stand in an EndpointSlice.
 func (s *stage) startPods(ctx context.Context) error {
-	address, err := ownAddress()
-	if err != nil {
-		return err
-	}
+	address := netspace.Address().String()
 	s.at = map[string]endpoint{}
 	for _, side := range sides() {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
@@ -87,21 +85,4 @@ func (s *stage) startPods(ctx context.Context) error {
 		s.at[side] = endpoint{address, int32(at.Port)} //nolint:gosec // a port
 	}
 	return nil
-}
-
-// ownAddress is an IPv4 address of this machine that an EndpointSlice may have: the API server refuses loopback and link-local ones.
-func ownAddress() (string, error) {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	var seen []string
-	for _, address := range addresses {
-		network, is := address.(*net.IPNet)
-		if is && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
-			return network.IP.String(), nil
-		}
-		seen = append(seen, address.String())
-	}
-	return "", fmt.Errorf("%w: this machine has only %s; give an interface an IPv4 address that is not loopback", errNoAddress, strings.Join(seen, ", "))
 }

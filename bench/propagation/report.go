@@ -12,28 +12,41 @@ import (
 )
 
 const (
-	// maxRatio is the limit for the p99 of a PATCH with the last number of objects, in multiples of a bare push's.
-	maxRatio = 3
-	// maxMemory is the limit for the interceptor's memory with the last number of objects, in MB.
-	maxMemory = 80
+	// maxRatio50 and maxRatio99 are the limits for a PATCH until the first response, in multiples of
+	// a bare push until the first response and a PATCH until it is answered, one after the other.
+	maxRatio50, maxRatio99 = 1.5, 2
+	// smallObjects are so many HTTPScaledObjects that the interceptor may take smallMemory at most,
+	// and largeObjects so many that it may take largeMemory. Both are in MB.
+	smallObjects, smallMemory = 1000, 60
+	largeObjects, largeMemory = 10000, 150
 )
 
 // report is what a run found.
 type report struct {
-	// Repeats is the number of measured rounds, and Samples that of weights of each kind in one.
-	Repeats int `json:"repeats"`
-	Samples int `json:"samplesPerRound"`
-	// Lines are the times by number of HTTPScaledObjects.
-	Lines []line `json:"results"`
-	// Memory is what the interceptor took.
-	Memory memory `json:"memory"`
+	// Samples is the number of weights of each kind, alone and among changes.
+	Samples int `json:"samples"`
+	// Results are what was found with each shape.
+	Results []result `json:"results"`
 	// Limits are the checks of the results.
 	Limits []figures.Limit `json:"limits"`
 }
 
-// line are the times with one number of HTTPScaledObjects.
-type line struct {
-	Objects int `json:"objects"`
+// result is what was found with one shape.
+type result struct {
+	Shape shape `json:"shape"`
+	// Quiet are the times while nothing else happens, and Busy those among changes.
+	Quiet cell `json:"quiet"`
+	Busy  cell `json:"busy"`
+	// Cost is what a weight uses while nothing else happens, the writing of statuses included.
+	Cost usage `json:"costOfAWeight"`
+	// Memory is what the interceptor takes.
+	Memory memory `json:"interceptorMemory"`
+	// Joining is what was found with the last shape.
+	Joining joining `json:"joining,omitzero"`
+}
+
+// cell are the times of one kind.
+type cell struct {
 	// Push is a bare push until the first response, Answer the PATCH until the API server answers, and Patch the PATCH until the first response.
 	Push   quantiles `json:"barePush"`
 	Answer quantiles `json:"patchAnswered"`
@@ -49,48 +62,117 @@ type quantiles struct {
 	P99 float64 `json:"p99us"`
 }
 
+// memory is what the interceptor took, in MB of a million bytes: resident, and of that what is not
+// backed by files.
+type memory struct {
+	Idle          float64 `json:"idleMB"`
+	IdleAnonymous float64 `json:"idleAnonymousMB"`
+	// Busy is the highest of one reading a second among changes.
+	Busy             float64 `json:"busyMB"`
+	BusyAnonymous    float64 `json:"busyAnonymousMB"`
+	ChangesPerSecond float64 `json:"changesPerSecond"`
+}
+
 // quantilesOf samples.
 func quantilesOf(samples []time.Duration) quantiles {
 	at := func(q float64) float64 { return stopwatch.Micros(stats.Quantile(samples, q)) }
 	return quantiles{at(0.5), at(0.9), at(0.99)}
 }
 
+// summarise works out the quantiles.
+func (c *cell) summarise() {
+	c.Push, c.Answer, c.Patch = quantilesOf(c.pushes), quantilesOf(c.answers), quantilesOf(c.patches)
+}
+
 // summarise works out the quantiles and the limits.
 func (r *report) summarise() {
-	for i := range r.Lines {
-		l := &r.Lines[i]
-		l.Push, l.Answer, l.Patch = quantilesOf(l.pushes), quantilesOf(l.answers), quantilesOf(l.patches)
+	for i := range r.Results {
+		each := &r.Results[i]
+		each.Quiet.summarise()
+		each.Busy.summarise()
+		r.Limits = append(r.Limits, each.Quiet.limits(each.Shape.String()+", quiet")...)
+		r.Limits = append(r.Limits, each.Busy.limits(each.Shape.String()+", busy")...)
+		r.Limits = append(r.Limits, each.memoryLimits()...)
+		if each.Joining.Requests > 0 {
+			r.Limits = append(r.Limits, figures.Limit{
+				Name: "404 for known hosts while a proxy joins, " + each.Shape.String(), Value: float64(each.Joining.NotFound),
+			})
+		}
 	}
-	last := r.Lines[len(r.Lines)-1]
-	r.Limits = append(r.Limits,
-		figures.Limit{Name: fmt.Sprintf("PATCH / bare push, p99, %d objects", last.Objects), Value: last.Patch.P99 / last.Push.P99, Limit: maxRatio},
-		figures.Limit{Name: fmt.Sprintf("interceptor after start, MB, %d objects", r.Memory.Objects), Value: r.Memory.Start, Limit: maxMemory},
-	)
-	if r.Memory.Seconds > 0 {
-		r.Limits = append(r.Limits, figures.Limit{
-			Name: fmt.Sprintf("interceptor under %.0f changes/s, MB", r.Memory.Changes), Value: r.Memory.Churn, Limit: maxMemory,
-		})
+}
+
+// limits are those of times.
+func (c *cell) limits(of string) []figures.Limit {
+	const name = "PATCH / (bare push + PATCH answered), "
+	return []figures.Limit{
+		{Name: name + "p50, " + of, Value: c.Patch.P50 / (c.Push.P50 + c.Answer.P50), Limit: maxRatio50},
+		{Name: name + "p99, " + of, Value: c.Patch.P99 / (c.Push.P99 + c.Answer.P99), Limit: maxRatio99},
+	}
+}
+
+// memoryLimits are those of the memory, for a shape that has some.
+func (r *result) memoryLimits() []figures.Limit {
+	var limit float64
+	switch {
+	case r.Shape.Objects <= smallObjects:
+		limit = smallMemory
+	case r.Shape.Objects <= largeObjects:
+		limit = largeMemory
+	default:
+		return nil
+	}
+	return []figures.Limit{
+		{Name: fmt.Sprintf("interceptor, MB, %v, idle", r.Shape), Value: r.Memory.Idle, Limit: limit},
+		{
+			Name:  fmt.Sprintf("interceptor, MB, %v, %.0f changes/s", r.Shape, r.Memory.ChangesPerSecond),
+			Value: r.Memory.Busy, Limit: limit,
+		},
 	}
 }
 
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
-	fmt.Fprintf(w, "from a change to the first response with the new split, ms, %d weights of each kind\n\n", r.Repeats*r.Samples)
+	fmt.Fprintf(w, "from a change to the first response with the new split, ms, %d weights of each kind\n\n", r.Samples)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(columns, "HTTPScaledObjects\tchange\tp50\tp90\tp99\t")
-	for _, l := range r.Lines {
-		for _, kind := range []struct {
-			name string
-			took quantiles
-		}{{"bare push", l.Push}, {"PATCH, until it is answered", l.Answer}, {"PATCH", l.Patch}} {
-			fmt.Fprintf(columns, "%d\t%s\t%.1f\t%.1f\t%.1f\t\n", l.Objects, kind.name, kind.took.P50/1000, kind.took.P90/1000, kind.took.P99/1000)
-		}
+	fmt.Fprintln(columns, "fleets × objects\t\tchange\tp50\tp90\tp99\t")
+	for i := range r.Results {
+		r.Results[i].Quiet.rows(columns, r.Results[i].Shape.String(), "quiet")
+		r.Results[i].Busy.rows(columns, r.Results[i].Shape.String(), "busy")
 	}
 	fmt.Fprintln(columns)
-	fmt.Fprintln(columns, "interceptor\tMB resident\tof that anonymous\t\t\t")
-	fmt.Fprintf(columns, "after its start\t%.1f\t%.1f\t\t\t\n", r.Memory.Start, r.Memory.StartAnonymous)
-	fmt.Fprintf(columns, "highest in %.0f s of changes\t%.1f\t%.1f\t\t\t\n", r.Memory.Seconds, r.Memory.Churn, r.Memory.ChurnAnonymous)
+	fmt.Fprintln(columns, "a weight costs\tinterceptor µs\tEnvoy's main thread µs\tof a bare push\tbytes\tof a bare push\t")
+	for _, each := range r.Results {
+		fmt.Fprintf(columns, "%v\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", each.Shape,
+			each.Cost.Interceptor, each.Cost.Proxy, each.Cost.BareProxy, each.Cost.Bytes, each.Cost.BareBytes)
+	}
 	fmt.Fprintln(columns)
-	figures.Print(columns, r.Limits, "")
+	fmt.Fprintln(columns, "interceptor\tidle MB\tof that anonymous\tbusy MB\tof that anonymous\t\t")
+	for _, each := range r.Results {
+		fmt.Fprintf(columns, "%v\t%.1f\t%.1f\t%.1f\t%.1f\t\t\n", each.Shape,
+			each.Memory.Idle, each.Memory.IdleAnonymous, each.Memory.Busy, each.Memory.BusyAnonymous)
+	}
+	fmt.Fprintln(columns)
+	_ = columns.Flush() // See below.
+	for _, each := range r.Results {
+		if joined := each.Joining; joined.Requests > 0 {
+			fmt.Fprintf(w, "%v: a proxy joined and was ready after %.0f ms; %d requests meanwhile, %d answered with 404\n",
+				each.Shape, joined.Ready, joined.Requests, joined.NotFound)
+			fmt.Fprintf(w, "%v: %d clients and that proxy connected again at once, all served after %.0f ms; "+
+				"%d weights meanwhile, the slowest %.0f ms; interceptor at most %.0f MB, %.0f MB when they came first\n\n",
+				each.Shape, joined.Clients, joined.Again, joined.Weights, joined.Slowest, joined.Peak, joined.First)
+		}
+	}
+	figures.Print(columns, r.Limits, "\t")
 	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+}
+
+// rows prints the times of one cell.
+func (c *cell) rows(w io.Writer, of, load string) {
+	for _, kind := range []struct {
+		name string
+		took quantiles
+	}{{"bare push", c.Push}, {"PATCH, until it is answered", c.Answer}, {"PATCH", c.Patch}} {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%.1f\t%.1f\t\n", of, load, kind.name,
+			kind.took.P50/1000, kind.took.P90/1000, kind.took.P99/1000)
+	}
 }

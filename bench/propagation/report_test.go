@@ -12,27 +12,47 @@ import (
 func TestVerdictNamesValueAndLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		patch        time.Duration // beside a bare push of 10 ms
-		start, churn float64
-		want         string
+		shape       shape
+		quiet, busy time.Duration // of a PATCH, beside a bare push of 4 ms and an answer of 6 ms
+		idle, churn float64
+		want        string
 	}{
-		"within the limits":      {30 * time.Millisecond, 80, 80, ""},
-		"too slow":               {31 * time.Millisecond, 80, 80, "PATCH / bare push, p99, 1000 objects is 3.10, at most 3.00 is allowed"},
-		"too large at its start": {30 * time.Millisecond, 80.5, 80, "after start, MB, 1000 objects is 80.50, at most 80.00 is allowed"},
-		"too large later":        {30 * time.Millisecond, 80, 81, "under 60 changes/s, MB is 81.00, at most 80.00 is allowed"},
+		"within the limits": {shape{1, 1000}, 15 * time.Millisecond, 15 * time.Millisecond, 60, 60, ""},
+		"too slow": {
+			shape{1, 1000},
+			16 * time.Millisecond, 15 * time.Millisecond, 60, 60,
+			"p50, 1x1000, quiet is 1.60, at most 1.50 is allowed",
+		},
+		"too slow among changes": {
+			shape{100, 10000},
+			15 * time.Millisecond, 21 * time.Millisecond, 60, 60,
+			"p99, 100x10000, busy is 2.10, at most 2.00 is allowed",
+		},
+		"too large": {
+			shape{1, 1000},
+			15 * time.Millisecond, 15 * time.Millisecond, 61, 60,
+			"interceptor, MB, 1x1000, idle is 61.00, at most 60.00 is allowed",
+		},
+		"larger with more objects": {shape{1, 10000}, 15 * time.Millisecond, 15 * time.Millisecond, 150, 150, ""},
+		"too large among changes": {
+			shape{1, 10000},
+			15 * time.Millisecond, 15 * time.Millisecond, 150, 151,
+			"interceptor, MB, 1x10000, 60 changes/s is 151.00, at most 150.00 is allowed",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			slow, quick := []time.Duration{time.Second}, []time.Duration{10 * time.Millisecond}
-			results := report{
-				Repeats: 5, Samples: 1,
-				Lines: []line{ // Only the last number of objects has limits.
-					{Objects: 1, pushes: quick, answers: quick, patches: slow},
-					{Objects: 1000, pushes: quick, answers: quick, patches: []time.Duration{test.patch}},
-				},
-				Memory: memory{Objects: 1000, Start: test.start, Churn: test.churn, Seconds: 60, Changes: 60},
+			taken := func(patch time.Duration) cell {
+				return cell{
+					pushes: []time.Duration{4 * time.Millisecond}, answers: []time.Duration{6 * time.Millisecond},
+					patches: []time.Duration{patch},
+				}
 			}
+			results := report{Samples: 1, Results: []result{{
+				Shape: test.shape, Quiet: taken(test.quiet), Busy: taken(test.busy),
+				Memory: memory{Idle: test.idle, Busy: test.churn, ChangesPerSecond: 60},
+			}}}
 			results.summarise()
 			results.table(io.Discard)
 			switch err := figures.Verdict(results.Limits); {
@@ -45,12 +65,25 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 	}
 }
 
-func TestSizesAscend(t *testing.T) {
+func TestACostIsWithoutWhatIsUsedAnyway(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int{"1": 1, "1,100,1000": 3, "": 0, "0": 0, "10,1": 0, "1,x": 0, "5,5": 0} {
-		sizes, err := sizesOf(text)
-		if len(sizes) != want || (err == nil) != (want > 0) {
-			t.Errorf("%q: %v, %v; want %d numbers", text, sizes, err, want)
+	begin := time.Now()
+	before := usage{at: begin, Interceptor: 100, Bytes: 1000}
+	after := usage{at: begin.Add(2 * time.Second), Interceptor: 1500, Bytes: 9000}
+	got := costOf(before, after, usage{Interceptor: 200, Bytes: 1000}, 10)
+	if got.Interceptor != 100 || got.Bytes != 600 {
+		t.Errorf("a weight costs %v µs and %v bytes, want 100 and 600", got.Interceptor, got.Bytes)
+	}
+}
+
+func TestShapes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"1x2": 1, "1x100,100x10000": 2, "": 0, "100": 0, "0x10": 0, "3x4": 0, "1x10,": 0, "1x10y": 0, "1x1": 0,
+	} {
+		shapes, err := shapesOf(text)
+		if len(shapes) != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %v, %v; want %d shapes", text, shapes, err, want)
 		}
 	}
 }

@@ -5,23 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
-	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-	"google.golang.org/protobuf/types/known/anypb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -32,19 +32,16 @@ const (
 	startLimit = time.Minute
 	// creators is how many applications are created at a time.
 	creators = 8
-	// calm is how long everything may calm down between two samples, up to twice as long: the interceptor writes a status when a proxy has taken a weight.
-	calm = 60 * time.Millisecond
+	// calm is how long everything may calm down between two samples, up to twice as long.
+	calm = 25 * time.Millisecond
 )
 
-var (
-	errNoAddress = errors.New("no address for the pods")
-	errNotReady  = errors.New("not ready")
-	errPortTaken = errors.New("port is taken")
-)
+var errNotReady = errors.New("not ready")
 
-// stage is everything that runs.
+// stage is everything that runs for one shape.
 type stage struct {
 	options
+	shape
 
 	folder      string
 	plane       *controlplane.ControlPlane
@@ -55,20 +52,18 @@ type stage struct {
 	ends        []func() error
 	apps        []application
 	interceptor *program.Process
-	xdsPort     int
-	proxies     []*envoyproc.Envoy
-	bare        *bare
+	// interceptorAt and proxiesAt are where the kernel tells of them.
+	interceptorAt process.Folder
+	proxiesAt     []process.Folder
+	xdsAt         netip.AddrPort
+	proxies       []*envoyproc.Envoy
+	bare          *bareserver.Server
+	side          int // of the measured host
 }
 
 // start starts what is the same for all sizes.
 func (s *stage) start(ctx context.Context) error {
-	if err := checkFree(ctx, translate.ListenerPort); err != nil {
-		return err
-	}
-	s.binary, s.kubeconfig = filepath.Join(s.folder, "interceptor"), filepath.Join(s.folder, "kubeconfig")
-	if err := program.BuildStripped(ctx, s.repo, s.folder, "interceptor"); err != nil {
-		return err
-	}
+	s.kubeconfig = filepath.Join(s.folder, "kubeconfig")
 	plane := filepath.Join(s.folder, "controlplane")
 	err := os.Mkdir(plane, 0o700)
 	if err != nil {
@@ -87,7 +82,11 @@ func (s *stage) start(ctx context.Context) error {
 	if err := controlplane.Apply(ctx, s.client, metav1.NamespaceDefault, string(crd)); err != nil {
 		return err
 	}
-	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {
+	namespaces := []string{httpv1alpha1.DefaultInterceptorNamespace}
+	for fleet := range s.Fleets {
+		namespaces = append(namespaces, fleetName(fleet))
+	}
+	for _, name := range namespaces {
 		if err := controlplane.CreateNamespace(ctx, s.client, name); err != nil {
 			return err
 		}
@@ -95,7 +94,13 @@ func (s *stage) start(ctx context.Context) error {
 	if err := s.plane.WriteKubeconfig(s.kubeconfig, controlplane.AdminToken); err != nil {
 		return err
 	}
-	return s.startPods(ctx)
+	if err := s.startPods(ctx); err != nil {
+		return err
+	}
+	return errors.Join(
+		controlplane.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("", true, netspace.Address())),
+		controlplane.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("-joining", false, relayAddresses()...)),
+	)
 }
 
 // stop ends everything.
@@ -120,30 +125,17 @@ func (s *stage) stopProxies() error {
 		errs = errors.Join(errs, proxy.Kill())
 	}
 	if s.bare != nil {
-		s.bare.server.Stop()
+		s.bare.Stop()
 	}
 	s.interceptor, s.proxies, s.bare = nil, nil, nil
 	return errs
 }
 
-// checkFree says whether a port can be listened on: that of the proxy's listener is fixed.
-func checkFree(ctx context.Context, port int) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", ":"+strconv.Itoa(port))
-	if err != nil {
-		return fmt.Errorf("%w: the proxy listens on port %d; stop what uses it, or run this in a network namespace of its own: %w", errPortTaken, port, err)
-	}
-	return listener.Close()
-}
-
-// grow creates applications until there are count. The first one has real pods.
-func (s *stage) grow(ctx context.Context, count int) error {
-	made, jobs := len(s.apps), make(chan application)
-	for i := made; i < count; i++ {
-		at := elsewhere(i)
-		if i == 0 {
-			at = s.at
-		}
-		s.apps = append(s.apps, newApplication(i, 0, at))
+// populate creates the applications. All have the same pods.
+func (s *stage) populate(ctx context.Context) error {
+	jobs := make(chan application)
+	for i := range s.Objects {
+		s.apps = append(s.apps, newApplication(s.namespaceOf(i), i, 0, s.at))
 	}
 	failed := make(chan error, creators)
 	for range creators {
@@ -155,7 +147,7 @@ func (s *stage) grow(ctx context.Context, count int) error {
 			failed <- errs
 		}()
 	}
-	for _, app := range s.apps[made:] {
+	for _, app := range s.apps {
 		jobs <- app
 	}
 	close(jobs)
@@ -168,15 +160,20 @@ func (s *stage) grow(ctx context.Context, count int) error {
 
 // startInterceptor starts the built interceptor and waits until it serves.
 func (s *stage) startInterceptor(ctx context.Context) error {
-	ports, err := controlplane.FreePorts(4)
+	ports, err := controlplane.FreePorts(5)
 	if err != nil {
 		return err
 	}
-	s.xdsPort = ports[0]
+	// Where the proxy connects to, it connects from: an address that may stand in an EndpointSlice.
+	s.xdsAt = netip.AddrPortFrom(netspace.Address(), uint16(ports[0])) //nolint:gosec // a port
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
-	s.interceptor, err = program.Start(ctx, s.folder, s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", at(0),
-		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--pod-name", "bench", "--access-log=false")
+	s.interceptor, err = program.Start(ctx, s.folder, s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", s.xdsAt.String(),
+		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--metric-sink-address", at(4), "--pod-name", "bench", "--access-log=false",
+		"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
 	if err != nil {
+		return err
+	}
+	if s.interceptorAt, err = process.Find(s.interceptor.PID()); err != nil {
 		return err
 	}
 	return s.interceptor.Await(ctx, startLimit, func(ctx context.Context) error {
@@ -188,54 +185,71 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 	})
 }
 
-// startProxies starts the interceptor and the bare server, a proxy of each, and waits until both serve. It returns pollers of the interceptor's and the bare
-// one's, and the scopes of the first application that the bare server can push, by side.
-func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, scopes map[string]*anypb.Any, err error) {
+// startProxies starts the interceptor and the bare server, a proxy of each, and waits until both
+// serve. It returns pollers of the interceptor's and the bare one's.
+func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err error) {
 	if err := s.startInterceptor(ctx); err != nil {
-		return poller{}, poller{}, nil, err
+		return poller{}, poller{}, err
 	}
-	if s.bare, err = startBare(ctx); err != nil {
-		return poller{}, poller{}, nil, err
+	if s.bare, err = bareserver.Start(ctx); err != nil {
+		return poller{}, poller{}, err
 	}
-	if scopes, err = s.prebuild(); err != nil {
-		return poller{}, poller{}, nil, err
+	if err := s.prebuild(); err != nil {
+		return poller{}, poller{}, err
 	}
-	for _, port := range []int{s.xdsPort, s.bare.xdsPort} {
-		if err := s.startEnvoy(ctx, port); err != nil {
-			return poller{}, poller{}, nil, err
+	for _, server := range []netip.AddrPort{s.xdsAt, s.bare.Address} {
+		proxy, err := bareserver.StartEnvoy(ctx, s.envoy, s.repo, s.folder, server)
+		if err != nil {
+			return poller{}, poller{}, err
 		}
+		at, err := process.Find(proxy.PID())
+		if err != nil {
+			return poller{}, poller{}, err
+		}
+		s.proxies, s.proxiesAt = append(s.proxies, proxy), append(s.proxiesAt, at)
 	}
-	return newPoller(translate.ListenerPort, hostOf(0)), newPoller(s.bare.proxyPort, hostOf(0)), scopes, nil
+	return newPoller(translate.ListenerPort, hostOf(0)), newPoller(s.bare.ProxyPort, hostOf(0)), nil
 }
 
-// prebuild makes everything that the bare server sends: the resources that the interceptor makes of the same objects, by the same code.
-func (s *stage) prebuild() (map[string]*anypb.Any, error) {
-	scopes := map[string]*anypb.Any{}
+// prebuild makes everything that the bare server sends: the resources that the interceptor makes of
+// the same objects, by the same code, in two forms: with the weights of the one side and of the other,
+// and for all but the first application with other endpoints.
+func (s *stage) prebuild() error {
+	var own []int
+	for i := 0; i < s.Objects; i += s.Fleets {
+		own = append(own, i)
+	}
+	var forms [2]translate.Resources
+	for form, weight := range []uint32{0, 100} {
+		var apps []application
+		for _, i := range own {
+			at := s.at
+			if form == 1 && i > 0 {
+				at = elsewhere(i)
+			}
+			apps = append(apps, newApplication(s.namespaceOf(i), i, weight, at))
+		}
+		var err error
+		if forms[form], err = resourcesOf(apps); err != nil {
+			return err
+		}
+	}
+	return s.bare.Hold(forms[:]...)
+}
+
+// resourcesOf translates applications.
+func resourcesOf(apps []application) (translate.Resources, error) {
+	config, problems := resolve.Build(worldOf(apps))
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("the objects are wrong: %v", problems)
+	}
 	chosen := translate.DefaultOptions()
 	chosen.AccessLog = false // Nor has the interceptor's proxy one.
-	for side, weight := range weights() {
-		apps := slices.Clone(s.apps)
-		apps[0] = newApplication(0, weight, s.at)
-		config, problems := resolve.Build(worldOf(apps))
-		if len(problems) > 0 {
-			return nil, fmt.Errorf("the objects are wrong: %v", problems)
-		}
-		resources, err := chosen.Envoy(config)
-		if err != nil {
-			return nil, err
-		}
-		if scopes[side], err = anypb.New(resources[resourcev3.ScopedRouteType][hostOf(0)]); err != nil {
-			return nil, err
-		}
-		if err := s.bare.hold(resources); err != nil {
-			return nil, err
-		}
-	}
-	return scopes, nil
+	return chosen.Envoy(config)
 }
 
-// weights are the canary weights at which a side gets every request.
-func weights() map[string]uint32 { return map[string]uint32{"-stable": 0, "-canary": 100} }
+// weights are the canary weights at which a side gets every request, by the number of the side.
+func weights() [2]uint32 { return [2]uint32{0, 100} }
 
 // pause lets everything calm down, for a time that is not in step with anything.
 func pause(ctx context.Context) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -17,6 +19,8 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
@@ -76,31 +80,26 @@ func newClients(kubeconfig string) (clients, error) {
 	return all, nil
 }
 
-// What is watched for reports: the Pods with the label of proxies, and the EndpointSlices of the Service that all replicas of the interceptor are behind.
-const (
-	proxyLabels     = "app=kedify-proxy"
-	replicasService = "keda-add-ons-http-interceptor-admin"
-)
+// proxyService is the Service of the port for health and held requests.
+const proxyService = "keda-add-ons-http-interceptor-proxy"
 
-// sources returns the lists and watches that chosen asks for: of the named namespaces, of all if none is named.
+// sources returns the lists and watches that chosen asks for: of the named namespaces, of all if none is named. The shared proxies are always among them.
 func (c clients) sources(chosen settings) ingest.Sources {
 	namespaces := chosen.namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	sources := ingest.Sources{Replicas: []cache.ListerWatcherWithContext{
-		listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+replicasService),
+		listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+replicas.ServiceName),
 	}}
+	if len(chosen.namespaces) > 0 && !slices.Contains(chosen.namespaces, chosen.podNamespace) {
+		sources.EndpointSlices = append(sources.EndpointSlices,
+			listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+resolve.ProxyService))
+	}
 	for _, namespace := range namespaces {
 		sources.ScaledObjects = append(sources.ScaledObjects, listWatch(c.scaledObjects, httpv1alpha1.Resource, namespace, ""))
 		sources.Services = append(sources.Services, listWatch(c.core, "services", namespace, ""))
 		sources.EndpointSlices = append(sources.EndpointSlices, listWatch(c.discovery, "endpointslices", namespace, ""))
-	}
-	if chosen.fleet == fleetShared {
-		namespaces = []string{metav1.NamespaceAll}
-	}
-	for _, namespace := range namespaces {
-		sources.Proxies = append(sources.Proxies, listWatch(c.core, "pods", namespace, proxyLabels))
 	}
 	return sources
 }
@@ -111,4 +110,6 @@ func listWatch(client rest.Interface, resource, namespace, labels string) cache.
 }
 
 // statusClient returns the client that writes statuses.
-func (c clients) statusClient() status.Client { return status.NewClient(c.scaledObjects, c.events) }
+func (c clients) statusClient(logger *slog.Logger) status.Client {
+	return status.NewClient(c.scaledObjects, c.events, logger)
+}

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/flagenv"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -26,6 +25,7 @@ type settings struct {
 	namespaces []string
 
 	xdsAddress     string
+	sinkAddress    string
 	proxyAddress   string
 	adminAddress   string
 	metricsAddress string
@@ -34,7 +34,8 @@ type settings struct {
 
 	podName      string
 	podNamespace string
-	fleet        string
+	maxObjects   int
+	maxHosts     int
 
 	batchInterval    time.Duration
 	clusterGrace     time.Duration
@@ -47,10 +48,10 @@ type settings struct {
 	profiling bool
 }
 
-// Values of --fleet.
+// Bounds of one namespace where nothing else is set. They keep one tenant from taking the memory of all.
 const (
-	fleetPerNamespace = "namespace"
-	fleetShared       = "cluster"
+	defaultMaxObjects = 1000
+	defaultMaxHosts   = 5000
 )
 
 // envPrefix begins the environment variables that stand for flags.
@@ -68,12 +69,12 @@ Every flag has an environment variable, which counts when the flag is not given:
 name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level. POD_NAME and POD_NAMESPACE,
 as the downward API sets them, count for --pod-name and --pod-namespace, and
 KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its like for --max-upstream-connections and its like.`,
-		Version:       programVersion(),
+		Version:       telemetry.Version(version),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PreRunE: func(command *cobra.Command, _ []string) error {
-			if err := fromEnvironment(command.Flags(), lookupEnv); err != nil {
+			if err := flagenv.Apply(command.Flags(), envPrefix, envAlternatives(), lookupEnv); err != nil {
 				return err
 			}
 			return chosen.check()
@@ -93,6 +94,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.namespaces, "namespaces", nil, "`namespaces` to serve, separated by commas; by default all")
 
 	flags.StringVar(&s.xdsAddress, "xds-address", ":5678", "`address` for proxies that fetch their configuration (xDS over gRPC)")
+	flags.StringVar(&s.sinkAddress, "metric-sink-address", ":9901", "`address` for proxies that report their metrics (MetricsService over gRPC)")
 	flags.StringVar(&s.proxyAddress, "proxy-address", ":8080", "`address` for /livez and /readyz, and for requests that no endpoint is ready for")
 	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` for people who look into the process")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
@@ -109,13 +111,14 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&s.podName, "pod-name", "", "`name` of this replica in elections and Events; by default the host's name")
 	flags.StringVar(&s.podNamespace, "pod-namespace", httpv1alpha1.DefaultInterceptorNamespace,
-		"`namespace` of the replicas and of the Lease by which one of them is elected to write statuses")
-	flags.StringVar(&s.fleet, "fleet", fleetPerNamespace, "which proxies serve an HTTPScaledObject, and so count in its status: those of its `namespace`, or "+
-		"with the value cluster all proxies of all namespaces")
+		"`namespace` of the replicas, of the shared proxies, and of the Lease by which a replica is elected to write statuses")
+
+	flags.IntVar(&s.maxObjects, "max-objects-per-namespace", defaultMaxObjects, "highest `number` of HTTPScaledObjects of one namespace that are served; 0 for any")
+	flags.IntVar(&s.maxHosts, "max-hosts-per-namespace", defaultMaxHosts, "highest `number` of hosts in them; 0 for any")
 
 	flags.DurationVar(&s.batchInterval, "batch-interval", ingest.DefaultInterval, "shortest `time` between two publications; the first change goes out at once")
 	flags.DurationVar(&s.clusterGrace, "cluster-grace", xds.DefaultGrace, "`time` that proxies keep a backend after no route names it any more")
-	flags.IntVar(&s.maxStreams, "max-streams", xds.DefaultMaxStreams, "highest `number` of connected proxies")
+	flags.IntVar(&s.maxStreams, "max-streams", xds.DefaultMaxStreams, "highest `number` of connected proxies, and of those that report metrics")
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second, "`time` that everything goes on after a signal to stop, no longer ready")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "`time` that stopping may take after that")
 
@@ -139,8 +142,10 @@ func (s *settings) check() error {
 	if s.maxStreams < 1 {
 		return fmt.Errorf("%w: --max-streams is %d, but at least 1 is needed", errSetting, s.maxStreams)
 	}
-	if s.fleet != fleetPerNamespace && s.fleet != fleetShared {
-		return fmt.Errorf("%w: --fleet is %.80q, but it is either %s or %s", errSetting, s.fleet, fleetPerNamespace, fleetShared)
+	for name, value := range map[string]int{"max-objects-per-namespace": s.maxObjects, "max-hosts-per-namespace": s.maxHosts} {
+		if value < 0 {
+			return fmt.Errorf("%w: --%s is %d, but a number cannot be negative", errSetting, name, value)
+		}
 	}
 	if s.podName != "" {
 		return nil
@@ -153,9 +158,9 @@ func (s *settings) check() error {
 	return nil
 }
 
-// fromEnvironment sets the flags that were not given to what the environment says.
-func fromEnvironment(flags *pflag.FlagSet, lookupEnv func(string) (string, bool)) error {
-	alternatives := map[string]string{
+// envAlternatives are the environment variables that flags have beside their own.
+func envAlternatives() map[string]string {
+	return map[string]string{
 		"pod-name":                      "POD_NAME",
 		"pod-namespace":                 "POD_NAMESPACE",
 		"max-upstream-connections":      "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS",
@@ -163,32 +168,4 @@ func fromEnvironment(flags *pflag.FlagSet, lookupEnv func(string) (string, bool)
 		"max-upstream-requests":         "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS",
 		"max-upstream-retries":          "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES",
 	}
-	var failed error
-	flags.VisitAll(func(flag *pflag.Flag) {
-		if flag.Changed || flag.Name == "help" || flag.Name == "version" {
-			return
-		}
-		for _, variable := range []string{envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_")), alternatives[flag.Name]} {
-			value, found := lookupEnv(variable)
-			if !found {
-				continue
-			}
-			if err := flags.Set(flag.Name, value); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("environment variable %s: %w", variable, err))
-			}
-			return
-		}
-	})
-	return failed
-}
-
-// programVersion returns the version of the release, or what the build information knows.
-func programVersion() string {
-	if version != "" {
-		return version
-	}
-	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
-		return build.Main.Version
-	}
-	return "unknown"
 }

@@ -36,9 +36,9 @@ func execute(t *testing.T, environment map[string]string, args ...string) (chose
 
 func TestSettings(t *testing.T) {
 	standard := settings{
-		xdsAddress: ":5678", proxyAddress: ":8080", adminAddress: ":9090", metricsAddress: ":2223",
+		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090", metricsAddress: ":2223",
 		translate: translate.DefaultOptions(),
-		podName:   "pod-1", podNamespace: "keda", fleet: "namespace",
+		podName:   "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,
 		batchInterval: 10 * time.Millisecond, clusterGrace: 5 * time.Second, maxStreams: 2048,
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second,
 		logFormat: "json", logLevel: "info",
@@ -100,7 +100,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"an argument":                       {args: []string{"start"}, says: `unknown command "start"`},
 		"a value in the environment":        {environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_STREAMS": "many"}, says: "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS"},
 		"a negative time":                   {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
-		"a fleet that does not exist":       {args: []string{"--fleet=node"}, says: `--fleet is "node", but it is either namespace or cluster`},
+		"a negative bound":                  {args: []string{"--max-hosts-per-namespace=-1"}, says: `--max-hosts-per-namespace is -1, but a number cannot be negative`},
 		"no proxy allowed":                  {args: []string{"--max-streams=0"}, says: "--max-streams is 0"},
 		"a time without a unit":             {args: []string{"--cluster-grace=5"}, says: "missing unit"},
 		"a number that should be a boolean": {args: []string{"--pprof=7"}, says: "--pprof"},

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -16,15 +14,20 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
 	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
-// streamDrain is how long proxies may take to notice that their stream ended.
-const streamDrain = 5 * time.Second
+// membershipRemedy is what a proxy that belongs to no fleet is told.
+const membershipRemedy = "a proxy has to be an endpoint, ready or not, of Service " + resolve.ProxyService + " in its namespace, one that --namespaces allows, " +
+	"and to connect from that address, not through NAT, a mesh or a port-forward; see kubectl get endpointslices -A -l kubernetes.io/service-name=" +
+	resolve.ProxyService
 
 // serve runs the interceptor until ctx ends and everything has stopped, or until a part fails. It logs to out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
@@ -33,7 +36,7 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 		return err
 	}
 	klog.SetSlogLogger(logger) // client-go logs through klog.
-	registry, err := telemetry.NewRegistry(program, programVersion())
+	registry, err := telemetry.NewRegistry(program, telemetry.Version(version))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -49,9 +52,14 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	logger.InfoContext(ctx, "starting", "version", programVersion(), "pod", chosen.podNamespace+"/"+chosen.podName)
+	logger.InfoContext(ctx, "starting", "version", telemetry.Version(version), "pod", chosen.podNamespace+"/"+chosen.podName)
 	shutdown := lifecycle.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
 	return lifecycle.Run(ctx, p.health, shutdown, logger, parts...)
+}
+
+// resolve are the settings that hold for every HTTPScaledObject.
+func (s *settings) resolve() resolve.Options {
+	return resolve.Options{SharedFleet: ir.Fleet(s.podNamespace), MaxObjects: s.maxObjects, MaxHosts: s.maxHosts}
 }
 
 // process is the interceptor, put together.
@@ -61,6 +69,7 @@ type process struct {
 	health    *lifecycle.Health
 	loop      *ingest.Loop
 	xds       *xds.Server
+	sink      *metricsink.Sink
 	reporting *status.Reporting
 }
 
@@ -70,25 +79,32 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	if err != nil {
 		return nil, err
 	}
-	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger))
+	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger),
+		xds.WithRemedy(membershipRemedy))
 	reporting, err := status.New(status.Options{
-		Client:      api.statusClient(),
-		Source:      wiring.ProxyStates{Server: server},
-		Elector:     status.Election{Leases: status.NewLeases(api.leases), Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
-		Replica:     chosen.podName,
-		SharedFleet: chosen.fleet == fleetShared,
-		Now:         time.Now,
-		Registerer:  registry,
-		Logger:      logger,
+		Client:     api.statusClient(logger),
+		Source:     wiring.ProxyStates{Server: server},
+		Elector:    status.Election{Leases: status.NewLeases(api.leases), Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
+		Replica:    chosen.podName,
+		Now:        time.Now,
+		Registerer: registry,
+		Logger:     logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	sink, err := metricsink.New(metricsink.Options{
+		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipRemedy, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	loop, err := ingest.New(ingest.Options{
 		Sources:    api.sources(chosen),
+		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
-		Publisher:  wiring.Publisher{Server: server},
-		Reporter:   wiring.Reporter{Reporting: reporting},
+		Publisher:  wiring.Publisher{Server: server, Sink: sink},
+		Reporter:   wiring.Reporter{Reporting: reporting, Sink: sink},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,
@@ -99,61 +115,62 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	return &process{
 		settings:  chosen,
 		logger:    logger,
-		health:    lifecycle.NewHealth(loop.Waiting),
+		health:    lifecycle.NewHealth(proxyService, loop.Waiting),
 		loop:      loop,
 		xds:       server,
+		sink:      sink,
 		reporting: reporting,
 	}, nil
 }
 
 // parts opens the ports that are open from the start and returns what is to run. The port for proxies is opened later, see serveXDS.
-func (p *process) parts(ctx context.Context, registry *prometheus.Registry) (parts []lifecycle.Part, err error) {
-	parts = []lifecycle.Part{
+func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]lifecycle.Part, error) {
+	parts := []lifecycle.Part{
 		{Name: "ingest", Run: p.loop.Run},
 		{Name: "xds", Run: p.serveXDS},
+		{Name: "metric sink", Run: p.serveMetricSink},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporting.Run(ctx, p.loop.Observed()) }},
 	}
-	var opened []net.Listener
-	defer func() {
-		if err == nil {
-			return
-		}
-		for _, listener := range opened {
-			err = errors.Join(err, listener.Close())
-		}
-	}()
-	for _, port := range []struct {
-		name, address, flag string
-		handler             http.Handler
-	}{
-		{"health", p.settings.proxyAddress, "--proxy-address", p.health},
-		{"admin", p.settings.adminAddress, "--admin-address", p.admin()},
-		{"metrics", p.settings.metricsAddress, "--metrics-address", telemetry.MetricsHandler(registry)},
-	} {
-		listener, err := lifecycle.Listen(ctx, port.name, port.address, port.flag)
-		if err != nil {
-			return nil, err
-		}
-		opened = append(opened, listener)
-		p.logger.InfoContext(ctx, "listening", "port", port.name, "address", listener.Addr().String())
-		parts = append(parts, lifecycle.Part{Name: port.name, Run: func(ctx context.Context) error {
-			return lifecycle.ServeHTTP(ctx, listener, port.handler, p.logger)
-		}})
-	}
-	return parts, nil
+	opened, err := lifecycle.Open(ctx, p.logger,
+		lifecycle.Port{
+			Name: "health", Address: p.settings.proxyAddress, Flag: "--proxy-address", Handler: p.health,
+		},
+		lifecycle.Port{
+			Name: "admin", Address: p.settings.adminAddress, Flag: "--admin-address", Handler: p.admin(),
+		},
+		lifecycle.Port{
+			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address",
+			Handler: telemetry.MetricsHandler(registry),
+		})
+	return append(parts, opened...), err
 }
 
-// admin serves the other replicas, and people who look into the process.
+// admin serves people who look into the process.
 func (p *process) admin() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(status.AcksPath, p.reporting.Handler())
+	p.sink.Register(mux)
 	if p.settings.profiling {
 		telemetry.AddProfiling(mux)
 	}
 	return mux
 }
 
-// serveXDS waits until there is something to serve, then serves proxies until ctx ends. A proxy that finds no port tries another replica or keeps what it
+// serveMetricSink waits until it is known whose proxies there are, then takes their metrics until ctx ends.
+func (p *process) serveMetricSink(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.loop.Seeded():
+	}
+	listener, err := lifecycle.Listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address")
+	if err != nil {
+		return err
+	}
+	p.logger.InfoContext(ctx, "listening", "port", "metric sink", "address", listener.Addr().String())
+	return p.sink.Serve(ctx, listener)
+}
+
+// serveXDS waits until there is something to serve, then serves proxies and the other replicas until ctx ends. A proxy that finds no port tries another replica or keeps what it
 // has; one that found an empty configuration would forget all its routes.
 func (p *process) serveXDS(ctx context.Context) error {
 	select {
@@ -167,22 +184,9 @@ func (p *process) serveXDS(ctx context.Context) error {
 	}
 	server := grpc.NewServer(xds.GRPCOptions()...)
 	p.xds.Register(server)
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	p.reporting.Register(server)
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()
 	debug.FreeOSMemory() // The first lists have left several times as much garbage as is kept.
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve xDS on %s: %w", listener.Addr(), err)
-	case <-ctx.Done():
-	}
-	p.xds.Close()
-	atOnce := time.AfterFunc(streamDrain, server.Stop)
-	defer atOnce.Stop()
-	server.GracefulStop()
-	if err := <-failed; err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("serve xDS on %s: %w", listener.Addr(), err)
-	}
-	return nil
+	return lifecycle.ServeGRPC(ctx, "xDS", listener, server, p.xds.Close)
 }

@@ -33,8 +33,8 @@ func local(t *testing.T) settings {
 	const free = "127.0.0.1:0"
 	return settings{
 		kubeconfig: kubeconfig(t, "http://127.0.0.1:1"),
-		xdsAddress: free, proxyAddress: free, adminAddress: free, metricsAddress: free,
-		podName: "pod-1", podNamespace: "keda", fleet: fleetPerNamespace, maxStreams: 1, shutdownDeadline: 10 * time.Second,
+		xdsAddress: free, sinkAddress: free, proxyAddress: free, adminAddress: free, metricsAddress: free,
+		podName: "pod-1", podNamespace: "keda", maxStreams: 1, shutdownDeadline: 10 * time.Second,
 		logFormat: "json", logLevel: "info", profiling: true,
 	}
 }
@@ -96,8 +96,8 @@ func TestServeWaitsForTheAPIServer(t *testing.T) {
 		{at["health"] + "/shop", "no endpoint", 503},
 		{at["metrics"] + "/metrics", "kedify_ingest_passes_total 0", 200},
 		{at["admin"] + "/debug/pprof/goroutine?debug=1", "goroutine profile", 200},
-		{at["admin"] + "/acks", `{"replica":"pod-1","objects":[],"proxies":[]}`, 200},
-		{at["admin"] + "/queue", "not found", 404},
+		{at["admin"] + "/queue", "{}", 200},
+		{at["admin"] + "/envoy-metrics-map", "{}", 200},
 	} {
 		if code, text := get(t, "http://"+page.url); code != page.code || !strings.Contains(text, page.says) {
 			t.Errorf("%s = %d %.300q, want %d with %q", page.url, code, text, page.code, page.says)

@@ -79,19 +79,25 @@ func (b *Bed) Play(ctx context.Context, c Canary, course func(context.Context, *
 // one on, and measures its split. An error says that one was not reached.
 func (t *Trial) Through(ctx context.Context, weights ...int) error {
 	for i, weight := range weights {
-		if i > 0 {
-			if err := t.bed.Argo(ctx, "promote", App); err != nil {
-				return err
-			}
-		}
-		if err := t.bed.AtPause(ctx, 1+2*i, weight, t.canary.Within); err != nil {
-			return err
-		}
-		if err := t.Measure(ctx, weight); err != nil {
+		if err := t.On(ctx, i, weight); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// On goes on to the pause of one step, counted from 0, by promotion unless that
+// is the first one, and measures its split. An error says that it was not reached.
+func (t *Trial) On(ctx context.Context, i, weight int) error {
+	if i > 0 {
+		if err := t.bed.Argo(ctx, "promote", App); err != nil {
+			return err
+		}
+	}
+	if err := t.bed.AtPause(ctx, 1+2*i, weight, t.canary.Within); err != nil {
+		return err
+	}
+	return t.Measure(ctx, weight)
 }
 
 // Measure measures the split. A wrong one is a finding; an error says that there

@@ -115,13 +115,13 @@ func (r Rule) JudgeFresh(s Split, asked float64) Verdict {
 	return Off
 }
 
-// Quantile is the smallest of the durations that at least the share q, from 0
-// to 1, doesn't exceed. It is 0 for none. The order of the input is kept.
-func Quantile(durations []time.Duration, q float64) time.Duration {
-	if len(durations) == 0 {
+// Quantile is the smallest of the values that at least the share q, from 0 to 1,
+// doesn't exceed. It is 0 for none. The order of the input is kept.
+func Quantile[T float64 | time.Duration](values []T, q float64) T {
+	if len(values) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(durations))
+	sorted := slices.Sorted(slices.Values(values))
 	rank := int(math.Ceil(q*float64(len(sorted)))) - 1
 	return sorted[min(max(rank, 0), len(sorted)-1)]
 }

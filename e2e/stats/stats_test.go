@@ -126,7 +126,7 @@ func TestQuantile(t *testing.T) {
 			t.Errorf("quantile %v of 1 to 10 = %d, want %d", q, got, want)
 		}
 	}
-	if got := Quantile(nil, 0.5); got != 0 {
+	if got := Quantile[time.Duration](nil, 0.5); got != 0 {
 		t.Errorf("quantile of nothing = %d, want 0", got)
 	}
 	if ten[0] != 10 {

@@ -6,6 +6,8 @@
 // before every kind was listed once, so that a restart never publishes less than is there ("seed, then serve").
 //
 // Changes are batched: the first one is handled at once, later ones at most once per interval, and none waits longer than that. What the loop found,
-// problems included, goes to a Reporter, together with two kinds that routing does not depend on and never waits for: the Pods of proxies and the replicas
-// of the interceptor.
+// problems included, goes to a Reporter, together with a kind that routing does not depend on and never waits for: the replicas of the interceptor.
+//
+// Each fleet has a translation and a publication of its own, so that a change costs, and a failure concerns, that fleet alone. A fleet is there as long as it
+// has objects or proxies.
 package ingest

@@ -17,6 +17,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
@@ -25,11 +26,16 @@ const DefaultInterval = 10 * time.Millisecond
 
 // Publisher takes what the proxies are to serve.
 type Publisher interface {
-	// Publish puts resources in the place of what was published before. It is called from one goroutine and does not wait for proxies. After an error the
-	// last published resources stay in force.
-	Publish(resources translate.Resources) error
-	// Amend changes what was published before, all of it or, after an error, nothing. Otherwise it is like Publish, which comes first.
-	Amend(update translate.Update) error
+	// Publish puts resources in the place of what was published to a fleet before. It is called from one goroutine and does not wait for proxies. After an
+	// error the last published resources stay in force.
+	Publish(fleet ir.Fleet, resources translate.Resources) error
+	// Amend changes what was published to a fleet before, all of it or, after an error, nothing. Otherwise it is like Publish, which comes first.
+	Amend(fleet ir.Fleet, update translate.Update) error
+	// Retire forgets a fleet that has neither objects nor proxies any more.
+	Retire(fleet ir.Fleet)
+	// Assign says which proxies there are, and to which fleet each belongs. What a fleet with proxies is to serve was published before. Nobody may change
+	// proxies afterwards.
+	Assign(proxies map[ir.Fleet][]ir.Proxy)
 }
 
 // Reporter is told the outcome of every pass.
@@ -42,12 +48,8 @@ type Reporter interface {
 type Pass struct {
 	// Objects are the HTTPScaledObjects of which anything is new since the pass before, their statuses included.
 	Objects map[ir.Key]Object
-	// Failure says why nothing of this pass could be published, nil when it was. It is part of every Outcome too.
-	Failure error
-	// Publication counts the passes that published, or tried to, from 1. In passes with equal numbers nothing but statuses, and what follows, is new.
-	Publication uint64
-	// Proxies are the Pods of proxies, and Replicas the EndpointSlices of the replicas of the interceptor, all of them as they are now.
-	Proxies  []*corev1.Pod
+	// Proxies are those of each fleet, and Replicas the EndpointSlices of the replicas of the interceptor, all of them as they are now.
+	Proxies  map[ir.Fleet][]ir.Proxy
 	Replicas []*discoveryv1.EndpointSlice
 }
 
@@ -55,6 +57,8 @@ type Pass struct {
 type Object struct {
 	// ScaledObject is the object as it is now, nil when it is gone; then the rest is the zero value.
 	ScaledObject *httpv1alpha1.HTTPScaledObject
+	// Fleet is the fleet that serves it.
+	Fleet ir.Fleet
 	// Outcome is what became of it.
 	Outcome Outcome
 	// InForce is what is published of it: of this pass, or of the last pass that could be published.
@@ -69,6 +73,9 @@ type Outcome struct {
 	Served bool
 	// Failure says why its present version could not be published although nothing is wrong with it: a bug of the interceptor. "" when it could.
 	Failure string
+	// WeightedBackends is how requests are shared by InForce, as a text of package split; "" where its own
+	// Service gets all of them.
+	WeightedBackends string
 	// StableHashes are the pod-template-hashes of the ready Pods behind its stable Service, sorted; empty when some are not known.
 	StableHashes []string
 	// WrittenAt is the resource version of the last change of its spec or its annotations, or of a change that may have been one; "" when none was seen.
@@ -77,18 +84,20 @@ type Outcome struct {
 
 // Sources are where the objects come from: for each kind one list and watch per namespace, or one for all namespaces.
 type Sources struct {
-	// ScaledObjects, Services and EndpointSlices are what routing depends on.
+	// ScaledObjects, Services and EndpointSlices are what routing depends on. The proxies of fleets are in EndpointSlices too.
 	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
-	// Proxies are the Pods of proxies, and Replicas the EndpointSlices of the replicas of the interceptor. They are there for the Reporter: nothing that is
-	// published depends on them or waits for them.
-	Proxies, Replicas []cache.ListerWatcherWithContext
+	// Replicas are the EndpointSlices of the replicas of the interceptor. They are there for the Reporter: nothing that is published depends on them or
+	// waits for them.
+	Replicas []cache.ListerWatcherWithContext
 }
 
-// Options are what a Loop works with. All fields but Interval and Translate are required; the zero value of Translate allows no connections, see
+// Options are what a Loop works with. All fields but Interval, Resolve and Translate are required; the zero value of Translate allows no connections, see
 // translate.DefaultOptions.
 type Options struct {
 	// Sources are where the objects come from.
 	Sources Sources
+	// Resolve are the choices that hold for every HTTPScaledObject.
+	Resolve resolve.Options
 	// Translate are the choices that hold for every proxy.
 	Translate translate.Options
 	// Publisher takes the resources.
@@ -105,6 +114,7 @@ type Options struct {
 
 // Loop is what turns objects into published resources. Make it with New and call Run once.
 type Loop struct {
+	resolve   resolve.Options
 	translate translate.Options
 	publisher Publisher
 	reporter  Reporter
@@ -117,22 +127,25 @@ type Loop struct {
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
 	services      []*store[*corev1.Service]
 	slices        []*store[*discoveryv1.EndpointSlice]
-	proxies       []*store[*corev1.Pod]
 	replicas      []*store[*discoveryv1.EndpointSlice]
 
 	changed  chan struct{} // holds one element when a store has changed since the last pass
 	seeded   chan struct{} // closed after the first publication
 	observed chan struct{} // closed after the first complete report
+	index    index         // of what is in force
 
 	// What follows belongs to the goroutine of Run.
 	core    *core // nil before the first publication and after one that failed
 	objects map[ir.Key]Object
+	// proxies are those of each fleet; the map is never changed. published are the fleets to which
+	// something is.
+	proxies   map[ir.Fleet][]ir.Proxy
+	published map[ir.Fleet]struct{}
 	// users are the objects by their stable Service, and stable these Services by object.
 	users  map[ir.Key][]ir.Key
 	stable map[ir.Key]ir.Key
-	// failure and publication are as in Pass.
-	failure     error
-	publication uint64
+	// failure is as in Pass.
+	failure error
 	// problems and routes count those of objects.
 	problems, routes int
 }
@@ -147,6 +160,7 @@ func New(options Options) (*Loop, error) {
 		return nil, err
 	}
 	l := &Loop{
+		resolve:   options.Resolve,
 		translate: options.Translate,
 		publisher: options.Publisher,
 		reporter:  options.Reporter,
@@ -157,6 +171,7 @@ func New(options Options) (*Loop, error) {
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
 		objects:   map[ir.Key]Object{},
+		published: map[ir.Fleet]struct{}{},
 		users:     map[ir.Key][]ir.Key{},
 		stable:    map[ir.Key]ir.Key{},
 	}
@@ -175,9 +190,6 @@ func New(options Options) (*Loop, error) {
 			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
 	}
 	l.required = len(l.sources)
-	for _, lists := range options.Sources.Proxies {
-		l.proxies = append(l.proxies, watchInto(l, "pods", lists, &corev1.Pod{}, newStore(reducePod, samePod, l.wake)))
-	}
 	for _, lists := range options.Sources.Replicas {
 		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{},
 			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
@@ -260,14 +272,13 @@ func (l *Loop) pass(ctx context.Context) {
 	found := l.take()
 	var changed map[ir.Key]Object
 	if l.core == nil || found.matters {
-		changed = l.publish(ctx, found)
+		changed = l.publishAll(ctx, found)
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())
 	} else {
 		changed = l.retell(found)
 	}
-	pass := Pass{Objects: changed, Failure: l.failure, Publication: l.publication, Proxies: merge(l.proxies), Replicas: merge(l.replicas)}
-	l.metrics.objects.WithLabelValues("pods").Set(float64(len(pass.Proxies)))
+	pass := Pass{Objects: changed, Proxies: l.proxies, Replicas: merge(l.replicas)}
 	l.reporter.Report(pass)
 	if isComplete && l.isSeeded() && !isClosed(l.observed) {
 		close(l.observed)

@@ -28,6 +28,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -96,30 +97,48 @@ func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions)
 // stage is a running Loop between sources and a protocol of what it published and reported.
 type stage struct {
 	scaledObjects, services, slices *faulty
-	proxies, replicas               *faulty // nil for none
+	replicas                        *faulty // nil for none
+	resolve                         resolve.Options
 	loop                            *ingest.Loop
 
 	mu        sync.Mutex
 	published []time.Time
+	fleets    map[ir.Fleet]bool        // what is published to
+	assigned  map[ir.Fleet][]ir.Proxy  // what was last
 	objects   map[ir.Key]ingest.Object // what was told of each
 	last      ingest.Pass
 	refuse    error
 }
 
 // Publish is ingest.Publisher's.
-func (s *stage) Publish(translate.Resources) error { return s.note() }
+func (s *stage) Publish(fleet ir.Fleet, _ translate.Resources) error { return s.note(fleet) }
 
 // Amend is ingest.Publisher's.
-func (s *stage) Amend(translate.Update) error { return s.note() }
+func (s *stage) Amend(fleet ir.Fleet, _ translate.Update) error { return s.note(fleet) }
+
+// Retire is ingest.Publisher's.
+func (s *stage) Retire(fleet ir.Fleet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.fleets, fleet)
+}
+
+// Assign is ingest.Publisher's.
+func (s *stage) Assign(proxies map[ir.Fleet][]ir.Proxy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assigned = proxies
+}
 
 // note takes note of a publication, or refuses it.
-func (s *stage) note() error {
+func (s *stage) note(fleet ir.Fleet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil {
 		return s.refuse
 	}
 	s.published = append(s.published, time.Now())
+	s.fleets[fleet] = true
 	return nil
 }
 
@@ -165,16 +184,16 @@ func (s *stage) run(t *testing.T) (stop func()) {
 		Services:       []cache.ListerWatcherWithContext{s.services},
 		EndpointSlices: []cache.ListerWatcherWithContext{s.slices},
 	}
-	if s.proxies != nil {
-		sources.Proxies, sources.Replicas = []cache.ListerWatcherWithContext{s.proxies}, []cache.ListerWatcherWithContext{s.replicas}
+	if s.replicas != nil {
+		sources.Replicas = []cache.ListerWatcherWithContext{s.replicas}
 	}
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, Translate: translate.DefaultOptions(), Publisher: s, Reporter: s, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, Resolve: s.resolve, Translate: translate.DefaultOptions(), Publisher: s, Reporter: s, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.loop, s.objects = loop, map[ir.Key]ingest.Object{}
+	s.loop, s.objects, s.fleets = loop, map[ir.Key]ingest.Object{}, map[ir.Fleet]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- loop.Run(ctx) }()
@@ -238,17 +257,6 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnEmptyWorldIsPublished(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stage{scaledObjects: newFaulty(t), services: newFaulty(t), slices: newFaulty(t)}
-		defer s.run(t)()
-		synctest.Wait()
-		if got := s.publications(); got != 1 {
-			t.Errorf("published %d times, want once", got)
-		}
-	})
 }
 
 func TestBatching(t *testing.T) {

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,14 +11,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
-
-// core remembers what the last pass has made of the objects, so that the next one costs what has changed.
-type core struct {
-	resolver   *resolve.Resolver
-	translator *translate.Translator
-}
 
 // found is what a pass finds new in the stores.
 type found struct {
@@ -80,25 +73,25 @@ func byKey[T metav1.Object](objects []T) map[ir.Key]T {
 	return named
 }
 
-// publish publishes what is new, and returns the objects of which anything is.
-func (l *Loop) publish(ctx context.Context, found found) map[ir.Key]Object {
+// publishAll publishes what is new in all fleets, and returns the objects of which anything is.
+func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]Object {
 	isFirst := l.core == nil
 	outcome, err := l.advance(found.change)
 	if err != nil && ctx.Err() != nil {
 		l.core = nil
 		return nil // The publisher stops at the same time.
 	}
-	l.publication++
 	var changed map[ir.Key]Object
 	if err != nil {
 		changed = l.salvage(ctx, found)
 	} else {
 		l.failure = nil
-		changed = l.tell(l.concerned(found, outcome), found.scaledObjects, l.core.resolver.Service, func(key ir.Key, object *Object) {
+		inForce := inForceOf(outcome.Updates)
+		changed = l.tell(l.concerned(found, outcome.Problems, inForce), found.scaledObjects, l.core.resolver.Service, func(key ir.Key, object *Object) {
 			if problems, looked := outcome.Problems[key]; looked {
 				object.Outcome.Problems, object.Outcome.Failure = problems, ""
 			}
-			if config, isNew := outcome.Update.Objects[key]; isNew {
+			if config, isNew := inForce[key]; isNew {
 				object.InForce = config
 			}
 		})
@@ -116,72 +109,6 @@ func (l *Loop) publish(ctx context.Context, found found) map[ir.Key]Object {
 	return changed
 }
 
-// advance resolves, translates and publishes a change; everything when nothing is remembered. What is remembered is of no use after an error, but for looking
-// up Services.
-func (l *Loop) advance(change resolve.Change) (resolve.Outcome, error) {
-	isFirst := l.core == nil
-	if isFirst {
-		translator, err := translate.NewTranslator(l.translate)
-		l.core = &core{resolve.NewResolver(l.inForce()), translator}
-		change = l.everything()
-		if err != nil {
-			l.core.resolver.Update(change)
-			return resolve.Outcome{}, err
-		}
-	}
-	outcome := l.core.resolver.Update(change)
-	if !isFirst && outcome.Update.IsEmpty() {
-		return outcome, nil
-	}
-	update, err := l.core.translator.Update(outcome.Update)
-	switch {
-	case err != nil:
-		return outcome, err
-	case isFirst:
-		return outcome, l.publisher.Publish(update.Changed)
-	default:
-		return outcome, l.publisher.Amend(update)
-	}
-}
-
-// salvage publishes as much as it can of the whole world, after an error that is a bug. The next pass begins anew.
-func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]Object {
-	services := l.core.resolver.Service
-	l.core = nil
-	inForce := l.inForce()
-	world := resolve.World{ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices), InForce: inForce}
-	config, mistakes := resolve.Build(world)
-	resources, config, failures, err := translateAll(l.translate.Envoy, config, inForce)
-	for key, failure := range failures {
-		l.fail(ctx, "translate", failure, "httpScaledObject", key)
-	}
-	if err != nil {
-		l.fail(ctx, "translate", err)
-	} else if err = l.publisher.Publish(resources); err != nil {
-		l.fail(ctx, "publish", err)
-		config = inForce
-	}
-	l.failure = err
-	problems := map[ir.Key][]ir.Problem{}
-	for _, mistake := range mistakes {
-		problems[mistake.On] = append(problems[mistake.On], mistake)
-	}
-	parts := byObject(config)
-	keys := make(map[ir.Key]struct{}, len(l.objects))
-	for key := range l.objects {
-		keys[key] = struct{}{}
-	}
-	for key := range found.scaledObjects {
-		keys[key] = struct{}{}
-	}
-	return l.tell(keys, found.scaledObjects, services, func(key ir.Key, object *Object) {
-		object.InForce, object.Outcome.Problems, object.Outcome.Failure = parts[key], problems[key], ""
-		if failed := errors.Join(err, failures[key]); failed != nil {
-			object.Outcome.Failure = failed.Error()
-		}
-	})
-}
-
 // retell returns the objects that changed in a way that does not matter to routing.
 func (l *Loop) retell(found found) map[ir.Key]Object {
 	keys := make(map[ir.Key]struct{}, len(found.scaledObjects))
@@ -192,12 +119,14 @@ func (l *Loop) retell(found found) map[ir.Key]Object {
 }
 
 // concerned are the objects of which anything may be new.
-func (l *Loop) concerned(found found, outcome resolve.Outcome) map[ir.Key]struct{} {
-	keys := make(map[ir.Key]struct{}, len(outcome.Problems))
-	for key := range outcome.Problems {
+func (l *Loop) concerned(
+	found found, problems map[ir.Key][]ir.Problem, inForce map[ir.Key]ir.Config,
+) map[ir.Key]struct{} {
+	keys := make(map[ir.Key]struct{}, len(problems))
+	for key := range problems {
 		keys[key] = struct{}{}
 	}
-	for key := range outcome.Update.Objects {
+	for key := range inForce {
 		keys[key] = struct{}{}
 	}
 	for key := range found.scaledObjects {
@@ -234,13 +163,32 @@ func (l *Loop) tell(
 		if object.ScaledObject == nil {
 			object = Object{}
 		} else {
+			object.Fleet = l.fleetOf(object)
 			object.Outcome.Served = len(object.InForce.Routes) > 0
+			object.Outcome.WeightedBackends = splitOf(object)
 			object.Outcome.StableHashes = readyHashes(services(stableOf(object)))
 		}
 		l.put(key, object)
 		told[key] = object
 	}
 	return told
+}
+
+// splitOf returns how requests are shared by what is in force, "" where an object's own Service gets
+// all of them.
+func splitOf(object Object) string {
+	if len(object.InForce.Routes) == 0 {
+		return ""
+	}
+	backends := object.InForce.Routes[0].Backends
+	if len(backends) == 1 && backends[0].Service.Name == object.ScaledObject.Spec.ScaleTargetRef.Service {
+		return ""
+	}
+	shares := make([]split.Backend, 0, len(backends))
+	for _, backend := range backends {
+		shares = append(shares, split.Backend{Service: backend.Service.Name, Weight: backend.Weight})
+	}
+	return split.Format(shares)
 }
 
 // stableOf returns the Service that an object's requests go to when no canary runs.

@@ -1,18 +1,24 @@
 package ingest
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
 // The functions below decide what is kept in memory of each kind, and which changes wake the whole chain. A field that resolve or status starts to read has
 // to be kept here first.
 
-// reduceScaledObject keeps everything but what only other programs read: managedFields and the annotation in which kubectl keeps a second copy of the object.
+// maxAnnotation is how much of an annotation is kept, in bytes: enough to tell that it is too long.
+const maxAnnotation = split.MaxBytes + 1
+
+// reduceScaledObject keeps everything but what only other programs read: managedFields and annotations.
 func reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
 	return &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
@@ -23,34 +29,63 @@ func reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTT
 			Generation:        object.Generation,
 			CreationTimestamp: object.CreationTimestamp,
 			DeletionTimestamp: object.DeletionTimestamp,
-			Annotations:       withoutLastApplied(object.Annotations),
+			Annotations:       keptAnnotations(object.Annotations),
 		},
 		Spec:   object.Spec,
-		Status: object.Status,
+		Status: httpv1alpha1.StatusOf(object),
 	}
 }
 
-// withoutLastApplied copies annotations without kubectl's copy of the object.
-func withoutLastApplied(annotations map[string]string) map[string]string {
-	if len(annotations) == 0 {
-		return nil
+// observedAnnotations are the annotations that routing and the counting of requests depend on.
+func observedAnnotations() []string {
+	return []string{
+		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationFleet,
+		httpv1alpha1.AnnotationExternalProxyMetricKey,
 	}
-	kept := make(map[string]string, len(annotations))
-	for name, value := range annotations {
-		if name != corev1.LastAppliedConfigAnnotation {
-			kept[name] = value
+}
+
+// keptAnnotations copies the annotations that are read, each up to maxAnnotation. Any tenant can write
+// 256 KiB of others into each of its objects, and change them all the time. Of the interceptor's own
+// one, which is in the status already, only that it is there is kept.
+func keptAnnotations(annotations map[string]string) map[string]string {
+	var kept map[string]string
+	keep := func(name string, limit int) {
+		value, present := annotations[name]
+		if !present {
+			return
 		}
+		if kept == nil {
+			kept = make(map[string]string, 1)
+		}
+		kept[name] = strings.Clone(value[:min(len(value), limit)])
 	}
+	for _, name := range observedAnnotations() {
+		keep(name, maxAnnotation)
+	}
+	keep(httpv1alpha1.AnnotationStatus, 0)
 	return kept
 }
 
-// sameScaledObjectRouting says whether two versions differ at most in their status, which the interceptor writes itself, and in bookkeeping.
+// sameScaledObjectRouting says whether two versions differ at most in their status, which the interceptor writes itself, and in bookkeeping. Its annotation
+// is a part of the status.
 func sameScaledObjectRouting(before, after *httpv1alpha1.HTTPScaledObject) bool {
 	return before.UID == after.UID &&
 		before.CreationTimestamp.Equal(&after.CreationTimestamp) &&
 		before.DeletionTimestamp.Equal(after.DeletionTimestamp) &&
-		apiequality.Semantic.DeepEqual(before.Annotations, after.Annotations) &&
+		sameAnnotations(before.Annotations, after.Annotations) &&
 		apiequality.Semantic.DeepEqual(before.Spec, after.Spec)
+}
+
+// sameAnnotations says whether observedAnnotations are the same.
+func sameAnnotations(before, after map[string]string) bool {
+	for _, name := range observedAnnotations() {
+		was, wasThere := before[name]
+		is, isThere := after[name]
+		if was != is || wasThere != isThere {
+			return false
+		}
+	}
+	return true
 }
 
 // reduceService keeps the identity, the type, the ports, the first IP family, and the hash in the selector of a Service of a Rollout.
@@ -103,20 +138,3 @@ func reduceEndpointSlice(object *discoveryv1.EndpointSlice) *discoveryv1.Endpoin
 func sameEndpointSliceRouting(before, after *discoveryv1.EndpointSlice) bool {
 	return apiequality.Semantic.DeepEqual(before, after)
 }
-
-// reducePod keeps the identity, the addresses, and whether the Pod is Ready and stays.
-func reducePod(object *corev1.Pod) *corev1.Pod {
-	reduced := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace, DeletionTimestamp: object.DeletionTimestamp},
-		Status:     corev1.PodStatus{PodIPs: object.Status.PodIPs},
-	}
-	for _, condition := range object.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			reduced.Status.Conditions = []corev1.PodCondition{{Type: condition.Type, Status: condition.Status}}
-		}
-	}
-	return reduced
-}
-
-// samePod says whether two versions of a Pod are the same to reports.
-func samePod(before, after *corev1.Pod) bool { return apiequality.Semantic.DeepEqual(before, after) }

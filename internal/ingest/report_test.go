@@ -12,25 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 )
-
-// proxyPod returns the Pod of a proxy with much that nobody reads.
-func proxyPod(name string, isReady corev1.ConditionStatus) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: name, Labels: map[string]string{"app": "kedify-proxy"}},
-		Spec:       corev1.PodSpec{NodeName: "node"},
-		Status: corev1.PodStatus{
-			PodIPs:     []corev1.PodIP{{IP: "10.0.0.7"}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: isReady}},
-		},
-	}
-}
 
 // isClosed says whether channel is closed.
 func isClosed(channel <-chan struct{}) bool {
@@ -42,51 +30,47 @@ func isClosed(channel <-chan struct{}) bool {
 	}
 }
 
-func TestProxiesAreReportedAndChangeNothing(t *testing.T) {
+// TestAnnotationsAreCutAtTheDoor: any tenant can write 256 KiB of annotations into each object, and change them all the time.
+func TestAnnotationsAreCutAtTheDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.proxies, s.replicas = newFaulty(t, proxyPod("a", corev1.ConditionFalse)), newFaulty(t, slice("interceptors", "10.0.0.1"))
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
-		published, number := s.publications(), s.lastPass().Publication
-		s.proxies.Modify(proxyPod("a", corev1.ConditionTrue))
+		key := ir.Key{Namespace: "apps", Name: "shop"}
+		written := s.lastPass().Objects[key].Outcome.WrittenAt
+		s.scaledObjects.Modify(testkit.WithAnnotation(shop(), "example.com/note", strings.Repeat("x", 200_000)))
 		time.Sleep(time.Second)
-		want := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "a"},
-			Status: corev1.PodStatus{
-				PodIPs:     []corev1.PodIP{{IP: "10.0.0.7"}},
-				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-			},
+		object := s.lastPass().Objects[key]
+		if len(object.ScaledObject.Annotations) != 0 || object.Outcome.WrittenAt != written {
+			t.Errorf("annotations that nobody reads: %d are kept, written at %q", len(object.ScaledObject.Annotations), object.Outcome.WrittenAt)
 		}
-		pass := s.lastPass()
-		if diff := cmp.Diff([]*corev1.Pod{want}, pass.Proxies); diff != "" {
-			t.Errorf("proxies (-want +got):\n%s", diff)
-		}
-		if len(pass.Replicas) != 1 || len(pass.Objects) != 1 || pass.Publication != number || s.publications() != published {
-			t.Errorf("%d publications after %d, pass %+v", s.publications(), published, pass)
-		}
-		s.slices.Modify(slice("shop", "10.0.0.2"))
+		s.scaledObjects.Modify(testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends,
+			"[{service: shop, weight: 1}]"+strings.Repeat(" ", 200_000)))
 		time.Sleep(time.Second)
-		if got := s.lastPass().Publication; got != number+1 {
-			t.Errorf("publication %d follows %d", got, number)
+		object = s.lastPass().Objects[key]
+		if kept := len(object.ScaledObject.Annotations[httpv1alpha1.AnnotationWeightedBackends]); kept != split.MaxBytes+1 {
+			t.Errorf("%d bytes of an annotation are kept, want one more than is allowed", kept)
+		}
+		if len(object.Outcome.Problems) != 1 || object.Outcome.Problems[0].Reason != httpv1alpha1.ReasonInvalidWeightedBackends {
+			t.Errorf("problems %+v, want one about the length", object.Outcome.Problems)
 		}
 	})
 }
 
-func TestServingDoesNotWaitForProxiesButReportsDo(t *testing.T) {
+func TestServingDoesNotWaitForReplicasButReportsDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.proxies, s.replicas = newFaulty(t), newFaulty(t)
-		s.proxies.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
+		s.replicas = newFaulty(t)
+		s.replicas.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "endpointslices"}, "", errors.New("no")))
 		defer s.run(t)()
 		time.Sleep(time.Minute) // The clock is synctest's, here and below.
 		if !isClosed(s.loop.Seeded()) || len(s.loop.Waiting()) != 0 {
 			t.Errorf("not seeded, waiting for %q", s.loop.Waiting())
 		}
 		if isClosed(s.loop.Observed()) {
-			t.Error("proxies are not known, but count as observed")
+			t.Error("replicas are not known, but count as observed")
 		}
-		s.proxies.fail(nil)
+		s.replicas.fail(nil)
 		time.Sleep(2 * time.Second)
 		if !isClosed(s.loop.Observed()) {
 			t.Error("not observed 2 s after the fault has ended")

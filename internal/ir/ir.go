@@ -1,8 +1,11 @@
-// Package ir is the model: what one fleet of Envoy proxies serves, free of both Kubernetes and Envoy. Read it first.
+// Package ir is the model: what fleets of Envoy proxies serve, free of both Kubernetes and Envoy. Read it first.
 //
 // Kubernetes objects become the model in package resolve, the model becomes Envoy's resources in package translate:
 //
 //	HTTPScaledObjects, Services, EndpointSlices ── resolve.Build ──▶ Config ── translate.Envoy ──▶ listener, routes, clusters, endpoints
+//
+// A [Fleet] is the proxies that serve the same objects. Each object is served by one fleet, and each fleet is served its own objects and nothing else: two
+// objects of two fleets may ask for the same host, and each gets it.
 //
 // A Config keeps two things apart. Routes is what is desired: which requests belong to whom, and how a canary shares them. Services is what is there:
 // the endpoints that can answer right now. They change at different speeds and for different reasons, and only [EffectiveWeights] brings them together.
@@ -51,9 +54,9 @@ func (p ServicePort) String() string {
 // MarshalText writes a ServicePort as String does, so that it can be the key of a map in YAML. It never fails.
 func (p ServicePort) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// Config is all that one fleet of proxies serves. Equal inputs give equal Configs.
+// Config is all that is served, by one fleet or by all: see ByFleet. Equal inputs give equal Configs.
 type Config struct {
-	// Routes is the desired routing, in the order of CompareRoutes. No two Routes have the same Match.
+	// Routes is the desired routing, in the order of CompareRoutes. No two Routes of one Fleet have the same Match.
 	Routes []Route
 	// Services is what is there now. It has an entry for every backend of every Route, and no other.
 	Services map[ServicePort]Endpoints
@@ -64,6 +67,10 @@ type Config struct {
 type Route struct {
 	// Owner is the HTTPScaledObject that the Route comes from.
 	Owner Key
+	// UID tells Owner from an object that had its name before, be it within the same second.
+	UID string `json:",omitempty"`
+	// Fleet is the fleet that serves Owner.
+	Fleet Fleet
 	// Created is when Owner was created. Between Routes that are equally specific, the older wins.
 	Created time.Time
 	// Match says which requests are meant.
@@ -143,7 +150,7 @@ func CompareRoutes(a, b Route) int {
 
 // Equal says whether two Routes are the same in every part.
 func (r Route) Equal(other Route) bool {
-	return r.Owner == other.Owner && r.Created.Equal(other.Created) && r.Match.Compare(other.Match) == 0 &&
+	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) && r.Match.Compare(other.Match) == 0 &&
 		slices.Equal(r.Backends, other.Backends) && r.Timeouts == other.Timeouts
 }
 

@@ -1,6 +1,6 @@
 package ir
 
-// Update is what is new in a Config since the one before, by object and by host: the two units in which a Config changes. It is empty when nothing is.
+// Update is what is new in the Config of one fleet since the one before, by object and by host: the two units in which a Config changes. It is empty when nothing is.
 type Update struct {
 	// Objects are the HTTPScaledObjects of which a Route, or the endpoints of one, are new. Each is there with all its Routes in the order of CompareRoutes
 	// and what is there for them. One that has no Route any more is there with the zero Config.

@@ -20,15 +20,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// get asks h for path and returns the status code, the Retry-After header and the body.
+// service is the name of the Service that a Health is behind.
+const service = "interceptor-proxy"
+
+// get asks h for path, as a kubelet does of a Pod, and returns the status code, the Retry-After header and the body.
 func get(ctx context.Context, h http.Handler, method, path string) (code int, retryAfter, body string) {
 	recorder := httptest.NewRecorder()
-	h.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, method, path, http.NoBody))
+	h.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, method, "http://10.0.0.7:8080"+path, http.NoBody))
 	return recorder.Code, recorder.Header().Get("Retry-After"), recorder.Body.String()
 }
 
 func TestHealth(t *testing.T) {
-	health := lifecycle.NewHealth(func() []string { return []string{"the first list of services", "httpscaledobjects: install the CRD"} })
+	health := lifecycle.NewHealth(service, func() []string { return []string{"the first list of services", "httpscaledobjects: install the CRD"} })
 	steps := []struct {
 		name         string
 		before       func()
@@ -50,6 +53,27 @@ func TestHealth(t *testing.T) {
 		if code != step.code || retryAfter != step.retryAfter || !strings.Contains(body, step.says) {
 			t.Errorf("%s: %s %s = %d, Retry-After %q, %q; want %d, %q, something with %q",
 				step.name, step.method, step.path, code, retryAfter, body, step.code, step.retryAfter, step.says)
+		}
+	}
+}
+
+// TestAnAppHasItsOwnHealth: its paths are its own, whatever they are called.
+func TestAnAppHasItsOwnHealth(t *testing.T) {
+	health := lifecycle.NewHealth(service, func() []string { return nil })
+	health.SetReady()
+	for host, want := range map[string]int{
+		"10.0.0.7:8080": 200, "10.0.0.7": 200, "[fd00::7]:8080": 200, "[fd00::7]": 200, "localhost:8080": 200, "": 200,
+		"interceptor-proxy": 200, "interceptor-proxy.keda:8080": 200, "Interceptor-Proxy.keda.svc.cluster.local.": 200,
+		"shop.test": 503, "shop.test:8080": 503, "shop.interceptor-proxy": 503, "interceptor-proxy-of-shop.test": 503, "10.0.0.7.test": 503,
+	} {
+		for _, path := range []string{"/livez", "/readyz"} {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+			request.Host = host
+			recorder := httptest.NewRecorder()
+			health.ServeHTTP(recorder, request)
+			if recorder.Code != want {
+				t.Errorf("%s of Host %q = %d, want %d", path, host, recorder.Code, want)
+			}
 		}
 	}
 }
@@ -170,7 +194,7 @@ func TestRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				health := lifecycle.NewHealth(func() []string { return nil })
+				health := lifecycle.NewHealth(service, func() []string { return nil })
 				health.SetReady()
 				var readyInDelay int
 				time.AfterFunc(time.Minute+time.Second, func() { readyInDelay, _, _ = get(t.Context(), health, http.MethodGet, "/readyz") })

@@ -70,6 +70,29 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, find finder) ([]ir.Backen
 	return backends, nil
 }
 
+// lastGood returns what an object keeps whose backends cannot be carried out: those in force or, where
+// nothing is because the interceptor has just started, those that its status reports to have been.
+// Without the annotation nobody but the own Service is to get anything, so that a split must not come
+// back; then, and for want of anything better, it is own.
+func lastGood(object *httpv1alpha1.HTTPScaledObject, inForce []ir.Route, own []ir.Backend, find finder) []ir.Backend {
+	switch {
+	case len(inForce) > 0 && (hasAnnotation(object) || len(inForce[0].Backends) == 1):
+		return inForce[0].Backends
+	case len(inForce) > 0 || !hasAnnotation(object) || object.Status.DataPlane == nil:
+		return own
+	}
+	shares, err := split.Parse(object.Status.DataPlane.WeightedBackends)
+	if err != nil {
+		return own
+	}
+	backends := make([]ir.Backend, 0, len(shares))
+	for _, share := range shares {
+		backend, _ := backendOf(object, share, "", find) // One that is gone by now keeps its share, as it would in force.
+		backends = append(backends, backend)
+	}
+	return backends
+}
+
 // remedy says what to do about an annotation that cannot be read.
 func remedy(err error) string {
 	switch {

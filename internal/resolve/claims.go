@@ -6,7 +6,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
-// claims are what objects ask for of one host.
+// site is a host in one fleet: what objects of other fleets ask for is another site.
+type site struct {
+	fleet ir.Fleet
+	host  ir.Host
+}
+
+// siteOf is where a Route is.
+func siteOf(route ir.Route) site { return site{route.Fleet, route.Match.Host} }
+
+// claims are what objects ask for of one site.
 type claims struct {
 	// byOwner are the Routes that each object asks for, in the order of their Matches.
 	byOwner map[ir.Key][]ir.Route
@@ -59,15 +68,16 @@ func (c *claims) winner(match ir.Match) (ir.Route, bool) {
 	return c.byMatch[at], true
 }
 
-// byHost divides the Routes of one object, which are in the order of their Matches, by host. The parts share their memory.
-func byHost(routes []ir.Route) map[ir.Host][]ir.Route {
-	divided := make(map[ir.Host][]ir.Route, 1)
+// divide divides the Routes of one object, which are in the order of their Matches, by site. The
+// parts share their memory.
+func divide(routes []ir.Route) map[site][]ir.Route {
+	divided := make(map[site][]ir.Route, 1)
 	for first := 0; first < len(routes); {
-		host, next := routes[first].Match.Host, first+1
-		for next < len(routes) && routes[next].Match.Host == host {
+		at, next := siteOf(routes[first]), first+1
+		for next < len(routes) && siteOf(routes[next]) == at {
 			next++
 		}
-		divided[host] = routes[first:next:next]
+		divided[at] = routes[first:next:next]
 		first = next
 	}
 	return divided

@@ -125,7 +125,7 @@ func tooMany(reason, field string, count, limit int) mistake {
 	return mistake{reason, fmt.Sprintf("%s: %d entries, at most %d are allowed; split the object", field, count, limit)}
 }
 
-// settle sorts candidates and, of those with the same Match, keeps the first, which is the oldest. Each pair of loser and winner is one Problem of the
+// settle sorts candidates and, of those with the same fleet and Match, keeps the first, which is the oldest. Each pair of loser and winner is one Problem of the
 // loser.
 func settle(candidates []ir.Route) ([]ir.Route, []ir.Problem) {
 	slices.SortFunc(candidates, byMatchThenAge)
@@ -133,7 +133,7 @@ func settle(candidates []ir.Route) ([]ir.Route, []ir.Problem) {
 	lost := map[pair][]ir.Match{}
 	var routes []ir.Route
 	for _, candidate := range candidates {
-		if len(routes) == 0 || routes[len(routes)-1].Match.Compare(candidate.Match) != 0 {
+		if len(routes) == 0 || bySite(routes[len(routes)-1], candidate) != 0 {
 			routes = append(routes, candidate)
 			continue
 		}
@@ -158,9 +158,14 @@ func conflict(loser, winner ir.Key, matches []ir.Match) ir.Problem {
 	}
 }
 
-// byMatchThenAge puts Routes of the same Match side by side, the oldest first.
+// bySite compares what Routes ask for: it is 0 for those of which one fleet can have one only.
+func bySite(a, b ir.Route) int {
+	return cmp.Or(cmp.Compare(a.Fleet, b.Fleet), a.Match.Compare(b.Match))
+}
+
+// byMatchThenAge puts Routes of the same fleet and Match side by side, the oldest first.
 func byMatchThenAge(a, b ir.Route) int {
-	return cmp.Or(a.Match.Compare(b.Match), a.Created.Compare(b.Created), a.Owner.Compare(b.Owner))
+	return cmp.Or(bySite(a, b), a.Created.Compare(b.Created), a.Owner.Compare(b.Owner))
 }
 
 // describe names at most three Matches.

@@ -24,6 +24,8 @@ type World struct {
 	Services []*corev1.Service
 	// EndpointSlices are those of Services, recognised by the label kubernetes.io/service-name.
 	EndpointSlices []*discoveryv1.EndpointSlice
+	// Options are the operator's choices.
+	Options Options
 	// InForce is the Config that the proxies have now, the zero value if they have none. An HTTPScaledObject with a mistake keeps what it has there.
 	InForce ir.Config
 }
@@ -39,8 +41,10 @@ type World struct {
 //   - What was in force for an object of the same name that was deleted since doesn't count.
 //   - A Service is one of the object's own namespace. One that is missing still has a route, which nobody answers: a host that is known must not look
 //     unknown.
-//   - Of several objects with the same host, path prefix and headers the oldest is served, then the first by namespace and name. The others keep the
-//     rest of their routes.
+//   - An object is served by the fleet of its namespace, or by the shared one if it asks for that.
+//   - Of several objects of one fleet with the same host, path prefix and headers the oldest is served, then the first by namespace and name. The others
+//     keep the rest of their routes.
+//   - Of a namespace that is over the bounds the oldest objects are served, and the others not at all.
 //
 // Each mistake is a Problem of its object. Problems are sorted. Resolving the same objects again with the outcome in force gives the same Config, but for
 // an object with a mistake that has lost all it had in force to older ones: it is then served for what is right of its present form.
@@ -51,8 +55,13 @@ func Build(world World) (ir.Config, []ir.Problem) {
 		candidates []ir.Route
 		problems   []ir.Problem
 	)
+	excess := world.Options.allExcess(world.ScaledObjects)
 	for _, object := range world.ScaledObjects {
-		routes, mistakes := resolveObject(object, services.find, inForce[ownerOf(object)])
+		if wrong, isOver := excess[ownerOf(object).key]; isOver {
+			problems = append(problems, problemsOf(object, wrong)...)
+			continue
+		}
+		routes, mistakes := resolveObject(object, world.Options, services.find, inForce[ownerOf(object)])
 		candidates = append(candidates, routes...)
 		problems = append(problems, mistakes...)
 	}
@@ -67,31 +76,31 @@ func Build(world World) (ir.Config, []ir.Problem) {
 
 // owner is an HTTPScaledObject in the time of its existence: one that is deleted and created again is another.
 type owner struct {
-	key     ir.Key
-	created int64 // Unix seconds, the precision of creationTimestamp
+	key ir.Key
+	uid string
 }
 
 // ownerOf returns the identity under which object's Routes are in force.
 func ownerOf(object *httpv1alpha1.HTTPScaledObject) owner {
-	return owner{key: ir.Key{Namespace: object.Namespace, Name: object.Name}, created: object.CreationTimestamp.Unix()}
+	return owner{key: ir.Key{Namespace: object.Namespace, Name: object.Name}, uid: string(object.UID)}
 }
 
 // routesByOwner groups routes, keeping their order.
 func routesByOwner(routes []ir.Route) map[owner][]ir.Route {
 	grouped := make(map[owner][]ir.Route)
 	for _, route := range routes {
-		by := owner{key: route.Owner, created: route.Created.Unix()}
+		by := owner{key: route.Owner, uid: route.UID}
 		grouped[by] = append(grouped[by], route)
 	}
 	return grouped
 }
 
 // resolveObject returns the Routes that one object asks for, as if it were the only one, and its mistakes. inForce are its Routes that are in force.
-func resolveObject(object *httpv1alpha1.HTTPScaledObject, find finder, inForce []ir.Route) ([]ir.Route, []ir.Problem) {
+func resolveObject(
+	object *httpv1alpha1.HTTPScaledObject, options Options, find finder, inForce []ir.Route,
+) ([]ir.Route, []ir.Problem) {
 	if object.Spec.Unreadable != "" {
-		return inForce, []ir.Problem{{
-			On: ownerOf(object).key, Reason: httpv1alpha1.ReasonInvalidSpec, Message: "spec." + object.Spec.Unreadable + "; correct the value",
-		}}
+		return inForce, problemsOf(object, mistake{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + "; correct the value"})
 	}
 	matches, wrongMatches := matchesOf(object.Spec)
 	if len(wrongMatches) > 0 && len(inForce) > 0 {
@@ -101,26 +110,33 @@ func resolveObject(object *httpv1alpha1.HTTPScaledObject, find finder, inForce [
 		}
 	}
 	backends, wrongBackends := backendsOf(object, find)
-	// Without the annotation nobody but the own Service is to get anything, so a split that is in force must not come back.
-	if len(wrongBackends) > 0 && len(inForce) > 0 && (hasAnnotation(object) || len(inForce[0].Backends) == 1) {
-		backends = inForce[0].Backends
+	if len(wrongBackends) > 0 {
+		backends = lastGood(object, inForce, backends, find)
 	}
+	fleet, wrongFleet := options.fleetOf(object, inForce)
 	by := ownerOf(object)
 	routes := make([]ir.Route, 0, len(matches))
 	for _, match := range matches {
 		routes = append(routes, ir.Route{
 			Owner:    by.key,
+			UID:      by.uid,
+			Fleet:    fleet,
 			Created:  object.CreationTimestamp.UTC(),
 			Match:    match,
 			Backends: backends,
 			Timeouts: timeoutsOf(object.Spec.Timeouts),
 		})
 	}
+	return routes, problemsOf(object, slices.Concat(wrongMatches, wrongBackends, wrongFleet)...)
+}
+
+// problemsOf are the Problems that mistakes are to an object.
+func problemsOf(object *httpv1alpha1.HTTPScaledObject, mistakes ...mistake) []ir.Problem {
 	var problems []ir.Problem
-	for _, mistake := range slices.Concat(wrongMatches, wrongBackends) {
-		problems = append(problems, ir.Problem{On: by.key, Reason: mistake.reason, Message: mistake.message})
+	for _, mistake := range mistakes {
+		problems = append(problems, ir.Problem{On: ownerOf(object).key, Reason: mistake.reason, Message: mistake.message})
 	}
-	return routes, problems
+	return problems
 }
 
 // mistake is a Problem before it is known whose.

@@ -274,7 +274,7 @@ func checkInvariants(t *testing.T, config ir.Config) {
 	used := map[ir.ServicePort]bool{}
 	matches := map[string]bool{}
 	for _, route := range config.Routes {
-		match := fmt.Sprintf("%#v", route.Match)
+		match := fmt.Sprintf("%s %#v", route.Fleet, route.Match)
 		if matches[match] {
 			t.Errorf("two Routes have the Match %s", match)
 		}
@@ -318,9 +318,19 @@ func randomWorld(random *rand.Rand) resolve.World {
 			object = testkit.WithSplit(object,
 				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{Service: pick("c", "missing"), Weight: random.Uint32N(3)})
 		}
+		if random.IntN(3) == 0 {
+			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{
+				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
+			}
+		}
+		if random.IntN(3) == 0 {
+			object = testkit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, pick("shared", "shared", "shred"))
+		}
 		world.ScaledObjects = append(world.ScaledObjects, object)
 	}
 	for _, namespace := range []string{"a", "b"} {
+		world.EndpointSlices = append(world.EndpointSlices,
+			randomSlice(random, namespace, resolve.ProxyService), randomSlice(random, namespace, resolve.ProxyService))
 		for _, name := range []string{"s", "c", "x"} {
 			service := testkit.NewService(namespace, name)
 			if name == "x" && random.IntN(2) == 0 {

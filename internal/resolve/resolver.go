@@ -24,11 +24,15 @@ type Change struct {
 
 // Outcome is what a Change leads to.
 type Outcome struct {
-	// Update is what is new in the Config.
-	Update ir.Update
+	// Updates are what is new in the Config of each fleet. An object that moves from one fleet to
+	// another one is in both.
+	Updates map[ir.Fleet]ir.Update
 	// Problems are the mistakes of each object that was looked at, sorted, and none for one in which nothing is wrong or that is gone. Those of other
 	// objects are what they were.
 	Problems map[ir.Key][]ir.Problem
+	// Proxies are those of each fleet of which one came, changed or went, and none for a fleet that
+	// has none any more.
+	Proxies map[ir.Fleet][]ir.Proxy
 }
 
 // Resolver is Build for a World that changes: after any sequence of Updates, what they have told adds up to exactly what Build returns for the World as it
@@ -37,6 +41,9 @@ type Outcome struct {
 // An Update costs what the changed objects, and those that share a host or a Service with them, cost. It is not safe for concurrent use. Make it with
 // NewResolver.
 type Resolver struct {
+	options    Options
+	namespaces map[string]*census
+
 	objects  map[ir.Key]*httpv1alpha1.HTTPScaledObject
 	services serviceIndex
 	slices   sliceIndex
@@ -44,7 +51,7 @@ type Resolver struct {
 
 	asked   map[ir.Key]asked
 	readers index[ir.Key] // the objects that a Service matters to
-	hosts   map[ir.Host]*claims
+	sites   map[site]*claims
 	inForce map[ir.Key][]ir.Route
 	ports   map[ir.Key][]ir.ServicePort // what inForce leads to
 	users   index[ir.ServicePort]       // the objects whose Routes in force lead there
@@ -81,11 +88,12 @@ type asked struct {
 	onTop    []ir.Route // what was in force; kept of an object with mistakes, for which it matters
 }
 
-// NewResolver returns a Resolver that knows no objects. inForce is the Config that the proxies have, as World.InForce.
-func NewResolver(inForce ir.Config) *Resolver {
+// NewResolver returns a Resolver that knows no objects. options are as World.Options, and inForce is the Config that the proxies have, as World.InForce.
+func NewResolver(options Options, inForce ir.Config) *Resolver {
 	r := &Resolver{
+		options: options, namespaces: map[string]*census{},
 		objects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, services: serviceIndex{}, slices: sliceIndex{}, named: map[ir.Key]*discoveryv1.EndpointSlice{},
-		asked: map[ir.Key]asked{}, readers: index[ir.Key]{}, hosts: map[ir.Host]*claims{}, inForce: map[ir.Key][]ir.Route{},
+		asked: map[ir.Key]asked{}, readers: index[ir.Key]{}, sites: map[site]*claims{}, inForce: map[ir.Key][]ir.Route{},
 		ports: map[ir.Key][]ir.ServicePort{}, users: index[ir.ServicePort]{}, used: map[ir.Key][]uint32{}, found: map[ir.ServicePort]ir.Endpoints{},
 		unsettled: map[ir.Key]struct{}{}, isFresh: true,
 	}
@@ -103,8 +111,8 @@ func (r *Resolver) Service(service ir.Key) (*corev1.Service, []*discoveryv1.Endp
 // Update takes note of change and returns what it leads to. The first Update has to bring all objects, and tells everything.
 func (r *Resolver) Update(change Change) Outcome {
 	u := update{
-		Resolver: r, dirty: r.unsettled, stale: map[ir.Key]struct{}{}, touched: map[ir.Host]struct{}{}, concerned: map[ir.Key]struct{}{},
-		objects: map[ir.Key]struct{}{}, hosts: map[ir.Host]struct{}{},
+		Resolver: r, dirty: r.unsettled, stale: map[ir.Key]struct{}{}, touched: map[site]struct{}{}, concerned: map[ir.Key]struct{}{},
+		members: map[member]struct{}{}, sites: map[site]struct{}{},
 	}
 	r.unsettled = map[ir.Key]struct{}{}
 	u.takeServices(change.Services)
@@ -113,8 +121,8 @@ func (r *Resolver) Update(change Change) Outcome {
 	for key := range u.dirty {
 		u.ask(key)
 	}
-	for host := range u.touched {
-		u.settle(host)
+	for at := range u.touched {
+		u.settle(at)
 	}
 	problems := make(map[ir.Key][]ir.Problem, len(u.concerned))
 	for key := range u.concerned {
@@ -123,20 +131,26 @@ func (r *Resolver) Update(change Change) Outcome {
 	u.refresh()
 	u.forget()
 	r.isFresh = false
-	return Outcome{Update: u.told(), Problems: problems}
+	return Outcome{Updates: u.told(), Problems: problems, Proxies: u.proxies()}
 }
 
 // update is one Update under way.
 type update struct {
 	*Resolver
 
-	dirty     map[ir.Key]struct{}  // objects to resolve again
-	stale     map[ir.Key]struct{}  // Services of which the endpoints may be others
-	touched   map[ir.Host]struct{} // hosts of which the claims changed
-	concerned map[ir.Key]struct{}  // objects whose Routes in force or Problems may be others
-	objects   map[ir.Key]struct{}  // objects that are new in the Config
-	hosts     map[ir.Host]struct{} // hosts that are
-	left      []ir.ServicePort     // ports that some object used last
+	dirty     map[ir.Key]struct{} // objects to resolve again
+	stale     map[ir.Key]struct{} // Services of which the endpoints may be others
+	touched   map[site]struct{}   // sites of which the claims changed
+	concerned map[ir.Key]struct{} // objects whose Routes in force or Problems may be others
+	members   map[member]struct{} // objects that are new in the Config of a fleet
+	sites     map[site]struct{}   // sites that are
+	left      []ir.ServicePort    // ports that some object used last
+}
+
+// member is an object that a fleet serves.
+type member struct {
+	fleet  ir.Fleet
+	object ir.Key
 }
 
 func (u *update) takeServices(changed map[ir.Key]*corev1.Service) {
@@ -175,13 +189,25 @@ func (u *update) takeSlices(changed map[ir.Key]*discoveryv1.EndpointSlice) {
 }
 
 func (u *update) takeScaledObjects(changed map[ir.Key]*httpv1alpha1.HTTPScaledObject) {
+	namespaces := map[string]struct{}{}
 	for key, object := range changed {
+		censusOf(u.namespaces, key.Namespace).replace(key, u.objects[key], object)
+		namespaces[key.Namespace] = struct{}{}
 		if object == nil {
-			delete(u.Resolver.objects, key)
+			delete(u.objects, key)
 		} else {
-			u.Resolver.objects[key] = object
+			u.objects[key] = object
 		}
 		u.dirty[key] = struct{}{}
+	}
+	for namespace := range namespaces {
+		own := u.namespaces[namespace]
+		for _, key := range own.judge(u.options, u.objects) {
+			u.dirty[key] = struct{}{}
+		}
+		if len(own.objects) == 0 {
+			delete(u.namespaces, namespace)
+		}
 	}
 	if u.isFresh {
 		for key := range u.inForce {
@@ -193,7 +219,7 @@ func (u *update) takeScaledObjects(changed map[ir.Key]*httpv1alpha1.HTTPScaledOb
 // ask finds out what one object asks for.
 func (u *update) ask(key ir.Key) {
 	before, now := u.asked[key], asked{}
-	if object := u.Resolver.objects[key]; object != nil {
+	if object := u.objects[key]; object != nil {
 		now = u.resolve(object)
 		u.asked[key] = now
 	} else {
@@ -209,18 +235,18 @@ func (u *update) ask(key ir.Key) {
 	if slices.EqualFunc(before.routes, now.routes, ir.Route.Equal) {
 		return
 	}
-	claimed := byHost(now.routes)
-	for host := range byHost(before.routes) {
-		if _, still := claimed[host]; !still {
-			claimed[host] = nil
+	claimed := divide(now.routes)
+	for at := range divide(before.routes) {
+		if _, still := claimed[at]; !still {
+			claimed[at] = nil
 		}
 	}
-	for host, routes := range claimed {
-		if u.Resolver.hosts[host] == nil {
-			u.Resolver.hosts[host] = &claims{byOwner: make(map[ir.Key][]ir.Route, 1)}
+	for at, routes := range claimed {
+		if u.Resolver.sites[at] == nil {
+			u.Resolver.sites[at] = &claims{byOwner: make(map[ir.Key][]ir.Route, 1)}
 		}
-		u.Resolver.hosts[host].claim(key, routes)
-		u.touched[host] = struct{}{}
+		u.Resolver.sites[at].claim(key, routes)
+		u.touched[at] = struct{}{}
 	}
 }
 
@@ -234,27 +260,30 @@ func (r *Resolver) resolve(object *httpv1alpha1.HTTPScaledObject) asked {
 		return r.services[service]
 	}
 	by := ownerOf(object)
+	if wrong, isOver := r.namespaces[by.key.Namespace].excess[by.key]; isOver {
+		return asked{mistakes: problemsOf(object, wrong)}
+	}
 	inForce := r.inForce[by.key]
-	if len(inForce) > 0 && inForce[0].Created.Unix() != by.created {
+	if len(inForce) > 0 && inForce[0].UID != by.uid {
 		inForce = nil // It was another object's.
 	}
-	now.routes, now.mistakes = resolveObject(object, find, inForce)
+	now.routes, now.mistakes = resolveObject(object, r.options, find, inForce)
 	if len(now.mistakes) > 0 {
 		now.onTop = inForce
 	}
 	return now
 }
 
-// settle decides who gets what of a host.
-func (u *update) settle(host ir.Host) {
-	claims := u.Resolver.hosts[host]
+// settle decides who gets what of a site.
+func (u *update) settle(at site) {
+	claims := u.Resolver.sites[at]
 	concerned, changed := claims.settle()
 	maps.Copy(u.concerned, concerned)
 	if changed || u.isFresh {
-		u.hosts[host] = struct{}{}
+		u.sites[at] = struct{}{}
 	}
 	if len(claims.byOwner) == 0 {
-		delete(u.Resolver.hosts, host)
+		delete(u.Resolver.sites, at)
 	}
 }
 
@@ -264,7 +293,7 @@ func (u *update) grant(key ir.Key) []ir.Problem {
 	granted := make([]ir.Route, 0, len(is.routes))
 	lost := map[ir.Key][]ir.Match{}
 	for _, route := range is.routes {
-		if winner, _ := u.Resolver.hosts[route.Match.Host].winner(route.Match); winner.Owner != key {
+		if winner, _ := u.Resolver.sites[siteOf(route)].winner(route.Match); winner.Owner != key {
 			lost[winner.Owner] = append(lost[winner.Owner], route.Match)
 		} else {
 			granted = append(granted, route)
@@ -275,7 +304,6 @@ func (u *update) grant(key ir.Key) []ir.Problem {
 	}
 	if u.isFresh || !slices.EqualFunc(granted, u.inForce[key], ir.Route.Equal) {
 		u.put(key, granted)
-		u.objects[key] = struct{}{}
 	}
 	if len(is.mistakes) > 0 && !slices.EqualFunc(granted, is.onTop, ir.Route.Equal) {
 		u.unsettled[key] = struct{}{}
@@ -290,6 +318,11 @@ func (u *update) grant(key ir.Key) []ir.Problem {
 
 // put sets what an object has in force, and keeps account of where that leads.
 func (u *update) put(key ir.Key, routes []ir.Route) {
+	for _, each := range [][]ir.Route{u.inForce[key], routes} {
+		if len(each) > 0 {
+			u.members[member{each[0].Fleet, key}] = struct{}{}
+		}
+	}
 	for _, port := range u.ports[key] {
 		if u.users.remove(port, key); len(u.users[port]) == 0 {
 			u.left = append(u.left, port) // Maybe it comes back at once, and refresh has to know what was there.
@@ -321,12 +354,12 @@ func (u *update) refresh() {
 				continue
 			}
 			for _, key := range u.users[port] {
-				u.objects[key] = struct{}{}
+				u.members[member{u.inForce[key][0].Fleet, key}] = struct{}{}
 				if (len(before.Ready) == 0) == (len(now.Ready) == 0) {
 					continue // The weights in effect are the same.
 				}
 				for _, route := range u.inForce[key] {
-					u.hosts[route.Match.Host] = struct{}{}
+					u.sites[siteOf(route)] = struct{}{}
 				}
 			}
 		}
@@ -347,51 +380,4 @@ func (u *update) forget() {
 			u.used[port.Service] = rest
 		}
 	}
-}
-
-// told is what is new in the Config.
-func (u *update) told() ir.Update {
-	out := ir.Update{Objects: make(map[ir.Key]ir.Config, len(u.objects)), Hosts: make(map[ir.Host]ir.Config, len(u.hosts))}
-	for key := range u.objects {
-		out.Objects[key] = u.config(u.inForce[key])
-	}
-	for host := range u.hosts {
-		var granted []ir.Route
-		if claims := u.Resolver.hosts[host]; claims != nil {
-			granted = claims.granted
-		}
-		out.Hosts[host] = u.config(granted)
-	}
-	return out
-}
-
-// config is the part of the Config that has these Routes.
-func (r *Resolver) config(routes []ir.Route) ir.Config {
-	if len(routes) == 0 {
-		return ir.Config{}
-	}
-	part := ir.Config{Routes: routes, Services: make(map[ir.ServicePort]ir.Endpoints, 2)}
-	for _, port := range portsOf(routes) {
-		part.Services[port] = r.found[port]
-	}
-	return part
-}
-
-// portsOf lists where routes lead, each once.
-func portsOf(routes []ir.Route) []ir.ServicePort {
-	var ports []ir.ServicePort
-	seen := map[ir.ServicePort]struct{}{}
-	for i, route := range routes {
-		if i > 0 && slices.Equal(route.Backends, routes[i-1].Backends) {
-			continue // The usual case: Routes of an object differ in nothing but their Match.
-		}
-		for _, backend := range route.Backends {
-			port := backend.ServicePort()
-			if _, known := seen[port]; !known {
-				seen[port] = struct{}{}
-				ports = append(ports, port)
-			}
-		}
-	}
-	return ports
 }

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -52,8 +54,13 @@ func applyTo[T any](into, changed map[ir.Key]*T) {
 func (c changing) world(inForce ir.Config) resolve.World {
 	return resolve.World{
 		ScaledObjects: slices.Collect(maps.Values(c.scaledObjects)), Services: slices.Collect(maps.Values(c.services)),
-		EndpointSlices: slices.Collect(maps.Values(c.slices)), InForce: inForce,
+		EndpointSlices: slices.Collect(maps.Values(c.slices)), Options: options(), InForce: inForce,
 	}
+}
+
+// options have a shared fleet and bounds that random Worlds are over at times.
+func options() resolve.Options {
+	return resolve.Options{SharedFleet: "keda", MaxObjects: 4, MaxHosts: 9}
 }
 
 // all is the World as it is, as the first Change.
@@ -95,47 +102,47 @@ func choose[T any, P interface {
 	}
 }
 
-// told adds up what a Resolver and a Translator tell.
+// told adds up what a Resolver and a Translator tell of one fleet.
 type told struct {
-	objects   map[ir.Key]ir.Config
-	hosts     map[ir.Host]ir.Config
-	problems  map[ir.Key][]ir.Problem
-	resources translate.Resources
+	objects    map[ir.Key]ir.Config
+	hosts      map[ir.Host]ir.Config
+	resources  translate.Resources
+	translator *translate.Translator
 }
 
-func newTold() told {
-	return told{map[ir.Key]ir.Config{}, map[ir.Host]ir.Config{}, map[ir.Key][]ir.Problem{}, translate.Resources{}}
+func newTold(t *testing.T) *told {
+	t.Helper()
+	translator, err := translate.NewTranslator(translate.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &told{map[ir.Key]ir.Config{}, map[ir.Host]ir.Config{}, translate.Resources{}, translator}
 }
 
 // add adds one Update.
-func (s told) add(t *testing.T, outcome resolve.Outcome, translator *translate.Translator) {
+func (s *told) add(t *testing.T, update ir.Update) {
 	t.Helper()
-	for key, config := range outcome.Update.Objects {
+	for key, config := range update.Objects {
 		if s.objects[key] = config; len(config.Routes) == 0 {
 			delete(s.objects, key)
 		}
 	}
-	for host, config := range outcome.Update.Hosts {
+	for host, config := range update.Hosts {
 		if s.hosts[host] = config; len(config.Routes) == 0 {
 			delete(s.hosts, host)
 		}
 	}
-	for key, problems := range outcome.Problems {
-		if s.problems[key] = problems; len(problems) == 0 {
-			delete(s.problems, key)
-		}
-	}
-	update, err := translator.Update(outcome.Update)
+	translated, err := s.translator.Update(update)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for typeURL, messages := range update.Changed {
+	for typeURL, messages := range translated.Changed {
 		if s.resources[typeURL] == nil {
 			s.resources[typeURL] = map[string]proto.Message{}
 		}
 		maps.Copy(s.resources[typeURL], messages)
 	}
-	for typeURL, names := range update.Removed {
+	for typeURL, names := range translated.Removed {
 		for _, name := range names {
 			if _, known := s.resources[typeURL][name]; !known {
 				t.Fatalf("%s %q is removed and was not there", typeURL, name)
@@ -143,16 +150,79 @@ func (s told) add(t *testing.T, outcome resolve.Outcome, translator *translate.T
 			delete(s.resources[typeURL], name)
 		}
 	}
+	if isEmpty := len(s.objects) == 0; s.translator.IsEmpty() != isEmpty {
+		t.Errorf("a Translator of %d objects is empty: %v", len(s.objects), !isEmpty)
+	}
 }
 
 // config is the Config that the objects add up to.
-func (s told) config() ir.Config {
+func (s *told) config() ir.Config {
 	config := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
 	for _, part := range s.objects {
 		config.Routes = append(config.Routes, part.Routes...)
 		maps.Copy(config.Services, part.Services)
 	}
 	slices.SortFunc(config.Routes, ir.CompareRoutes)
+	return config
+}
+
+// toldOfAll adds up what is told of all fleets.
+type toldOfAll struct {
+	fleets   map[ir.Fleet]*told
+	problems map[ir.Key][]ir.Problem
+	proxies  map[ir.Fleet][]ir.Proxy
+}
+
+// add adds one Outcome.
+func (s toldOfAll) add(t *testing.T, outcome resolve.Outcome) {
+	t.Helper()
+	for fleet, update := range outcome.Updates {
+		if s.fleets[fleet] == nil {
+			s.fleets[fleet] = newTold(t)
+		}
+		s.fleets[fleet].add(t, update)
+	}
+	for key, problems := range outcome.Problems {
+		if s.problems[key] = problems; len(problems) == 0 {
+			delete(s.problems, key)
+		}
+	}
+	for fleet, proxies := range outcome.Proxies {
+		if s.proxies[fleet] = proxies; len(proxies) == 0 {
+			delete(s.proxies, fleet)
+		}
+	}
+}
+
+// check compares what was told with what Build, Proxies and Envoy say of the whole.
+func (s toldOfAll) check(t *testing.T, world resolve.World) ir.Config {
+	t.Helper()
+	config, problems := resolve.Build(world)
+	fleets := ir.ByFleet(config)
+	for fleet := range fleets {
+		if s.fleets[fleet] == nil {
+			t.Errorf("nothing was told of fleet %s", fleet)
+			s.fleets[fleet] = newTold(t)
+		}
+	}
+	for fleet, sum := range s.fleets {
+		sum.check(t, fleets[fleet])
+	}
+	all := slices.SortedFunc(func(yield func(ir.Problem) bool) {
+		for _, own := range s.problems {
+			for _, problem := range own {
+				if !yield(problem) {
+					return
+				}
+			}
+		}
+	}, ir.Problem.Compare)
+	if diff := cmp.Diff(problems, all); diff != "" {
+		t.Errorf("Problems (-Build +Resolver):\n%s", diff)
+	}
+	if diff := cmp.Diff(resolve.Proxies(world.EndpointSlices), s.proxies, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("Proxies (-whole +Resolver):\n%s", diff)
+	}
 	return config
 }
 
@@ -172,31 +242,19 @@ func byName(t *testing.T, resources translate.Resources) map[string]string {
 	return out
 }
 
-// check compares what was told with what Build and Envoy say of the whole.
-func (s told) check(t *testing.T, config ir.Config, problems []ir.Problem) {
+// check compares what was told of a fleet with its Config, and what Envoy makes of it.
+func (s *told) check(t *testing.T, config ir.Config) {
 	t.Helper()
-	if diff := cmp.Diff(config, s.config(), compareAddresses); diff != "" {
+	if diff := cmp.Diff(config, s.config(), compareAddresses, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("Config (-Build +Resolver):\n%s", diff)
 	}
-	byHost := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
+	var byHost []ir.Route
 	for _, part := range s.hosts {
-		byHost.Routes = append(byHost.Routes, part.Routes...)
+		byHost = append(byHost, part.Routes...)
 	}
-	slices.SortFunc(byHost.Routes, ir.CompareRoutes)
-	if diff := cmp.Diff(config.Routes, byHost.Routes); diff != "" {
+	slices.SortFunc(byHost, ir.CompareRoutes)
+	if diff := cmp.Diff(config.Routes, byHost); diff != "" {
 		t.Errorf("Routes by host (-Build +Resolver):\n%s", diff)
-	}
-	all := slices.SortedFunc(func(yield func(ir.Problem) bool) {
-		for _, own := range s.problems {
-			for _, problem := range own {
-				if !yield(problem) {
-					return
-				}
-			}
-		}
-	}, ir.Problem.Compare)
-	if diff := cmp.Diff(problems, all); diff != "" {
-		t.Errorf("Problems (-Build +Resolver):\n%s", diff)
 	}
 	resources, err := translate.Envoy(config)
 	if err != nil {
@@ -218,25 +276,19 @@ func TestUpdatesAddUpToBuild(t *testing.T) {
 			now.apply(randomChange(random, 12))
 			inForce, _ = resolve.Build(now.world(inForce))
 		}
-		sum := newTold()
-		resolver := resolve.NewResolver(inForce)
-		translator, err := translate.NewTranslator(translate.DefaultOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := toldOfAll{map[ir.Fleet]*told{}, map[ir.Key][]ir.Problem{}, map[ir.Fleet][]ir.Proxy{}}
+		resolver := resolve.NewResolver(options(), inForce)
 		for step := range 30 {
 			change := randomChange(random, 4)
 			now.apply(change)
 			if step == 0 {
 				change = now.all()
 			}
-			config, problems := resolve.Build(now.world(inForce))
-			sum.add(t, resolver.Update(change), translator)
-			sum.check(t, config, problems)
+			sum.add(t, resolver.Update(change))
+			inForce = sum.check(t, now.world(inForce))
 			if t.Failed() {
 				t.Fatalf("seed %d, step %d", seed, step)
 			}
-			inForce = config
 		}
 	}
 }
@@ -269,18 +321,18 @@ func BenchmarkOneWeight(b *testing.B) {
 		key := ir.Key{Namespace: "apps", Name: "shop-7"}
 		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(world.scaledObjects[key], 30), atWeight(world.scaledObjects[key], 40)}
 		b.Run(fmt.Sprint("change/", count), func(b *testing.B) {
-			resolver := resolve.NewResolver(ir.Config{})
+			resolver := resolve.NewResolver(resolve.Options{}, ir.Config{})
 			translator, err := translate.NewTranslator(translate.DefaultOptions())
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := translator.Update(resolver.Update(world.all()).Update); err != nil {
+			if _, err := translator.Update(resolver.Update(world.all()).Updates["apps"]); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				change := resolve.Change{ScaledObjects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{key: forms[i%2]}}
-				update, err := translator.Update(resolver.Update(change).Update)
+				update, err := translator.Update(resolver.Update(change).Updates["apps"])
 				if err != nil || len(update.Changed[resourcev3.ScopedRouteType]) != 1 {
 					b.Fatal(err, update)
 				}

@@ -39,7 +39,7 @@ func scalar(name string) string {
 // partial result.
 func Parse(text string) ([]Backend, error) {
 	if len(text) > MaxBytes {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLong, len(text), MaxBytes)
+		return nil, fmt.Errorf("%w: at most %d bytes are allowed", ErrTooLong, MaxBytes)
 	}
 	list, err := document(text)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
 
@@ -25,7 +26,7 @@ func benchmarkLook(b *testing.B, count int) {
 	b.Helper()
 	config := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
 	for i := range count {
-		route := ir.Route{Owner: ir.Key{Namespace: "apps", Name: fmt.Sprint("shop-", i)}, Match: ir.Match{Host: ir.Host(fmt.Sprint(i, ".test")), PathPrefix: "/"}}
+		route := ir.Route{Owner: ir.Key{Namespace: "apps", Name: fmt.Sprint("shop-", i)}, Fleet: "apps", Match: ir.Match{Host: ir.Host(fmt.Sprint(i, ".test")), PathPrefix: "/"}}
 		for _, service := range []string{"stable", "canary"} {
 			backend := ir.Backend{Service: ir.Key{Namespace: "apps", Name: fmt.Sprint(service, i)}, Port: 80, Weight: 50, Protocol: ir.HTTP1}
 			route.Backends = append(route.Backends, backend)
@@ -33,36 +34,41 @@ func benchmarkLook(b *testing.B, count int) {
 		}
 		config.Routes = append(config.Routes, route)
 	}
-	ledger, source := status.NewLedger(), newProxies()
-	source.publish(config)
-	var fleet status.Fleet
+	r := newReplica()
+	r.publish(config)
+	r.known = publications(config)
+	r.tracker.Record(r.known, r.Versions())
+	var fleet []ir.Proxy
 	for i := range 10 {
 		address := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
-		source.confirm(netip.AddrPortFrom(address, 1).String())
-		fleet.Proxies = append(fleet.Proxies, status.Proxy{Namespace: "apps", Addresses: []netip.Addr{address}})
+		r.confirm(netip.AddrPortFrom(address, 1).String())
+		fleet = append(fleet, readyProxy(address.String(), address.String()))
 	}
-	parts := source.parts(config)
-	ledger.Record(parts)
-	source.look(ledger, "interceptor-0")
+	r.look()
 	one := ir.Key{Namespace: "apps", Name: "shop-7"}
-	forms := []status.Part{parts[one], parts[one]}
+	forms := []status.Publication{r.known[one], r.known[one]}
 	forms[1].Digest = "other"
 	b.Run("whole", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			status.Merge(fleet, parts, []status.Acks{source.look(ledger, "interceptor-0")})
+			fresh := &replica{r.proxies, status.NewAckTracker(), replicas.NewServer(), r.known}
+			fresh.tracker.Record(r.known, r.Versions())
+			fresh.look()
+			for key := range r.known {
+				taken(key, fresh, fleet, fresh)
+			}
 		}
 	})
 	b.Run("one", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			changed := map[ir.Key]status.Part{one: forms[i%2]}
-			ledger.Record(changed)
-			source.Poll(func(stream status.Stream) {
-				stream.Changed = changedScope
-				ledger.Look(stream)
-			})
-			status.Merge(fleet, changed, []status.Acks{ledger.Acks("interceptor-0")})
+			r.tracker.Record(map[ir.Key]status.Publication{one: forms[i%2]}, r.Versions())
+			streams := r.Poll()
+			for i := range streams {
+				streams[i].Changed = changedScope
+			}
+			r.server.Apply(r.tracker.Look(streams))
+			taken(one, r, fleet, r)
 		}
 	})
 }

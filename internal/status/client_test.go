@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -66,7 +67,8 @@ func serve(t *testing.T, code int) (status.Client, *[]request) {
 		}
 		return made
 	}
-	return status.NewClient(client(httpv1alpha1.SchemeGroupVersion), client(eventsv1.SchemeGroupVersion)), &asked
+	logger := slog.New(slog.DiscardHandler)
+	return status.NewClient(client(httpv1alpha1.SchemeGroupVersion), client(eventsv1.SchemeGroupVersion), logger), &asked
 }
 
 func TestApplyStatusRequest(t *testing.T) {
@@ -94,6 +96,7 @@ func TestApplyStatusRequest(t *testing.T) {
 				"conditions": []any{
 					own("Accepted", "Accepted", "The object is understood and every Service that it names can be routed to."),
 					own("Ready", "Serving", "The route is published to the proxies."),
+					own("Programmed", "Programmed", "Every Ready proxy has acknowledged the object."),
 				},
 				"dataPlane": map[string]any{
 					"annotationHash": "", "proxies": map[string]any{"ready": 2.0, "acked": 2.0}, "effective": true, "reportedBy": "interceptor-0", "resourceVersion": "7",

@@ -15,6 +15,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
+// noProxy tells that a route is published, and nobody is there to serve it.
+const noProxy = "The route is published, but no proxy is Ready to serve it: Service kedify-proxy of the namespace has no ready endpoint, or that of the " +
+	"interceptor's namespace for an object with the annotation " + httpv1alpha1.AnnotationFleet + ": " + httpv1alpha1.FleetShared + "."
+
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
 const maxMessage = 4096
 
@@ -26,17 +30,13 @@ type Observation struct {
 	Served bool
 	// Failure says why the present route could not be published, "" when it was. It is a bug of the interceptor, not a mistake of the user.
 	Failure string
+	// WeightedBackends is the split in force, see httpv1alpha1.DataPlaneStatus.
+	WeightedBackends string
 	// StableHashes are the pod-template-hashes of the ready Pods behind the stable Service, sorted. They are empty when some are not known.
 	StableHashes []string
 	// WrittenAt is a resource version that the report must not be older than: that of the last change of the spec or the annotations that was seen, "" when
 	// none was.
 	WrittenAt string
-}
-
-// equal says whether two observations lead to the same status.
-func (o Observation) equal(other Observation) bool {
-	return o.Served == other.Served && o.Failure == other.Failure && slices.Equal(o.Problems, other.Problems) &&
-		slices.Equal(o.StableHashes, other.StableHashes) && o.WrittenAt == other.WrittenAt
 }
 
 // isAccepted says whether the configuration in force has the object as it is.
@@ -47,9 +47,15 @@ func (o Observation) isAccepted() bool { return o.Served && o.Failure == "" && l
 // what did change, cut to the second, which is how Kubernetes stores it; writer is who reports it.
 func Compute(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Taken, writer string, now time.Time) httpv1alpha1.HTTPScaledObjectStatus {
 	status := *object.Status.DeepCopy()
+	// One without a time is of another form, which older definitions of the HTTP add-on have.
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(condition metav1.Condition) bool {
+		return condition.LastTransitionTime.IsZero()
+	})
 	status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
 	status.TargetService = targetService(object.Spec.ScaleTargetRef)
-	for _, condition := range []metav1.Condition{accepted(seen), ready(seen, taken)} {
+	for _, condition := range []metav1.Condition{
+		accepted(seen), ready(seen, taken, isAnnotated(object)), programmed(seen, taken),
+	} {
 		condition.ObservedGeneration = object.Generation
 		condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 		meta.SetStatusCondition(&status.Conditions, condition)
@@ -74,8 +80,18 @@ func accepted(seen Observation) metav1.Condition {
 	return condition
 }
 
+// elsewhere tells whoever looks for the report in vain where it is.
+const elsewhere = " The CustomResourceDefinition had no place for all of this status: what it lacks is in the annotation " +
+	httpv1alpha1.AnnotationStatus + ". To have it here, install config/crd."
+
+// isAnnotated says whether a part of the object's status is in an annotation.
+func isAnnotated(object *httpv1alpha1.HTTPScaledObject) bool {
+	_, is := object.Annotations[httpv1alpha1.AnnotationStatus]
+	return is
+}
+
 // ready tells what of the object is in force.
-func ready(seen Observation, taken Taken) metav1.Condition {
+func ready(seen Observation, taken Taken, isAnnotated bool) metav1.Condition {
 	condition := metav1.Condition{Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	switch {
 	case seen.Failure != "":
@@ -91,6 +107,33 @@ func ready(seen Observation, taken Taken) metav1.Condition {
 		condition.Status = metav1.ConditionTrue
 		condition.Reason = httpv1alpha1.ReasonServing
 		condition.Message = "The route is published to the proxies."
+		if taken.Proxies.Ready == 0 {
+			condition.Message = noProxy
+		}
+	}
+	if isAnnotated {
+		condition.Message += elsewhere
+	}
+	return condition
+}
+
+// programmed tells whether the proxies have the object as it is.
+func programmed(seen Observation, taken Taken) metav1.Condition {
+	condition := metav1.Condition{Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
+	switch {
+	case !seen.isAccepted() || taken.Refusal != "":
+		condition.Reason = httpv1alpha1.ReasonNotReady
+		condition.Message = "See the condition " + httpv1alpha1.ConditionReady + "."
+	case taken.Proxies.Ready == 0:
+		condition.Reason = httpv1alpha1.ReasonNoReadyProxy
+		condition.Message = "No proxy is Ready. See the condition " + httpv1alpha1.ConditionReady + "."
+	case taken.isUnacked():
+		condition.Reason = httpv1alpha1.ReasonPending
+		condition.Message = "Not every Ready proxy has acknowledged the object; status.dataPlane.proxies has the numbers."
+	default:
+		condition.Status = metav1.ConditionTrue
+		condition.Reason = httpv1alpha1.ReasonProgrammed
+		condition.Message = "Every Ready proxy has acknowledged the object."
 	}
 	return condition
 }

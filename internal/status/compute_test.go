@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -52,13 +53,24 @@ func TestComputeConditions(t *testing.T) {
 	tests := []struct {
 		name            string
 		seen            status.Observation
+		proxies         int32
 		accepted, ready condition
 	}{
 		{
 			name:     "nothing to complain about",
 			seen:     status.Observation{Served: true},
+			proxies:  1,
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready:    condition{"True", "Serving", ready, atNoon},
+		},
+		{
+			name:     "nobody to serve it",
+			seen:     status.Observation{Served: true},
+			accepted: condition{"True", "Accepted", fine, atNoon},
+			ready: condition{
+				"True", "Serving", "The route is published, but no proxy is Ready to serve it: Service kedify-proxy of the namespace has no ready endpoint, or that of " +
+					"the interceptor's namespace for an object with the annotation http.kedify.io/fleet: shared.", atNoon,
+			},
 		},
 		{
 			name: "a mistake with a last good route",
@@ -86,7 +98,7 @@ func TestComputeConditions(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := status.Compute(shop(), test.seen, status.Taken{}, "interceptor-0", noon())
+			got := status.Compute(shop(), test.seen, status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: test.proxies}}, "interceptor-0", noon())
 			want := map[string]condition{"Accepted": test.accepted, "Ready": test.ready}
 			if diff := cmp.Diff(want, conditions(t, got), cmp.AllowUnexported(condition{})); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
@@ -95,7 +107,56 @@ func TestComputeConditions(t *testing.T) {
 	}
 }
 
-// conditions returns the interceptor's conditions of a status of shop by type.
+func TestComputeProgrammed(t *testing.T) {
+	fine := status.Observation{Served: true}
+	for _, test := range []struct {
+		name         string
+		seen         status.Observation
+		ready, acked int32
+		refusal      string
+		status       metav1.ConditionStatus
+		reason       string
+	}{
+		{"every Ready proxy has it", fine, 2, 2, "", "True", "Programmed"},
+		{"one of two has it", fine, 2, 1, "", "False", "Pending"},
+		{"no proxy is Ready", fine, 0, 0, "", "False", "NoReadyProxy"},
+		{"a proxy refused it", fine, 2, 1, "no", "False", "NotReady"},
+		{"they have what was before the mistake", status.Observation{Served: true, Problems: []ir.Problem{problem("Conflict", "taken")}}, 2, 2, "", "False", "NotReady"},
+		{"they have what was before the bug", status.Observation{Served: true, Failure: "bug"}, 2, 2, "", "False", "NotReady"},
+		{"it is not served", status.Observation{}, 2, 2, "", "False", "NotReady"},
+	} {
+		taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked}, Refusal: test.refusal}
+		got := meta.FindStatusCondition(status.Compute(shop(), test.seen, taken, "interceptor-0", noon()).Conditions, "Programmed")
+		if got == nil || got.Status != test.status || got.Reason != test.reason || got.Message == "" || got.ObservedGeneration != 3 {
+			t.Errorf("%s: %+v, want %s because of %s", test.name, got, test.status, test.reason)
+		}
+	}
+}
+
+func TestComputeSaysWhereTheReportIs(t *testing.T) {
+	object := shop()
+	for _, text := range []string{"", "{}"} {
+		if text != "" {
+			object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: text}
+		}
+		got := conditions(t, status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"].message
+		if isSaid := strings.Contains(got, "annotation http.kedify.io/status. To have it here, install config/crd."); isSaid != (text != "") {
+			t.Errorf("with the annotation %q condition Ready says %q", text, got)
+		}
+	}
+}
+
+// TestComputeTakesTheFormOfOthers has a condition as older definitions of the HTTP add-on have it.
+func TestComputeTakesTheFormOfOthers(t *testing.T) {
+	object := shop()
+	object.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "HTTPScaledObjectIsReady"}}
+	got := conditions(t, status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"]
+	if got.since != noon().Truncate(time.Second) {
+		t.Errorf("condition Ready is %+v, want one with a time", got)
+	}
+}
+
+// conditions returns the interceptor's conditions Accepted and Ready of a status of shop by type.
 func conditions(t *testing.T, of httpv1alpha1.HTTPScaledObjectStatus) map[string]condition {
 	t.Helper()
 	found := map[string]condition{}

@@ -18,7 +18,8 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Ta
 		StableHashes:   slices.Clone(seen.StableHashes),
 		ReportedBy:     writer,
 
-		ResourceVersion: object.ResourceVersion,
+		WeightedBackends: seen.WeightedBackends,
+		ResourceVersion:  object.ResourceVersion,
 	}
 	if !seen.isAccepted() {
 		report.Proxies.Acked = 0 // Proxies may have all that is in force, but that is not the object as its annotation has it.
@@ -35,6 +36,7 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Ta
 		report.StableHashes = slices.Compact(report.StableHashes)
 	}
 	if isSame := before.AnnotationHash == report.AnnotationHash && before.Proxies == report.Proxies && before.Effective == report.Effective &&
+		before.WeightedBackends == report.WeightedBackends &&
 		slices.Equal(before.StableHashes, report.StableHashes) && !isOlder(before.ResourceVersion, seen.WrittenAt); isSame {
 		report.ReportedBy, report.ResourceVersion = before.ReportedBy, before.ResourceVersion
 	}

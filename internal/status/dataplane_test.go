@@ -1,16 +1,17 @@
 package status_test
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
 
@@ -28,272 +29,344 @@ func otherKey() ir.Key { return ir.Key{Namespace: "apps", Name: "other"} }
 
 const peer = "10.0.0.7:40000"
 
-// record publishes weights and enters them into the ledger.
-func record(ledger *status.Ledger, source *proxies, weights map[string]uint32) map[ir.Key]status.Part {
+// replica is what one replica knows of its proxies.
+type replica struct {
+	*proxies
+
+	tracker *status.AckTracker
+	server  *replicas.Server
+	known   map[ir.Key]status.Publication
+}
+
+func newReplica() *replica {
+	return &replica{newProxies(), status.NewAckTracker(), replicas.NewServer(), nil}
+}
+
+// record publishes weights.
+func (r *replica) record(weights map[string]uint32) {
 	config := splitAt(weights)
-	source.publish(config)
-	parts := source.parts(config)
-	ledger.Record(parts)
-	return parts
+	r.publish(config)
+	changed := publications(config)
+	r.known = maps.Clone(changed)
+	for _, key := range []ir.Key{shopKey(), otherKey()} {
+		if _, isThere := changed[key]; !isThere {
+			changed[key] = status.Publication{}
+		}
+	}
+	r.tracker.Record(changed, r.Versions())
+}
+
+// look has the replica look at its proxies.
+func (r *replica) look() { r.server.Apply(r.tracker.Look(r.Poll())) }
+
+// answerOf is what a proxy has answered about an object as it is published.
+func (r *replica) answerOf(address string, key ir.Key) (answer replicas.Answer, connected bool) {
+	r.server.Read(func(state *replicas.State) {
+		at := netip.MustParseAddr(address)
+		answer, connected = state.Answer(at, r.known[key].Fleet, key, r.known[key].Digest)
+	})
+	return answer, connected
+}
+
+// missing are the objects that the proxy peer has not confirmed, in order.
+func (r *replica) missing() []string {
+	var names []string
+	for _, key := range slices.SortedFunc(maps.Keys(r.known), ir.Key.Compare) {
+		if answer, connected := r.answerOf("10.0.0.7", key); connected && !answer.Confirmed {
+			names = append(names, key.Name)
+		}
+	}
+	return names
 }
 
 // nack is the refusal of a scope as it is published.
 func (p *proxies) nack(scope string) status.Confirmation {
-	return status.Confirmation{Nacked: p.Version(resourcev3.ScopedRouteType, scope), Message: "bad scope"}
+	return status.Confirmation{Nacked: p.published[resourcev3.ScopedRouteType][scope], Message: "bad scope"}
 }
 
 // TestAcksByObject has a proxy that has all of two objects, and then answers otherwise.
 func TestAcksByObject(t *testing.T) {
-	none, both := []status.Range(nil), []status.Range{{0, 1}}
-	other, shop := []status.Range{{0, 0}}, []status.Range{{1, 1}}
 	scope := resourcev3.ScopedRouteType
 	tests := []struct {
-		name   string
-		answer func(*proxies)
-		behind []status.Range
+		name    string
+		answer  func(*replica)
+		missing []string
 	}{
-		{"everything", func(*proxies) {}, none},
-		{"an earlier scope", func(p *proxies) { p.answer(peer, scope, "shop.test", status.Confirmation{Acked: "1", InSync: true}) }, shop},
-		{"its scope, and another form of it is under way", func(p *proxies) {
-			p.answer(peer, scope, "shop.test", status.Confirmation{Acked: p.published[scope]["shop.test"]})
-		}, shop},
-		{"no scope", func(p *proxies) { p.answer(peer, scope, "shop.test", status.Confirmation{}) }, shop},
-		{"a NACK", func(p *proxies) { p.answer(peer, scope, "other.test", p.nack("other.test")) }, other},
-		{"another version of a cluster", func(p *proxies) {
-			p.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Acked: "old", InSync: true})
-		}, shop},
-		{"endpoints that are under way again", func(p *proxies) {
-			p.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{Acked: "e"})
-		}, shop},
-		{"no endpoints", func(p *proxies) {
-			p.answer(peer, resourcev3.EndpointType, "apps/other/other-stable", status.Confirmation{})
-		}, other},
-		{"nothing", func(p *proxies) { p.streams[peer] = nil }, both},
+		{"everything", func(*replica) {}, nil},
+		{"an earlier scope", func(r *replica) {
+			r.answer(peer, scope, "shop.test", status.Confirmation{Acked: "1", InSync: true})
+		}, []string{"shop"}},
+		{"its scope, and another form of it is under way", func(r *replica) {
+			r.answer(peer, scope, "shop.test", status.Confirmation{Acked: r.published[scope]["shop.test"]})
+		}, []string{"shop"}},
+		{"no scope", func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) }, []string{"shop"}},
+		{"a NACK", func(r *replica) { r.answer(peer, scope, "other.test", r.nack("other.test")) }, []string{"other"}},
+		{"another version of a cluster", func(r *replica) {
+			old := status.Confirmation{Acked: "old", InSync: true}
+			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", old)
+		}, []string{"shop"}},
+		{"endpoints that are under way again", func(r *replica) {
+			r.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{Acked: "e"})
+		}, []string{"shop"}},
+		{"no endpoints", func(r *replica) {
+			r.answer(peer, resourcev3.EndpointType, "apps/other/other-stable", status.Confirmation{})
+		}, []string{"other"}},
+		{"nothing", func(r *replica) { r.streams[peer] = nil }, []string{"other", "shop"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			ledger, source := status.NewLedger(), newProxies()
-			record(ledger, source, map[string]uint32{"shop": 20, "other": 20})
-			source.confirm(peer)
-			test.answer(source)
-			got := source.look(ledger, "interceptor-0")
-			if len(got.Proxies) != 1 {
-				t.Fatalf("%d proxies, want 1", len(got.Proxies))
-			}
-			if diff := cmp.Diff(test.behind, got.Proxies[0].Behind); diff != "" {
-				t.Errorf("behind (-want +got):\n%s", diff)
+			for _, when := range []string{"at the first look", "at a later one"} {
+				r := newReplica()
+				r.record(map[string]uint32{"shop": 20, "other": 20})
+				r.confirm(peer)
+				if when == "at a later one" {
+					r.look()
+				}
+				test.answer(r)
+				r.look()
+				if diff := cmp.Diff(test.missing, r.missing()); diff != "" {
+					t.Errorf("%s: missing (-want +got):\n%s", when, diff)
+				}
 			}
 		})
 	}
 }
 
-// TestAWeightConcernsOneObject moves one of two objects: the proxy is behind on that one only.
+// TestAWeightConcernsOneObject moves one of two objects: the proxy lacks that one only, and has it at
+// once when the weight is back at what the proxy has.
 func TestAWeightConcernsOneObject(t *testing.T) {
-	ledger, source := status.NewLedger(), newProxies()
+	r := newReplica()
 	for _, step := range []struct {
-		shop   uint32
-		behind []status.Range
-	}{{20, nil}, {50, []status.Range{{1, 1}}}, {20, nil}} { // 20 is what it has
-		record(ledger, source, map[string]uint32{"shop": step.shop, "other": 0})
-		if len(source.streams) == 0 {
-			source.confirm(peer)
+		shop    uint32
+		missing []string
+	}{{20, nil}, {50, []string{"shop"}}, {20, nil}} {
+		r.record(map[string]uint32{"shop": step.shop, "other": 0})
+		if len(r.streams) == 0 {
+			r.confirm(peer)
 		}
-		if diff := cmp.Diff(step.behind, source.look(ledger, "interceptor-0").Proxies[0].Behind); diff != "" {
-			t.Errorf("shop at %d: behind (-want +got):\n%s", step.shop, diff)
+		r.look()
+		if diff := cmp.Diff(step.missing, r.missing()); diff != "" {
+			t.Errorf("shop at %d: missing (-want +got):\n%s", step.shop, diff)
 		}
+	}
+}
+
+// TestNothingNewIsToldOfNobody looks twice at the same.
+func TestNothingNewIsToldOfNobody(t *testing.T) {
+	r := newReplica()
+	r.record(map[string]uint32{"shop": 20, "other": 20})
+	r.confirm(peer)
+	if news := r.server.Apply(r.tracker.Look(r.Poll())); len(news.Objects) != 2 || len(news.Proxies) != 1 {
+		t.Errorf("the first look brings %+v", news)
+	}
+	r.record(map[string]uint32{"shop": 20, "other": 20})
+	if news := r.server.Apply(r.tracker.Look(r.Poll())); !news.IsEmpty() {
+		t.Errorf("nothing has changed, and the news are %+v", news)
+	}
+	r.record(map[string]uint32{"shop": 50, "other": 20})
+	news := r.server.Apply(r.tracker.Look(r.Poll()))
+	if len(news.Objects) != 1 || len(news.Proxies) != 1 || len(news.Proxies[netip.MustParseAddr("10.0.0.7")].Answers) != 1 {
+		t.Errorf("one object has changed, and the news are %+v", news)
 	}
 }
 
 func TestTheNewestStreamOfAProxyCounts(t *testing.T) {
-	ledger, source := status.NewLedger(), newProxies()
-	record(ledger, source, map[string]uint32{"shop": 20})
-	source.confirm("10.0.0.7:1")
-	record(ledger, source, map[string]uint32{"shop": 50})
-	source.confirm("[::ffff:10.0.0.7]:2")
-	source.confirm("not an address")
-	got := source.look(ledger, "interceptor-0")
-	want := []status.ProxyAcks{{Address: netip.MustParseAddr("10.0.0.7")}}
-	if diff := cmp.Diff(want, got.Proxies, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-		t.Errorf("proxies (-want +got):\n%s", diff)
+	r := newReplica()
+	r.record(map[string]uint32{"shop": 20})
+	r.confirm("10.0.0.7:1")
+	r.record(map[string]uint32{"shop": 50})
+	r.confirm("[::ffff:10.0.0.7]:2")
+	r.confirm("not an address")
+	r.look()
+	if got := r.missing(); got != nil {
+		t.Errorf("the newest stream misses %q", got)
 	}
-}
-
-// culprit is a published resource that every proxy refuses.
-func culprit(p *proxies, typeURL, name, message string) []status.Culprit {
-	refused := status.PublishedResource{TypeURL: typeURL, Name: name, Version: p.published[typeURL][name]}
-	return []status.Culprit{{Resource: refused, Message: message}}
+	delete(r.streams, "[::ffff:10.0.0.7]:2")
+	r.look()
+	if diff := cmp.Diff([]string{"shop"}, r.missing()); diff != "" {
+		t.Errorf("the stream that is left misses (-want +got):\n%s", diff)
+	}
+	delete(r.streams, "10.0.0.7:1")
+	r.look()
+	if _, connected := r.answerOf("10.0.0.7", shopKey()); connected {
+		t.Error("a proxy without a stream is connected")
+	}
 }
 
 func TestRefusals(t *testing.T) {
+	cluster := func(version string) func(*replica) {
+		return func(r *replica) {
+			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Nacked: version, Message: "bad cluster"})
+		}
+	}
 	tests := []struct {
 		name   string
-		answer func(*proxies)
-		want   map[string]string
+		answer func(*replica)
+		want   string
 	}{
-		{"none", func(*proxies) {}, map[string]string{}},
-		{"a cluster in its present version", func(p *proxies) {
-			p.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Nacked: "c", Message: "bad cluster"})
-		}, map[string]string{"apps/shop": "bad cluster"}},
-		{"a cluster in an old version", func(p *proxies) {
-			p.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Nacked: "b", Message: "bad cluster"})
-		}, map[string]string{}},
-		{"a scope in its present version", func(p *proxies) {
-			p.answer(peer, resourcev3.ScopedRouteType, "shop.test", p.nack("shop.test"))
-		}, map[string]string{"apps/shop": "bad scope"}},
-		{"a scope that is found to be the culprit", func(p *proxies) {
-			p.refused = culprit(p, resourcev3.ScopedRouteType, "shop.test", "bad host")
-		}, map[string]string{"apps/shop": "bad host"}},
-		{"endpoints that are found to be the culprit", func(p *proxies) {
-			p.refused = culprit(p, resourcev3.EndpointType, "apps/shop/shop-stable", "")
-		}, map[string]string{"apps/shop": "no reason given"}},
-		{"a culprit that is published in another version by now", func(p *proxies) {
-			p.refused = culprit(p, resourcev3.ScopedRouteType, "shop.test", "bad host")
-			p.refused[0].Resource.Version = "1"
-		}, map[string]string{}},
+		{"none", func(*replica) {}, ""},
+		{"a cluster in its present version", cluster("c"), "bad cluster"},
+		{"a cluster in an old version", cluster("b"), ""},
+		{"a scope in its present version", func(r *replica) {
+			r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
+		}, "bad scope"},
+		{"endpoints, for no reason", func(r *replica) {
+			r.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{Nacked: "e"})
+		}, "no reason given"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			ledger, source := status.NewLedger(), newProxies()
-			record(ledger, source, map[string]uint32{"shop": 20, "other": 20})
-			source.confirm(peer)
-			source.look(ledger, "interceptor-0")
-			record(ledger, source, map[string]uint32{"shop": 50, "other": 20})
-			test.answer(source)
-			got := map[string]string{}
-			for _, refusal := range source.look(ledger, "interceptor-0").Refusals {
-				got[refusal.Object] = refusal.Message
+			r := newReplica()
+			r.record(map[string]uint32{"shop": 20, "other": 20})
+			r.confirm(peer)
+			r.look()
+			r.record(map[string]uint32{"shop": 50, "other": 20})
+			test.answer(r)
+			r.look()
+			if got, _ := r.answerOf("10.0.0.7", shopKey()); got != (replicas.Answer{Refusal: test.want}) {
+				t.Errorf("the answer is %+v, want the refusal %q", got, test.want)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("refusals (-want +got):\n%s", diff)
+			if got, _ := r.answerOf("10.0.0.7", otherKey()); got != (replicas.Answer{Confirmed: true}) {
+				t.Errorf("the answer about the other object is %+v", got)
 			}
 		})
 	}
 }
 
-// replicaWith returns what a replica tells to which the given peers are connected, each of which confirmed everything.
-func replicaWith(name string, weights map[string]uint32, peers ...string) (status.Acks, map[ir.Key]status.Part) {
-	ledger, source := status.NewLedger(), newProxies()
-	parts := record(ledger, source, weights)
+// replicaWith returns a replica to which the given peers are connected, each of which confirmed
+// everything.
+func replicaWith(weights map[string]uint32, peers ...string) *replica {
+	r := newReplica()
+	r.record(weights)
 	for _, each := range peers {
-		source.confirm(each)
+		r.confirm(each)
 	}
-	return source.look(ledger, name), parts
+	r.look()
+	return r
 }
 
-func TestMerge(t *testing.T) {
-	now, before := map[string]uint32{"shop": 50, "other": 0}, map[string]uint32{"shop": 20, "other": 0}
-	first, parts := replicaWith("a", now, "10.0.0.1:1", "10.0.0.2:1")
-	second, _ := replicaWith("b", now, "10.0.0.3:1")
-	late, _ := replicaWith("c", before, "10.0.0.4:1", "10.0.0.1:1")
-	fleet := []status.Proxy{
-		{Namespace: "apps", Addresses: []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}},
-		{Namespace: "apps", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.3")}},
-		{Namespace: "else", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}},
+// taken is what is taken of an object as wanted publishes it.
+func taken(key ir.Key, wanted *replica, proxies []ir.Proxy, all ...*replica) status.Taken {
+	var states []*replicas.State
+	for _, each := range all {
+		each.server.Read(func(state *replicas.State) { states = append(states, state) })
 	}
-	unconnected := status.Proxy{Namespace: "apps", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.9")}}
-	lagging := status.Proxy{Namespace: "apps", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.4")}}
+	return status.TakenOf(key, "apps", wanted.known[key], proxies, states)
+}
+
+func TestTakenOf(t *testing.T) {
+	now, before := map[string]uint32{"shop": 50, "other": 0}, map[string]uint32{"shop": 20, "other": 0}
+	first := replicaWith(now, "10.0.0.1:1", "10.0.0.2:1")
+	second := replicaWith(now, "10.0.0.3:1")
+	late := replicaWith(before, "10.0.0.4:1", "10.0.0.1:1")
+	both := []ir.Proxy{readyProxy("a", "fd00::1", "10.0.0.1"), readyProxy("b", "10.0.0.3")}
+	starting := ir.Proxy{Name: "starting", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.8")}}
+	counts := func(ready, acked int32) httpv1alpha1.ProxyCounts {
+		return httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}
+	}
 	tests := []struct {
 		name        string
-		fleet       status.Fleet
-		replicas    []status.Acks
+		proxies     []ir.Proxy
+		replicas    []*replica
 		shop, other httpv1alpha1.ProxyCounts
 	}{
-		{"nobody is there", status.Fleet{}, nil, httpv1alpha1.ProxyCounts{}, httpv1alpha1.ProxyCounts{}},
+		{"nobody is there", nil, nil, counts(0, 0), counts(0, 0)},
+		{"the proxies of the fleet", both, []*replica{first, second}, counts(2, 2), counts(2, 2)},
+		{"one that is not Ready does not count", append(both[:2:2], starting), []*replica{first, second}, counts(2, 2), counts(2, 2)},
+		{"a replica does not answer", both, []*replica{first}, counts(2, 1), counts(2, 1)},
+		{"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")), []*replica{first, second}, counts(3, 2), counts(3, 2)},
+		{"a replica has an older shop", []ir.Proxy{readyProxy("d", "10.0.0.4")}, []*replica{first, late}, counts(1, 0), counts(1, 1)},
 		{
-			"the proxies of the namespace",
-			status.Fleet{Proxies: fleet},
-			[]status.Acks{first, second},
-			httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2},
-			httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2},
-		},
-		{
-			"all proxies",
-			status.Fleet{Proxies: fleet, Shared: true},
-			[]status.Acks{first, second},
-			httpv1alpha1.ProxyCounts{Ready: 3, Acked: 3},
-			httpv1alpha1.ProxyCounts{Ready: 3, Acked: 3},
-		},
-		{
-			"a replica does not answer",
-			status.Fleet{Proxies: fleet},
-			[]status.Acks{first},
-			httpv1alpha1.ProxyCounts{Ready: 2, Acked: 1},
-			httpv1alpha1.ProxyCounts{Ready: 2, Acked: 1},
-		},
-		{
-			"a proxy is not connected",
-			status.Fleet{Proxies: append(fleet[:2:2], unconnected)},
-			[]status.Acks{first, second},
-			httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2},
-			httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2},
-		},
-		{
-			"a replica has an older shop",
-			status.Fleet{Proxies: []status.Proxy{lagging}},
-			[]status.Acks{first, late},
-			httpv1alpha1.ProxyCounts{Ready: 1},
-			httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1},
-		},
-		{
-			"a proxy is connected to two replicas, of which one has an older shop",
-			status.Fleet{Proxies: fleet[:1]},
-			[]status.Acks{first, late},
-			httpv1alpha1.ProxyCounts{Ready: 1},
-			httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1},
+			"a proxy is connected to two replicas, of which one has an older shop", both[:1],
+			[]*replica{first, late},
+			counts(1, 0), counts(1, 1),
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := status.Merge(test.fleet, parts, test.replicas)
-			want := map[ir.Key]status.Taken{shopKey(): {Proxies: test.shop, AsDesired: true}, otherKey(): {Proxies: test.other, AsDesired: true}}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("taken (-want +got):\n%s", diff)
+			for key, want := range map[ir.Key]httpv1alpha1.ProxyCounts{shopKey(): test.shop, otherKey(): test.other} {
+				got := taken(key, first, test.proxies, test.replicas...)
+				if diff := cmp.Diff(status.Taken{Proxies: want, AsDesired: true}, got); diff != "" {
+					t.Errorf("taken of %s (-want +got):\n%s", key, diff)
+				}
 			}
 		})
 	}
 }
 
-func TestReadyProxies(t *testing.T) {
-	starting, ending := proxyPod("apps", "starting", "10.0.0.2"), proxyPod("apps", "ending", "10.0.0.3")
-	starting.Status.Conditions[0].Status = corev1.ConditionFalse
-	ending.DeletionTimestamp = &metav1.Time{Time: noon()}
-	unknown := proxyPod("apps", "unknown", "10.0.0.4")
-	unknown.Status.Conditions = nil
-	got := status.ReadyProxies([]*corev1.Pod{starting, proxyPod("apps", "fine", "10.0.0.1", "fd00::1"), ending, unknown})
-	want := []status.Proxy{{Namespace: "apps", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}}}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-		t.Errorf("proxies (-want +got):\n%s", diff)
+// TestARefusalIsNamed has a proxy refuse that is not Ready yet: that is a bug all the same.
+func TestARefusalIsNamed(t *testing.T) {
+	r := replicaWith(map[string]uint32{"shop": 50}, peer)
+	r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
+	r.look()
+	proxy := readyProxy("a", "10.0.0.7")
+	proxy.IsReady = false
+	if got := taken(shopKey(), r, []ir.Proxy{proxy}, r); got.Refusal != "proxy 10.0.0.7: bad scope" || got.Proxies.Ready != 0 {
+		t.Errorf("taken %+v", got)
 	}
 }
 
-func TestPartsTellObjectsApart(t *testing.T) {
+// TestFleetsAreApart has one host in two fleets: what the proxies of one confirm says nothing of the
+// other.
+func TestFleetsAreApart(t *testing.T) {
+	config := splitAt(map[string]uint32{"shop": 20})
+	here := publications(config)[shopKey()]
+	config.Routes[0].Fleet = "keda"
+	there := publications(config)[shopKey()]
+	if here.Digest == there.Digest || there.Fleet != "keda" {
+		t.Errorf("in two fleets the digests are %x and %x", here.Digest, there.Digest)
+	}
+	r, elsewhere := newReplica(), ir.Key{Namespace: "else", Name: "shop"}
+	r.publish(config)
+	r.known = map[ir.Key]status.Publication{shopKey(): here, elsewhere: there}
+	r.tracker.Record(r.known, r.Versions())
+	r.confirm(peer)
+	r.look()
+	if got, _ := r.answerOf("10.0.0.7", shopKey()); !got.Confirmed {
+		t.Errorf("the answer about the object of its fleet is %+v", got)
+	}
+	if got, _ := r.answerOf("10.0.0.7", elsewhere); got.Confirmed {
+		t.Errorf("the proxy of another fleet has the object")
+	}
+	moved := map[ir.Key]status.Publication{shopKey(): there}
+	r.known[shopKey()] = there
+	r.tracker.Record(moved, r.Versions())
+	r.look()
+	if got, _ := r.answerOf("10.0.0.7", shopKey()); got.Confirmed {
+		t.Errorf("the proxy has an object that its fleet has no more")
+	}
+}
+
+func TestPublicationsTellObjectsApart(t *testing.T) {
 	base := func() ir.Config { return splitAt(map[string]uint32{"shop": 20, "other": 0}) }
+	stable := ir.ServicePort{Service: ir.Key{Namespace: "apps", Name: "shop-stable"}, Port: 80}
 	canary := ir.ServicePort{Service: ir.Key{Namespace: "apps", Name: "shop-canary"}, Port: 80}
 	tests := []struct {
 		name            string
-		change          func(*ir.Config, *proxies)
+		change          func(*ir.Config)
 		same, asDesired bool // whether the digest stays, and whether the weights are the desired ones
 	}{
-		{"nothing", func(*ir.Config, *proxies) {}, true, true},
-		{"another object", func(c *ir.Config, _ *proxies) { c.Routes[0].Backends[0].Weight = 7 }, true, true},
-		{"a weight", func(c *ir.Config, _ *proxies) { c.Routes[1].Backends[0].Weight = 7 }, false, true},
-		{"a host", func(c *ir.Config, _ *proxies) { c.Routes[1].Match.Host = "*.test" }, false, true},
-		{"a neighbour in the same scope", func(c *ir.Config, _ *proxies) { c.Routes[0].Match.Host = "shop.test" }, false, true},
-		{"an endpoint", func(_ *ir.Config, p *proxies) { p.published[resourcev3.EndpointType]["apps/shop/shop-stable"] = "f" }, false, true},
-		{"a protocol", func(_ *ir.Config, p *proxies) { p.published[resourcev3.ClusterType]["apps/shop/shop-stable"] = "d" }, false, true},
-		{"a canary without endpoints", func(c *ir.Config, _ *proxies) { c.Services[canary] = ir.Endpoints{} }, false, false},
+		{"nothing", func(*ir.Config) {}, true, true},
+		{"another object", func(c *ir.Config) { c.Routes[0].Backends[0].Weight = 7 }, true, true},
+		{"a neighbour in the same scope", func(c *ir.Config) { c.Routes[0].Match.Host = "shop.test" }, true, true},
+		{"a weight", func(c *ir.Config) { c.Routes[1].Backends[0].Weight = 7 }, false, true},
+		{"a host", func(c *ir.Config) { c.Routes[1].Match.Host = "*.test" }, false, true},
+		{"a header", func(c *ir.Config) { c.Routes[1].Match.Headers = []ir.Header{{Name: "a", Any: true}} }, false, true},
+		{"a timeout", func(c *ir.Config) { c.Routes[1].Timeouts.ResponseHeader = 1 }, false, true},
+		{"a fleet", func(c *ir.Config) { c.Routes[1].Fleet = "keda" }, false, true},
+		{"an endpoint", func(c *ir.Config) { c.Services[stable] = ready("10.1.0.2") }, false, true},
+		{"a draining endpoint", func(c *ir.Config) {
+			c.Services[stable] = ir.Endpoints{Ready: ready("10.1.0.1").Ready, Draining: ready("10.1.0.2").Ready}
+		}, false, true},
+		{"a protocol", func(c *ir.Config) { c.Routes[1].Backends[0].Protocol = ir.HTTP2 }, false, true},
+		{"a canary without endpoints", func(c *ir.Config) { c.Services[canary] = ir.Endpoints{} }, false, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			source := newProxies()
-			source.publish(base())
-			was := source.parts(base())[shopKey()]
-			config := base()
-			test.change(&config, source)
-			source.publish(config)
-			test.change(&config, source)
-			is := source.parts(config)[shopKey()]
-			if (is.Digest == was.Digest) != test.same || is.AsDesired != test.asDesired {
+			was, config := publications(base())[shopKey()], base()
+			test.change(&config)
+			is := publications(config)[shopKey()]
+			if (is.Digest == was.Digest) != test.same || is.AsDesired != test.asDesired || len(is.Digest) != replicas.DigestBytes {
 				t.Errorf("before %+v\nafter  %+v", was, is)
 			}
 		})

@@ -34,15 +34,19 @@ type Leases interface {
 	Create(ctx context.Context, lease *coordinationv1.Lease) error
 	// Update changes a Lease, unless it was changed since it was read.
 	Update(ctx context.Context, lease *coordinationv1.Lease) error
+	// Released returns nil as soon as a Lease has no holder, or is gone, in a version after the one
+	// that the caller has seen. An error says that it cannot tell, or that ctx has ended.
+	Released(ctx context.Context, namespace, name, version string) error
 }
 
 // Election chooses one of several replicas by the Lease httpv1alpha1.DefaultInterceptorLease. It is renewed every httpv1alpha1.LeaseRenewInterval, which makes
-// it the sign of life of whoever writes. A replica that was killed is replaced after httpv1alpha1.LeaseFreshness, one that stops in order at once.
+// it the sign of life of whoever writes. A replica that was killed is replaced after httpv1alpha1.LeaseFreshness. One that stops in order gives the Lease up,
+// which the others watch for.
 //
 // A Lease counts as fresh by how long ago this replica saw it change, never by the times in it, because clocks of machines differ. The rules and the fields are
 // those of Kubernetes' own leader election, so other programs can read the Lease. That library is not used, because it links clients for every API group.
 type Election struct {
-	// Leases is the client for the Lease. It needs the permissions to get, create and update it.
+	// Leases is the client for the Lease. It needs the permissions to get, watch, create and update it.
 	Leases Leases
 	// Namespace is the namespace of the Lease.
 	Namespace string
@@ -60,10 +64,15 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context)) error
 	}
 	c := &candidate{Election: e}
 	for ctx.Err() == nil {
-		if c.try(ctx) == held {
+		switch c.try(ctx) {
+		case heldElse, overtaken:
+			c.standBy(ctx)
+		case held:
 			c.reign(ctx, lead)
+			wait(ctx, retryPause())
+		default:
+			wait(ctx, retryPause())
 		}
-		wait(ctx, retryPause())
 	}
 	return nil
 }
@@ -75,15 +84,33 @@ type candidate struct {
 	version string    // the resource version of the Lease that was last seen
 	since   time.Time // when that was first seen
 	told    string    // the holder that was last logged
+	warned  bool      // that the Lease may not be watched
+}
+
+// standBy waits until the next attempt to take the Lease is due, or its holder gives it up.
+func (c *candidate) standBy(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, retryPause())
+	defer cancel()
+	err := c.Leases.Released(ctx, c.Namespace, httpv1alpha1.DefaultInterceptorLease, c.version)
+	if err == nil {
+		return
+	}
+	if apierrors.IsForbidden(err) && !c.warned {
+		c.warned = true
+		c.Logger.WarnContext(ctx, "a Lease that is given up is found some seconds later",
+			"remedy", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
+	}
+	<-ctx.Done()
 }
 
 // verdict is how an attempt ended.
 type verdict int
 
 const (
-	unknown  verdict = iota // the API server did not say, or somebody else wrote meanwhile
-	held                    // this replica holds the Lease
-	heldElse                // another one does
+	unknown   verdict = iota // the API server did not say
+	held                     // this replica holds the Lease
+	heldElse                 // another one does
+	overtaken                // somebody else wrote meanwhile
 )
 
 // try takes or renews the Lease if this replica may.
@@ -105,13 +132,15 @@ func (c *candidate) try(ctx context.Context) verdict {
 		claim(lease, c.Identity, now)
 		err = c.Leases.Update(ctx, lease)
 	}
-	if err != nil {
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
-			c.Logger.WarnContext(ctx, "cannot take or renew the Lease; trying again", "identity", c.Identity, "error", err)
-		}
-		return unknown
+	switch {
+	case err == nil:
+		return held
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return overtaken
+	case ctx.Err() == nil:
+		c.Logger.WarnContext(ctx, "cannot take or renew the Lease; trying again", "identity", c.Identity, "error", err)
 	}
-	return held
+	return unknown
 }
 
 // mayTake says whether the Lease is this replica's, nobody's, or was not renewed for as long as it says.

@@ -47,6 +47,25 @@ func (s storedLeases) Update(ctx context.Context, lease *coordinationv1.Lease) e
 	return err
 }
 
+// Released is status.Leases'.
+func (s storedLeases) Released(ctx context.Context, namespace, name, _ string) error {
+	watching, err := s.CoordinationV1().Leases(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		return err
+	}
+	defer watching.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case event := <-watching.ResultChan():
+			if lease, is := event.Object.(*coordinationv1.Lease); is && *lease.Spec.HolderIdentity == "" {
+				return nil
+			}
+		}
+	}
+}
+
 // campaign starts a candidate. leaders counts those who lead.
 func campaign(t *testing.T, leases *fake.Clientset, leaders *atomic.Int32, identity string) *candidate {
 	t.Helper()
@@ -96,7 +115,7 @@ func TestElection(t *testing.T) {
 			{"the first one leads", func() {}, time.Minute, true, false},
 			{"whoever cannot renew makes place", func() { cut.Store(true) }, time.Minute, false, true},
 			{"who returns waits", func() { cut.Store(false) }, time.Minute, false, true},
-			{"an orderly end makes place at once", second.stop, 12 * time.Second, true, false},
+			{"an orderly end makes place at once", second.stop, 100 * time.Millisecond, true, false},
 		} {
 			step.do()
 			time.Sleep(step.after)

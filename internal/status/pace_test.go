@@ -1,22 +1,23 @@
 package status_test
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
 
 // canary publishes shop at a weight, beside other, and reports it with two Ready proxies.
 func (s *stage) canary(weight uint32) {
-	s.publication++
 	config := splitAt(map[string]uint32{"shop": weight, "other": 0})
 	s.proxies.publish(config)
 	s.mu.Lock()
@@ -27,8 +28,8 @@ func (s *stage) canary(weight uint32) {
 	s.mu.Unlock()
 	s.watch()
 	s.reporting.Report(status.Report{
-		Objects: s.objectsWith(config), Publication: s.publication,
-		Proxies:  []*corev1.Pod{proxyPod("apps", "a", "10.0.0.1"), proxyPod("apps", "b", "10.0.0.2")},
+		Objects:  s.objectsWith(config),
+		Proxies:  map[ir.Fleet][]ir.Proxy{"apps": {readyProxy("a", "10.0.0.1"), readyProxy("b", "10.0.0.2")}},
 		Replicas: s.replicas,
 	})
 }
@@ -141,6 +142,77 @@ func TestObjectsInACanaryAreWrittenFirst(t *testing.T) {
 			if object.Status.DataPlane == nil {
 				t.Fatalf("%s has no report after 3 s", object.Name)
 			}
+		}
+	})
+}
+
+// TestBecomingACanaryEndsTheWait has an object that nobody waited for fail for so long that it is
+// tried again seldom, and then a rollout begin.
+func TestBecomingACanaryEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.fail = errors.New("the API server is away")
+		s.report()
+		time.Sleep(129 * time.Second) // It was tried a second ago, and will be in half a minute.
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		s.canary(20)
+		s.proxies.confirm("10.0.0.1:1")
+		s.proxies.confirm("10.0.0.2:1")
+		time.Sleep(2100 * time.Millisecond)
+		if got, _ := s.acked(); got != "2/2 true" {
+			t.Errorf("the report is %q", got)
+		}
+		if status := s.objects["other"].Status.DataPlane; status != nil {
+			t.Error("the object that nobody waits for was written, so that the test shows nothing")
+		}
+	})
+}
+
+// TestAProxyThatFlapsDelaysNobodyForLong has 1,000 statuses ask for their turn each time that one
+// proxy comes, and most of them not need it when that goes again a second later.
+func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		for i := range 1000 {
+			object := shop()
+			object.Name, object.UID = fmt.Sprint("calm-", i), types.UID(fmt.Sprint("calm-", i))
+			s.objects[object.Name] = object
+		}
+		s.watch()
+		defer s.lead(t)()
+		objects := s.objectsWith(ir.Config{})
+		proxy := readyProxy("a", "10.0.0.1")
+		report := func(more map[ir.Key]status.Object) {
+			all := maps.Clone(objects)
+			maps.Copy(all, more)
+			s.reporting.Report(status.Report{Objects: all, Proxies: map[ir.Fleet][]ir.Proxy{"apps": {proxy}}})
+		}
+		report(nil)
+		time.Sleep(10 * time.Second)
+		for range 60 {
+			proxy.IsReady = !proxy.IsReady
+			report(nil)
+			time.Sleep(time.Second)
+		}
+
+		late := shop()
+		late.Name, late.UID = "late", "late"
+		s.mu.Lock()
+		s.objects[late.Name], s.protocol = late, nil
+		s.mu.Unlock()
+		wrong := problem("ServiceNotFound", "no Service x")
+		wrong.On.Name = late.Name
+		report(map[ir.Key]status.Object{wrong.On: {
+			ScaledObject: late, Fleet: "calm", Observation: status.Observation{Problems: []ir.Problem{wrong}},
+		}})
+		time.Sleep(4 * time.Second)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.objects[late.Name].Status.Conditions) == 0 {
+			t.Errorf("there is no status after 4 s; %d others were written meanwhile", len(s.protocol))
 		}
 	})
 }

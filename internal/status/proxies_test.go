@@ -2,11 +2,13 @@ package status_test
 
 import (
 	"fmt"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
 	"sync"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
@@ -19,7 +21,6 @@ type proxies struct {
 	published map[string]map[string]string // version by type URL and name
 	streams   map[string]map[string]map[string]status.Confirmation
 	numbers   map[string]uint64
-	refused   []status.Culprit // of every proxy
 	changed   chan struct{}
 }
 
@@ -81,36 +82,43 @@ func (p *proxies) signal() {
 }
 
 // Poll is status.Source's. Everything may be new each time.
-func (p *proxies) Poll(see func(status.Stream)) {
+func (p *proxies) Poll() []status.Stream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for peer, answers := range p.streams {
-		see(status.Stream{Number: p.numbers[peer], Peer: peer, Refused: p.refused, Confirmed: func(typeURL, name string) status.Confirmation {
-			return answers[typeURL][name]
-		}})
+	var streams []status.Stream
+	for peer := range p.streams {
+		streams = append(streams, status.Stream{
+			Number: p.numbers[peer], Peer: peer, Fleet: "apps",
+			Changed: func(typeURL string) iter.Seq[string] {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return slices.Values(slices.Collect(maps.Keys(p.published[typeURL])))
+			},
+			Confirmed: func(typeURL, name string) status.Confirmation {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return p.streams[peer][typeURL][name]
+			},
+		})
 	}
+	return streams
 }
 
-// Version is status.Source's.
-func (p *proxies) Version(typeURL, name string) string {
+// Versions is status.Source's.
+func (p *proxies) Versions() status.Versions {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.published[typeURL][name]
+	published := p.published
+	return func(resource status.Resource) string { return published[resource.TypeURL][resource.Name] }
 }
 
-// look has a ledger look at every proxy and returns what it tells.
-func (p *proxies) look(ledger *status.Ledger, replica string) status.Acks {
-	p.Poll(func(stream status.Stream) { ledger.Look(stream) })
-	return ledger.Acks(replica)
-}
-
-// parts divides what is published by object.
-func (p *proxies) parts(config ir.Config) map[ir.Key]status.Part {
-	parts := map[ir.Key]status.Part{}
+// publications divides what is published by object.
+func publications(config ir.Config) map[ir.Key]status.Publication {
+	divided := map[ir.Key]status.Publication{}
 	for key, own := range byObject(config) {
-		parts[key] = status.PartOf(own, p.Version)
+		divided[key] = status.PublicationOf(own)
 	}
-	return parts
+	return divided
 }
 
 // byObject divides a Config by object.
@@ -127,14 +135,13 @@ func byObject(config ir.Config) map[ir.Key]ir.Config {
 // Changed is status.Source's.
 func (p *proxies) Changed() <-chan struct{} { return p.changed }
 
-// proxyPod returns the Pod of a Ready proxy.
-func proxyPod(namespace, name string, addresses ...string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+// readyProxy returns a Ready proxy.
+func readyProxy(name string, addresses ...string) ir.Proxy {
+	proxy := ir.Proxy{Name: name, IsReady: true}
 	for _, address := range addresses {
-		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: address})
+		proxy.Addresses = append(proxy.Addresses, netip.MustParseAddr(address))
 	}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	return pod
+	return proxy
 }
 
 // splitAt is a Config in which each object, by name in the namespace apps, has a host of its own that is shared with a canary at a weight.
@@ -145,7 +152,7 @@ func splitAt(weights map[string]uint32) ir.Config {
 		if !is {
 			continue
 		}
-		route := ir.Route{Owner: ir.Key{Namespace: "apps", Name: name}, Match: ir.Match{Host: ir.Host(name + ".test"), PathPrefix: "/"}}
+		route := ir.Route{Owner: ir.Key{Namespace: "apps", Name: name}, Fleet: "apps", Match: ir.Match{Host: ir.Host(name + ".test"), PathPrefix: "/"}}
 		for service, share := range map[string]uint32{"-stable": 100 - weight, "-canary": weight} {
 			backend := ir.Backend{Service: ir.Key{Namespace: "apps", Name: name + service}, Port: 80, Weight: share, Protocol: ir.HTTP1}
 			route.Backends = append(route.Backends, backend)

@@ -4,26 +4,44 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
+	"google.golang.org/grpc"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 )
+
+const (
+	// pollPace is the shortest time between two looks at what the proxies confirmed.
+	pollPace = 5 * time.Millisecond
+	// idleShare is how many times as long as the last look took nothing is looked at, so that a large
+	// fleet costs at most a fifth of one processor.
+	idleShare = 4
+)
+
+// Source is what the discovery server knows.
+type Source interface {
+	// Poll returns every connected proxy. There is one who polls, and what is returned is good until the
+	// next Poll.
+	Poll() []Stream
+	// Versions returns what is published now. It is called often, and does not wait for a proxy.
+	Versions() Versions
+	// Changed signals that Poll may return something else than before. There is one reader.
+	Changed() <-chan struct{}
+}
 
 // Report is what one pass over the HTTPScaledObjects found out.
 type Report struct {
 	// Objects are those of which anything is new since the report before.
 	Objects map[ir.Key]Object
-	// Publication numbers what is published, from 1: with equal numbers Objects differ from before in what is not published at most.
-	Publication uint64
-	// Proxies are the Pods of all proxies.
-	Proxies []*corev1.Pod
+	// Proxies are those of each fleet.
+	Proxies map[ir.Fleet][]ir.Proxy
 	// Replicas are the EndpointSlices of the Service that all replicas of the interceptor are behind.
 	Replicas []*discoveryv1.EndpointSlice
 }
@@ -32,6 +50,8 @@ type Report struct {
 type Object struct {
 	// ScaledObject is the object as it is now, nil when it is gone.
 	ScaledObject *httpv1alpha1.HTTPScaledObject
+	// Fleet is the fleet that serves it.
+	Fleet ir.Fleet
 	// Observation is what was found out.
 	Observation Observation
 	// InForce is what is published of it.
@@ -40,11 +60,12 @@ type Object struct {
 
 // Elector chooses one of several replicas.
 type Elector interface {
-	// Run takes part in elections until ctx ends. While this replica is elected, lead runs; its context ends when that is over.
+	// Run takes part in elections until ctx ends. While this replica is elected, lead runs; its context
+	// ends when that is over.
 	Run(ctx context.Context, lead func(ctx context.Context)) error
 }
 
-// Options are what a Reporting works with. All fields but SharedFleet are required.
+// Options are what a Reporting works with. All fields are required.
 type Options struct {
 	// Client writes.
 	Client Client
@@ -54,8 +75,6 @@ type Options struct {
 	Elector Elector
 	// Replica is the name of this replica, by which the Elector and the others know it: that of its Pod.
 	Replica string
-	// SharedFleet says that every proxy serves every namespace; see Fleet.
-	SharedFleet bool
 	// Now is the clock.
 	Now func() time.Time
 	// Registerer takes the metrics.
@@ -64,19 +83,26 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Reporting is all that one replica does to report: it keeps account of its own proxies, tells the other replicas and, while it is elected, asks them and
-// writes. Make it with New.
+// Reporting is all that one replica does to report, see the documentation of the package. Make it with
+// New.
 type Reporting struct {
-	tally       *tally
-	peers       *peers
-	writer      *writer
-	elector     Elector
-	replica     string
-	sharedFleet bool
+	source  Source
+	elector Elector
+	replica string
+	now     func() time.Time
+	own     *replicas.Server
+	peers   *replicas.Peers
+	writer  *writer
 
-	// What follows belongs to the goroutine that calls Report.
-	publication uint64
-	scopes      scopes
+	looking sync.Mutex // guards tracker
+	tracker *AckTracker
+
+	mu sync.Mutex
+	// unread are the reports that look has not read yet, all together, and versions what was
+	// published with the last of them; nil when there is none.
+	unread   Report
+	versions Versions
+	reported chan struct{} // holds one element when there is one
 }
 
 // New returns a Reporting. An error is that of the registerer, when a metric is there already.
@@ -85,47 +111,55 @@ func New(options Options) (*Reporting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register status metrics: %w", err)
 	}
-	r := &Reporting{elector: options.Elector, replica: options.Replica, sharedFleet: options.SharedFleet, scopes: newScopes()}
-	r.writer = newWriter(options, counted)
-	r.writer.acks = r.acks
-	r.tally = newTally(options.Replica, options.Source, options.Now, r.writer.wake)
-	r.peers = newPeers(options.Logger, counted.unreachable, r.writer.wake)
+	r := &Reporting{
+		source: options.Source, elector: options.Elector, replica: options.Replica, now: options.Now,
+		own: replicas.NewServer(), tracker: NewAckTracker(), reported: make(chan struct{}, 1),
+	}
+	r.writer = newWriter(options, counted, r.taken)
+	r.peers = replicas.NewPeers(replicas.Options{
+		Name: options.Replica, Logger: options.Logger, Notify: r.writer.reconsider,
+		Unreachable: func(count int) { counted.unreachable.Set(float64(count)) },
+	})
 	return r, nil
 }
 
-// Report takes note of the outcome of a pass and returns at once. It is called from one goroutine, after each publication and before the next. Nobody may
-// change report afterwards.
+// Register adds what the other replicas ask this one to a gRPC server.
+func (r *Reporting) Register(registrar grpc.ServiceRegistrar) { r.own.Register(registrar) }
+
+// Report takes note of the outcome of a pass and returns at once. It is called from one goroutine,
+// after each publication and before the next. Nobody may change report afterwards.
 func (r *Reporting) Report(report Report) {
-	var parts map[ir.Key]Part
-	if report.Publication != r.publication || r.publication == 0 {
-		concerned := r.scopes.follow(report.Objects)
-		parts = make(map[ir.Key]Part, len(concerned))
-		for key, config := range concerned {
-			parts[key] = PartOf(config, r.tally.source.Version)
-		}
-		r.tally.record(parts)
-		r.publication = report.Publication
+	versions := r.source.Versions()
+	r.mu.Lock()
+	objects := r.unread.Objects
+	if objects == nil {
+		objects = make(map[ir.Key]Object, len(report.Objects))
 	}
-	r.peers.follow(OtherReplicas(report.Replicas, r.replica))
-	r.writer.assign(report.Objects, parts, Fleet{Proxies: ReadyProxies(report.Proxies), Shared: r.sharedFleet})
+	maps.Copy(objects, report.Objects)
+	r.unread, r.versions = report, versions
+	r.unread.Objects = objects
+	r.mu.Unlock()
+	select {
+	case r.reported <- struct{}{}:
+	default:
+	}
 }
 
-// Handler serves Acks, see AcksPath.
-func (r *Reporting) Handler() http.Handler { return r.tally }
-
-// Run reports until ctx ends. It takes part in elections once observed is closed, which says that everything that reports are made of was read: to hold the
-// Lease is to vouch for the reports. An error is the Elector's.
+// Run reports until ctx ends. It takes part in elections once observed is closed, which says that
+// everything that reports are made of was read: to hold the Lease is to vouch for the reports. An error
+// is the Elector's.
 func (r *Reporting) Run(ctx context.Context, observed <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { r.tally.run(ctx) })
+	running.Go(func() { r.follow(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-observed:
 	}
+	r.look()
 	return r.elector.Run(ctx, r.lead)
 }
 
@@ -133,14 +167,60 @@ func (r *Reporting) Run(ctx context.Context, observed <-chan struct{}) error {
 func (r *Reporting) lead(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { r.peers.run(ctx) })
+	running.Go(func() { r.peers.Run(ctx) })
 	r.writer.run(ctx)
 }
 
-// acks are what the proxies of this replica and of the others have taken, and which objects that is new for since it was last called.
-func (r *Reporting) acks() ([]Acks, standings) {
-	others, areNew := r.peers.acks()
-	own, news := r.tally.latest()
-	news.everything = news.everything || areNew
-	return append(others, own), news
+// follow keeps up with the reports and the proxies until ctx ends: the first news at once, others not
+// before their pause.
+func (r *Reporting) follow(ctx context.Context) {
+	defer r.own.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.reported:
+		case <-r.source.Changed():
+		}
+		began := r.now()
+		r.look()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(pollPace, idleShare*r.now().Sub(began))):
+		}
+	}
+}
+
+// look brings what is known of this replica's proxies up to date with what is published.
+func (r *Reporting) look() {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	r.mu.Lock()
+	report, versions := r.unread, r.versions
+	r.unread, r.versions = Report{}, nil
+	r.mu.Unlock()
+	if versions != nil {
+		publications := make(map[ir.Key]Publication, len(report.Objects))
+		for key, object := range report.Objects {
+			publications[key] = PublicationOf(object.InForce)
+		}
+		r.tracker.Record(publications, versions)
+		r.own.Admit(replicas.Addresses(report.Replicas))
+		r.peers.Follow(replicas.Others(report.Replicas, r.replica))
+		r.writer.assign(report, publications)
+	}
+	r.writer.reconsider(r.own.Apply(r.tracker.Look(r.source.Poll())))
+}
+
+// taken is what the proxies of this replica and of the others have taken of an object.
+func (r *Reporting) taken(
+	object ir.Key, fleet ir.Fleet, published Publication, proxies []ir.Proxy,
+) (taken Taken) {
+	r.own.Read(func(own *replicas.State) {
+		r.peers.Read(func(others []*replicas.State) {
+			taken = TakenOf(object, fleet, published, proxies, append(others, own))
+		})
+	})
+	return taken
 }

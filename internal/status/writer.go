@@ -4,205 +4,179 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 )
 
-// ErrGone is in the chain of a Client's error when the object no longer exists, or another object has its name.
+// ErrGone is in the chain of a Client's error when the object no longer exists, or another object has
+// its name.
 var ErrGone = errors.New("the object is gone")
 
 // Client is what is needed of the API server.
 type Client interface {
-	// ApplyStatus makes status the status of the object that has this name and this UID. An error with ErrGone says that there is none.
-	ApplyStatus(ctx context.Context, object *httpv1alpha1.HTTPScaledObject, status httpv1alpha1.HTTPScaledObjectStatus) error
+	// ApplyStatus makes status the status of the object that has this name and this UID. An error with
+	// ErrGone says that there is none.
+	ApplyStatus(
+		ctx context.Context, object *httpv1alpha1.HTTPScaledObject, status httpv1alpha1.HTTPScaledObjectStatus,
+	) error
 	// CreateEvent stores event. That an Event of its name exists already is no error.
 	CreateEvent(ctx context.Context, event *eventsv1.Event) error
 }
 
-// tracked is what the writer works from of one object.
-type tracked struct {
-	object *httpv1alpha1.HTTPScaledObject
-	seen   Observation
-	part   Part // the zero value when it is not published
-}
-
-// writer writes the status of HTTPScaledObjects. assign and wake may be called at any time; run writes.
+// writer knows the objects, and while this replica is elected it keeps their statuses up to date. It is
+// safe for concurrent use.
 type writer struct {
 	client   Client
 	instance string
-	acks     func() ([]Acks, standings) // what the proxies of all replicas have taken, and for which objects that is new
 	now      func() time.Time
 	logger   *slog.Logger
 	metrics  *metrics
+	// taken tells what the proxies of all replicas have taken of an object.
+	taken func(ir.Key, ir.Fleet, Publication, []ir.Proxy) Taken
 
 	mu      sync.Mutex
 	objects map[ir.Key]tracked
-	fleet   Fleet
-	changed standings     // the objects that changed since run last looked
-	news    chan struct{} // holds one element when there may be something to write
+	fleets  map[ir.Fleet][]ir.Proxy
+	queue   workqueue.TypedDelayingInterface[ir.Key] // nil while this replica is not elected
+}
 
-	// What follows belongs to run, one run at a time. done is what it has last found out and done about an object, known the UIDs by name, and later are the
-	// objects that have to be looked at again at some time. counted are the objects that the gauges count.
-	done    map[types.UID]deed
-	known   map[ir.Key]types.UID
-	later   map[ir.Key]time.Time
-	counted map[ir.Key]Taken
+// tracked is what a status is made of, but for what proxies have taken.
+type tracked struct {
+	object    *httpv1alpha1.HTTPScaledObject
+	fleet     ir.Fleet
+	seen      Observation
+	published Publication // the zero value when nothing is
+}
+
+// isCanary says whether the object shares requests between Services: somebody waits for its report.
+func (t tracked) isCanary() bool {
+	if t.object == nil {
+		return false
+	}
+	_, shares := t.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+	return shares
 }
 
 // newWriter returns a writer that knows no objects.
-func newWriter(options Options, counted *metrics) *writer {
+func newWriter(
+	options Options, counted *metrics, taken func(ir.Key, ir.Fleet, Publication, []ir.Proxy) Taken,
+) *writer {
 	return &writer{
-		client: options.Client, instance: options.Replica, now: options.Now, logger: options.Logger, metrics: counted,
-		objects: map[ir.Key]tracked{}, news: make(chan struct{}, 1),
+		client: options.Client, instance: options.Replica, now: options.Now, logger: options.Logger,
+		metrics: counted, taken: taken, objects: map[ir.Key]tracked{},
 	}
 }
 
-// assign takes note of what a pass has found out: the objects of which anything is new, the Parts that
-// may be new, of other objects too, and the fleet.
-func (w *writer) assign(objects map[ir.Key]Object, parts map[ir.Key]Part, fleet Fleet) {
+// assign takes note of reports, and of what is published of the objects in them.
+func (w *writer) assign(report Report, publications map[ir.Key]Publication) {
 	w.mu.Lock()
-	for key, object := range objects {
+	keys := make([]ir.Key, 0, len(report.Objects))
+	for key, object := range report.Objects {
+		keys = append(keys, key)
 		if object.ScaledObject == nil {
 			delete(w.objects, key)
-		} else {
-			w.objects[key] = tracked{object.ScaledObject, object.Observation, w.objects[key].part}
+			continue
 		}
-		w.changed.add(map[ir.Key]struct{}{key: {}})
+		w.objects[key] = tracked{object.ScaledObject, object.Fleet, object.Observation, publications[key]}
 	}
-	for key, part := range parts {
-		if known, is := w.objects[key]; is {
-			known.part = part
-			w.objects[key] = known
-			w.changed.add(map[ir.Key]struct{}{key: {}})
-		}
-	}
-	if !w.fleet.equal(fleet) {
-		w.fleet, w.changed.everything = fleet, true
-	}
+	fleets := changedFleets(w.fleets, report.Proxies)
+	w.fleets = report.Proxies
 	w.mu.Unlock()
-	w.wake()
+	w.enqueue(keys, fleets)
 }
 
-// take returns the objects to look at, and the fleet: those that changed, those of which the proxies have something else, and those whose time has come. Gone
-// ones have no object.
-func (w *writer) take(news standings, now time.Time) (map[ir.Key]tracked, Fleet) {
+// reconsider has the objects looked at about which proxies have another answer.
+func (w *writer) reconsider(news replicas.Delta) {
+	var keys []ir.Key
+	fleets := map[ir.Fleet]struct{}{}
+	for key := range news.Objects {
+		keys = append(keys, key)
+	}
+	for _, proxy := range news.Proxies {
+		if proxy.Full || proxy.Gone {
+			fleets[proxy.Fleet] = struct{}{}
+			continue
+		}
+		for key := range proxy.Answers {
+			keys = append(keys, key)
+		}
+	}
+	w.enqueue(keys, fleets)
+}
+
+// enqueue has objects looked at, and all that are served by fleets.
+func (w *writer) enqueue(keys []ir.Key, fleets map[ir.Fleet]struct{}) {
+	w.mu.Lock()
+	queue := w.queue
+	if queue != nil && len(fleets) > 0 {
+		for key, each := range w.objects {
+			if _, is := fleets[each.fleet]; is {
+				keys = append(keys, key)
+			}
+		}
+	}
+	w.mu.Unlock() // The queue asks isCanary.
+	if queue == nil {
+		return
+	}
+	for _, key := range keys {
+		queue.Add(key)
+	}
+}
+
+// changedFleets are the fleets of which the proxies are others.
+func changedFleets(before, now map[ir.Fleet][]ir.Proxy) map[ir.Fleet]struct{} {
+	changed := map[ir.Fleet]struct{}{}
+	for _, fleets := range []map[ir.Fleet][]ir.Proxy{before, now} {
+		for fleet := range fleets {
+			if !slices.EqualFunc(before[fleet], now[fleet], ir.Proxy.Equal) {
+				changed[fleet] = struct{}{}
+			}
+		}
+	}
+	return changed
+}
+
+// find returns what is known of an object, nothing when it is gone, and the proxies of its fleet.
+func (w *writer) find(key ir.Key) (tracked, []ir.Proxy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken := make(map[ir.Key]tracked, len(w.changed.keys)+len(news.keys))
-	if news.everything || w.changed.everything {
-		maps.Copy(taken, w.objects)
-		for key := range w.known {
-			taken[key] = w.objects[key]
-		}
-	}
-	for _, keys := range []map[ir.Key]struct{}{news.keys, w.changed.keys} {
-		for key := range keys {
-			taken[key] = w.objects[key]
-		}
-	}
-	for key, at := range w.later {
-		if !at.After(now) {
-			taken[key] = w.objects[key]
-		}
-	}
-	w.changed = standings{}
-	return taken, w.fleet
+	each := w.objects[key]
+	return each, w.fleets[each.fleet]
 }
 
-// wake makes run look at everything again. It never blocks.
-func (w *writer) wake() {
-	select {
-	case w.news <- struct{}{}:
-	default:
-	}
-}
-
-// run writes until ctx ends, beginning with the latest assignment. Two calls must not overlap.
+// run writes until ctx ends. Two calls must not overlap.
 func (w *writer) run(ctx context.Context) {
-	w.done = map[types.UID]deed{} // Another replica may have written since the last time.
-	w.known, w.later, w.counted = map[ir.Key]types.UID{}, map[ir.Key]time.Time{}, map[ir.Key]Taken{}
-	w.mu.Lock()
-	w.changed.everything = true
-	w.mu.Unlock()
+	queue := newQueue(func(key ir.Key) bool {
+		each, _ := w.find(key)
+		return each.isCanary()
+	})
+	t := newTerm(w, queue) // Another replica may have written since the last one.
 	defer w.metrics.forget()
-	w.wake()
-	alarm := time.NewTimer(0)
-	defer alarm.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.news:
-		case <-alarm.C:
-		}
-		next, pause := w.round(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		if !next.IsZero() {
-			alarm.Reset(max(0, next.Sub(w.now())))
-		}
+	var working sync.WaitGroup
+	for range parallelWrites {
+		working.Go(func() { t.work(ctx) })
 	}
-}
-
-// metrics are what the writer counts.
-type metrics struct {
-	writes      *prometheus.CounterVec
-	unacked     prometheus.Gauge
-	refused     prometheus.Gauge
-	unreachable prometheus.Gauge
-}
-
-// newMetrics makes the metrics and registers them.
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "kedify", Subsystem: "status", Name: name, Help: help})
+	w.mu.Lock()
+	w.queue = queue
+	all := make([]ir.Key, 0, len(w.objects))
+	for key := range w.objects {
+		all = append(all, key)
 	}
-	m := &metrics{
-		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "kedify", Subsystem: "status", Name: "writes_total",
-			Help: "Requests that wrote a status or an Event, by kind and result.",
-		}, []string{"kind", "result"}),
-		unacked:     gauge("unacked_objects", "HTTPScaledObjects that not every Ready proxy has taken as they are; 0 on a replica that is not elected."),
-		refused:     gauge("refused_objects", "HTTPScaledObjects that a proxy refused, each of them a bug; 0 on a replica that is not elected."),
-		unreachable: gauge("unreachable_replicas", "Other replicas that do not tell what their proxies have taken; 0 on a replica that is not elected."),
-	}
-	var failed error
-	for _, collector := range []prometheus.Collector{m.writes, m.unacked, m.refused, m.unreachable} {
-		failed = errors.Join(failed, registerer.Register(collector))
-	}
-	return m, failed
-}
-
-// count keeps the gauges up to date with what became of one object; the zero value stands for that it is gone.
-func (m *metrics) count(before, after Taken) {
-	m.unacked.Add(float64(toInt(after.isUnacked()) - toInt(before.isUnacked())))
-	m.refused.Add(float64(toInt(after.Refusal != "") - toInt(before.Refusal != "")))
-}
-
-// isUnacked says that not every Ready proxy has the object.
-func (t Taken) isUnacked() bool { return t.Proxies.Acked < t.Proxies.Ready }
-
-// toInt is 1 for true.
-func toInt(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// forget sets the gauges to what they are on a replica that is not elected.
-func (m *metrics) forget() {
-	m.unacked.Set(0)
-	m.refused.Set(0)
+	w.mu.Unlock()
+	w.enqueue(all, nil)
+	<-ctx.Done()
+	w.mu.Lock()
+	w.queue = nil
+	w.mu.Unlock()
+	queue.ShutDown()
+	working.Wait()
 }

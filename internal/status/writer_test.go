@@ -84,6 +84,15 @@ func (s *server) list() []*httpv1alpha1.HTTPScaledObject {
 	return list
 }
 
+// never elects.
+type never struct{}
+
+// Run is status.Elector's.
+func (never) Run(ctx context.Context, _ func(context.Context)) error {
+	<-ctx.Done()
+	return nil
+}
+
 // always elects.
 type always struct{}
 
@@ -96,18 +105,25 @@ func (always) Run(ctx context.Context, lead func(context.Context)) error {
 // stage is a Reporting in front of a server, of a replica to which proxies connect.
 type stage struct {
 	*server
-	proxies     *proxies
-	reporting   *status.Reporting
-	listed      []*httpv1alpha1.HTTPScaledObject
-	publication uint64
-	replicas    []*discoveryv1.EndpointSlice
+	proxies   *proxies
+	reporting *status.Reporting
+	listed    []*httpv1alpha1.HTTPScaledObject
+	replicas  []*discoveryv1.EndpointSlice
 }
 
 // newReporting returns the Reporting of a replica that is elected whenever it runs.
 func newReporting(t *testing.T, client status.Client, source status.Source, replica string) *status.Reporting {
 	t.Helper()
+	return newReportingOf(t, client, source, replica, always{})
+}
+
+// newReportingOf returns the Reporting of a replica.
+func newReportingOf(
+	t *testing.T, client status.Client, source status.Source, replica string, elector status.Elector,
+) *status.Reporting {
+	t.Helper()
 	reporting, err := status.New(status.Options{
-		Client: client, Source: source, Elector: always{}, Replica: replica,
+		Client: client, Source: source, Elector: elector, Replica: replica,
 		Now: time.Now, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -156,7 +172,7 @@ func (s *stage) objectsWith(config ir.Config, problems ...ir.Problem) map[ir.Key
 				seen.Problems = append(seen.Problems, found)
 			}
 		}
-		objects[key] = status.Object{ScaledObject: object, Observation: seen, InForce: parts[key]}
+		objects[key] = status.Object{ScaledObject: object, Fleet: "apps", Observation: seen, InForce: parts[key]}
 	}
 	return objects
 }

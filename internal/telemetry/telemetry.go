@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -47,22 +48,38 @@ func NewLogger(out io.Writer, format, level string) (*slog.Logger, error) {
 // version.
 func NewRegistry(component, version string) (*prometheus.Registry, error) {
 	registry := prometheus.NewRegistry()
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "kedify", Name: "build_info", Help: "Always 1; the labels tell what runs.",
-		ConstLabels: prometheus.Labels{"component": component, "version": version},
-	})
-	build.Set(1)
 	var failed error
 	for _, collector := range []prometheus.Collector{
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), BuildInfo(component, version),
 	} {
 		failed = errors.Join(failed, registry.Register(collector))
 	}
 	return registry, failed
 }
 
+// Version is the version that a release was stamped with, or what the build information knows.
+func Version(stamped string) string {
+	if stamped != "" {
+		return stamped
+	}
+	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
+		return build.Main.Version
+	}
+	return "unknown"
+}
+
+// BuildInfo is the metric kedify_build_info, for a registry that NewRegistry has not made.
+func BuildInfo(component, version string) prometheus.Collector {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "kedify", Name: "build_info", Help: "Always 1; the labels tell what runs.",
+		ConstLabels: prometheus.Labels{"component": component, "version": version},
+	})
+	build.Set(1)
+	return build
+}
+
 // MetricsHandler serves /metrics in the formats of Prometheus and OpenMetrics, and 404 elsewhere.
-func MetricsHandler(registry *prometheus.Registry) http.Handler {
+func MetricsHandler(registry prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	return mux

@@ -2,18 +2,20 @@ package testkit
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
 // NewScaledObject returns an HTTPScaledObject that sends the requests for hosts to port 80 of service. It was created rank seconds after the Unix epoch:
-// the lower the rank, the older.
+// the lower the rank, the older. Objects of another rank have another UID.
 func NewScaledObject(namespace, name, service string, rank int, hosts ...string) *httpv1alpha1.HTTPScaledObject {
 	return &httpv1alpha1.HTTPScaledObject{
 		TypeMeta: metav1.TypeMeta{APIVersion: httpv1alpha1.Group + "/" + httpv1alpha1.Version, Kind: httpv1alpha1.Kind},
@@ -21,6 +23,7 @@ func NewScaledObject(namespace, name, service string, rank int, hosts ...string)
 			Namespace:         namespace,
 			Name:              name,
 			CreationTimestamp: metav1.NewTime(time.Unix(int64(rank), 0)),
+			UID:               types.UID("created-" + strconv.Itoa(rank)),
 		},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts:          slices.Clone(hosts),

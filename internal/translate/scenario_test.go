@@ -29,6 +29,9 @@ func TestScenarios(t *testing.T) {
 			inForce = config
 		}
 		config, problems := resolve.Build(world(testkit.DecodeObjects(t, scenario.Input(t, "input.yaml")), inForce))
+		if fleets := ir.ByFleet(config); len(fleets) > 1 {
+			t.Fatalf("a scenario is about one fleet, and this one has %d", len(fleets))
+		}
 		resources, err := translate.Envoy(config)
 		if err != nil {
 			t.Fatal(err)
@@ -45,6 +48,7 @@ func world(objects testkit.Objects, inForce ir.Config) resolve.World {
 		ScaledObjects:  objects.ScaledObjects,
 		Services:       objects.Services,
 		EndpointSlices: objects.EndpointSlices,
+		Options:        resolve.Options{SharedFleet: "keda"},
 		InForce:        inForce,
 	}
 }

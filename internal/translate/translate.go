@@ -58,10 +58,10 @@ func DefaultOptions() Options {
 	}
 }
 
-// Envoy translates config with DefaultOptions.
+// Envoy translates the Config of one fleet with DefaultOptions.
 func Envoy(config ir.Config) (Resources, error) { return DefaultOptions().Envoy(config) }
 
-// Envoy translates config. What resolve.Build makes can always be translated, so an error is a bug;
+// Envoy translates the Config of one fleet. What resolve.Build makes can always be translated, so an error is a bug;
 // the caller keeps what was last good.
 func (o Options) Envoy(config ir.Config) (Resources, error) {
 	translator, err := NewTranslator(o)

@@ -19,7 +19,7 @@ type Update struct {
 	Removed map[string][]string
 }
 
-// Translator is Options.Envoy for a Config that changes: what its Updates have told adds up to
+// Translator is Options.Envoy for a fleet's Config that changes: what its Updates have told adds up to
 // exactly what Envoy returns for the Config as it is. An Update costs what the objects and hosts in
 // it cost, and all wildcards if one of them is new. A Translator remembers the names of clusters
 // and the virtual hosts of wildcards.
@@ -75,6 +75,9 @@ func (t *Translator) Update(update ir.Update) (Update, error) {
 	t.isStarted = true
 	return out, nil
 }
+
+// IsEmpty says that the Config has no Route.
+func (t *Translator) IsEmpty() bool { return len(t.clusters) == 0 }
 
 // begin adds what the first Update has whatever the Config.
 func (t *Translator) begin(out Update) error {

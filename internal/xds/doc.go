@@ -7,6 +7,11 @@
 // out. It has no goroutine, clock or logger of its own, so every rule below is tested without a
 // network. The gRPC service around it is a thin shell.
 //
+// Proxies belong to fleets, and what is published is published to one fleet. A stream belongs to the
+// fleet of its peer's address, which the caller tells with [Server.SetMembers]; it waits a moment for
+// an address that is not known yet, and is refused then. It gets its fleet's resources and nothing
+// else, and what a proxy refuses is the affair of its fleet.
+//
 // There are four kinds of resources: clusters, endpoints, listeners and scopes. A scope is a host
 // with its routes inside (ScopedRouteConfiguration.route_configuration). Kinds differ in their
 // traits only, which stand in one table.
@@ -70,7 +75,7 @@
 // then ACKs and ignores the same bytes. So a scope that was refused in company is sent in other
 // bytes of the same content and version.
 //
-// A version that one proxy has refused goes alone to every other proxy too, as long as it is
+// A version that one proxy has refused goes alone to every other proxy of its fleet too, as long as it is
 // published: a proxy that joins becomes ready with all other hosts.
 //
 // The rules of the wire are those of the xDS protocol description,

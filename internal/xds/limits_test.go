@@ -2,6 +2,7 @@ package xds
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestServerCloses(t *testing.T) {
 	if got := status.Code(state.StreamError); got != codes.Unavailable {
 		t.Errorf("the stream ended with %v, want Unavailable", state.StreamError)
 	}
-	if err := s.Publish(nil); !errors.Is(err, ErrClosed) {
+	if err := s.Publish(testFleet, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("Publish on a closed server: %v, want ErrClosed", err)
 	}
 	client.Reconnect(s.conn)
@@ -63,12 +64,58 @@ func TestServerKeepsItsLimits(t *testing.T) {
 	}
 }
 
+// TestServerBoundsTheNamesOfAStream subscribes to names that are each within their limits.
+func TestServerBoundsTheNamesOfAStream(t *testing.T) {
+	t.Parallel()
+	s := newSession(ModeDelta, 0, "", new(rejections))
+	r := request{typeURL: resourcev3.EndpointType}
+	subscribe := func(from, count int) error {
+		r.subscribe = nil
+		for i := range count {
+			r.subscribe = append(r.subscribe, fmt.Sprintf("%01000d", from+i))
+		}
+		return s.subscribeDelta(endpointKind, r)
+	}
+	const most = nameBytesLimit / 1000
+	if err := errors.Join(subscribe(0, most), subscribe(0, most)); err != nil {
+		t.Fatalf("%d names of 1000 bytes, twice: %v", most, err)
+	}
+	r.unsubscribe = []string{fmt.Sprintf("%01000d", 0)}
+	if err := subscribe(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.unsubscribe = nil
+	if err := subscribe(most, 1); err != nil {
+		t.Errorf("one in the place of another: %v", err)
+	}
+	if err := subscribe(most+1, 1); !errors.Is(err, errTooMuch) {
+		t.Errorf("one more: %v, want %v", err, errTooMuch)
+	}
+}
+
+// TestOneAddressCannotTakeAllStreams has one proxy open stream after stream.
+func TestOneAddressCannotTakeAllStreams(t *testing.T) {
+	t.Parallel()
+	s := NewServer()
+	for i := range streamsPerAddress {
+		if _, err := s.open(ModeDelta, fmt.Sprintf("10.0.0.7:%d", 40000+i), "apps"); err != nil {
+			t.Fatalf("stream %d: %v", i, err)
+		}
+	}
+	if _, err := s.open(ModeDelta, "[::ffff:10.0.0.7]:50000", "apps"); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more of the address: %v, want ResourceExhausted", err)
+	}
+	if _, err := s.open(ModeDelta, "10.0.0.8:40000", "apps"); err != nil {
+		t.Errorf("one of another address: %v", err)
+	}
+}
+
 func TestServerKeepsTheLastGoodWorld(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.world("a listener:web web>a")
 	before := s.versions(resourcev3.ScopedRouteType)
-	if err := s.Publish(desiredWorld(t, "a listener:web web/2>ghost")); !errors.Is(err, ErrInconsistent) {
+	if err := s.Publish(testFleet, desiredWorld(t, "a listener:web web/2>ghost")); !errors.Is(err, ErrInconsistent) {
 		t.Fatalf("Publish of a contradiction: %v, want ErrInconsistent", err)
 	}
 	if diff := cmp.Diff(before, s.versions(resourcev3.ScopedRouteType)); diff != "" {

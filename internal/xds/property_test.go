@@ -76,16 +76,15 @@ func (m *model) play(steps int) {
 func (m *model) checkPolled() {
 	m.t.Helper()
 	st := &stream{session: m.session}
-	st.poll(func(v StreamState) {
-		for k := range kind(kindCount) {
-			if m.polled[k] == nil {
-				m.polled[k] = map[string]ResourceState{}
-			}
-			for name := range v.Changed(k.typeURL()) {
-				m.polled[k][name] = v.Resource(k.typeURL(), name)
-			}
+	v := st.poll()
+	for k := range kind(kindCount) {
+		if m.polled[k] == nil {
+			m.polled[k] = map[string]ResourceState{}
 		}
-	})
+		for name := range v.Changed(k.typeURL()) {
+			m.polled[k][name] = v.Resource(k.typeURL(), name)
+		}
+	}
 	for k := range kind(kindCount) {
 		want := map[string]ResourceState{}
 		for name, rec := range m.session.subs[k].records {

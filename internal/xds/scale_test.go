@@ -62,7 +62,7 @@ func TestOneOfAThousandOnTheWire(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	desired := manyApplications(t, 1000)
-	if err := s.Publish(desired); err != nil {
+	if err := s.Publish(testFleet, desired); err != nil {
 		t.Fatal(err)
 	}
 	client := testkit.NewXDSClient(t, s.conn, testkit.XDSDelta)
@@ -70,7 +70,7 @@ func TestOneOfAThousandOnTheWire(t *testing.T) {
 	s.await(all)
 	before := len(client.State().Deliveries)
 	withCanary(desired)
-	if err := s.Publish(desired); err != nil {
+	if err := s.Publish(testFleet, desired); err != nil {
 		t.Fatal(err)
 	}
 	s.await(all)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,9 @@ const (
 	pingTimeout  = 10 * time.Second
 	// streamsPerConnection is generous: a proxy opens one.
 	streamsPerConnection = 100
+	// streamsPerAddress is how many streams one address may have, so that no proxy takes those of all. A
+	// proxy has one, and for a moment a second one after its connection was lost.
+	streamsPerAddress = 16
 	// saltLength is enough to tell the streams of one proxy apart.
 	saltLength = 8
 )
@@ -50,8 +54,9 @@ func WithGrace(grace time.Duration) Option {
 	return func(s *Server) { s.grace = max(0, grace) }
 }
 
-// WithMaxStreams sets how many streams are served at a time, in place of
-// DefaultMaxStreams; at least 1. Others are refused with ResourceExhausted.
+// WithMaxStreams sets how many streams are served at a time, and how many may wait beside them for
+// their fleet to become known, in place of DefaultMaxStreams; at least 1. Others are refused with
+// ResourceExhausted.
 func WithMaxStreams(streams int) Option {
 	return func(s *Server) { s.maxStreams = max(1, streams) }
 }
@@ -77,40 +82,36 @@ type Server struct {
 	observer   Observer
 	logger     *slog.Logger
 
-	rejected   *rejections
-	publishing sync.Mutex // held by Publish: snapshots follow one another
-	edition    atomic.Pointer[edition]
+	onlyFleet  *string // of every stream, whatever its address; nil for none
+	remedy     string
+	membership atomic.Pointer[membership]
 	changed    chan struct{}
 
 	mu      sync.Mutex // guards what follows
+	fleets  map[string]*fleet
 	streams map[*stream]struct{}
+	waiting int // streams whose fleet is not known yet
 	opened  uint64
 	closed  chan struct{}
 }
 
-// edition is a snapshot with the means to learn that there is a later one.
-type edition struct {
-	snapshot   *snapshot // nil in the first edition
-	superseded chan struct{}
-}
-
-// NewServer returns a server that waits for its first resources: until Publish is
-// called, proxies connect and get no answer.
+// NewServer returns a server that knows no proxy and has nothing to serve: the proxies of a fleet
+// get no answer until Publish was called for it.
 func NewServer(options ...Option) *Server {
 	s := &Server{
 		grace:      DefaultGrace,
 		maxStreams: DefaultMaxStreams,
 		observer:   silent{},
 		logger:     slog.New(slog.DiscardHandler),
-		rejected:   &rejections{},
 		changed:    make(chan struct{}, 1),
+		fleets:     map[string]*fleet{},
 		streams:    map[*stream]struct{}{},
 		closed:     make(chan struct{}),
 	}
 	for _, option := range options {
 		option(s)
 	}
-	s.edition.Store(&edition{superseded: make(chan struct{})})
+	s.membership.Store(&membership{superseded: make(chan struct{})})
 	return s
 }
 
@@ -133,9 +134,9 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(registrar, s)
 }
 
-// Publish makes desired what every proxy is led to: messages by type URL and resource name. It is
-// everything, a type or name that is missing is removed; nothing at all is valid. Served types are
-// clusters, endpoints, listeners and scoped routes, with the routes inside, of the v3 API.
+// Publish makes desired what every proxy of a fleet is led to: messages by type URL and resource
+// name. It is everything, a type or name that is missing is removed; nothing at all is valid. Served
+// types are clusters, endpoints, listeners and scoped routes, with the routes inside, of the v3 API.
 //
 // Every message is marshalled and hashed, and counts as changed only if its content differs.
 // Nothing of the messages is kept.
@@ -143,34 +144,27 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 // Publish doesn't wait for any proxy. A proxy that is slow is led to the latest state when it is
 // ready, and never sees those in between. An error leaves everything as it was; it is ErrClosed, or
 // has ErrInconsistent in its chain when the caller has a bug.
-func (s *Server) Publish(desired map[string]map[string]proto.Message) error {
-	return s.follow(func(before *snapshot) (*snapshot, error) { return before.replace(desired) })
+func (s *Server) Publish(fleet string, desired map[string]map[string]proto.Message) error {
+	return s.follow(fleet, func(before *snapshot) (*snapshot, error) { return before.replace(desired) })
 }
 
 // ApplyDelta is Publish of what differs from what was published before as d says. It costs what d
-// holds, whatever the rest.
+// holds, whatever the rest, and is the affair of d.Fleet alone.
 func (s *Server) ApplyDelta(d Delta) error {
-	return s.follow(func(before *snapshot) (*snapshot, error) { return before.apply(d) })
+	return s.follow(d.Fleet, func(before *snapshot) (*snapshot, error) { return before.apply(d) })
 }
 
-// follow makes the next snapshot of the one before, and the one that proxies are led to.
-func (s *Server) follow(successor func(before *snapshot) (*snapshot, error)) error {
-	s.publishing.Lock()
-	defer s.publishing.Unlock()
+// follow makes the next snapshot of a fleet, and the one that its proxies are led to.
+func (s *Server) follow(name string, successor func(before *snapshot) (*snapshot, error)) error {
 	select {
 	case <-s.closed:
 		return ErrClosed
 	default:
 	}
-	before := s.current()
-	next, err := successor(before.snapshot)
-	if err != nil || before.snapshot != nil && next.changes == before.snapshot.changes {
-		return err
-	}
-	s.rejected.keep(next)
-	s.edition.Store(&edition{snapshot: next, superseded: make(chan struct{})})
-	close(before.superseded)
-	return nil
+	s.mu.Lock()
+	f := s.fleet(name)
+	s.mu.Unlock()
+	return f.follow(successor)
 }
 
 // Close ends all streams with the status Unavailable, upon which proxies connect
@@ -201,11 +195,8 @@ func (s *Server) StreamAggregatedResources(
 	return s.serve(st.Context(), wholeTransport{st})
 }
 
-// current is the latest edition.
-func (s *Server) current() *edition { return s.edition.Load() }
-
-// open enters a stream.
-func (s *Server) open(mode Mode, peer string) (*stream, error) {
+// open enters a stream of a fleet.
+func (s *Server) open(mode Mode, peer, fleet string) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -214,17 +205,32 @@ func (s *Server) open(mode Mode, peer string) (*stream, error) {
 	default:
 	}
 	if len(s.streams) >= s.maxStreams {
-		return nil, status.Errorf(codes.ResourceExhausted,
-			"this server takes %d discovery streams and has them all", s.maxStreams)
+		return nil, errFull(s.maxStreams)
+	}
+	if s.onlyFleet == nil && s.streamsOf(addressOf(peer)) >= streamsPerAddress {
+		return nil, errGreedy(peer)
 	}
 	s.opened++
+	f := s.fleet(fleet)
 	st := &stream{
 		number:  s.opened,
 		peer:    peer,
-		session: newSession(mode, s.grace, rand.Text()[:saltLength], s.rejected),
+		fleet:   f,
+		session: newSession(mode, s.grace, rand.Text()[:saltLength], f.rejected),
 	}
 	s.streams[st] = struct{}{}
 	return st, nil
+}
+
+// streamsOf counts the streams of an address. The caller holds the lock.
+func (s *Server) streamsOf(address netip.Addr) int {
+	count := 0
+	for st := range s.streams {
+		if addressOf(st.peer) == address {
+			count++
+		}
+	}
+	return count
 }
 
 // leave takes a stream out.
@@ -241,6 +247,18 @@ func (s *Server) signal() {
 	case s.changed <- struct{}{}:
 	default:
 	}
+}
+
+// errFull is the status of a stream that there is no room for.
+func errFull(limit int) error {
+	return status.Errorf(codes.ResourceExhausted,
+		"this server takes %d discovery streams and has them all", limit)
+}
+
+// errGreedy is the status of a stream of an address that has its share.
+func errGreedy(peer string) error {
+	return status.Errorf(codes.ResourceExhausted, "the address %s has %d discovery streams, and no proxy needs more than one",
+		hostOf(peer), streamsPerAddress)
 }
 
 // errShuttingDown is the status with which Close ends streams.

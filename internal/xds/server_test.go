@@ -30,9 +30,12 @@ type served struct {
 	conn *grpc.ClientConn
 }
 
+// testFleet is the fleet of all proxies of a served server.
+const testFleet = "apps"
+
 func serve(tb testing.TB, options ...Option) *served {
 	tb.Helper()
-	s := &served{Server: NewServer(options...), tb: tb}
+	s := &served{Server: NewServer(append(options, WithFleet(testFleet))...), tb: tb}
 	listener := bufconn.Listen(1 << 16)
 	server := grpc.NewServer(GRPCOptions()...)
 	s.Register(server)
@@ -61,7 +64,7 @@ func serve(tb testing.TB, options ...Option) *served {
 // world publishes a world as scripts write it.
 func (s *served) world(items string) {
 	s.tb.Helper()
-	if err := s.Publish(desiredWorld(s.tb, items)); err != nil {
+	if err := s.Publish(testFleet, desiredWorld(s.tb, items)); err != nil {
 		s.tb.Fatal(err)
 	}
 }
@@ -83,12 +86,10 @@ func (s *served) await(condition func([]StreamState) bool) {
 	}
 }
 
-// look asks the condition about all streams, which stand still meanwhile.
+// look asks the condition about all streams.
 func (s *served) look(condition func([]StreamState) bool) bool {
 	var states []StreamState
 	for _, st := range s.listed() {
-		st.mu.Lock()
-		defer st.mu.Unlock()
 		states = append(states, StreamState{stream: st})
 	}
 	return condition(states)
@@ -97,7 +98,10 @@ func (s *served) look(condition func([]StreamState) bool) bool {
 // versions are the versions of what is published of a type.
 func (s *served) versions(typeURL string) map[string]string {
 	k, _ := kindOf(typeURL)
-	if current := s.current().snapshot; current != nil {
+	s.mu.Lock()
+	f := s.fleet(testFleet)
+	s.mu.Unlock()
+	if current := f.current().snapshot; current != nil {
 		return versionsOf(current.resources[k])
 	}
 	return map[string]string{}
@@ -120,6 +124,13 @@ func (s *served) settled(state testkit.XDSState) bool {
 	return len(state.Warming) == 0
 }
 
+// hasStarted says whether a stream has asked for clusters.
+func hasStarted(st *stream) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.session.subs[clusterKind].started
+}
+
 // acked is a condition for await: every stream has ACKed what is published, of these types, and has
 // nothing else.
 func (s *served) acked(streams int, typeURLs ...string) func([]StreamState) bool {
@@ -131,11 +142,13 @@ func (s *served) acked(streams int, typeURLs ...string) func([]StreamState) bool
 			for _, typeURL := range typeURLs {
 				k, _ := kindOf(typeURL)
 				acked := map[string]string{}
-				for name := range state.stream.session.subs[k].records {
-					if res := state.Resource(typeURL, name); res.InSync {
+				state.stream.mu.Lock()
+				for name, rec := range state.stream.session.subs[k].records {
+					if res := rec.state(); res.InSync {
 						acked[name] = res.Acked
 					}
 				}
+				state.stream.mu.Unlock()
 				if !cmp.Equal(s.versions(typeURL), acked) {
 					return false
 				}
@@ -187,7 +200,7 @@ func TestServerWaitsForItsFirstWorld(t *testing.T) {
 			s := serve(t)
 			client := testkit.NewXDSClient(t, s.conn, mode)
 			s.await(func(states []StreamState) bool {
-				return len(states) == 1 && states[0].stream.session.subs[clusterKind].started
+				return len(states) == 1 && hasStarted(states[0].stream)
 			})
 			if state := client.State(); len(state.Deliveries) > 0 {
 				t.Fatalf("answered before the first world: %+v", state.Deliveries)
@@ -268,7 +281,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			s.world("a listener:web web/1>a x>a")
 			scopes := resourcev3.ScopedRouteType
 			s.await(s.acked(2, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, scopes))
-			first := s.Version(scopes, "web")
+			first := s.Versions()(testFleet, scopes, "web")
 
 			bad.Refuse(func(typeURL, name string) error {
 				if typeURL == scopes && name == "web" {
@@ -277,7 +290,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 				return nil
 			})
 			s.world("a listener:web web/2>a x/2>a")
-			second := s.Version(scopes, "web")
+			second := s.Versions()(testFleet, scopes, "web")
 			good.WaitFor(hasRoutes("2"))
 			refused := ResourceState{Sent: first, Acked: first, InSync: true, Nacked: second, NackMessage: "no such filter"}
 			want := []Rejection{{
@@ -285,7 +298,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			}}
 			s.await(func(states []StreamState) bool {
 				// x is answered by both, whatever becomes of web.
-				x := ResourceState{Sent: s.Version(scopes, "x"), Acked: s.Version(scopes, "x"), InSync: true}
+				x := ResourceState{Sent: s.Versions()(testFleet, scopes, "x"), Acked: s.Versions()(testFleet, scopes, "x"), InSync: true}
 				taken := ResourceState{Sent: second, Acked: second, InSync: true}
 				seen := map[ResourceState]int{}
 				var rejections []Rejection
@@ -310,7 +323,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			s.await(func(states []StreamState) bool {
 				return all(states) && testutil.ToFloat64(metrics.heldBack.WithLabelValues("scope")) == 0
 			})
-			if again := s.Version(scopes, "web"); again != first {
+			if again := s.Versions()(testFleet, scopes, "web"); again != first {
 				t.Errorf("the same content has version %s, and had %s", again, first)
 			}
 		})
@@ -357,8 +370,9 @@ func TestServerRemembersWhatProxiesRefused(t *testing.T) {
 			}
 
 			s.world("a listener:web x>a y>a bad/2>a")
-			if s.rejected.keep(s.current().snapshot); len(s.rejected.versions) != 0 {
-				t.Errorf("%d versions are remembered that nobody publishes", len(s.rejected.versions))
+			f := s.fleets[testFleet]
+			if f.rejected.keep(f.current().snapshot); len(f.rejected.versions) != 0 {
+				t.Errorf("%d versions are remembered that nobody publishes", len(f.rejected.versions))
 			}
 		})
 	}

@@ -13,6 +13,9 @@ const (
 	// nameLimit is the length of a name in bytes. Ours are made of three Kubernetes names of at most
 	// 253 characters.
 	nameLimit = 1024
+	// nameBytesLimit is how long all the names together may be that a stream subscribes to, in bytes. The
+	// names of 100 000 resources of ours have about 100 each.
+	nameBytesLimit = 16 << 20
 )
 
 // errTooMuch ends a stream that asks for more than the limits allow.
@@ -125,6 +128,8 @@ func (sub *subscription) note(name string) { sub.changed[name] = struct{}{} }
 type session struct {
 	mode  Mode
 	grace time.Duration
+	// nameBytes is the length of all names that are subscribed to.
+	nameBytes int
 	// salt is no other stream's. It makes bytes that no proxy has seen.
 	salt string
 	// elsewhere are the versions that proxies on other streams refused.

@@ -18,8 +18,10 @@ var ErrInconsistent = errors.New("inconsistent resources")
 // everything once.
 const logLimit = 1024
 
-// Delta is how a snapshot differs from the one before it.
+// Delta is how a fleet's snapshot differs from the one before it.
 type Delta struct {
+	// Fleet is the fleet.
+	Fleet string
 	// Changed are the messages that came or changed, by type URL and resource name.
 	Changed map[string]map[string]proto.Message
 	// Removed are the names of those that are gone, by type URL.
@@ -43,7 +45,7 @@ type change struct {
 	name string
 }
 
-// snapshot is everything that is desired at one time. It is immutable.
+// snapshot is everything that is desired of one fleet at one time. It is immutable.
 type snapshot struct {
 	resources [kindCount]map[string]*resource
 	// log holds the last changes that led here, oldest first.

@@ -18,7 +18,7 @@ type Rejection struct {
 	Retained bool
 }
 
-// ResourceState is the state of one resource on one stream. Versions are those of [Server.Version];
+// ResourceState is the state of one resource on one stream. Versions are those of [Server.Versions];
 // empty means none.
 type ResourceState struct {
 	// Sent is the version that was sent last; empty when none was, or when the last was its removal.
@@ -78,18 +78,18 @@ func (s *session) rejections(k kind) []Rejection {
 	return out
 }
 
-// StreamState shows one open stream, which stands still while it is looked at.
+// StreamState shows one open stream. It goes on meanwhile: what is asked later may be newer.
 type StreamState struct {
 	stream  *stream
 	changed [kindCount]map[string]struct{}
 }
 
 // Poll shows every open stream to see, in order of their numbers, and forgets what has changed on
-// them. So there is one who polls. A poll costs what has changed, whatever else the proxies have. A
-// StreamState is good until see returns, which should be soon: the proxy waits meanwhile.
+// them. So there is one who polls. A poll costs what has changed, whatever else the proxies have, and
+// holds no proxy up. What changes after a stream was shown is in the next poll.
 func (s *Server) Poll(see func(StreamState)) {
 	for _, st := range s.listed() {
-		st.poll(see)
+		see(st.poll())
 	}
 }
 
@@ -107,15 +107,16 @@ func (s *Server) listed() []*stream {
 }
 
 // poll shows the stream.
-func (st *stream) poll(see func(StreamState)) {
+func (st *stream) poll() StreamState {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	v := StreamState{stream: st}
 	for k := range kind(kindCount) {
-		v.changed[k] = st.session.subs[k].changed
-		st.session.subs[k].changed = map[string]struct{}{}
+		if sub := &st.session.subs[k]; len(sub.changed) > 0 {
+			v.changed[k], sub.changed = sub.changed, map[string]struct{}{}
+		}
 	}
-	see(v)
+	return v
 }
 
 // Number is the number of the stream. Numbers rise and are never used again in this process; they
@@ -125,6 +126,9 @@ func (v StreamState) Number() uint64 { return v.stream.number }
 // Peer is the proxy's address, host:port. Every proxy gives the same node id, so this is what tells
 // them apart.
 func (v StreamState) Peer() string { return v.stream.peer }
+
+// Fleet is the fleet that the proxy belongs to.
+func (v StreamState) Fleet() string { return v.stream.fleet.name }
 
 // Changed visits the names of the resources of a type of which Resource may say something else than
 // at the poll before, in no order. All others are as they were.
@@ -143,11 +147,15 @@ func (v StreamState) Resource(typeURL, name string) ResourceState {
 	if !served {
 		return ResourceState{}
 	}
+	v.stream.mu.Lock()
+	defer v.stream.mu.Unlock()
 	return v.stream.session.subs[k].records[name].state()
 }
 
 // Rejections are what the proxy refused on its own merits, in order of type and name.
 func (v StreamState) Rejections() []Rejection {
+	v.stream.mu.Lock()
+	defer v.stream.mu.Unlock()
 	var rejections []Rejection
 	for k := range kind(kindCount) {
 		rejections = append(rejections, v.stream.session.rejections(k)...)
@@ -155,12 +163,21 @@ func (v StreamState) Rejections() []Rejection {
 	return rejections
 }
 
-// Version returns the version of a published resource; empty when there is none. It is a hash of
-// the content, equal on every replica.
-func (s *Server) Version(typeURL, name string) string {
-	k, served := kindOf(typeURL)
-	if !served {
-		return ""
+// Versions returns a lookup of the versions of resources that are published to fleets now, whatever is
+// published later; empty when there is no such resource. A version is a hash of the content, equal on
+// every replica.
+func (s *Server) Versions() func(fleet, typeURL, name string) string {
+	s.mu.Lock()
+	snapshots := make(map[string]*snapshot, len(s.fleets))
+	for name, f := range s.fleets {
+		snapshots[name] = f.current().snapshot
 	}
-	return s.current().snapshot.version(k, name)
+	s.mu.Unlock()
+	return func(fleet, typeURL, name string) string {
+		k, served := kindOf(typeURL)
+		if !served {
+			return ""
+		}
+		return snapshots[fleet].version(k, name)
+	}
 }

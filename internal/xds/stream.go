@@ -31,6 +31,7 @@ type transport interface {
 type stream struct {
 	number uint64
 	peer   string
+	fleet  *fleet
 
 	mu      sync.Mutex // guards what follows: Poll reads it
 	session *session
@@ -80,11 +81,16 @@ func (st *stream) wake() (time.Duration, bool) {
 // serve runs one stream: it alone steps the session and sends, so a proxy that
 // reads slowly holds up nobody else. Requests wait in gRPC's window meanwhile.
 func (s *Server) serve(ctx context.Context, t transport) error {
-	st, err := s.open(t.mode(), peerOf(ctx))
+	from := peerOf(ctx)
+	name, err := s.fleetOf(ctx, from)
 	if err != nil {
 		return err
 	}
-	logger := s.logger.With(slog.Uint64("stream", st.number),
+	st, err := s.open(t.mode(), from, name)
+	if err != nil {
+		return err
+	}
+	logger := s.logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
 		slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
 	logger.InfoContext(ctx, "Proxy connected")
 	s.observer.StreamOpened(t.mode())
@@ -109,6 +115,10 @@ func (s *Server) run(
 	timer.Stop()
 	defer timer.Stop()
 	latest := &edition{superseded: closedChannel()}
+	members := s.membership.Load()
+	if err := members.check(st); err != nil { // It may be another one than fleetOf has asked.
+		return err
+	}
 	for {
 		var out output
 		var err error
@@ -117,6 +127,14 @@ func (s *Server) run(
 			return status.FromContextError(ctx.Err()).Err()
 		case <-s.closed:
 			return errShuttingDown()
+		case <-st.fleet.retired:
+			return errRetired(st.fleet.name)
+		case <-members.superseded:
+			members = s.membership.Load()
+			if err := members.check(st); err != nil {
+				return err
+			}
+			continue
 		case end := <-ended:
 			return ending(end)
 		case r := <-requests:
@@ -124,7 +142,7 @@ func (s *Server) run(
 			s.tellVerdicts(ctx, logger, out.verdicts)
 			s.signal()
 		case <-latest.superseded:
-			latest = s.current()
+			latest = st.fleet.current()
 			out, err = st.step(func(ss *session, now time.Time) (output, error) {
 				if latest.snapshot == nil {
 					return output{}, nil

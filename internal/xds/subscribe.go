@@ -102,7 +102,10 @@ func (s *session) subscribe(k kind, name string) error {
 		s.subscribeAll(k)
 		return nil
 	}
-	if len(name) > nameLimit || len(sub.names) >= namesLimit {
+	if _, had := sub.names[name]; !had {
+		s.nameBytes += len(name)
+	}
+	if len(name) > nameLimit || len(sub.names) >= namesLimit || s.nameBytes > nameBytesLimit {
 		return errTooMuch
 	}
 	sub.names[name] = struct{}{}
@@ -138,6 +141,7 @@ func (s *session) unsubscribe(k kind, name string) {
 		return
 	}
 	delete(sub.names, name)
+	s.nameBytes -= len(name)
 	if sub.subscribed {
 		// The client can't know whether the wildcard still covers the name, so the
 		// protocol wants an answer.

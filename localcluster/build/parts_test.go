@@ -15,6 +15,7 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		{"cluster", "github.com/coredns/coredns", CoreDNSVersion},
 		{"envoy-gateway", "github.com/envoyproxy/gateway", EnvoyGatewayVersion},
 		{"gateway-api", "sigs.k8s.io/gateway-api", GatewayAPIVersion},
+		{"keda", "github.com/kedacore/keda/v2", KEDAVersion},
 	}
 	for _, tt := range tests {
 		got, err := ModuleVersion(t.Context(), components(tt.component), tt.module)

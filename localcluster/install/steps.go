@@ -80,7 +80,7 @@ func Canaries(s Sources) Bundle {
 		},
 		Ready: []Step{
 			ready("argo-rollouts", "argo-rollouts"),
-			ready("keda", interceptor),
+			ready(kedaNamespace, interceptor),
 		},
 	}
 }
@@ -123,6 +123,43 @@ func GatewayPlugin(s Sources) Bundle {
 	}
 }
 
+// KEDA is KEDA in the folder of its own manifests: the operator, the metrics
+// adapter that the API server aggregates, and the admission webhooks.
+func KEDA(manifests string) Bundle {
+	adapter := Step{
+		Title: "wait for the external metrics API",
+		// Without a time of its own kubectl gives up after 30 s.
+		Args:    []string{"wait", "--for=condition=Available", "--timeout=1h", "apiservice/v1beta1.external.metrics.k8s.io"},
+		Timeout: kedaTimeout,
+		Wait:    true,
+	}
+	out := Bundle{Apply: []Step{apply("KEDA's official manifests", "-k", filepath.Join(manifests, "default"))}}
+	for _, deployment := range []string{"keda-operator", "keda-metrics-apiserver", "keda-admission"} {
+		step := ready(kedaNamespace, deployment)
+		step.Timeout = kedaTimeout
+		out.Ready = append(out.Ready, step)
+	}
+	out.Ready = append(out.Ready, adapter)
+	return out
+}
+
+// Scaling is what this project has beside KEDA: the external scaler, and the agent
+// that makes HTTPScaledObjects from ScaledObjects.
+func Scaling(s Sources) Bundle {
+	return Bundle{
+		Apply: []Step{
+			apply("the scaler", "-k", filepath.Join(s.Repo, "config", "scaler")),
+			apply("the agent", "-k", filepath.Join(s.Repo, "config", "agent")),
+		},
+		Ready: []Step{ready(kedaNamespace, scaler), ready(kedaNamespace, agent)},
+	}
+}
+
+// kedaTimeout bounds the wait for KEDA. The operator makes its certificates, ends,
+// and starts again with them, with 20 s before its first probe both times; the
+// adapter fails and is started again until it has them.
+const kedaTimeout = 4 * time.Minute
+
 // gatewayNamespace is where Envoy Gateway's documents put it.
 const gatewayNamespace = "envoy-gateway-system"
 
@@ -144,10 +181,21 @@ func namespace(s Sources, name string) Step {
 func RestartController() Step { return restart("argo-rollouts", "argo-rollouts") }
 
 // RestartInterceptor lets the interceptor run its newest image.
-func RestartInterceptor() Step { return restart("keda", interceptor) }
+func RestartInterceptor() Step { return restart(kedaNamespace, interceptor) }
 
-// interceptor is the name of the interceptor's Deployment.
-const interceptor = "keda-add-ons-http-interceptor"
+// RestartScaler lets the scaler run its newest image.
+func RestartScaler() Step { return restart(kedaNamespace, scaler) }
+
+// RestartAgent lets the agent run its newest image.
+func RestartAgent() Step { return restart(kedaNamespace, agent) }
+
+// The names of Deployments, and where they are.
+const (
+	kedaNamespace = "keda"
+	interceptor   = "keda-add-ons-http-interceptor"
+	scaler        = "keda-add-ons-http-external-scaler"
+	agent         = "kedify-http-agent"
+)
 
 func restart(namespace, deployment string) Step {
 	return Step{

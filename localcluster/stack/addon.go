@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
 )
 
-// Addon is something that a cluster has only when it was asked for: an
-// implementation of the Gateway API. With the first one come the API's
-// definitions, the router plugin for it, and the apps of its guides.
+// Addon is something that a cluster has only when it was asked for. With the
+// first implementation of the Gateway API come the API's definitions, the router
+// plugin for it, and the apps of its guides; with KEDA come the scaler and the agent.
 type Addon string
 
 // The add-ons.
@@ -22,7 +23,12 @@ const (
 	EnvoyGateway Addon = "envoy-gateway"
 	// Traefik is one proxy for all Gateways.
 	Traefik Addon = "traefik"
+	// KEDA scales workloads by metrics that it asks scalers for.
+	KEDA Addon = "keda"
 )
+
+// gateway says whether the add-on is an implementation of the Gateway API.
+func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik }
 
 // ErrUnknownAddon says that there is no add-on of a name.
 var ErrUnknownAddon = errors.New("there is no such add-on")
@@ -32,8 +38,8 @@ func ParseAddons(names []string) ([]Addon, error) {
 	var out []Addon
 	for _, name := range names {
 		addon := Addon(name)
-		if addon != EnvoyGateway && addon != Traefik {
-			return nil, fmt.Errorf("%w: %q; there are %s and %s", ErrUnknownAddon, name, EnvoyGateway, Traefik)
+		if !addon.gateway() && addon != KEDA {
+			return nil, fmt.Errorf("%w: %q; there are %s, %s and %s", ErrUnknownAddon, name, EnvoyGateway, Traefik, KEDA)
 		}
 		if !slices.Contains(out, addon) {
 			out = append(out, addon)
@@ -44,10 +50,14 @@ func ParseAddons(names []string) ([]Addon, error) {
 
 // Parts names the parts of build.OnDemand that the add-on is made of.
 func (a Addon) Parts() []string {
-	if a == Traefik {
+	switch a {
+	case KEDA:
+		return []string{build.KEDAPart}
+	case Traefik:
 		return []string{build.GatewayAPIPart, build.TraefikPart}
+	default:
+		return []string{build.GatewayAPIPart, build.EnvoyGatewayPart}
 	}
-	return []string{build.GatewayAPIPart, build.EnvoyGatewayPart}
 }
 
 // AddonImages lists what the add-ons' objects, and those that they make, ask
@@ -63,32 +73,44 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[Program]s
 			proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
 			proxy.Names = []string{build.EnvoyGatewayProxy}
 			out = append(out, proxy, envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
+		case KEDA:
+			out = append(out, keda(parts)...)
+			if programs != nil {
+				out = append(out, own("kedify/http-external-scaler:dev", programs[Scaler]), own("kedify/agent:dev", programs[Agent]))
+			}
 		}
 	}
-	if len(addons) > 0 && programs != nil {
+	if slices.ContainsFunc(addons, Addon.gateway) && programs != nil {
 		out = append(out, guideApps(programs[Sample])...)
 	}
 	return out
 }
 
-// AddonBundles lists what the add-ons install. A bare cluster gets no plugin.
+// AddonBundles lists what the add-ons install. A bare cluster gets nothing of
+// this project's.
 func AddonBundles(addons []Addon, parts map[string]string, sources install.Sources, bare bool) []install.Bundle {
-	if len(addons) == 0 {
-		return nil
-	}
 	share := func(part string, elements ...string) string {
 		return filepath.Join(append([]string{parts[part], "share"}, elements...)...)
 	}
-	out := []install.Bundle{install.GatewayAPI(share(build.GatewayAPIPart, "experimental"))}
+	gateways := slices.ContainsFunc(addons, Addon.gateway)
+	var out []install.Bundle
+	if gateways {
+		out = append(out, install.GatewayAPI(share(build.GatewayAPIPart, "experimental")))
+	}
 	for _, addon := range addons {
 		switch addon {
 		case Traefik:
 			out = append(out, install.Traefik(sources))
 		case EnvoyGateway:
 			out = append(out, install.EnvoyGateway(sources, share(build.EnvoyGatewayPart, "crds"), share(build.EnvoyGatewayPart, "install.yaml")))
+		case KEDA:
+			out = append(out, install.KEDA(share(build.KEDAPart, "config")))
+			if !bare {
+				out = append(out, install.Scaling(sources))
+			}
 		}
 	}
-	if !bare {
+	if gateways && !bare {
 		out = append(out, install.GatewayPlugin(sources))
 	}
 	return out
@@ -123,6 +145,27 @@ func envoyGateway(program string) images.Spec {
 		Files:      []images.File{{Path: "/usr/local/bin/envoy-gateway", Source: program}},
 		Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 	}
+}
+
+// keda are built as the official images are. The manifests of the source tree
+// name the images of its main branch, a release puts its version there: the
+// images have both names.
+func keda(parts map[string]string) []images.Spec {
+	var out []images.Spec
+	for _, image := range []struct{ name, program, built string }{
+		{"kedacore/keda", "/keda", "operator"},
+		{"kedacore/keda-metrics-apiserver", "/keda-adapter", "adapter"},
+		{"kedacore/keda-admission-webhooks", "/keda-admission-webhooks", "webhooks"},
+	} {
+		out = append(out, images.Spec{
+			Names:      []string{image.name + ":main", image.name + ":" + strings.TrimPrefix(build.KEDAVersion, "v")},
+			Entrypoint: []string{image.program},
+			User:       nonRoot,
+			Files:      []images.File{{Path: image.program, Source: program(parts, build.KEDAPart, image.built)}},
+			Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+		})
+	}
+	return out
 }
 
 // traefik is the program and nothing else.

@@ -12,8 +12,8 @@ import (
 )
 
 func TestParseAddons(t *testing.T) {
-	got, err := ParseAddons([]string{"envoy-gateway", "traefik", "envoy-gateway"})
-	if diff := cmp.Diff([]Addon{EnvoyGateway, Traefik}, got); diff != "" || err != nil {
+	got, err := ParseAddons([]string{"envoy-gateway", "traefik", "keda", "envoy-gateway"})
+	if diff := cmp.Diff([]Addon{EnvoyGateway, Traefik, KEDA}, got); diff != "" || err != nil {
 		t.Errorf("%v; add-ons (-want +got):\n%s", err, diff)
 	}
 	if _, err := ParseAddons([]string{"istio"}); !errors.Is(err, ErrUnknownAddon) {
@@ -22,7 +22,7 @@ func TestParseAddons(t *testing.T) {
 }
 
 func TestAddonsAreMadeOfPartsThatExist(t *testing.T) {
-	for _, name := range slices.Concat(EnvoyGateway.Parts(), Traefik.Parts()) {
+	for _, name := range slices.Concat(EnvoyGateway.Parts(), Traefik.Parts(), KEDA.Parts()) {
 		if !slices.ContainsFunc(build.OnDemand(".."), func(p build.Part) bool { return p.Name == name }) {
 			t.Errorf("there is no part %s", name)
 		}
@@ -30,7 +30,7 @@ func TestAddonsAreMadeOfPartsThatExist(t *testing.T) {
 }
 
 func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
-	programs := map[Program]string{Sample: "/bin/rollouts-demo", GatewayPlugin: "/bin/gatewayapi-plugin"}
+	programs := map[Program]string{Sample: "/bin/rollouts-demo", GatewayPlugin: "/bin/gatewayapi-plugin", Scaler: "/bin/scaler", Agent: "/bin/agent"}
 	const guides = 3 + 3 // versions of the two guides' apps
 	tests := []struct {
 		name            string
@@ -43,6 +43,9 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 		{"one", []Addon{EnvoyGateway}, programs, 2 + guides, 3},
 		{"one in a bare cluster", []Addon{EnvoyGateway}, nil, 2, 2},
 		{"both share the definitions and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
+		{"KEDA brings the scaler and the agent, and nothing of the Gateway API", []Addon{KEDA}, programs, 3 + 2, 2},
+		{"KEDA in a bare cluster", []Addon{KEDA}, nil, 3, 1},
+		{"KEDA beside a gateway", []Addon{Traefik, KEDA}, programs, 1 + 3 + 2 + guides, 5},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -52,14 +55,18 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 				t.Errorf("%d images and %d bundles, want %d and %d: %+v", len(specs), len(bundles), tt.images, tt.bundles, specs)
 			}
 			built, files := map[Program]string{Plugin: "/bin/rollouts-plugin-kedify"}, 1
-			if len(tt.addons) > 0 {
+			gateways := slices.ContainsFunc(tt.addons, Addon.gateway)
+			if gateways {
 				built[GatewayPlugin], files = "/bin/gatewayapi-plugin", 2
 			}
 			if got := len(plugins(built).Files); got != files {
 				t.Errorf("the plugins' image has %d programs, want %d", got, files)
 			}
-			if _, needed := Sources(tt.addons)[GatewayPlugin]; needed != (len(tt.addons) > 0) {
+			if _, needed := Sources(tt.addons)[GatewayPlugin]; needed != gateways {
 				t.Errorf("the plugin for the Gateway API is built: %v", needed)
+			}
+			if _, needed := Sources(tt.addons)[Scaler]; needed != slices.Contains(tt.addons, KEDA) {
+				t.Errorf("the scaler is built: %v", needed)
 			}
 		})
 	}

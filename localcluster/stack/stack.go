@@ -28,6 +28,9 @@ const (
 	Sample      Program = "rollouts-demo"
 	// GatewayPlugin is only in clusters with a Gateway API implementation.
 	GatewayPlugin Program = "gatewayapi-plugin"
+	// Scaler and Agent are only in clusters with KEDA.
+	Scaler Program = "scaler"
+	Agent  Program = "agent"
 )
 
 // Sources maps each program of a cluster with these add-ons to the package that
@@ -38,8 +41,11 @@ func Sources(addons []Addon) map[Program]string {
 		Interceptor: "./cmd/interceptor",
 		Sample:      "./examples/rollouts-demo",
 	}
-	if len(addons) > 0 {
+	if slices.ContainsFunc(addons, Addon.gateway) {
 		out[GatewayPlugin] = "./cmd/gatewayapi-plugin"
+	}
+	if slices.Contains(addons, KEDA) {
+		out[Scaler], out[Agent] = "./cmd/scaler", "./cmd/agent"
 	}
 	return out
 }
@@ -54,6 +60,12 @@ func Restarts(programs []string) []install.Step {
 	}
 	if has(Interceptor) {
 		out = append(out, install.RestartInterceptor())
+	}
+	if has(Scaler) {
+		out = append(out, install.RestartScaler())
+	}
+	if has(Agent) {
+		out = append(out, install.RestartAgent())
 	}
 	return out
 }

@@ -22,6 +22,7 @@ import (
 const (
 	rolloutsAccount    = "system:serviceaccount:argo-rollouts:argo-rollouts"
 	interceptorAccount = "system:serviceaccount:keda:kedify-http-interceptor"
+	scalerAccount      = "system:serviceaccount:keda:kedify-http-scaler"
 )
 
 // granted are the rights that our manifests give: no more than the product uses, each with its purpose.
@@ -36,19 +37,27 @@ func granted() map[string]map[string]string {
 		interceptorRoleFile: {
 			"list httpscaledobjects.http.keda.sh":         "what to route",
 			"watch httpscaledobjects.http.keda.sh":        "what to route",
+			"patch httpscaledobjects.http.keda.sh":        "the annotation status, where the installed definition has no place for the report",
 			"patch httpscaledobjects.http.keda.sh/status": "conditions and the report, by server-side apply",
-			"list services":                             "ports and protocols",
-			"watch services":                            "ports and protocols",
-			"list endpointslices.discovery.k8s.io":      "where requests go",
-			"watch endpointslices.discovery.k8s.io":     "where requests go",
-			"list pods":                                 "which proxies are Ready",
-			"watch pods":                                "which proxies are Ready",
-			"create events.events.k8s.io":               "a mistake told to its owner",
-			"create leases.coordination.k8s.io in keda": "the election",
+			"list services":                                                     "ports and protocols",
+			"watch services":                                                    "ports and protocols",
+			"list endpointslices.discovery.k8s.io":                              "where requests go, and which proxies there are",
+			"watch endpointslices.discovery.k8s.io":                             "where requests go, and which proxies there are",
+			"create events.events.k8s.io":                                       "a mistake told to its owner",
+			"create leases.coordination.k8s.io in keda":                         "the election",
 			"get leases.coordination.k8s.io/kedify-http-interceptor in keda":    "the election",
 			"update leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election; client-go knows no patch here",
-			"list endpointslices.discovery.k8s.io in keda":                      "the other replicas, where the cluster role is bound in some namespaces only",
-			"watch endpointslices.discovery.k8s.io in keda":                     "the other replicas, where the cluster role is bound in some namespaces only",
+			"watch leases.coordination.k8s.io/kedify-http-interceptor in keda":  "to take over at once from a replica that ends in good order",
+			"list endpointslices.discovery.k8s.io in keda":                      "the other replicas and the shared proxies, where the cluster role is bound in some namespaces only",
+			"watch endpointslices.discovery.k8s.io in keda":                     "the other replicas and the shared proxies, where the cluster role is bound in some namespaces only",
+		},
+		scalerRoleFile: {
+			"list httpscaledobjects.http.keda.sh":           "which targets are in a canary",
+			"watch httpscaledobjects.http.keda.sh":          "which targets are in a canary",
+			"list rollouts.argoproj.io":                     "which targets are in a canary",
+			"watch rollouts.argoproj.io":                    "which targets are in a canary",
+			"list endpointslices.discovery.k8s.io in keda":  "the replicas of the interceptor",
+			"watch endpointslices.discovery.k8s.io in keda": "the replicas of the interceptor",
 		},
 	}
 }
@@ -75,10 +84,16 @@ func refused() map[string][]string {
 	}
 	return map[string][]string{
 		interceptorAccount: append([]string{
-			"get httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh", "get pods", "get services", "get endpointslices.discovery.k8s.io",
+			"get httpscaledobjects.http.keda.sh", "get pods", "list pods", "watch pods", "get services", "get endpointslices.discovery.k8s.io",
 			"create events", "patch events.events.k8s.io", "create leases.coordination.k8s.io in shop", "get leases.coordination.k8s.io/other in keda",
-			"update leases.coordination.k8s.io/other in keda", "patch leases.coordination.k8s.io/kedify-http-interceptor in keda",
+			"update leases.coordination.k8s.io/other in keda", "watch leases.coordination.k8s.io/other in keda",
+			"watch leases.coordination.k8s.io in keda", "patch leases.coordination.k8s.io/kedify-http-interceptor in keda",
 			"delete leases.coordination.k8s.io/kedify-http-interceptor in keda", "get rollouts.argoproj.io",
+		}, common...),
+		scalerAccount: append([]string{
+			"get httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh/status",
+			"get rollouts.argoproj.io", "patch rollouts.argoproj.io", "get pods", "list pods", "list services",
+			"list endpointslices.discovery.k8s.io in shop", "create events", "create events.events.k8s.io", "get leases.coordination.k8s.io in keda",
 		}, common...),
 		routerAlone: append([]string{
 			"patch httpscaledobjects.http.keda.sh/status", "list services", "list endpointslices.discovery.k8s.io", "list pods", "create events",
@@ -119,6 +134,7 @@ func TestTheAPIServerAgrees(t *testing.T) {
 	shared.apply(t, "", routerAloneBinding)
 	allowed := map[string][]string{
 		interceptorAccount: slices.Sorted(maps.Keys(granted()[interceptorRoleFile])),
+		scalerAccount:      slices.Sorted(maps.Keys(granted()[scalerRoleFile])),
 		rolloutsAccount:    slices.Concat(slices.Sorted(maps.Keys(granted()[routerRoleFile])), slices.Sorted(maps.Keys(borrowed()))),
 		routerAlone:        slices.Sorted(maps.Keys(granted()[routerRoleFile])),
 	}

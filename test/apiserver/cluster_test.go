@@ -27,8 +27,9 @@ const (
 	patience = 30 * time.Second
 	// crdFile is the CustomResourceDefinition that is installed.
 	crdFile = "../../config/crd/http.keda.sh_httpscaledobjects.yaml"
-	// routerRoleFile and interceptorRoleFile are the roles that are installed.
+	// routerRoleFile, interceptorRoleFile and scalerRoleFile are the roles that are installed.
 	routerRoleFile, interceptorRoleFile = "../../config/argo-rollouts/rbac.yaml", "../../config/interceptor/rbac.yaml"
+	scalerRoleFile                      = "../../config/scaler/rbac.yaml"
 )
 
 // cluster is an API server with everything installed that the product needs, as its users install it.
@@ -64,7 +65,7 @@ func runWithCluster(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := program.Build(ctx, folder, "v9.9.9-test", "interceptor", "rollouts-plugin-kedify"); err != nil {
+	if err := program.Build(ctx, folder, "v9.9.9-test", "interceptor", "rollouts-plugin-kedify", "scaler"); err != nil {
 		return 1, err
 	}
 	state := filepath.Join(folder, "state")
@@ -100,7 +101,7 @@ func (c *cluster) install(ctx context.Context) error {
 	return controlplane.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(strings.TrimSpace(string(argo)), "manifests", "install.yaml"),
 		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, "../../config/interceptor/deployment.yaml",
-		"../../config/interceptor/services.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
+		"../../config/interceptor/services.yaml", scalerRoleFile, "../../config/scaler/deployment.yaml", "../../config/scaler/service.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
 }
 
 // apply applies manifests in namespace.

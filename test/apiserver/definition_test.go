@@ -159,7 +159,8 @@ func TestPrinterColumns(t *testing.T) {
 		t.Fatal(refused)
 	}
 	const status = `{"status": {"targetWorkload": "argoproj.io/v1alpha1/Rollout/shop", "targetService": "shop-stable:80", "conditions": [
-		{"type": "Ready", "status": "True", "reason": "Serving", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
+		{"type": "Ready", "status": "True", "reason": "Serving", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+		{"type": "Programmed", "status": "False", "reason": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
 	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop")+"/status", status); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func TestPrinterColumns(t *testing.T) {
 	for _, column := range table.ColumnDefinitions {
 		names = append(names, column.Name)
 	}
-	if diff := cmp.Diff([]string{"Name", "TargetWorkload", "TargetService", "MinReplicas", "MaxReplicas", "Age", "Active"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "TargetWorkload", "TargetService", "MinReplicas", "MaxReplicas", "Age", "Active", "Programmed"}, names); diff != "" {
 		t.Fatalf("columns (-want +got):\n%s", diff)
 	}
 	cells := table.Rows[0].Cells
@@ -176,7 +177,7 @@ func TestPrinterColumns(t *testing.T) {
 		t.Errorf("the age is %v", age)
 	}
 	cells[5] = "some"
-	if diff := cmp.Diff([]any{"shop", "argoproj.io/v1alpha1/Rollout/shop", "shop-stable:80", float64(2), float64(10), "some", "True"}, cells); diff != "" {
+	if diff := cmp.Diff([]any{"shop", "argoproj.io/v1alpha1/Rollout/shop", "shop-stable:80", float64(2), float64(10), "some", "True", "False"}, cells); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
@@ -57,10 +58,15 @@ func TestTheProductUsesItsRights(t *testing.T) {
 	shared.newNamespace(t, namespace)
 	useAsInterceptor(t, namespace)
 	useAsRouter(t, namespace)
+	useAsScaler(t)
 
 	wanted := slices.Sorted(maps.Keys(granted()[interceptorRoleFile]))
 	if diff := cmp.Diff(wanted, used(t, interceptorAccount)); diff != "" {
 		t.Errorf("what the interceptor used (-table +audit log):\n%s", diff)
+	}
+	wanted = slices.Sorted(maps.Keys(granted()[scalerRoleFile]))
+	if diff := cmp.Diff(wanted, used(t, scalerAccount)); diff != "" {
+		t.Errorf("what the scaler used (-table +audit log):\n%s", diff)
 	}
 	wanted = slices.Sorted(maps.Keys(granted()[routerRoleFile]))
 	wanted = slices.Sorted(slices.Values(append(wanted, slices.Collect(maps.Keys(borrowed()))...)))
@@ -75,7 +81,11 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	if refused := shared.create(t, namespace, "mistaken", `{scaleTargetRef: {service: nobody, port: 80}}`); refused != "" {
 		t.Fatal(refused)
 	}
-	first := startInterceptor(t)
+	// What is left of another definition goes with the first report.
+	if err := patch(t.Context(), shared.admin, pathOf(namespace, "mistaken"), fmt.Sprintf(`{"metadata": {"annotations": {%q: "{}"}}}`, httpv1alpha1.AnnotationStatus)); err != nil {
+		t.Fatal(err)
+	}
+	first := shared.startInterceptor(t, interceptorPod)
 	testkit.Eventually(t, patience, "the mistake is reported", func() bool {
 		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions, httpv1alpha1.ConditionAccepted)
 	})
@@ -88,23 +98,32 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	if released := interceptorLease(t); *held.Spec.HolderIdentity != interceptorPod || *released.Spec.HolderIdentity != "" {
 		t.Errorf("the Lease was held by %q, and by %q after the interceptor had ended", *held.Spec.HolderIdentity, *released.Spec.HolderIdentity)
 	}
-	startInterceptor(t)
+	second := shared.startInterceptor(t, interceptorPod)
 	testkit.Eventually(t, patience, "the interceptor finds its Lease", func() bool {
 		found := interceptorLease(t)
 		return found.UID == held.UID && *found.Spec.HolderIdentity == interceptorPod && *found.Spec.LeaseTransitions == *held.Spec.LeaseTransitions+1
 	})
+	const successor = "interceptor-1"
+	shared.startInterceptor(t, successor)
+	testkit.Eventually(t, patience, "another one stands by", func() bool {
+		return slices.ContainsFunc(shared.requests(t, interceptorAccount), func(e controlplane.AuditEvent) bool {
+			return e.Verb == "watch" && e.ObjectRef.Resource == "leases"
+		})
+	})
+	second.Stop(t)
+	testkit.Eventually(t, time.Second, "the other one takes over at once", func() bool { return *interceptorLease(t).Spec.HolderIdentity == successor })
 }
 
 // interceptorPod is the name of the interceptor's Pod.
 const interceptorPod = "interceptor-0"
 
-// startInterceptor runs the built interceptor as its ServiceAccount until the test ends.
-func startInterceptor(t *testing.T) *program.Process {
+// startInterceptor runs the built interceptor as the Pod and as its ServiceAccount until the test ends.
+func (c *cluster) startInterceptor(t *testing.T, pod string) *program.Process {
 	t.Helper()
 	const free = "127.0.0.1:0"
-	return program.Run(t, filepath.Join(shared.folder, "interceptor"), "--kubeconfig="+shared.kubeconfig(t, controlplane.InterceptorToken),
-		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free,
-		"--pod-name="+interceptorPod, "--pod-namespace=keda", "--shutdown-delay=0s")
+	return program.Run(t, filepath.Join(c.folder, "interceptor"), "--kubeconfig="+c.kubeconfig(t, controlplane.InterceptorToken),
+		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free, "--metric-sink-address="+free,
+		"--pod-name="+pod, "--pod-namespace=keda", "--shutdown-delay=0s")
 }
 
 // interceptorLease reads the Lease by which interceptors are elected.
@@ -116,6 +135,17 @@ func interceptorLease(t *testing.T) coordinationv1.Lease {
 		t.Fatal(err)
 	}
 	return lease
+}
+
+// useAsScaler has a scaler watch all that it watches.
+func useAsScaler(t *testing.T) {
+	t.Helper()
+	const free = "127.0.0.1:0"
+	program.Run(t, filepath.Join(shared.folder, "scaler"), "--kubeconfig="+shared.kubeconfig(t, controlplane.ScalerToken),
+		"--grpc-address="+free, "--health-address="+free, "--metrics-address="+free, "--shutdown-delay=0s")
+	testkit.Eventually(t, patience, "the scaler watches", func() bool {
+		return len(used(t, scalerAccount)) >= len(granted()[scalerRoleFile])
+	})
 }
 
 // useAsRouter takes a Rollout through a canary, past another Rollout's mark, to a promotion that the Endpoints decide.
@@ -156,7 +186,7 @@ func used(t *testing.T, account string) []string {
 			resource += "/" + ref.Subresource
 		}
 		// Roles name one Lease, and the namespace of the interceptors.
-		if account == interceptorAccount && ref.Namespace == "keda" {
+		if account != rolloutsAccount && ref.Namespace == "keda" {
 			namespace = "keda"
 			if resource == "leases" && event.Verb != "create" {
 				name = ref.Name

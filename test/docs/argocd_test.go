@@ -33,10 +33,10 @@ spec:
         - {group: "", kind: Service, name: docs, port: 80, weight: 1}
 `
 
-// recipe are the jqPathExpressions of the block with that mark in docs/gatewayapi/gitops.md.
-func recipe(t *testing.T, mark string) []string {
+// recipe are the jqPathExpressions of the block with that mark in a page.
+func recipe(t *testing.T, file, mark string) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs/gatewayapi/gitops.md"))
+	page, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestArgoCDRecipe(t *testing.T) {
 		for mark, named := range map[string]bool{"argocd": true, "argocd-unnamed": false} {
 			t.Run(name+"/"+mark, func(t *testing.T) {
 				live := inCanary(t, git, state.weights, state.managed, named)
-				expressions := recipe(t, mark)
+				expressions := recipe(t, "docs/gatewayapi/gitops.md", mark)
 				want := normalized(t, git, expressions)
 				if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
 					t.Errorf("Argo CD sees a difference (-git +live):\n%s", diff)

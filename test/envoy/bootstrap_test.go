@@ -11,6 +11,7 @@ import (
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3" // registers a message of the bootstrap
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/fixed_heap/v3"             // registers a message of the bootstrap
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
@@ -71,6 +72,7 @@ func TestBootstrapKeepsTheContract(t *testing.T) {
 		"port of admin":       config.GetAdmin().GetAddress().GetSocketAddress().GetPortValue(),
 		"number of clusters":  len(config.GetStaticResources().GetClusters()),
 		"number of listeners": len(config.GetStaticResources().GetListeners()),
+		"flush interval":      config.GetStatsFlushInterval().AsDuration(),
 	}
 	want := map[string]any{
 		"node id":             "kedify-proxy",
@@ -83,19 +85,29 @@ func TestBootstrapKeepsTheContract(t *testing.T) {
 		"port of admin":       uint32(9901),
 		"number of clusters":  2,
 		"number of listeners": 0,
+		"flush interval":      time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("bootstrap (-want +got):\n%s", diff)
 	}
-	ports := map[string]uint32{"xds_cluster": 5678, "kedify_metrics_service": 9901}
-	for _, cluster := range config.GetStaticResources().GetClusters() {
-		checkServiceCluster(t, cluster, ports[cluster.GetName()])
+	sink := new(metricsv3.MetricsServiceConfig)
+	if err := config.GetStatsSinks()[0].GetTypedConfig().UnmarshalTo(sink); err != nil {
+		t.Fatal(err)
 	}
+	if cluster := sink.GetGrpcService().GetEnvoyGrpc().GetClusterName(); cluster != "kedify_metrics_service" || sink.GetTransportApiVersion() != corev3.ApiVersion_V3 {
+		t.Errorf("metrics go to cluster %s as %s", cluster, sink.GetTransportApiVersion())
+	}
+	clusters := config.GetStaticResources().GetClusters()
+	checkServiceCluster(t, clusters[0], "xds_cluster", 5678, 30*time.Second, 5*time.Second)
+	checkServiceCluster(t, clusters[1], "kedify_metrics_service", 9901, 5*time.Second, 3*time.Second)
 }
 
-// checkServiceCluster checks a cluster that leads to the interceptor.
-func checkServiceCluster(t *testing.T, cluster *clusterv3.Cluster, port uint32) {
+// checkServiceCluster checks a cluster that leads to the interceptor, and finds it dead by pings.
+func checkServiceCluster(t *testing.T, cluster *clusterv3.Cluster, name string, port uint32, interval, timeout time.Duration) {
 	t.Helper()
+	if cluster.GetName() != name {
+		t.Errorf("cluster %s, want %s", cluster.GetName(), name)
+	}
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
 	address := cluster.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint().GetAddress().GetSocketAddress()
 	if cluster.GetType() != clusterv3.Cluster_STRICT_DNS || cluster.GetConnectTimeout().AsDuration() != 2*time.Second {
@@ -110,7 +122,7 @@ func checkServiceCluster(t *testing.T, cluster *clusterv3.Cluster, port uint32) 
 		t.Fatalf("cluster %s: %v", cluster.GetName(), err)
 	}
 	keepalive := protocol.GetExplicitHttpConfig().GetHttp2ProtocolOptions().GetConnectionKeepalive()
-	if keepalive.GetInterval().AsDuration() != 30*time.Second || keepalive.GetTimeout().AsDuration() != 5*time.Second {
+	if keepalive.GetInterval().AsDuration() != interval || keepalive.GetTimeout().AsDuration() != timeout {
 		t.Errorf("cluster %s: keepalive %s", cluster.GetName(), keepalive)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
 
+// sinkService is what proxies connect to for their configuration and with their metrics.
+const sinkService = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
+
 // served is an Envoy with the installed bootstrap that a discovery server serves.
 type served struct {
 	*proxy
@@ -34,8 +38,8 @@ type served struct {
 	server *xds.Server
 }
 
-// serve runs both until the test ends. form is that of the bootstrap.
-func serve(t *testing.T, form string, resources translate.Resources) *served {
+// serve runs both until the test ends. form is that of the bootstrap, in which changes are made.
+func serve(t *testing.T, form string, resources translate.Resources, changes ...[2]string) *served {
 	t.Helper()
 	envoyproc.Binary(t)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -43,6 +47,7 @@ func serve(t *testing.T, form string, resources translate.Resources) *served {
 		t.Fatal(err)
 	}
 	server := xds.NewServer(xds.WithGrace(100 * time.Millisecond))
+	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
 	over := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(over)
 	done := make(chan error, 1)
@@ -59,9 +64,8 @@ func serve(t *testing.T, form string, resources translate.Resources) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
-	bootstrap, err := envoyproc.InstalledBootstrap("../..", [2]string{"api_type: DELTA_GRPC", "api_type: " + form},
-		[2]string{service, "127.0.0.1"}, [2]string{"port_value: 5678", "port_value: " + port}, [2]string{"port_value: 9901", "port_value: 0"})
+	bootstrap, err := envoyproc.InstalledBootstrap("../..", append(changes, [2]string{"api_type: DELTA_GRPC", "api_type: " + form},
+		[2]string{sinkService, "127.0.0.1"}, [2]string{"port_value: 5678", "port_value: " + port}, [2]string{"port_value: 9901", "port_value: 0"})...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +87,7 @@ func (s *served) publish(t *testing.T, resources translate.Resources) {
 	socket := listener.GetAddress().GetSocketAddress()
 	socket.Address, socket.PortSpecifier = "127.0.0.1", &corev3.SocketAddress_PortValue{PortValue: 0}
 	resources[resourcev3.ListenerType][translate.ListenerName] = listener
-	if err := s.server.Publish(resources); err != nil {
+	if err := s.server.Publish(namespace, resources); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,7 +101,7 @@ func (s *served) await(t *testing.T, resources translate.Resources) {
 			hasAll = true
 			for name := range resources[resourcev3.ScopedRouteType] {
 				is := state.Resource(resourcev3.ScopedRouteType, name)
-				hasAll = hasAll && is.InSync && is.Acked == s.server.Version(resourcev3.ScopedRouteType, name)
+				hasAll = hasAll && is.InSync && is.Acked == s.server.Versions()(namespace, resourcev3.ScopedRouteType, name)
 			}
 		})
 		return hasAll

@@ -217,6 +217,36 @@ func TestARestartedInterceptorServesTheSame(t *testing.T) {
 	}
 }
 
+// TestARestartKeepsTheLastGoodWeight starts an interceptor while the annotation has a mistake, after
+// everything was given to the canary.
+func TestARestartKeepsTheLastGoodWeight(t *testing.T) {
+	world := newCluster(t)
+	world.app("shop-stable", "10.0.0.1")
+	world.app("shop-canary", "10.0.0.9")
+	world.store(shopAt(100))
+	first := world.start()
+	proxy := testkit.NewXDSClient(t, first.conn, testkit.XDSDelta)
+	proxy.WaitFor(at(100))
+	broken := testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "100")
+	world.store(broken)
+	world.waitForCondition("shop", "Accepted", "False", "InvalidWeightedBackends")
+	first.stop()
+	world.mu.Lock()
+	broken.Status = world.statuses["shop"]
+	world.mu.Unlock()
+	world.store(broken)
+
+	second := world.start()
+	proxy.Reconnect(second.conn)
+	other := testkit.NewScaledObject("apps", "other", "shop-stable", 2, "other.test")
+	world.store(other)
+	state := proxy.WaitFor(func(state testkit.XDSState) bool { return len(shares(state, "other.test")) > 0 })
+	if !at(100)(state) {
+		t.Errorf("after the restart requests are shared as %v", shares(state, host))
+	}
+	unbroken(t, state)
+}
+
 func TestReplicasServeTheSame(t *testing.T) {
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {

@@ -153,7 +153,7 @@ func TestARefusedClusterIsReportedOnItsObjectAlone(t *testing.T) {
 // TestReplicasReportTogether also shows that a replica which is not elected serves proxies all the same.
 func TestReplicasReportTogether(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
-	elected, standby := world.startReplica("interceptor-0", true), world.startReplica("interceptor-1", false)
+	elected, standby := world.startReplica("interceptor-0", elector(true)), world.startReplica("interceptor-1", elector(false))
 	world.proxy(elected, testkit.XDSDelta, firstProxy)
 	moving := world.proxy(standby, testkit.XDSDelta, secondProxy)
 	world.waitForReport(shopAt(20), "2/2 effective")
@@ -226,4 +226,43 @@ func TestNeighboursInAScope(t *testing.T) {
 	for _, object := range []*httpv1alpha1.HTTPScaledObject{shopAt(50), other, wider, narrow} {
 		world.waitForReport(object, "1/1 effective")
 	}
+}
+
+// TestReplicasWithOtherFlagsCountEachOthersACKs: what a proxy is sent for an object depends on its
+// replica's flags, whether it has what the object asks for does not (F8).
+func TestReplicasWithOtherFlagsCountEachOthersACKs(t *testing.T) {
+	world, other := shopAndOther(t, 20)
+	elected := world.startReplica("interceptor-0", elector(true))
+	world.flags.AccessLog = !world.flags.AccessLog
+	world.flags.MaxConnections++
+	standby := world.startReplica("interceptor-1", elector(false))
+	world.proxy(elected, testkit.XDSDelta, firstProxy)
+	world.proxy(standby, testkit.XDSDelta, secondProxy)
+	for _, weight := range []uint32{20, 50} {
+		world.store(shopAt(weight))
+		world.waitForReport(shopAt(weight), "2/2 effective")
+		world.waitForReport(other, "2/2 effective")
+	}
+}
+
+// TestAReplicaTakesOver has the one that is elected end, and its proxy go to the other one, which knows
+// what its own proxy has without asking it again.
+func TestAReplicaTakesOver(t *testing.T) {
+	world, other := shopAndOther(t, 20)
+	elected, next := world.startReplica("interceptor-0", elector(true)), make(successor)
+	standby := world.startReplica("interceptor-1", next)
+	moving := world.proxy(elected, testkit.XDSDelta, firstProxy)
+	world.proxy(standby, testkit.XDSDelta, secondProxy)
+	world.waitForReport(shopAt(20), "2/2 effective")
+	elected.stop()
+	close(next)
+	world.waitForReport(shopAt(20), "2/1")
+	moving.Reconnect(world.dial(standby, firstProxy))
+	world.store(shopAt(50))
+	for _, object := range []*httpv1alpha1.HTTPScaledObject{shopAt(50), other} {
+		world.waitForReport(object, "2/2 effective")
+	}
+	world.waitForStatus("shop", "interceptor-1", func(is httpv1alpha1.HTTPScaledObjectStatus) string {
+		return is.DataPlane.ReportedBy
+	})
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +32,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -38,6 +44,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+const (
+	// localProxy is the address of a proxy that connects to replica.conn. It is one of namespace apps.
+	localProxy = "127.0.0.1"
+	// sharedFleet is the namespace of the interceptor.
+	sharedFleet = "keda"
+)
+
 // patience is how long a test waits for what must come. Nothing that the tests expect takes a hundredth of it.
 const patience = 10 * time.Second
 
@@ -45,9 +58,12 @@ const patience = 10 * time.Second
 type cluster struct {
 	t                               *testing.T
 	scaledObjects, services, slices *cachetesting.FakeControllerSource
-	proxies, replicas               *cachetesting.FakeControllerSource
+	replicas                        *cachetesting.FakeControllerSource
+	options                         resolve.Options   // of replicas that start
+	flags                           translate.Options // of replicas that start
 
 	mu       sync.Mutex
+	proxies  map[string]map[string]bool                     // of each namespace, by address, and whether they are Ready
 	statuses map[string]httpv1alpha1.HTTPScaledObjectStatus // by name of the HTTPScaledObject
 	events   []string
 	written  chan struct{} // closed and replaced at each write
@@ -61,16 +77,19 @@ func newCluster(t *testing.T) *cluster {
 		scaledObjects: cachetesting.NewFakeControllerSource(),
 		services:      cachetesting.NewFakeControllerSource(),
 		slices:        cachetesting.NewFakeControllerSource(),
-		proxies:       cachetesting.NewFakeControllerSource(),
 		replicas:      cachetesting.NewFakeControllerSource(),
+		options:       resolve.Options{SharedFleet: sharedFleet},
+		flags:         translate.DefaultOptions(),
+		proxies:       map[string]map[string]bool{},
 		statuses:      map[string]httpv1alpha1.HTTPScaledObjectStatus{},
 		written:       make(chan struct{}),
 	}
 	t.Cleanup(func() {
-		for _, source := range []*cachetesting.FakeControllerSource{c.scaledObjects, c.services, c.slices, c.proxies, c.replicas} {
+		for _, source := range []*cachetesting.FakeControllerSource{c.scaledObjects, c.services, c.slices, c.replicas} {
 			source.Shutdown()
 		}
 	})
+	c.joins("apps", localProxy, false) // It is not Ready, so that reports don't count it.
 	return c
 }
 
@@ -86,8 +105,6 @@ func (c *cluster) store(objects ...runtime.Object) {
 			c.services.Modify(object)
 		case "EndpointSlice":
 			c.slices.Modify(object)
-		case "Pod":
-			c.proxies.Modify(object)
 		default:
 			c.t.Fatalf("the cluster has no kind %q", kind)
 		}
@@ -168,12 +185,37 @@ func (c *cluster) waitForEvents(want ...string) {
 	)
 }
 
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write is io.Writer's.
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// String is what was logged so far.
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // replica is one interceptor.
 type replica struct {
 	xds     *xds.Server
+	logged  *lines
 	address string // where it serves discovery
 	conn    *grpc.ClientConn
 	stop    func()
+
+	sink                      *metricsink.Sink
+	sinkListener              net.Listener
+	sinkAddress, adminAddress string
 }
 
 // elector elects the replica or doesn't.
@@ -187,17 +229,30 @@ func (e elector) Run(ctx context.Context, lead func(context.Context)) error {
 	return nil
 }
 
+// successor is elected once it is closed.
+type successor chan struct{}
+
+func (s successor) Run(ctx context.Context, lead func(context.Context)) error {
+	select {
+	case <-ctx.Done():
+	case <-s:
+		lead(ctx)
+	}
+	return nil
+}
+
 // start starts an interceptor that watches c and is elected, and returns when it serves. It stops with the test, or earlier by its stop.
 func (c *cluster) start() *replica {
 	c.t.Helper()
-	return c.startReplica("interceptor-0", true)
+	return c.startReplica("interceptor-0", elector(true))
 }
 
 // startReplica starts an interceptor that watches c, and returns when it serves. It stops with the test, or earlier by its stop.
-func (c *cluster) startReplica(name string, elected elector) *replica {
+func (c *cluster) startReplica(name string, elected status.Elector) *replica {
 	c.t.Helper()
-	r := &replica{xds: xds.NewServer(xds.WithGrace(50 * time.Millisecond))}
-	logger := slog.New(slog.DiscardHandler)
+	logged := new(lines)
+	logger := slog.New(slog.NewTextHandler(logged, nil))
+	r := &replica{logged: logged, xds: xds.NewServer(xds.WithGrace(50*time.Millisecond), xds.WithLogger(logger), xds.WithRemedy("see the guide"))}
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
 		Client: c, Source: wiring.ProxyStates{Server: r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,
@@ -205,15 +260,17 @@ func (c *cluster) startReplica(name string, elected elector) *replica {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	r.startSink(c.t, name, registry)
 	watched := func(source *cachetesting.FakeControllerSource) []cache.ListerWatcherWithContext {
 		return []cache.ListerWatcherWithContext{cache.ToListerWatcherWithContext(source)}
 	}
 	loop, err := ingest.New(ingest.Options{
 		Sources: ingest.Sources{
-			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices),
-			Proxies: watched(c.proxies), Replicas: watched(c.replicas),
+			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices), Replicas: watched(c.replicas),
 		},
-		Translate: translate.DefaultOptions(), Publisher: wiring.Publisher{Server: r.xds}, Reporter: wiring.Reporter{Reporting: reporting}, Registerer: registry, Logger: logger,
+		Resolve:   c.options,
+		Translate: c.flags, Publisher: wiring.Publisher{Server: r.xds, Sink: r.sink}, Reporter: wiring.Reporter{Reporting: reporting, Sink: r.sink},
+		Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -230,9 +287,16 @@ func (c *cluster) startReplica(name string, elected elector) *replica {
 			c.t.Errorf("Run = %v", err)
 		}
 	})
-	admin := c.announce(name)
+	admin, err := (&net.ListenConfig{}).Listen(c.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.adminAddress = admin.Addr().String()
+	pages := http.NewServeMux()
+	r.sink.Register(pages)
+	running.Go(func() { r.serveSink(ctx, c.t) })
 	running.Go(func() {
-		if err := lifecycle.ServeHTTP(ctx, admin, reporting.Handler(), logger); err != nil {
+		if err := lifecycle.ServeHTTP(ctx, admin, pages, logger); err != nil {
 			c.t.Errorf("serve: %v", err)
 		}
 	})
@@ -241,7 +305,8 @@ func (c *cluster) startReplica(name string, elected elector) *replica {
 	case <-time.After(patience):
 		c.t.Fatalf("not seeded, waiting for %q", loop.Waiting())
 	}
-	r.listen(c.t)
+	r.listen(c.t, reporting.Register)
+	c.announce(name, r.address)
 	closeServer := r.stop
 	r.stop = sync.OnceFunc(func() {
 		cancel()
@@ -252,34 +317,55 @@ func (c *cluster) startReplica(name string, elected elector) *replica {
 	return r
 }
 
-// announce opens the port on which a replica answers the others, and stores where it is.
-func (c *cluster) announce(name string) net.Listener {
+// announce stores where a replica is.
+func (c *cluster) announce(name, address string) {
 	c.t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(c.t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	at := netip.MustParseAddrPort(listener.Addr().String())
+	at := netip.MustParseAddrPort(address)
 	slice := testkit.NewEndpointSlice("keda", "interceptors-"+name, at.Addr().String())
-	port, portName := int32(at.Port()), status.AcksPort
+	port, portName := int32(at.Port()), replicas.PortName
 	slice.Ports[0].Port, slice.Ports[0].Name = &port, &portName
 	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: name}
 	c.replicas.Modify(slice)
-	return listener
 }
 
-// proxy starts a proxy, whose Pod is Ready in the namespace apps with an address of this host's own network, and connects it to r.
+// proxy starts a proxy of the namespace apps, which is Ready and has an address of this host's own network, and connects it to r.
 func (c *cluster) proxy(r *replica, mode testkit.XDSMode, address string) *testkit.XDSClient {
 	c.t.Helper()
-	c.store(&corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "kedify-proxy-" + address},
-		Status: corev1.PodStatus{
-			PodIPs:     []corev1.PodIP{{IP: address}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		},
-	})
+	c.joins("apps", address, true)
 	return testkit.NewXDSClient(c.t, c.dial(r, address), mode)
+}
+
+// joins has a proxy be an endpoint of its namespace's Service.
+func (c *cluster) joins(namespace, address string, isReady bool) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.proxies[namespace] == nil {
+		c.proxies[namespace] = map[string]bool{}
+	}
+	c.proxies[namespace][address] = isReady
+	c.storeProxies(namespace)
+}
+
+// leaves has a proxy no longer be one.
+func (c *cluster) leaves(namespace, address string) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.proxies[namespace], address)
+	c.storeProxies(namespace)
+}
+
+// storeProxies stores the EndpointSlice of a namespace's proxies. The caller holds the lock.
+func (c *cluster) storeProxies(namespace string) {
+	slice := testkit.NewEndpointSlice(namespace, resolve.ProxyService)
+	for address, isReady := range c.proxies[namespace] {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &isReady},
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "kedify-proxy-" + address},
+		})
+	}
+	c.slices.Modify(slice)
 }
 
 // dial connects to r from an address. The connection ends with the test.
@@ -297,8 +383,8 @@ func (c *cluster) dial(r *replica, from string) *grpc.ClientConn {
 	return conn
 }
 
-// listen serves discovery on a port of its own and connects to it.
-func (r *replica) listen(t *testing.T) {
+// listen serves discovery, and what register adds, on a port of its own and connects to it.
+func (r *replica) listen(t *testing.T, register func(grpc.ServiceRegistrar)) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -306,6 +392,7 @@ func (r *replica) listen(t *testing.T) {
 	}
 	server := grpc.NewServer(xds.GRPCOptions()...)
 	r.xds.Register(server)
+	register(server)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -97,9 +97,16 @@ func TestInstall(t *testing.T) {
 
 func TestBinariesLinkOnlyWhatTheyNeed(t *testing.T) {
 	t.Parallel()
+	const controllers, envoy, xds, agent = "sigs.k8s.io/controller-runtime", "github.com/envoyproxy/go-control-plane", module + "/internal/xds", module + "/internal/agent"
 	forbidden := map[string][]string{
-		"rollouts-plugin-kedify": {module + "/internal/router/gatewayapi"},
-		"gatewayapi-plugin":      {"sigs.k8s.io/gateway-api", module + "/internal/router/httpso", module + "/internal/split", module + "/internal/ir"},
+		"rollouts-plugin-kedify": {controllers, envoy, xds, agent, module + "/internal/router/gatewayapi"},
+		"gatewayapi-plugin":      {controllers, envoy, xds, agent, "sigs.k8s.io/gateway-api", module + "/internal/router/httpso", module + "/internal/split", module + "/internal/ir"},
+		"interceptor":            {controllers, agent, "github.com/open-policy-agent"},
+		"agent":                  {envoy, xds, "google.golang.org/grpc", module + "/internal/translate", module + "/internal/ingest", module + "/internal/status"},
+		"scaler": {
+			controllers, envoy, xds, agent, "github.com/kedacore/keda", "k8s.io/client-go/kubernetes", "github.com/argoproj/argo-rollouts",
+			module + "/internal/ingest", module + "/internal/translate", "google.golang.org/grpc/reflection",
+		},
 	}
 	for command, packages := range forbidden {
 		t.Run(command, func(t *testing.T) {
@@ -108,7 +115,6 @@ func TestBinariesLinkOnlyWhatTheyNeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			packages := append(packages, "sigs.k8s.io/controller-runtime", "github.com/envoyproxy/go-control-plane", module+"/internal/xds")
 			for dependency := range strings.Lines(string(output)) {
 				for _, unwanted := range packages {
 					if strings.HasPrefix(dependency, unwanted) {

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
 const (
@@ -40,14 +41,10 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	binary, gatewayBinary = filepath.Join(folder, "kedify-router"), filepath.Join(folder, "gateway-router")
-	for file, command := range map[string]string{binary: "rollouts-plugin-kedify", gatewayBinary: "gatewayapi-plugin"} {
-		build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-X main.version="+builtVersion, "-o", file, module+"/cmd/"+command)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if output, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building %s: %v\n%s", command, err, output)
-			return 1
-		}
+	binary, gatewayBinary = filepath.Join(folder, "rollouts-plugin-kedify"), filepath.Join(folder, "gatewayapi-plugin")
+	if err := program.Build(context.Background(), folder, builtVersion, "rollouts-plugin-kedify", "gatewayapi-plugin"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return m.Run()
 }

@@ -159,10 +159,10 @@ func TestTheFlagsOfThePublishedGatewayPlugin(t *testing.T) {
 		args []string
 		log  string // how the log shows a written route
 	}{
-		"none":       {nil, "[INFO]  gateway-router: route written: "},
-		"limits":     {[]string{"-kubeClientQPS=40", "-kubeClientBurst=80"}, "[INFO]  gateway-router: route written: "},
-		"JSON":       {[]string{"-logformat=json"}, "[INFO]  gateway-router: route written: "},
-		"JSON again": {[]string{"--logformat", "json"}, "[INFO]  gateway-router: route written: "},
+		"none":       {nil, "[INFO]  gatewayapi-plugin: route written: "},
+		"limits":     {[]string{"-kubeClientQPS=40", "-kubeClientBurst=80"}, "[INFO]  gatewayapi-plugin: route written: "},
+		"JSON":       {[]string{"-logformat=json"}, "[INFO]  gatewayapi-plugin: route written: "},
+		"JSON again": {[]string{"--logformat", "json"}, "[INFO]  gatewayapi-plugin: route written: "},
 		"text":       {[]string{"-logformat=text"}, ""}, // the controller shows such lines at debug level only
 	}
 	for name, test := range tests {

@@ -247,11 +247,12 @@ func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 		return !strings.Contains(line, " "+filepath.Base(binary)+": ") // what the plugin library says for itself
 	})
 	for _, want := range []string{
-		"[WARN]  kedify-router: objects cannot be watched: each call reads its own: ",
+		"[WARN]  rollouts-plugin-kedify: objects cannot be watched: ",
+		` meanwhile="each call reads its own"`,
 		" objects=HTTPScaledObjects", // anywhere in the line: the plugin library gives the fields in any order
-		"[INFO]  kedify-router: weighted backends written",
-		"[INFO]  kedify-router: no interceptor renews its Lease: weights are verified by the annotation alone",
-		"[WARN]  kedify-router: weights cannot be verified now",
+		"[INFO]  rollouts-plugin-kedify: weighted backends written",
+		"[INFO]  rollouts-plugin-kedify: no interceptor renews its Lease: weights are verified by the annotation alone",
+		"[WARN]  rollouts-plugin-kedify: weights cannot be verified now",
 	} {
 		if count := strings.Count(strings.Join(lines, "\n"), want); count != 1 {
 			t.Errorf("the log has %q %d times, want it once", want, count)

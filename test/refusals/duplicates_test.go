@@ -36,7 +36,7 @@ func (s *stage) sharedHost(t *testing.T, older, younger string) {
 		s.apply(t, namespace, fmt.Sprintf(`
 apiVersion: http.keda.sh/v1alpha1
 kind: HTTPScaledObject
-metadata: {name: page}
+metadata: {name: page, annotations: {http.kedify.io/fleet: shared}}
 spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 `, host))
 	}

@@ -89,7 +89,7 @@ func badLists() []BadObject {
 		},
 		{
 			Name: "more than 4096 bytes", Annotation: "[{service: shop-stable, weight: 1}]" + strings.Repeat(" ", 200_000), Answers: "canary",
-			Reason: reason, Message: annotation + `text is too long: 200035 bytes, at most 4096 are allowed; name fewer Services`,
+			Reason: reason, Message: annotation + `text is too long: at most 4096 bytes are allowed; name fewer Services`,
 		},
 		{
 			Name: "more than 16 entries", Annotation: strings.Repeat("- {service: shop-stable, weight: 1}\n", 17), Answers: "canary",

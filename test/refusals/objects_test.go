@@ -32,6 +32,10 @@ func accepted() []metav1.Condition {
 			Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonServing,
 			Message: "The route is published to the proxies.",
 		},
+		{
+			Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonProgrammed,
+			Message: "Every Ready proxy has acknowledged the object.",
+		},
 	}
 }
 
@@ -42,6 +46,10 @@ func notAccepted(reason, message, routed string) []metav1.Condition {
 		{
 			Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonNotAccepted,
 			Message: "See the condition Accepted. " + routed,
+		},
+		{
+			Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonNotReady,
+			Message: "See the condition Ready.",
 		},
 	}
 }

@@ -30,12 +30,14 @@ const (
 	interceptorService = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
 )
 
-// proxyPod is the Pod that Envoy would be: its address is the one that Envoy connects from.
-const proxyPod = `
-apiVersion: v1
-kind: Pod
-metadata: {name: kedify-proxy-0, namespace: keda, labels: {app: kedify-proxy}}
-spec: {containers: [{name: envoy, image: envoy}]}
+// proxySlice has the endpoint that Envoy would be, among the shared proxies: its address is the one that Envoy connects from.
+const proxySlice = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: kedify-proxy-0, namespace: keda, labels: {kubernetes.io/service-name: kedify-proxy}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [%s], conditions: {ready: true}}]
 `
 
 // stage is everything that a request and a weight go through.
@@ -91,16 +93,14 @@ func (s *stage) install(t *testing.T) {
 		}
 		s.apply(t, "argo-rollouts", string(manifest))
 	}
-	s.apply(t, "", proxyPod)
-	s.patch(t, "/api/v1/namespaces/keda/pods/kedify-proxy-0/status",
-		fmt.Sprintf(`{status: {podIP: %[1]s, podIPs: [{ip: %[1]s}], conditions: [{type: Ready, status: "True"}]}}`, netspace.Address()))
+	s.apply(t, "", fmt.Sprintf(proxySlice, netspace.Address()))
 }
 
 // startInterceptor runs the built interceptor as its ServiceAccount.
 func (s *stage) startInterceptor(t *testing.T) {
 	t.Helper()
-	program.Run(t, filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+s.kubeconfig(t, controlplane.InterceptorToken), "--fleet=cluster",
-		"--xds-address="+netspace.Address().String()+":5678", "--proxy-address=127.0.0.1:8081", "--pod-name=interceptor-0", "--shutdown-delay=0s", "--access-log=false")
+	program.Run(t, filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+s.kubeconfig(t, controlplane.InterceptorToken),
+		"--xds-address="+netspace.Address().String()+":5678", "--proxy-address=127.0.0.1:8081", "--metric-sink-address=127.0.0.1:0", "--pod-name=interceptor-0", "--shutdown-delay=0s", "--access-log=false")
 }
 
 // startEnvoy runs Envoy with the installed bootstrap, in which only the interceptor's address is another one.

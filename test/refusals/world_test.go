@@ -45,12 +45,12 @@ endpoints: [{addresses: [%[3]s], conditions: {ready: true}}]
 `, service, s.ports[ending], netspace.Address())
 }
 
-// scaledObject is the manifest of an HTTPScaledObject whose own Service is name-stable.
+// scaledObject is the manifest of an HTTPScaledObject whose own Service is name-stable. The shared proxies serve it.
 func scaledObject(name, host, annotation string) string {
 	return fmt.Sprintf(`
 apiVersion: http.keda.sh/v1alpha1
 kind: HTTPScaledObject
-metadata: {name: %s, annotations: {%s: %q}}
+metadata: {name: %s, annotations: {http.kedify.io/fleet: shared, %s: %q}}
 spec: {hosts: [%s], scaleTargetRef: {service: %[1]s-stable, port: 80}}
 `, name, httpv1alpha1.AnnotationWeightedBackends, annotation, host)
 }

@@ -104,7 +104,7 @@ func startServer(tb testing.TB, port int, options ...xds.Option) (server *xds.Se
 	if !is {
 		tb.Fatalf("the server listens on %v", listener.Addr())
 	}
-	server = xds.NewServer(options...)
+	server = xds.NewServer(append(options, xds.WithFleet(""))...)
 	over := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(over)
 	done := make(chan error, 1)

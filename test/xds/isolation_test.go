@@ -173,7 +173,7 @@ func (f *fleet) publish(server *xds.Server, rejected ...xds.Rejection) {
 			}
 		}
 	}
-	if err := server.Publish(f.world); err != nil {
+	if err := server.Publish("", f.world); err != nil {
 		f.tb.Fatal(err)
 	}
 	f.await(server, rejected...)
@@ -209,9 +209,10 @@ func (f *fleet) await(server *xds.Server, rejected ...xds.Rejection) {
 // behind names the resources that the proxy hasn't ACKed as they are published.
 func (f *fleet) behind(server *xds.Server, state xds.StreamState) []string {
 	var behind []string
+	version := server.Versions()
 	for typeURL, messages := range f.world {
 		for name := range messages {
-			if is := state.Resource(typeURL, name); !is.InSync || is.Acked != server.Version(typeURL, name) {
+			if is := state.Resource(typeURL, name); !is.InSync || is.Acked != version("", typeURL, name) {
 				behind = append(behind, typeURL+" "+name)
 			}
 		}
@@ -229,7 +230,7 @@ func TestEnvoyRefusesOneOfAThousand(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, applications)
 			server, port, _ := startServer(t, 0)
-			if err := server.Publish(f.world); err != nil {
+			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
 			envoy := startProxy(t, form, port)
@@ -318,7 +319,7 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 			}}}
 			f.put(cluster)
 			server, port, _ := startServer(t, 0)
-			if err := server.Publish(f.world); err != nil {
+			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
 			envoy := startProxy(t, form, port)
@@ -356,7 +357,7 @@ func TestAProxyJoinsAHostThatOthersRefuse(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, 50)
 			server, port, _ := startServer(t, 0)
-			if err := server.Publish(f.world); err != nil {
+			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
 			first := startProxy(t, form, port)
@@ -396,7 +397,7 @@ func TestEnvoyReturnsWithoutAGap(t *testing.T) {
 			f.put(f.cluster("canary"))
 			f.put(f.endpoints("canary", f.backend.IP.String(), f.backend.Port))
 			f.host(0, "1", "a0", "canary")
-			if err := server.Publish(f.world); err != nil {
+			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
 			envoy := startProxy(t, form, port)

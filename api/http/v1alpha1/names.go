@@ -11,8 +11,23 @@ const (
 	// AnnotationWeightedBackendsOwner names the Rollout that wrote AnnotationWeightedBackends, as "namespace/name uid". The router plugin writes and removes
 	// both together, and refuses a second Rollout while the first one exists and names this object.
 	AnnotationWeightedBackendsOwner = "http.kedify.io/weighted-backends-owner"
+	// AnnotationKeepActive is "false" where the target may go to zero replicas while a canary is under way. Otherwise it keeps at least one until then: a
+	// Rollout without replicas goes through its timed steps all the same.
+	AnnotationKeepActive = "http.kedify.io/keep-active-during-canary"
+	// AnnotationFleet says which proxies serve the object. Absent, they are those of its namespace; FleetShared is the only value.
+	AnnotationFleet = "http.kedify.io/fleet"
+	// FleetShared is the value of AnnotationFleet for the proxies of the interceptor's namespace.
+	FleetShared = "shared"
+	// AnnotationStatus holds, as JSON of HTTPScaledObjectStatus, those fields of the status for which the
+	// installed CustomResourceDefinition has no place, as those of the KEDA HTTP add-on and of Kedify's
+	// chart, and beside them the object's UID as uid. The interceptor writes and removes it; StatusOf reads
+	// it.
+	AnnotationStatus = "http.kedify.io/status"
 	// AnnotationFallbackService names the Service that answers while the proxy path cannot.
 	AnnotationFallbackService = "http.kedify.io/fallback-service"
+	// AnnotationExternalProxyMetricKey is the name of a cluster of a proxy that is not ours. The requests that this proxy reports for it are counted in place of
+	// those for the object's own clusters.
+	AnnotationExternalProxyMetricKey = "http.kedify.io/external-proxy-metric-key"
 	// AnnotationTrafficAutowire lists the kinds of routing objects that may be pointed at the proxy; "false" means none.
 	AnnotationTrafficAutowire = "http.kedify.io/traffic-autowire"
 	// AnnotationSkipScaledObjectCreation keeps an upstream HTTP add-on operator from creating a ScaledObject of its own for the object. It is set on
@@ -28,6 +43,9 @@ const (
 	// ConditionReady is True when the object's hosts are served: it is accepted and its route has been published to the proxies. The ACTIVE printer
 	// column shows this condition.
 	ConditionReady = "Ready"
+	// ConditionProgrammed is True when every Ready proxy of the object's fleet has acknowledged the object
+	// as it is, and there is one. The name and the meaning are Gateway API's.
+	ConditionProgrammed = "Programmed"
 )
 
 // Reasons of ConditionAccepted.
@@ -50,8 +68,25 @@ const (
 	ReasonServiceUnsupported = "ServiceUnsupported"
 	// ReasonPortNotFound says that a named Service lacks spec.scaleTargetRef.port or portName.
 	ReasonPortNotFound = "PortNotFound"
-	// ReasonConflict says that an older HTTPScaledObject already has the same host, path prefix and headers.
+	// ReasonInvalidFleet says that AnnotationFleet has a value that means nothing.
+	ReasonInvalidFleet = "InvalidFleet"
+	// ReasonNamespaceLimit says that the namespace has more HTTPScaledObjects, or more hosts in them, than the operator allows; the oldest ones are served.
+	ReasonNamespaceLimit = "NamespaceLimit"
+	// ReasonConflict says that an older HTTPScaledObject of the same fleet already has the same host, path prefix and headers.
 	ReasonConflict = "Conflict"
+)
+
+// Reasons of ConditionProgrammed.
+const (
+	// ReasonProgrammed says that every Ready proxy has acknowledged the object. It is the only reason with
+	// status True.
+	ReasonProgrammed = "Programmed"
+	// ReasonPending says that a Ready proxy has not acknowledged the object yet.
+	ReasonPending = "Pending"
+	// ReasonNoReadyProxy says that no proxy of the object's fleet is Ready.
+	ReasonNoReadyProxy = "NoReadyProxy"
+	// ReasonNotReady says that ConditionReady is False; that condition tells why.
+	ReasonNotReady = "NotReady"
 )
 
 // Reasons of ConditionReady.

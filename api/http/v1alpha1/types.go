@@ -15,6 +15,7 @@ import (
 // +kubebuilder:printcolumn:name="MaxReplicas",type="integer",JSONPath=".spec.replicas.max"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Active",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status"
+// +kubebuilder:printcolumn:name="Programmed",type="string",priority=1,JSONPath=".status.conditions[?(@.type==\"Programmed\")].status"
 type HTTPScaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -190,7 +191,7 @@ type HTTPScaledObjectStatus struct {
 	// TargetService names the Service and its port as service:port, such as shop-stable:80.
 	// +optional
 	TargetService string `json:"targetService,omitempty"`
-	// Conditions are Accepted and Ready, the newest observation of each.
+	// Conditions are Accepted, Ready and Programmed, the newest observation of each.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -219,6 +220,13 @@ type DataPlaneStatus struct {
 	// Effective is true when every Ready proxy shares requests exactly as the annotation of AnnotationHash asks for: it was accepted, all of them have
 	// acknowledged it, and no share is redirected, as that of a canary Service without ready endpoints is. It is false without Ready proxies.
 	Effective bool `json:"effective"`
+	// WeightedBackends is how requests are shared now, in the form of the annotation
+	// http.kedify.io/weighted-backends; empty where spec.scaleTargetRef.service gets all of them. While the
+	// annotation cannot be carried out it is the last one that could, and an interceptor that starts then
+	// goes on from here.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	WeightedBackends string `json:"weightedBackends,omitempty"`
 	// ReportedBy names the interceptor that wrote this report: the holder of the Lease.
 	// +optional
 	ReportedBy string `json:"reportedBy,omitempty"`
@@ -229,7 +237,7 @@ type DataPlaneStatus struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// ProxyCounts counts the proxies (Pods) that serve an HTTPScaledObject: those of its namespace, or all where one fleet serves every namespace.
+// ProxyCounts counts the proxies (Pods) that serve an HTTPScaledObject: those of its namespace, or the shared ones if it asks for them.
 type ProxyCounts struct {
 	// Ready is the number of Ready proxies.
 	// +kubebuilder:validation:Minimum=0

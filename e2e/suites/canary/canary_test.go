@@ -42,7 +42,8 @@ func TestCanary(t *testing.T) {
 		{"abort at 80", "green", abortAt80, false},
 		{"rollback at 50", "orange", rollback, false},
 		{"100 as last step", "purple", fullWeight, true},
-		{"a proxy stands still", "red", standstill, false},
+		{"the interceptors roll over", "red", rollover, true},
+		{"a proxy stands still", "blue", standstill, false},
 	}
 	for _, c := range cases {
 		passed := t.Run(c.name, func(t *testing.T) {

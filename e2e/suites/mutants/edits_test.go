@@ -58,9 +58,9 @@ func clusterFirst() []edit {
 // published, and takes a while to send it routes.
 func earlyReport() []edit {
 	return []edit{{
-		file:  "internal/status/fleet.go",
-		right: "has = has && isWanted && !v.proxy.isBehind(place)",
-		wrong: "has = has && isWanted && place >= 0",
+		file:  "internal/status/taken.go",
+		right: "hasAll = hasAll && (answer.Confirmed || !connected)",
+		wrong: "_ = answer.Confirmed",
 	}, {
 		file:  "internal/xds/stream.go",
 		right: "if err := t.send(r); err != nil {",
@@ -100,11 +100,11 @@ func wrongAtFirst() []edit {
 			wrong[name] = scope
 		}
 		d.Changed[resourcev3.ScopedRouteType] = wrong
-		if err := s.follow(func(before *snapshot) (*snapshot, error) { return before.apply(d) }); err != nil {
+		if err := s.follow(d.Fleet, func(before *snapshot) (*snapshot, error) { return before.apply(d) }); err != nil {
 			return err
 		}
 		time.Sleep(300 * time.Millisecond)
-		d = Delta{Changed: map[string]map[string]proto.Message{resourcev3.ScopedRouteType: right}}
+		d = Delta{Fleet: d.Fleet, Changed: map[string]map[string]proto.Message{resourcev3.ScopedRouteType: right}}
 	}
 `,
 	}}

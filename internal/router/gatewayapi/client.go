@@ -77,7 +77,7 @@ func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) 
 			return []string{"apis", group, schema.version, kind.Resource()}, nil
 		},
 		Decode: parseObject,
-		Title:  string(kind) + "s",
+		Title:  string(kind) + "s", Meanwhile: watchcache.EachCallReads,
 		Remedies: resilience.Remedies{
 			NotFound: fmt.Sprintf("install the CustomResourceDefinition %s.%s", kind.Resource(), group),
 			Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to list and watch %s of %s in all namespaces: apply the ClusterRole "+

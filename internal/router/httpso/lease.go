@@ -50,7 +50,7 @@ type pulse struct {
 	mu      sync.Mutex
 	tried   time.Time // when the last attempt to read the Lease ended; zero while there was none
 	failed  bool      // whether that attempt failed for now
-	seen    lease     // what was read last; without a holder where there is no Lease
+	seen    lease     // what was read last; the zero value where there is no Lease
 	changed time.Time // when that was found changed; zero while nothing was read
 	told    life      // what was logged last
 }
@@ -100,11 +100,12 @@ func (p *pulse) read(ctx context.Context) {
 	}
 }
 
-// judge says what the readings so far show.
+// judge says what the readings so far show. A Lease without a holder counts like any other: whoever
+// ends in good order gives the Lease up, and mostly another replica takes it within a moment.
 func (p *pulse) judge() life {
-	held := p.seen.Spec.HolderIdentity != "" // a holder that ends in good order gives the Lease up
+	isRenewed := p.seen.Spec.HolderIdentity != "" || p.seen.Spec.RenewTime != ""
 	switch {
-	case held && time.Since(p.changed) < httpv1alpha1.LeaseFreshness:
+	case isRenewed && time.Since(p.changed) < httpv1alpha1.LeaseFreshness:
 		return alive
 	case p.failed:
 		return unknown

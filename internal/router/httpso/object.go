@@ -18,7 +18,7 @@ type object struct {
 	text            string                        // the annotation weighted-backends
 	present         bool                          // whether there is that annotation, be it empty
 	owner           string                        // the annotation weighted-backends-owner
-	report          *httpv1alpha1.DataPlaneStatus // status.dataPlane; nil where no interceptor has reported yet
+	report          *httpv1alpha1.DataPlaneStatus // status.dataPlane, or what stands for it; nil where no interceptor has reported yet
 
 	// since is the resource version of the write that gave the object its annotation, at the time seenAt, as far as the cache has seen it; "" where it has not.
 	since  string
@@ -56,6 +56,6 @@ func parseObject(document []byte) (*object, error) {
 		text:            text,
 		present:         present,
 		owner:           from.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner],
-		report:          from.Status.DataPlane,
+		report:          httpv1alpha1.StatusOf(&from).DataPlane,
 	}, nil
 }

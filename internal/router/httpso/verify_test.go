@@ -1,6 +1,7 @@
 package httpso_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -80,6 +81,41 @@ func TestVerifyWeightAsksTheDataPlane(t *testing.T) {
 	}
 }
 
+// TestVerifyWeightReadsTheAnnotation has the report where the installed definition has no place for it.
+func TestVerifyWeightReadsTheAnnotation(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		annotated, inStatus *httpv1alpha1.DataPlaneStatus
+		of                  string
+		want                bool
+	}{
+		"of this object":            {annotated: taken(at20, 2), of: "uid-of-web", want: true},
+		"of another text":           {annotated: taken(at100, 2), of: "uid-of-web"},
+		"of another object":         {annotated: taken(at20, 2), of: "uid-of-copy"},
+		"the status knows better":   {annotated: taken(at100, 2), inStatus: taken(at20, 2), of: "uid-of-web", want: true},
+		"the status does not agree": {annotated: taken(at20, 2), inStatus: taken(at100, 2), of: "uid-of-web"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				object := reported(at20, test.inStatus)
+				object.UID = "uid-of-web"
+				text, err := json.Marshal(map[string]any{"uid": test.of, "dataPlane": test.annotated})
+				if err != nil {
+					t.Fatal(err)
+				}
+				object.Annotations[httpv1alpha1.AnnotationStatus] = string(text)
+				api := routertest.NewInMemory(t, object)
+				beat(t, api)
+				verified, err := watching(t, api).VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil)
+				if err != nil || verified != test.want {
+					t.Errorf("VerifyWeight: %v, %v; want %v", verified, err, test.want)
+				}
+			})
+		})
+	}
+}
+
 func TestVerifyWeightWaitsForTheReport(t *testing.T) {
 	t.Parallel()
 	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
@@ -140,13 +176,20 @@ func TestTheLeaseDecidesWhetherReportsCount(t *testing.T) {
 		expect("renewed", false)
 		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "", "renewTime": "2000-01-01T00:00:00.000000Z"}})
 		pass(5 * time.Second)
-		expect("given up by its holder", true)
+		expect("given up by its holder, whom another replica follows", false)
+		pass(10 * time.Second)
+		expect("10 s after that", false)
+		pass(5 * time.Second)
+		expect("nobody followed for 15 s", true)
 		renew(api)
 		pass(5 * time.Second)
 		expect("held again", false)
 		api.DeleteOther(leasePath)
 		pass(5 * time.Second)
 		expect("deleted", true)
+		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": ""}})
+		pass(5 * time.Second)
+		expect("made by hand, and never renewed", true)
 	})
 }
 

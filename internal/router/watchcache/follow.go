@@ -28,6 +28,9 @@ const (
 	listTimeout = 30 * time.Second
 )
 
+// EachCallReads is the Source.Meanwhile of those who ask by Cache.Recent.
+const EachCallReads = "each call reads its own"
+
 // Source is where a cache gets its objects from.
 type Source[S State] struct {
 	// Client asks the API server.
@@ -38,6 +41,8 @@ type Source[S State] struct {
 	Decode func([]byte) (S, error)
 	// Title names the objects in the log, in the plural.
 	Title string
+	// Meanwhile says for the log what is done while they cannot be watched.
+	Meanwhile string
 	// Remedies are what a user can do so that the objects can be listed and watched.
 	Remedies resilience.Remedies
 }
@@ -55,7 +60,7 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 		}
 		if ctx.Err() == nil && !told && !isExpired(err) {
 			told = true
-			log.WarnContext(ctx, "objects cannot be watched: each call reads its own", "objects", source.Title, "error", err.Error(),
+			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Meanwhile, "error", err.Error(),
 				"remedy", remedy(err, source.Remedies))
 		}
 		resilience.Sleep(ctx, backoff.Step())

@@ -34,7 +34,7 @@ type Manifest struct {
 	}
 }
 
-// Path is the path of the object in the API, in namespace where the manifest leaves that open. It knows the kinds whose plural is made with an s, and
+// Path is the path of the object in the API, in namespace where the manifest leaves that open. It knows the kinds whose plural is made with an s or es, and
 // Endpoints.
 func (m Manifest) Path(namespace string) string {
 	path := "/apis/" + m.APIVersion
@@ -42,14 +42,18 @@ func (m Manifest) Path(namespace string) string {
 		path = "/api/" + m.APIVersion
 	}
 	switch m.Kind {
-	case "Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition":
+	case "Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration":
 	default:
 		if m.Metadata.Namespace != "" {
 			namespace = m.Metadata.Namespace
 		}
 		path += "/namespaces/" + namespace
 	}
-	return path + "/" + strings.TrimSuffix(strings.ToLower(m.Kind), "s") + "s/" + m.Metadata.Name
+	plural := strings.TrimSuffix(strings.ToLower(m.Kind), "s") + "s"
+	if strings.HasSuffix(m.Kind, "ss") {
+		plural += "es"
+	}
+	return path + "/" + plural + "/" + m.Metadata.Name
 }
 
 // Apply makes every object of manifests, which are YAML documents, what they say, by server-side apply as the field manager test: kubectl apply

@@ -41,6 +41,10 @@ const (
 	RolloutsToken = "argo-rollouts"
 	// InterceptorToken is that of the interceptor's ServiceAccount, kedify-http-interceptor in the namespace keda.
 	InterceptorToken = "interceptor"
+	// ScalerToken is that of the scaler's ServiceAccount, kedify-http-scaler in the namespace keda.
+	ScalerToken = "scaler"
+	// AgentToken is that of the agent's ServiceAccount, kedify-http-agent in the namespace keda.
+	AgentToken = "agent"
 	// StrangerToken is that of the ServiceAccount stranger in the namespace default, to which no manifest binds any role.
 	StrangerToken = "stranger"
 )
@@ -189,6 +193,8 @@ func (c *ControlPlane) writeIdentities() error {
 	tokens := AdminToken + ",admin,1,\"system:masters\"\n" +
 		serviceAccount(RolloutsToken, "argo-rollouts", "argo-rollouts") +
 		serviceAccount(InterceptorToken, "keda", "kedify-http-interceptor") +
+		serviceAccount(ScalerToken, "keda", "kedify-http-scaler") +
+		serviceAccount(AgentToken, "keda", "kedify-http-agent") +
 		serviceAccount(StrangerToken, "default", "stranger")
 	return errors.Join(
 		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600),

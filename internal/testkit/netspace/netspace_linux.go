@@ -1,5 +1,5 @@
-// Package netspace runs the tests of a package in a network of their own: fixed ports are free there, there is an address beside the loopback's, and whatever
-// the tests start ends with them. It is for Linux. Whoever isn't root gets them in a user namespace (user_namespaces(7)).
+// Package netspace runs the tests of a package, or a benchmark, in a network of their own: fixed ports are free there, there are addresses beside the
+// loopback's, and whatever they start ends with them. It is for Linux. Whoever isn't root gets them in a user namespace (user_namespaces(7)).
 package netspace
 
 import (
@@ -20,19 +20,22 @@ import (
 const folderVariable = "KEDIFY_TEST_NETSPACE_FOLDER"
 
 // Address is the address of the network's only machine. The API server refuses endpoints on the loopback, so those of tests are here. It is one that
-// RFC 5737 sets aside for documentation.
+// RFC 5737 sets aside for documentation. All others of 192.0.2.0/24 are that machine's too.
 func Address() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 10}) }
 
 // Main is the body of a TestMain; its result is the exit code. It calls prepare, with an empty folder, in the network of the machine. Then it starts the test
 // binary again, with the same arguments, in a network and a process namespace of its own, and runs the tests there. Folder is where prepare has put things.
 // None of their processes stays behind, not even when the outer one is killed.
-func Main(m *testing.M, prepare func(folder string) error) int {
+func Main(m *testing.M, prepare func(folder string) error) int { return Run(m.Run, prepare) }
+
+// Run is Main for a program that does something else than tests.
+func Run(inside func() int, prepare func(folder string) error) int {
 	var err error
 	code := 1
 	if Folder() == "" {
 		code, err = outside(prepare)
 	} else if err = setUp(); err == nil {
-		code = m.Run()
+		code = inside()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -70,7 +73,7 @@ func outside(prepare func(folder string) error) (code int, err error) {
 	case errors.As(err, &exit):
 		return max(1, exit.ExitCode()), nil
 	case errors.Is(err, syscall.EPERM):
-		return 1, fmt.Errorf("these tests run in a network of their own (%s): %w", remedy, err)
+		return 1, fmt.Errorf("this runs in a network of their own (%s): %w", remedy, err)
 	case err != nil:
 		return 1, err
 	}
@@ -95,23 +98,23 @@ func namespaces(uid, gid int) *syscall.SysProcAttr {
 func setUp() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("network of the tests: %w", err)
+		return fmt.Errorf("network of its own: %w", err)
 	}
 	defer func() { _ = unix.Close(socket) }()
 	up, err := unix.NewIfreq("lo")
 	if err != nil {
-		return fmt.Errorf("network of the tests: %w", err)
+		return fmt.Errorf("network of its own: %w", err)
 	}
 	up.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	second, err := unix.NewIfreq("lo:1")
 	if err != nil {
-		return fmt.Errorf("network of the tests: %w", err)
+		return fmt.Errorf("network of its own: %w", err)
 	}
 	if err := second.SetInet4Addr(Address().AsSlice()); err != nil {
-		return fmt.Errorf("network of the tests: %w", err)
+		return fmt.Errorf("network of its own: %w", err)
 	}
 	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, up), unix.IoctlIfreq(socket, unix.SIOCSIFADDR, second)); err != nil {
-		return fmt.Errorf("network of the tests (%s): %w", remedy, err)
+		return fmt.Errorf("network of its own (%s): %w", remedy, err)
 	}
 	return nil
 }

@@ -1,0 +1,54 @@
+package v1alpha1
+
+// What the agent writes: the controller that makes HTTPScaledObjects from the triggers of
+// ScaledObjects.
+const (
+	// AnnotationPrefix begins the annotations that carry what a trigger says and the spec has no
+	// field for. The key of the trigger follows in kebab case: tlsSecretName becomes
+	// http.kedify.io/tls-secret-name.
+	AnnotationPrefix = "http.kedify.io/"
+	// AnnotationTriggerProblems is written on a ScaledObject: the mistakes in its triggers, in
+	// words. It is absent when there are none. The conditions of a ScaledObject are KEDA's alone.
+	AnnotationTriggerProblems = "http.kedify.io/trigger-problems"
+	// LabelManagedBy and ManagedByAgent tell objects that the agent made.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedByAgent = "kedify-http-agent"
+)
+
+// Condition types in HTTPScaledObjectStatus.Conditions that the agent writes, beside those of the
+// interceptor.
+const (
+	// ConditionTriggerAccepted is True when the object says what the trigger that it was made from
+	// says. When it is False, the object is what the trigger last said that could be understood.
+	ConditionTriggerAccepted = "TriggerAccepted"
+	// ConditionAutowired is True when the objects that route requests to the Service send them
+	// through the proxy. It is absent where the trigger does not allow that.
+	ConditionAutowired = "Autowired"
+)
+
+// Reasons of ConditionTriggerAccepted, and of Events on ScaledObjects.
+const (
+	// ReasonTriggerAccepted says that there is nothing to complain about.
+	ReasonTriggerAccepted = "TriggerAccepted"
+	// ReasonKeyIgnored says that a key of the metadata is unknown or means nothing beside others.
+	ReasonKeyIgnored = "KeyIgnored"
+	// ReasonInvalidTrigger says that the trigger's metadata cannot be understood.
+	ReasonInvalidTrigger = "InvalidTrigger"
+	// ReasonInvalidName says that the HTTPScaledObject's name cannot be one, or is that of another
+	// trigger.
+	ReasonInvalidName = "InvalidName"
+	// ReasonServiceUnknown says that neither the trigger nor the target names the Service.
+	ReasonServiceUnknown = "ServiceUnknown"
+	// ReasonServiceDisagrees says that the trigger names another Service than the Rollout. The
+	// trigger's counts.
+	ReasonServiceDisagrees = "ServiceDisagrees"
+	// ReasonNameTaken says that an HTTPScaledObject of that name is not this ScaledObject's.
+	ReasonNameTaken = "NameTaken"
+	// ReasonRefused says that the API server refused what the agent wrote.
+	ReasonRefused = "Refused"
+	// ReasonConverted says, in an Event, that a trigger's type has become external-push.
+	ReasonConverted = "Converted"
+)
+
+// ReasonNotCarriedOut is a reason of ConditionAutowired: this version does not carry it out.
+const ReasonNotCarriedOut = "NotCarriedOut"

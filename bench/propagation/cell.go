@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+)
+
+const (
+	// warmUp is the number of weights of each kind before the measured ones.
+	warmUp = 40
+	// settled is how long it is looked what the parts cost when nothing happens.
+	settled = 5 * time.Second
+	// idleShare is the part of a processor that an interceptor takes at most that has written all
+	// statuses, and settleLimit bounds the wait for that.
+	idleShare, settleLimit = 0.02, 3 * time.Minute
+)
+
+// errNotIdle says that the interceptor goes on working though nothing happens.
+var errNotIdle = errors.New("the interceptor does not come to rest")
+
+// measureShape measures with one shape, from an empty API server, and with proxies that join if that
+// is wanted.
+func measureShape(ctx context.Context, chosen options, folder string, of shape, joins bool) (found result, err error) {
+	s := &stage{
+		options: chosen, shape: of,
+		folder: filepath.Join(folder, of.String()), binary: filepath.Join(netspace.Folder(), "interceptor"),
+	}
+	if err := os.Mkdir(s.folder, 0o700); err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if err := s.start(ctx); err != nil {
+		return result{}, err
+	}
+	if err := s.populate(ctx); err != nil {
+		return result{}, err
+	}
+	ours, theirs, err := s.startProxies(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	found.Shape = of
+	if err := s.alone(ctx, ours, theirs, &found); err != nil {
+		return result{}, err
+	}
+	err = s.amongChanges(ctx, func(ctx context.Context) error {
+		found.Busy, err = s.cell(ctx, ours, theirs, s.samples)
+		return err
+	}, &found.Memory)
+	if err != nil || !joins {
+		return found, err
+	}
+	found.Joining, err = s.join(ctx, ours)
+	return found, err
+}
+
+// alone measures while nothing else happens.
+func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) error {
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	memory, err := s.interceptorAt.Memory()
+	if err != nil {
+		return err
+	}
+	found.Memory.Idle, found.Memory.IdleAnonymous = memory.Resident, memory.Anonymous
+	idle, err := s.idleRate(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err = s.cell(ctx, ours, theirs, warmUp); err != nil {
+		return err
+	}
+	before, err := s.usage(ctx)
+	if err != nil {
+		return err
+	}
+	if found.Quiet, err = s.cell(ctx, ours, theirs, s.samples); err != nil {
+		return err
+	}
+	after, err := s.usage(ctx)
+	found.Cost = costOf(before, after, idle, s.samples)
+	return err
+}
+
+// cell takes samples: each a bare push and a PATCH that move the host to its other side.
+func (s *stage) cell(ctx context.Context, ours, theirs poller, samples int) (cell, error) {
+	var result cell
+	for range samples {
+		s.side = 1 - s.side
+		pushed, err := arrival(ctx, theirs, sides()[s.side], func() error {
+			return s.bare.Push(resourcev3.ScopedRouteType, hostOf(0), s.side)
+		})
+		if err != nil {
+			return cell{}, err
+		}
+		pause(ctx)
+		patched, err := arrival(ctx, ours, sides()[s.side], func() error {
+			return setWeight(ctx, s.client, fleetName(0), 0, weights()[s.side])
+		})
+		if err != nil {
+			return cell{}, err
+		}
+		pause(ctx)
+		result.pushes, result.patches = append(result.pushes, pushed.whole), append(result.patches, patched.whole)
+		result.answers = append(result.answers, patched.call)
+	}
+	return result, nil
+}
+
+// times are how long a change took: until the call that made it returned, and until the first response that follows it.
+type times struct{ call, whole time.Duration }
+
+// arrival makes a change and measures when the proxy, which is asked all the while, answers with side.
+func arrival(ctx context.Context, asked poller, side string, change func() error) (times, error) {
+	type answer struct {
+		at  time.Time
+		err error
+	}
+	arrived := make(chan answer, 1)
+	go func() {
+		at, err := asked.until(ctx, side)
+		arrived <- answer{at, err}
+	}()
+	began := time.Now()
+	if err := change(); err != nil {
+		return times{}, err
+	}
+	call := time.Since(began)
+	got := <-arrived
+	return times{call, got.at.Sub(began)}, got.err
+}
+
+// settle waits until the interceptor has written every status after its start.
+func (s *stage) settle(ctx context.Context) error {
+	last, err := s.interceptorAt.CPU()
+	for began := time.Now(); err == nil && time.Since(began) < settleLimit; {
+		if err := wait(ctx, settled); err != nil {
+			return err
+		}
+		var now float64
+		now, err = s.interceptorAt.CPU()
+		if now-last < idleShare*float64(settled.Microseconds()) {
+			return err
+		}
+		last = now
+	}
+	return errors.Join(err, errNotIdle)
+}
+
+// wait waits. Its error is that of ctx.
+func wait(ctx context.Context, duration time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(duration):
+		return nil
+	}
+}

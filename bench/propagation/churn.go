@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+const (
+	// weightsPerSecond and endpointsPerSecond are the changes to other applications, spread over all.
+	weightsPerSecond, endpointsPerSecond = 10, 50
+	// changers is how many changes of one kind may be under way at a time.
+	changers = 4
+)
+
+// amongChanges measures while other applications change, both in the API and, those of the first
+// fleet, on the bare server. It keeps account of the interceptor's memory meanwhile.
+func (s *stage) amongChanges(ctx context.Context, measure func(context.Context) error, found *memory) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	group, inGroup := errgroup.WithContext(ctx)
+	var changes atomic.Int64
+	began := time.Now()
+	group.Go(func() error {
+		defer end()
+		err := measure(inGroup)
+		found.ChangesPerSecond = float64(changes.Load()) / time.Since(began).Seconds()
+		return err
+	})
+	group.Go(func() error { return every(inGroup, time.Second/weightsPerSecond, &changes, s.anyWeight) })
+	group.Go(func() error { return every(inGroup, time.Second/endpointsPerSecond, &changes, s.anyEndpoint) })
+	group.Go(func() error {
+		for wait(inGroup, time.Second) == nil {
+			now, err := s.interceptorAt.Memory()
+			if err != nil {
+				return err
+			}
+			found.Busy, found.BusyAnonymous = max(found.Busy, now.Resident), max(found.BusyAnonymous, now.Anonymous)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// anyWeight changes the weight of an application that is not measured.
+func (s *stage) anyWeight(ctx context.Context) error {
+	i, form := s.anyone()
+	if i%s.Fleets == 0 {
+		if err := s.bare.Push(resourcev3.ScopedRouteType, hostOf(i), form); err != nil {
+			return err
+		}
+	}
+	return setWeight(ctx, s.client, s.namespaceOf(i), i, rand.Uint32N(101)) //nolint:gosec // any will do
+}
+
+// anyEndpoint moves the pod of an application that is not measured, of the second half: the others go
+// on answering.
+func (s *stage) anyEndpoint(ctx context.Context) error {
+	i, form := s.anyone()
+	i = max(i, s.Objects-i)
+	side := sides()[rand.N(2)] //nolint:gosec // any will do
+	if i%s.Fleets == 0 {
+		owner := ir.Key{Namespace: s.namespaceOf(i), Name: nameOf(i)}
+		name := translate.ClusterName(owner, ir.Key{Namespace: owner.Namespace, Name: nameOf(i) + side})
+		if err := s.bare.Push(resourcev3.EndpointType, name, form); err != nil {
+			return err
+		}
+	}
+	address := fmt.Sprintf("10.200.%d.%d", rand.N(250), 1+rand.N(250)) //nolint:gosec // any will do
+	return setEndpoint(ctx, s.client, s.namespaceOf(i), nameOf(i)+side, address)
+}
+
+// anyone is an application that is not measured, and a form of its resources.
+func (s *stage) anyone() (i, form int) {
+	return 1 + rand.N(s.Objects-1), rand.N(2) //nolint:gosec // any will do
+}
+
+// every makes a change at each interval until ctx ends, several at a time if they take longer.
+func every(ctx context.Context, interval time.Duration, count *atomic.Int64, change func(context.Context) error) error {
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(changers)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-inGroup.Done():
+			return group.Wait()
+		case <-ticker.C:
+		}
+		group.Go(func() error {
+			switch err := change(inGroup); {
+			case err == nil:
+				count.Add(1)
+			case inGroup.Err() == nil: // Else the end cut it off.
+				return err
+			}
+			return nil
+		})
+	}
+}

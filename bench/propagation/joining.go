@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+const (
+	// joinRequests is the least number of requests while a proxy joins, and joinAfter for how long
+	// they go on when it has.
+	joinRequests, joinAfter = 500, 3 * time.Second
+	// reconnectSamples is the number of weights while all connect again.
+	reconnectSamples = 100
+)
+
+// joining is what was found when a proxy joined under load, and when many connected again at once.
+type joining struct {
+	// Ready is how long the proxy that joined took until it was ready, in milliseconds.
+	Ready float64 `json:"readyMs"`
+	// Requests is the number of requests of known hosts meanwhile, over a connection each, to both
+	// proxies, and NotFound how many of them were answered with 404.
+	Requests int `json:"requests"`
+	NotFound int `json:"notFound"`
+	// Clients is the number of discovery clients that connected again at once, beside that proxy, and
+	// Again how long that took until all were served, in milliseconds.
+	Clients int     `json:"clients"`
+	Again   float64 `json:"servedAgainMs"`
+	// Slowest is the slowest of the weights meanwhile, in milliseconds, and Weights their number.
+	Slowest float64 `json:"slowestWeightMs"`
+	Weights int     `json:"weights"`
+	// First is the interceptor's highest memory while the clients got everything for the first time,
+	// and Peak that while they connected again, in MB.
+	First float64 `json:"interceptorFirstMB"`
+	Peak  float64 `json:"interceptorPeakMB"`
+}
+
+// join has a second proxy join under load, and then as many clients as --crowd says connect again at
+// once, together with it, while weights change.
+func (s *stage) join(ctx context.Context, ours poller) (found joining, err error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	between, err := startRelay(ctx, s.xdsAt)
+	if err != nil {
+		return joining{}, err
+	}
+	defer between.stop()
+	proxy, err := s.joinUnderLoad(ctx, between, &found)
+	if err != nil {
+		return joining{}, err
+	}
+	defer func() { err = errors.Join(err, proxy.Kill()) }()
+	clients := gather(ctx, s.crowd, between.at)
+	defer clients.group.Wait()
+	defer end()
+	found.Clients = s.crowd
+	found.First, err = s.highest(ctx, func(ctx context.Context) error {
+		_, err := clients.await(ctx, 1)
+		return err
+	})
+	if err != nil {
+		return joining{}, fmt.Errorf("the clients connect: %w", err)
+	}
+	found.Peak, err = s.highest(ctx, func(ctx context.Context) error {
+		return s.reconnect(ctx, between, clients, ours, &found)
+	})
+	return found, err
+}
+
+// joinUnderLoad starts another proxy on the same port while requests go on.
+func (s *stage) joinUnderLoad(ctx context.Context, between *relay, found *joining) (*envoyproc.Envoy, error) {
+	loading, end := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { found.Requests, found.NotFound = s.ask(loading) })
+	began := time.Now()
+	proxy, err := bareserver.StartEnvoy(ctx, s.envoy, s.repo, s.folder, between.at)
+	found.Ready = milliseconds(time.Since(began))
+	if err == nil {
+		err = wait(ctx, joinAfter)
+	}
+	end()
+	group.Wait()
+	if err == nil && found.Requests < joinRequests {
+		err = fmt.Errorf("%w: only %d requests while a proxy joined", errNotReady, found.Requests)
+	}
+	return proxy, err
+}
+
+// ask asks for known hosts, each time over another connection, until ctx ends.
+func (s *stage) ask(ctx context.Context) (requests, notFound int) {
+	client := &http.Client{Timeout: arrivalLimit, Transport: &http.Transport{DisableKeepAlives: true}}
+	url := fmt.Sprintf("http://127.0.0.1:%d/", translate.ListenerPort)
+	for ctx.Err() == nil {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return requests, notFound
+		}
+		// Of the first fleet, and of the half whose pods have not moved.
+		request.Host = hostOf(s.Fleets * rand.N((s.Objects+2*s.Fleets-1)/(2*s.Fleets))) //nolint:gosec // any will do
+		response, err := client.Do(request)
+		if err != nil {
+			continue // The end cut it off.
+		}
+		_ = response.Body.Close()
+		requests++
+		if response.StatusCode == http.StatusNotFound {
+			notFound++
+		}
+	}
+	return requests, notFound
+}
+
+// reconnect cuts the connections of the clients and of the proxy that joined, and takes the times of
+// weights until all are served again, and of some more.
+func (s *stage) reconnect(ctx context.Context, between *relay, clients *crowd, ours poller, found *joining) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	var again time.Duration
+	var failed error
+	between.cut()
+	group.Go(func() { again, failed = clients.await(ctx, 2) })
+	for range reconnectSamples {
+		s.side = 1 - s.side
+		took, err := arrival(ctx, ours, sides()[s.side], func() error {
+			return setWeight(ctx, s.client, fleetName(0), 0, weights()[s.side])
+		})
+		if err != nil {
+			return err
+		}
+		found.Slowest, found.Weights = max(found.Slowest, milliseconds(took.whole)), found.Weights+1
+	}
+	group.Wait()
+	found.Again = milliseconds(again)
+	return failed
+}
+
+// highest is the interceptor's highest memory while something is done, in MB.
+func (s *stage) highest(ctx context.Context, do func(context.Context) error) (float64, error) {
+	watching, end := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	var peak float64
+	var failed error
+	group.Go(func() {
+		for {
+			now, err := s.interceptorAt.Memory()
+			failed, peak = errors.Join(failed, err), max(peak, now.Resident)
+			if wait(watching, 20*time.Millisecond) != nil {
+				return
+			}
+		}
+	})
+	err := do(ctx)
+	end()
+	group.Wait()
+	return peak, errors.Join(err, failed)
+}
+
+// milliseconds of a duration.
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+const (
+	// namespace is where everything is.
+	namespace = "shop"
+	// wildcard is the only host that is not exact.
+	wildcard ir.Host = "*.wild.test"
+	// smallBody and largeBody are the sizes of the app's two answers, in bytes.
+	smallBody, largeBody = 20, 1024
+	// largePath is the path of the large answer.
+	largePath = "/large"
+	// headersTimeout bounds what the app waits for.
+	headersTimeout = 10 * time.Second
+)
+
+// app is what answers behind the proxies.
+type app struct {
+	server *http.Server
+	at     netip.AddrPort
+}
+
+// startApp starts the app.
+func startApp(ctx context.Context) (app, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return app{}, err
+	}
+	at, err := netip.ParseAddrPort(listener.Addr().String())
+	if err != nil {
+		return app{}, err
+	}
+	small, large := []byte(strings.Repeat("x", smallBody)), []byte(strings.Repeat("x", largeBody))
+	server := &http.Server{ReadHeaderTimeout: headersTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := small
+		if r.URL.Path == largePath {
+			body = large
+		}
+		_, _ = w.Write(body) // A proxy that is gone shows as a failed request.
+	})}
+	go func() { _ = server.Serve(listener) }() // It ends with Close; a failure shows as failed requests.
+	return app{server, at}, nil
+}
+
+// hostOf is an exact host.
+func hostOf(i int) ir.Host { return ir.Host(fmt.Sprintf("web-%05d.shop.test", i)) }
+
+// configOf is what the proxies serve: exact hosts, each in a canary, and the wildcard.
+func configOf(hosts int, at netip.AddrPort) ir.Config {
+	config := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
+	add := func(name string, host ir.Host) {
+		route := ir.Route{
+			Owner: ir.Key{Namespace: namespace, Name: name}, Fleet: namespace,
+			Match: ir.Match{Host: host, PathPrefix: "/"},
+		}
+		for side, weight := range map[string]uint32{"-stable": 80, "-canary": 20} {
+			backend := ir.Backend{
+				Service: ir.Key{Namespace: namespace, Name: name + side}, Port: 80, Weight: weight, Protocol: ir.HTTP1,
+			}
+			config.Services[backend.ServicePort()] = ir.Endpoints{Ready: []netip.AddrPort{at}}
+			route.Backends = append(route.Backends, backend)
+		}
+		config.Routes = append(config.Routes, route)
+	}
+	for i := range hosts {
+		add(fmt.Sprintf("web-%05d", i), hostOf(i))
+	}
+	add("wild", wildcard)
+	return config
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// answerLimit bounds a block of requests.
+const answerLimit = time.Minute
+
+// errAnswer says that a request was answered otherwise than it has to be.
+var errAnswer = errors.New("wrong answer")
+
+// kind is a kind of request.
+type kind struct {
+	Name        string `json:"name"`
+	Concurrency int    `json:"concurrency"`
+	// Status and Bytes are what the answer has.
+	Status int `json:"status"`
+	Bytes  int `json:"bytes"`
+	// MaxRatio is the limit of what it may cost, in multiples of the plain table's.
+	MaxRatio float64 `json:"maxRatio"`
+
+	path string
+	host func(i int) string
+}
+
+// kinds are all kinds. "A hit" is a request of an exact host.
+func kinds() []kind {
+	exact := func(i int) string { return string(hostOf(i)) }
+	hit := func(concurrency int) kind {
+		return kind{
+			Name: "a hit", Concurrency: concurrency, Status: http.StatusOK, Bytes: smallBody,
+			MaxRatio: maxHit, path: "/", host: exact,
+		}
+	}
+	large := hit(16)
+	large.Bytes, large.path = largeBody, largePath
+	return []kind{
+		hit(1), hit(16), hit(64), large,
+		{
+			Name: "a wildcard", Concurrency: 16, Status: http.StatusOK, Bytes: smallBody, MaxRatio: maxMiss,
+			path: "/", host: func(i int) string { return fmt.Sprintf("%d.wild.test", i) },
+		},
+		{
+			Name: "an unknown host", Concurrency: 16, Status: http.StatusNotFound, Bytes: -1, MaxRatio: maxMiss,
+			path: "/", host: func(i int) string { return fmt.Sprintf("%d.unknown.test", i) },
+		},
+	}
+}
+
+// load is a set of connections to one proxy, over which requests of one kind are sent.
+type load struct {
+	kind
+	hosts       int
+	connections []net.Conn
+}
+
+// dial opens the connections.
+func dial(ctx context.Context, address string, kind kind, hosts int) (*load, error) {
+	l := &load{kind: kind, hosts: hosts}
+	for range kind.Concurrency {
+		connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		l.connections = append(l.connections, connection)
+	}
+	return l, nil
+}
+
+// close closes the connections.
+func (l *load) close() {
+	for _, connection := range l.connections {
+		_ = connection.Close() // Nothing is lost with it.
+	}
+}
+
+// send sends requests, over all connections at a time, one after the other over each. All hosts take
+// turns.
+func (l *load) send(requests int) error {
+	errs := make([]error, len(l.connections))
+	var group sync.WaitGroup
+	for n, connection := range l.connections {
+		group.Go(func() { errs[n] = l.sendOver(connection, n, requests) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// sendOver sends every request whose number leaves n when divided by the number of connections.
+func (l *load) sendOver(connection net.Conn, n, requests int) error {
+	if err := connection.SetDeadline(time.Now().Add(answerLimit)); err != nil {
+		return err
+	}
+	reader := bufio.NewReader(connection)
+	for i := n; i < requests; i += len(l.connections) {
+		host := l.host(i % l.hosts)
+		if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", l.path, host); err != nil {
+			return err
+		}
+		if err := l.receive(reader, host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive reads the answer to a request of a host, and judges it.
+func (l *load) receive(reader *bufio.Reader, host string) error {
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		return err
+	}
+	length, err := io.Copy(io.Discard, response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return err
+	}
+	if response.StatusCode != l.Status || l.Bytes >= 0 && int(length) != l.Bytes {
+		return fmt.Errorf("%w: %s of %d bytes to host %s", errAnswer, response.Status, length, host)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// errShape says that translate makes something else than this benchmark knows.
+var errShape = errors.New("the resources are not as this benchmark knows them")
+
+// plainly is the same as resources with one table of routes inside the listener: no scopes, nothing
+// that chooses one, and no filter but the router.
+func plainly(resources translate.Resources) (translate.Resources, error) {
+	listener, is := resources[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
+	if !is {
+		return nil, fmt.Errorf("%w: no listener", errShape)
+	}
+	listener = proto.CloneOf(listener)
+	filter := listener.GetFilterChains()[0].GetFilters()[0]
+	manager := new(hcmv3.HttpConnectionManager)
+	if err := filter.GetTypedConfig().UnmarshalTo(manager); err != nil {
+		return nil, err
+	}
+	table, err := tableOf(resources[resourcev3.ScopedRouteType])
+	if err != nil {
+		return nil, err
+	}
+	manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: table}
+	manager.EarlyHeaderMutationExtensions = nil
+	manager.HttpFilters = manager.GetHttpFilters()[len(manager.GetHttpFilters())-1:]
+	config, err := anypb.New(manager)
+	if err != nil {
+		return nil, err
+	}
+	filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: config}
+	plain := maps.Clone(resources)
+	plain[resourcev3.ListenerType] = map[string]proto.Message{translate.ListenerName: listener}
+	delete(plain, resourcev3.ScopedRouteType)
+	return plain, nil
+}
+
+// tableOf is one table of the routes of all scopes.
+func tableOf(scopes map[string]proto.Message) (*routev3.RouteConfiguration, error) {
+	table := &routev3.RouteConfiguration{Name: "plain", IgnorePortInHostMatching: true}
+	for _, name := range slices.Sorted(maps.Keys(scopes)) {
+		scope, is := scopes[name].(*routev3.ScopedRouteConfiguration)
+		if !is {
+			return nil, fmt.Errorf("%w: scope %s", errShape, name)
+		}
+		for _, virtual := range scope.GetRouteConfiguration().GetVirtualHosts() {
+			virtual = proto.CloneOf(virtual)
+			if name != translate.WildcardScope {
+				virtual.Domains = []string{name, name + "."}
+			}
+			table.VirtualHosts = append(table.VirtualHosts, virtual)
+		}
+	}
+	return table, nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// proxy is an Envoy with the server that serves it.
+type proxy struct {
+	server *bareserver.Server
+	envoy  *envoyproc.Envoy
+	at     process.Folder
+}
+
+// proxies are those that are compared: one that is served as kedify-proxy is, and two with a plain
+// table.
+type proxies struct{ ours, plain, control proxy }
+
+// startProxies starts all of them. After an error too, what runs is in the result.
+func startProxies(ctx context.Context, chosen options, folder string, behind app) (proxies, error) {
+	options := translate.DefaultOptions()
+	options.AccessLog = false
+	resources, err := options.Envoy(configOf(chosen.hosts, behind.at))
+	if err != nil {
+		return proxies{}, err
+	}
+	plain, err := plainly(resources)
+	if err != nil {
+		return proxies{}, err
+	}
+	var all proxies
+	for _, each := range []struct {
+		of     *proxy
+		served translate.Resources
+	}{{&all.ours, resources}, {&all.plain, plain}, {&all.control, plain}} {
+		if err := each.of.start(ctx, chosen, folder, each.served); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// start starts a proxy that is served resources.
+func (p *proxy) start(ctx context.Context, chosen options, folder string, resources translate.Resources) (err error) {
+	if p.server, err = bareserver.Start(ctx); err != nil {
+		return err
+	}
+	if err := p.server.Hold(resources); err != nil {
+		return err
+	}
+	if p.envoy, err = bareserver.StartEnvoy(ctx, chosen.envoy, chosen.repo, folder, p.server.Address); err != nil {
+		return err
+	}
+	p.at, err = process.Find(p.envoy.PID())
+	return err
+}
+
+// stop ends all that were started.
+func (p *proxies) stop() error {
+	var errs error
+	for _, each := range []*proxy{&p.ours, &p.plain, &p.control} {
+		if each.envoy != nil {
+			errs = errors.Join(errs, each.envoy.Kill())
+		}
+		if each.server != nil {
+			each.server.Stop()
+		}
+	}
+	return errs
+}
+
+// compare sends blocks of requests of one kind to the proxies in turn, the first of each round
+// another one each time, and keeps what a request has cost each. The first two rounds warm up.
+func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line, error) {
+	const warmUp = 2
+	found := line{Kind: kind}
+	turns := []struct {
+		of   *proxy
+		cost *[]float64
+	}{{&p.ours, &found.ours}, {&p.plain, &found.plain}, {&p.control, &found.control}}
+	loads := make([]*load, len(turns))
+	for i, turn := range turns {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(turn.of.server.ProxyPort))
+		var err error
+		if loads[i], err = dial(ctx, address, kind, chosen.hosts); err != nil {
+			return line{}, err
+		}
+		defer loads[i].close()
+	}
+	for round := range warmUp + chosen.blocks {
+		for i := range turns {
+			if round%2 == 1 {
+				i = len(turns) - 1 - i // Whoever follows whom is the one that goes before as often.
+			}
+			i = (i + round) % len(turns)
+			cost, err := turns[i].of.block(loads[i], chosen.requests)
+			if err != nil {
+				return line{}, err
+			}
+			if round >= warmUp {
+				*turns[i].cost = append(*turns[i].cost, cost)
+			}
+		}
+	}
+	return found, ctx.Err()
+}
+
+// block is what each of a number of requests costs the proxy, in microseconds of processor time.
+func (p *proxy) block(through *load, requests int) (float64, error) {
+	before, err := p.at.CPU()
+	if err != nil {
+		return 0, err
+	}
+	if err := through.send(requests); err != nil {
+		return 0, fmt.Errorf("requests: %w", err)
+	}
+	after, err := p.at.CPU()
+	return (after - before) / float64(requests), err
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+)
+
+const (
+	// maxHit is the limit for a request of an exact host, and maxMiss that for a wildcard and for an
+	// unknown host, in multiples of the plain table's.
+	maxHit, maxMiss = 1.03, 1.5
+	// maxNoise is how far the median of the control may be from 1: beyond it the run says nothing.
+	maxNoise = 0.02
+)
+
+// report is what a run found.
+type report struct {
+	// Hosts is the number of exact hosts, Blocks that of blocks for each proxy and kind, and Requests
+	// that of requests in a block.
+	Hosts    int `json:"hosts"`
+	Blocks   int `json:"blocks"`
+	Requests int `json:"requestsPerBlock"`
+	// Lines are the figures by kind of request.
+	Lines []line `json:"results"`
+	// Limits are the checks of the results.
+	Limits []figures.Limit `json:"limits"`
+}
+
+// line is what was found for one kind of request.
+type line struct {
+	Kind kind `json:"kind"`
+	// Plain is the median of what a request costs with a plain table, in microseconds.
+	Plain float64 `json:"plainCPUus"`
+	// Ratio is that of our proxy to the plain table, and Control that of the second plain table.
+	Ratio   quartiles `json:"ratio"`
+	Control quartiles `json:"control"`
+
+	ours, plain, control []float64
+}
+
+// quartiles are those of one figure over all blocks.
+type quartiles struct {
+	Low    float64 `json:"quartile1"`
+	Median float64 `json:"median"`
+	High   float64 `json:"quartile3"`
+}
+
+// quartilesOf values.
+func quartilesOf(values []float64) quartiles {
+	return quartiles{stats.Quantile(values, 0.25), stats.Quantile(values, 0.5), stats.Quantile(values, 0.75)}
+}
+
+// ratios are those of values to base, pair by pair.
+func ratios(values, base []float64) []float64 {
+	out := make([]float64, len(values))
+	for i := range values {
+		out[i] = values[i] / base[i]
+	}
+	return out
+}
+
+// summarise works out the figures and the limits.
+func (r *report) summarise() {
+	for i := range r.Lines {
+		l := &r.Lines[i]
+		l.Plain = quartilesOf(l.plain).Median
+		l.Ratio, l.Control = quartilesOf(ratios(l.ours, l.plain)), quartilesOf(ratios(l.control, l.plain))
+		r.Limits = append(r.Limits,
+			figures.Limit{Name: l.Kind.String(), Value: l.Ratio.Median, Limit: l.Kind.MaxRatio},
+			figures.Limit{
+				Name: l.Kind.String() + ", how far the control is from 1", Value: math.Abs(l.Control.Median - 1), Limit: maxNoise,
+			})
+	}
+}
+
+// String names a kind.
+func (k kind) String() string {
+	if k.Bytes < 0 {
+		return fmt.Sprintf("%s, %d at a time", k.Name, k.Concurrency)
+	}
+	return fmt.Sprintf("%s, %d bytes, %d at a time", k.Name, k.Bytes, k.Concurrency)
+}
+
+// table prints the results for people.
+func (r *report) table(w io.Writer) {
+	fmt.Fprintf(w, "processor time of a request, in multiples of a plain table's; %d hosts, %d blocks of %d requests\n\n",
+		r.Hosts, r.Blocks, r.Requests)
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(columns, "request\tplain, µs\tmedian\tquartiles\tcontrol\tquartiles\t")
+	for _, l := range r.Lines {
+		fmt.Fprintf(columns, "%v\t%.1f\t%.3f\t%.3f–%.3f\t%.3f\t%.3f–%.3f\t\n", l.Kind, l.Plain,
+			l.Ratio.Median, l.Ratio.Low, l.Ratio.High, l.Control.Median, l.Control.Low, l.Control.High)
+	}
+	fmt.Fprintln(columns)
+	figures.Print(columns, r.Limits, "\t")
+	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+}

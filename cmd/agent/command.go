@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/flagenv"
+	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
+)
+
+// settings are what the command line and the environment decide.
+type settings struct {
+	kubeconfig    string
+	namespaces    []string
+	scalerAddress string
+
+	webhookAddress string
+	webhookNames   []string
+	webhookSecret  string
+	webhookName    string
+	healthAddress  string
+	metricsAddress string
+
+	podNamespace     string
+	shutdownDelay    time.Duration
+	shutdownDeadline time.Duration
+
+	logFormat string
+	logLevel  string
+}
+
+// envPrefix begins the environment variables that stand for flags.
+const envPrefix = "KEDIFY_AGENT_"
+
+// webhookService is the Service that the API server reaches the webhook by.
+const webhookService = "kedify-http-agent"
+
+// newCommand returns the command line. Every flag that is not given is looked up in the
+// environment. run does the work; logs go to its last argument.
+func newCommand(
+	lookupEnv func(string) (string, bool), run func(context.Context, settings, io.Writer) error,
+) *cobra.Command {
+	var chosen settings
+	command := &cobra.Command{
+		Use:   program,
+		Short: "HTTPScaledObjects from the kedify-http triggers of ScaledObjects",
+		Long: `agent watches ScaledObjects, makes an HTTPScaledObject of each kedify-http trigger, and
+serves the webhook by which a stock KEDA takes such triggers.
+
+Every flag has an environment variable, which counts when the flag is not given: ` + envPrefix + `
+and the flag's name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for
+--log-level. POD_NAMESPACE, as the downward API sets it, counts for --pod-namespace.`,
+		Version:       telemetry.Version(version),
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PreRunE: func(command *cobra.Command, _ []string) error {
+			alternatives := map[string]string{"pod-namespace": "POD_NAMESPACE"}
+			if err := flagenv.Apply(command.Flags(), envPrefix, alternatives, lookupEnv); err != nil {
+				return err
+			}
+			return chosen.check()
+		},
+		RunE: func(command *cobra.Command, _ []string) error {
+			return run(command.Context(), chosen, command.ErrOrStderr())
+		},
+	}
+	chosen.addFlags(command.Flags())
+	return command
+}
+
+// addFlags declares the flags and their defaults.
+func (s *settings) addFlags(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "",
+		"kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
+	flags.StringSliceVar(&s.namespaces, "namespaces", nil,
+		"`namespaces` whose ScaledObjects count, separated by commas; by default all")
+	flags.StringVar(&s.scalerAddress, "scaler-address", "keda-add-ons-http-external-scaler.keda:9090",
+		"`address` at which KEDA reaches our scaler; "+
+			"triggers of type external-push that have it are ours, too")
+
+	flags.StringVar(&s.webhookAddress, "webhook-address", ":9443",
+		"`address` of the mutating webhook; "+
+			"empty to do without: triggers are converted after they were stored")
+	flags.StringSliceVar(&s.webhookNames, "webhook-names", nil,
+		"further DNS `names` in the webhook's certificate, beside those of its Service")
+	flags.StringVar(&s.webhookSecret, "webhook-secret", "kedify-http-agent-webhook",
+		"`name` of the Secret that the webhook's certificate is kept in")
+	flags.StringVar(&s.webhookName, "webhook-configuration", "kedify-http-agent",
+		"`name` of the MutatingWebhookConfiguration that is told whom to trust")
+	flags.StringVar(&s.healthAddress, "health-address", ":8081", "`address` for /livez and /readyz")
+	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223",
+		"`address` for /metrics (Prometheus)")
+
+	flags.StringVar(&s.podNamespace, "pod-namespace", httpv1alpha1.DefaultInterceptorNamespace,
+		"`namespace` of the replicas, of the Lease by which one is elected, "+
+			"and of the webhook's Service and Secret")
+	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
+		"`time` that everything goes on after a signal to stop, no longer ready")
+	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,
+		"`time` that stopping may take after that")
+
+	flags.StringVar(&s.logFormat, "log-format", telemetry.FormatJSON, "log `format`: json or text")
+	flags.StringVar(&s.logLevel, "log-level", "info",
+		"lowest `level` that is logged: debug, info, warn or error")
+}
+
+// errSetting says that a setting has a value that cannot work.
+var errSetting = errors.New("invalid setting")
+
+// check refuses what no part would notice.
+func (s *settings) check() error {
+	for name, value := range map[string]time.Duration{
+		"shutdown-delay": s.shutdownDelay, "shutdown-deadline": s.shutdownDeadline,
+	} {
+		if value < 0 {
+			return fmt.Errorf("%w: --%s is %v, but a time cannot be negative", errSetting, name, value)
+		}
+	}
+	if host, port, err := net.SplitHostPort(s.scalerAddress); err != nil || host == "" || port == "" {
+		return fmt.Errorf("%w: --scaler-address is %q, but KEDA needs a host and a port, "+
+			"such as scaler.keda:9090", errSetting, s.scalerAddress)
+	}
+	return nil
+}
+
+// certificateNames are the DNS names that the webhook's certificate is for.
+func (s *settings) certificateNames() []string {
+	service := webhookService + "." + s.podNamespace + ".svc"
+	return slices.Concat([]string{service, service + ".cluster.local"}, s.webhookNames)
+}

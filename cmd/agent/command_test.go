@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// execute runs the command line with an environment and returns the settings that it arrives at, its
+// output and its error.
+func execute(t *testing.T, environment map[string]string, args ...string) (chosen settings, output string, err error) {
+	t.Helper()
+	lookupEnv := func(name string) (string, bool) {
+		value, found := environment[name]
+		return value, found
+	}
+	command := newCommand(lookupEnv, func(_ context.Context, s settings, _ io.Writer) error {
+		chosen = s
+		return nil
+	})
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SetArgs(args)
+	err = command.ExecuteContext(t.Context())
+	return chosen, out.String(), err
+}
+
+func TestSettings(t *testing.T) {
+	standard := settings{
+		scalerAddress:  "keda-add-ons-http-external-scaler.keda:9090",
+		webhookAddress: ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
+		healthAddress: ":8081", metricsAddress: ":2223", podNamespace: "keda",
+		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second, logFormat: "json", logLevel: "info",
+	}
+	changed := func(change func(*settings)) settings {
+		s := standard
+		change(&s)
+		return s
+	}
+	tests := map[string]struct {
+		environment map[string]string
+		args        []string
+		want        settings
+	}{
+		"the defaults are those of config/agent": {want: standard},
+		"flags": {
+			args: []string{"--namespaces=a,b", "--webhook-address=", "--webhook-names", "localhost"},
+			want: changed(func(s *settings) {
+				s.namespaces, s.webhookAddress, s.webhookNames = []string{"a", "b"}, "", []string{"localhost"}
+			}),
+		},
+		"the environment stands in for flags, which count before it": {
+			environment: map[string]string{"KEDIFY_AGENT_SCALER_ADDRESS": "a.b:1", "POD_NAMESPACE": "elsewhere", "KEDIFY_AGENT_LOG_LEVEL": "warn"},
+			args:        []string{"--log-level=debug"},
+			want: changed(func(s *settings) {
+				s.scalerAddress, s.podNamespace, s.logLevel = "a.b:1", "elsewhere", "debug"
+			}),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, output, err := execute(t, test.environment, test.args...)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, output)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(settings{})); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	tests := map[string]struct {
+		environment map[string]string
+		args        []string
+		says        string
+	}{
+		"a flag that does not exist":    {args: []string{"--port", "1"}, says: "unknown flag: --port"},
+		"a value in the environment":    {environment: map[string]string{"KEDIFY_AGENT_SHUTDOWN_DELAY": "soon"}, says: "environment variable KEDIFY_AGENT_SHUTDOWN_DELAY"},
+		"a negative time":               {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
+		"an address without a port":     {args: []string{"--scaler-address=scaler"}, says: `--scaler-address is "scaler"`},
+		"an address without a host":     {args: []string{"--scaler-address=:9090"}, says: `--scaler-address is ":9090"`},
+		"an argument in place of flags": {args: []string{"start"}, says: `unknown command "start"`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := execute(t, test.environment, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error %v, want one with %q", err, test.says)
+			}
+		})
+	}
+	if _, _, err := execute(t, nil, "--scaler-address=x"); !errors.Is(err, errSetting) {
+		t.Errorf("error %v, want errSetting", err)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/flagenv"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
+)
+
+// settings are what the command line and the environment decide.
+type settings struct {
+	kubeconfig string
+
+	grpcAddress    string
+	healthAddress  string
+	metricsAddress string
+
+	tls        scaler.TLS
+	maxStreams uint32
+
+	interceptorNamespace string
+
+	shutdownDelay    time.Duration
+	shutdownDeadline time.Duration
+
+	logFormat string
+	logLevel  string
+	profiling bool
+}
+
+// envPrefix begins the environment variables that stand for flags.
+const envPrefix = "KEDIFY_SCALER_"
+
+// newCommand returns the command line. Every flag that is not given is looked up in the
+// environment. run does the work; logs go to its last argument.
+func newCommand(
+	lookupEnv func(string) (string, bool), run func(context.Context, settings, io.Writer) error,
+) *cobra.Command {
+	var chosen settings
+	command := &cobra.Command{
+		Use:   program,
+		Short: "External scaler that tells KEDA of HTTP requests",
+		Long: `scaler answers KEDA's questions about triggers of the type external-push: how many HTTP requests there are for
+a workload, and whether it should run at all.
+
+Every flag has an environment variable, which counts when the flag is not given: ` + envPrefix + ` and the flag's
+name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level. POD_NAMESPACE, as the
+downward API sets it, counts for --interceptor-namespace.`,
+		Version:       telemetry.Version(version),
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PreRunE: func(command *cobra.Command, _ []string) error {
+			alternatives := map[string]string{"interceptor-namespace": "POD_NAMESPACE"}
+			if err := flagenv.Apply(command.Flags(), envPrefix, alternatives, lookupEnv); err != nil {
+				return err
+			}
+			return chosen.check()
+		},
+		RunE: func(command *cobra.Command, _ []string) error {
+			return run(command.Context(), chosen, command.ErrOrStderr())
+		},
+	}
+	chosen.addFlags(command.Flags())
+	return command
+}
+
+// addFlags declares the flags and their defaults.
+func (s *settings) addFlags(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "",
+		"kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
+
+	flags.StringVar(&s.grpcAddress, "grpc-address", ":9090", "`address` for KEDA (gRPC)")
+	flags.StringVar(&s.healthAddress, "health-address", ":8080", "`address` for /livez and /readyz")
+	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
+
+	flags.StringVar(&s.tls.Certificate, "tls-cert-file", "",
+		"certificate `file` of the server, read anew for each connection; without it there is no TLS")
+	flags.StringVar(&s.tls.Key, "tls-key-file", "", "key `file` of the certificate")
+	flags.StringVar(&s.tls.ClientCA, "tls-client-ca-file", "",
+		"`file` with the authorities that clients must have a certificate of; by default clients need none")
+	flags.Uint32Var(&s.maxStreams, "max-streams", scaler.DefaultMaxStreams,
+		"highest `number` of calls on one connection at a time; KEDA has one for each trigger")
+
+	flags.StringVar(&s.interceptorNamespace, "interceptor-namespace", httpv1alpha1.DefaultInterceptorNamespace,
+		"`namespace` of the interceptors")
+
+	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
+		"`time` that everything goes on after a signal to stop, no longer ready")
+	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "`time` that stopping may take after that")
+
+	flags.StringVar(&s.logFormat, "log-format", telemetry.FormatJSON, "log `format`: json or text")
+	flags.StringVar(&s.logLevel, "log-level", "info", "lowest `level` that is logged: debug, info, warn or error")
+	flags.BoolVar(&s.profiling, "pprof", false, "serve Go profiles under /debug/pprof/ on the metrics address")
+}
+
+// errSetting says that a setting has a value that cannot work.
+var errSetting = errors.New("invalid setting")
+
+// check refuses what no part would notice.
+func (s *settings) check() error {
+	for name, value := range map[string]time.Duration{
+		"shutdown-delay": s.shutdownDelay, "shutdown-deadline": s.shutdownDeadline,
+	} {
+		if value < 0 {
+			return fmt.Errorf("%w: --%s is %v, but a time cannot be negative", errSetting, name, value)
+		}
+	}
+	if s.maxStreams < 1 {
+		return fmt.Errorf("%w: --max-streams is %d, but at least 1 is needed", errSetting, s.maxStreams)
+	}
+	if (s.tls.Certificate == "") != (s.tls.Key == "") || s.tls.ClientCA != "" && s.tls.Certificate == "" {
+		return fmt.Errorf("%w: --tls-cert-file and --tls-key-file go together, and --tls-client-ca-file needs both", errSetting)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+)
+
+// execute runs the command line with an environment and returns the settings that it arrives at, its
+// output and its error.
+func execute(t *testing.T, environment map[string]string, args ...string) (chosen settings, output string, err error) {
+	t.Helper()
+	lookupEnv := func(name string) (string, bool) {
+		value, found := environment[name]
+		return value, found
+	}
+	command := newCommand(lookupEnv, func(_ context.Context, s settings, _ io.Writer) error {
+		chosen = s
+		return nil
+	})
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SetArgs(args)
+	err = command.ExecuteContext(t.Context())
+	return chosen, out.String(), err
+}
+
+func TestSettings(t *testing.T) {
+	standard := settings{
+		grpcAddress: ":9090", healthAddress: ":8080", metricsAddress: ":2223", maxStreams: 20000,
+		interceptorNamespace: "keda", shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second,
+		logFormat: "json", logLevel: "info",
+	}
+	changed := func(change func(*settings)) settings {
+		s := standard
+		change(&s)
+		return s
+	}
+	tests := map[string]struct {
+		environment map[string]string
+		args        []string
+		want        settings
+		says        string // in the error
+	}{
+		"defaults":            {want: standard},
+		"a variable":          {environment: map[string]string{"KEDIFY_SCALER_LOG_LEVEL": "debug"}, want: changed(func(s *settings) { s.logLevel = "debug" })},
+		"the Pod's namespace": {environment: map[string]string{"POD_NAMESPACE": "http"}, want: changed(func(s *settings) { s.interceptorNamespace = "http" })},
+		"a flag before a variable": {
+			environment: map[string]string{"KEDIFY_SCALER_MAX_STREAMS": "7"}, args: []string{"--max-streams=8"},
+			want: changed(func(s *settings) { s.maxStreams = 8 }),
+		},
+		"TLS": {
+			args: []string{"--tls-cert-file=c", "--tls-key-file=k", "--tls-client-ca-file=a"},
+			want: changed(func(s *settings) { s.tls = scaler.TLS{Certificate: "c", Key: "k", ClientCA: "a"} }),
+		},
+		"a certificate without a key":  {args: []string{"--tls-cert-file=c"}, says: "--tls-key-file"},
+		"authorities alone":            {args: []string{"--tls-client-ca-file=a"}, says: "--tls-client-ca-file needs both"},
+		"no stream at all":             {args: []string{"--max-streams=0"}, says: "--max-streams is 0"},
+		"a negative time":              {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
+		"a variable that cannot be it": {environment: map[string]string{"KEDIFY_SCALER_MAX_STREAMS": "many"}, says: "KEDIFY_SCALER_MAX_STREAMS"},
+		"an argument":                  {args: []string{"extra"}, says: "extra"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, _, err := execute(t, test.environment, test.args...)
+			if test.says != "" {
+				if err == nil || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("error %v, want something with %q", err, test.says)
+				}
+				return
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(settings{})); diff != "" || err != nil {
+				t.Errorf("%v; settings (-want +got)\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	_, help, err := execute(t, nil, "--help")
+	for _, want := range []string{"KEDIFY_SCALER_LOG_LEVEL", "--tls-client-ca-file", "--grpc-address", "POD_NAMESPACE"} {
+		if err != nil || !strings.Contains(help, want) {
+			t.Errorf("%v; the help lacks %s", err, want)
+		}
+	}
+}

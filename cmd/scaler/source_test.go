@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// replica serves reports like a replica of the interceptor that hears proxies, and returns its port.
+func replica(t *testing.T, report demand.Report) (server *httptest.Server, port string) {
+	t.Helper()
+	text, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/demand" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "%s\n", text)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	_, port, _ = strings.Cut(server.Listener.Addr().String(), ":")
+	return server, port
+}
+
+// slicesAPI is an API server with one EndpointSlice for each port.
+func slicesAPI(t *testing.T, ports ...string) *rest.Config {
+	t.Helper()
+	items := make([]string, 0, len(ports))
+	for i, port := range ports {
+		items = append(items, fmt.Sprintf(`{"metadata": {"name": "slice-%d", "namespace": "keda", "resourceVersion": "1"}, "addressType": "IPv4",
+			"endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": false}, "targetRef": {"name": "interceptor-%d"}}],
+			"ports": [{"name": "proxy", "port": 1}, {"name": "admin", "port": %s}]}`, i, i, port))
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked := r.URL.Query()
+		if r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/keda/endpointslices" ||
+			asked.Get("labelSelector") != "kubernetes.io/service-name=keda-add-ons-http-interceptor-admin" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if asked.Get("watch") == "" {
+			_, _ = fmt.Fprintf(w, `{"kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1", "metadata": {"resourceVersion": "1"}, "items": [%s]}`,
+				strings.Join(items, ","))
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forbidigo // client-go's, for the leak check
+	})
+	return &rest.Config{Host: server.URL}
+}
+
+// TestFiguresOfAllInterceptors has two replicas of which each hears one of two proxies. When one of them
+// is gone, the figure is not half of what it was: it is not known.
+func TestFiguresOfAllInterceptors(t *testing.T) {
+	both := []string{"proxy-1", "proxy-2"}
+	report := func(name, hears string, rate, concurrency float64) demand.Report {
+		return demand.Report{
+			Replica: name,
+			Fleets:  map[ir.Fleet]demand.FleetReport{"shop": {Ready: both, Heard: []string{hears}}},
+			Objects: map[string]demand.ObjectReport{
+				"shop/web": {Fleet: "shop", Metric: demand.RequestRate, Target: 100, RequestRate: rate, Concurrency: concurrency},
+			},
+		}
+	}
+	_, first := replica(t, report("interceptor-0", "proxy-1", 10, 1))
+	ending, second := replica(t, report("interceptor-1", "proxy-2", 2.5, 3))
+	chosen := local()
+	chosen.interceptorNamespace = "keda"
+	figures, err := newSource(chosen, slicesAPI(t, first, second), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- figures.Run(ctx) }()
+	select {
+	case <-figures.Seeded():
+	case <-time.After(10 * time.Second):
+		t.Fatal("there are no first figures")
+	}
+	web := types.NamespacedName{Namespace: "shop", Name: "web"}
+	testkit.Eventually(t, 10*time.Second, "the figures of both replicas", func() bool {
+		figure, err := figures.Demand(t.Context(), web)
+		return err == nil && figure.RequestRate == 12.5 && figure.Concurrency == 4
+	})
+	changed := figures.Changed(web)
+	ending.CloseClientConnections()
+	ending.Listener.Close()
+	<-changed
+	testkit.Eventually(t, 10*time.Second, "the replica that is gone to be missed", func() bool {
+		figure, err := figures.Demand(t.Context(), web)
+		return err != nil && strings.Contains(err.Error(), "interceptor-1") && figure.RequestRate == 10
+	})
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// TestFirstFiguresWaitForEachInterceptor has one replica fail twice before the other one answers. What that one has
+// counted proves that the workload is needed.
+func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
+	var asked atomic.Int32
+	failed := make(chan struct{})
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 2 {
+			close(failed)
+		}
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(failing.Close)
+	text, err := json.Marshal(demand.Report{
+		Fleets: map[ir.Fleet]demand.FleetReport{"shop": {Ready: []string{"proxy-1", "proxy-2"}, Heard: []string{"proxy-2"}}},
+		Objects: map[string]demand.ObjectReport{
+			"shop/web": {Fleet: "shop", Metric: demand.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1, Unpaced: []string{"proxy-2"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-failed:
+		case <-r.Context().Done():
+		}
+		_, _ = fmt.Fprintf(w, "%s\n", text)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(slow.Close)
+	_, first, _ := strings.Cut(failing.Listener.Addr().String(), ":")
+	_, second, _ := strings.Cut(slow.Listener.Addr().String(), ":")
+	chosen := local()
+	chosen.interceptorNamespace = "keda"
+	figures, err := newSource(chosen, slicesAPI(t, first, second), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- figures.Run(ctx) }()
+	select {
+	case <-figures.Seeded():
+	case <-time.After(10 * time.Second):
+		t.Fatal("there are no first figures")
+	}
+	figure, err := figures.Demand(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
+	if figure.RequestRate != 10 || figure.RateError == nil || err == nil || !strings.Contains(err.Error(), "proxy-1 sends no metrics") {
+		t.Errorf("the first figures: %+v, %v", figure, err)
+	}
+	metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := scaler.NewService(figures, noCanary{}, metrics, slog.New(slog.DiscardHandler))
+	for activation, want := range map[string]bool{"9": true, "10": false} {
+		active, err := service.IsActive(t.Context(), &externalscaler.ScaledObjectRef{
+			Namespace: "shop", Name: "web", ScalerMetadata: map[string]string{"activationTargetValue": activation},
+		})
+		if active.GetResult() != want || (err == nil) != want {
+			t.Errorf("a rate of at least 10, activation value %s: active %v, %v", activation, active.GetResult(), err)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// noCanary are Canaries of which none is under way.
+type noCanary struct{}
+
+func (noCanary) UnderWay(types.NamespacedName) (bool, error) { return false, nil }

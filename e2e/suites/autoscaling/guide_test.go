@@ -1,0 +1,193 @@
+package autoscaling
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// namespace is where the guide's objects are here, beside those of other suites.
+	namespace = "autoscaled"
+	// proxies is the name of the address of this machine that leads to its proxies.
+	proxies = "autoscaled"
+	// target is the guide's targetValue, in requests a second for each replica, least and most its
+	// bounds of the replicas.
+	target, least, most = 5, 2, 10
+	// followed bounds the way of a rate to a number of replicas: the window of a minute, and several
+	// polls and syncs.
+	followed = 3 * time.Minute
+	// rest is how long a number has to stay: more than two syncs of the HorizontalPodAutoscaler.
+	rest = 35 * time.Second
+	// answerLimit bounds a request.
+	answerLimit = 5 * time.Second
+)
+
+// The guide's objects, unchanged, on a stock KEDA: the agent makes the HTTPScaledObject, Envoy counts the
+// requests, and the Rollout has as many replicas as they ask for, in a canary too.
+func TestTheGuidesScaledObject(t *testing.T) {
+	cluster, repo := bed.Launch(t, provider.Wishes{
+		Addons: []string{"keda"}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+	})
+	g := guide{cluster}
+	g.deploy(t, repo)
+
+	g.ask(t, 8, func() { g.keeps(t, 8, "8 requests a second") })
+	g.ask(t, 25, func() { g.follows(t, 25) })
+	g.ask(t, 45, func() {
+		g.follows(t, 45)
+		g.argo(t, "set", "image", bed.App, bed.App+"=argoproj/rollouts-demo:yellow")
+		g.do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.phase}=Paused", "--timeout=60s")
+		g.keeps(t, 45, "a canary at 20 %: both sides are counted")
+		g.argo(t, "abort", bed.App)
+	})
+	// The guide's object has the default, by which replicas go after five minutes.
+	g.do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
+		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
+	g.ask(t, 8, func() { g.follows(t, 8) })
+}
+
+// guide is a cluster with the guide's objects.
+type guide struct{ *provider.Cluster }
+
+// do runs kubectl, which must succeed, and returns what it says.
+func (g guide) do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := g.Run(t.Context(), append([]string{"kubectl"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// deploy applies the guide's objects, and waits until KEDA has taken the ScaledObject. They go with the
+// test.
+func (g guide) deploy(t *testing.T, repo string) {
+	t.Helper()
+	g.do(t, "create", "ns", namespace)
+	t.Cleanup(func() {
+		g.explain(t)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+		defer cancel()
+		if _, err := g.Run(ctx, "kubectl", "delete", "ns", namespace, "--timeout=90s"); err != nil {
+			t.Error(err)
+		}
+	})
+	example := filepath.Join(repo, "examples", "argo-rollouts-canary")
+	g.do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
+	g.do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
+	began := time.Now()
+	g.do(t, "wait", "-n", namespace, "scaledobject/"+bed.App, "--for=condition=Ready", "--timeout=90s")
+	g.do(t, "wait", "-n", namespace, "httpscaledobject/"+bed.App, "--for=condition=Programmed", "--timeout=90s")
+	t.Logf("after %.1f s:\n%s", time.Since(began).Seconds(), g.do(t, "get", "-n", namespace, "rollout,httpso,scaledobject,hpa"))
+	service := g.do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", "jsonpath={.spec.scaleTargetRef.service}")
+	if service != "rollouts-demo-stable" {
+		t.Errorf("the HTTPScaledObject is for Service %q, want that of the Rollout's stable side", service)
+	}
+}
+
+// ask sends so many requests a second while something is done. None may fail.
+func (g guide) ask(t *testing.T, rate float64, do func()) {
+	t.Helper()
+	client, err := load.Start(t.Context(), load.Config{
+		Address: g.Addresses[proxies], Host: bed.Host, Path: "/color", Rate: rate, Timeout: answerLimit,
+		MaxInFlight: 100, Colors: []string{"blue", "yellow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		totals, _ := client.Stop()
+		t.Logf("%v requests a second: %d sent, %d failed", rate, totals.Sent, totals.Failed)
+		if totals.Failed > 0 {
+			t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Sent, totals.Reasons)
+		}
+	}()
+	do()
+}
+
+// wanted says whether a number of replicas is right for a rate, within one, or within the tenth in which
+// the HorizontalPodAutoscaler leaves a number as it is.
+func wanted(replicas int, rate float64) bool {
+	right := min(max(math.Ceil(rate/target), least), most)
+	return math.Abs(float64(replicas)-right) <= max(1, right/10)
+}
+
+// follows waits until the Rollout has the replicas for a rate, and sees that it keeps them.
+func (g guide) follows(t *testing.T, rate float64) {
+	t.Helper()
+	began, seen := time.Now(), 0
+	err := await.Until(t.Context(), fmt.Sprintf("the replicas for %v requests a second", rate), followed, func() bool {
+		seen = g.count(t)
+		return wanted(seen, rate)
+	}, func() string { return strconv.Itoa(seen) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%v requests a second: %d replicas after %.0f s", rate, seen, time.Since(began).Seconds())
+	g.keeps(t, rate, "from there on")
+}
+
+// keeps sees that the Rollout has the replicas for a rate all the while.
+func (g guide) keeps(t *testing.T, rate float64, why string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), rest)
+	defer cancel()
+	seen := 0
+	for ctx.Err() == nil {
+		if seen = g.count(t); !wanted(seen, rate) {
+			t.Fatalf("%d replicas at %v requests a second: %s", seen, rate, why)
+		}
+	}
+	t.Logf("%d replicas for %s: %s", seen, rest, why)
+}
+
+// count is how many replicas the Rollout is asked to have.
+func (g guide) count(t *testing.T) int {
+	t.Helper()
+	replicas, err := strconv.Atoi(g.do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.spec.replicas}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replicas
+}
+
+// argo runs a command of kubectl-argo-rollouts.
+func (g guide) argo(t *testing.T, args ...string) {
+	t.Helper()
+	if _, err := g.Run(t.Context(), append([]string{"kubectl", "argo", "rollouts", "-n", namespace}, args...)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explain shows what there is when the test has failed.
+func (g guide) explain(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "-n", namespace, "rollout,httpso,scaledobject,hpa,pods"},
+		{"describe", "-n", namespace, "scaledobject/" + bed.App},
+		{"describe", "-n", namespace, "hpa"},
+		{"logs", "-n", "keda", "deployment/keda-operator", "--tail=40"},
+		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=scaler", "--tail=40"},
+		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--tail=40"},
+		{"logs", "-n", "keda", "deployment/keda-add-ons-http-interceptor", "--tail=40"},
+	} {
+		out, err := g.Run(ctx, append([]string{"kubectl"}, args...)...)
+		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
+	}
+}

@@ -1,0 +1,92 @@
+package canary
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+)
+
+const (
+	interceptors         = "deployment/keda-add-ons-http-interceptor"
+	interceptorNamespace = "keda"
+	// otherFlag is one that changes every cluster. One that changed the listener, such
+	// as that of the access log, would have every connection drained.
+	otherFlag = "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES"
+	// rolloverLimit bounds a rolling update of the interceptors.
+	rolloverLimit = 50 * time.Second
+	// byAnnotationAlone is what the router logs when it takes the interceptors for
+	// gone.
+	byAnnotationAlone = "weights are verified by the annotation alone"
+)
+
+// Two replicas of the interceptor are replaced, one after the other, by ones with
+// other flags, while the Rollout is promoted from 20 % to its end. No request
+// fails, every weight is verified by what the proxies have taken, and no step
+// takes longer than the update.
+func rollover(t *testing.T, b *bed.Bed, from, to string) {
+	t.Helper()
+	if err := inKeda(t.Context(), b, "scale", interceptors, "--replicas=2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := rolledOver(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, args := range [][]string{
+			{"scale", interceptors, "--replicas=1"},
+			{"set", "env", interceptors, otherFlag + "-"},
+			{"rollout", "status", interceptors, "--timeout", rolloverLimit.String()},
+		} {
+			if err := inKeda(context.WithoutCancel(t.Context()), b, args...); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	began := time.Now()
+	c := bed.Canary{From: from, To: to, Left: to, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 100, 0}}
+	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+		if err := trial.Through(ctx, 20); err != nil {
+			return err
+		}
+		if err := inKeda(ctx, b, "set", "env", interceptors, otherFlag+"=4"); err != nil {
+			return err
+		}
+		if err := trial.On(ctx, 1, 50); err != nil {
+			return err
+		}
+		if err := trial.On(ctx, 2, 80); err != nil {
+			return err
+		}
+		if err := rolledOver(ctx, b); err != nil {
+			return err
+		}
+		return b.Argo(ctx, "promote", bed.App)
+	})
+	log, err := b.Kubectl(t.Context(), "kubectl", "-n", "argo-rollouts", "logs", "deployment/argo-rollouts",
+		"--since-time", began.UTC().Format(time.RFC3339))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, byAnnotationAlone) {
+			t.Errorf("the router took the interceptors for gone: %s", line)
+		}
+	}
+}
+
+// rolledOver waits for the end of a rolling update of the interceptors.
+func rolledOver(ctx context.Context, b *bed.Bed) error {
+	return inKeda(ctx, b, "rollout", "status", interceptors, "--timeout", rolloverLimit.String())
+}
+
+// inKeda runs kubectl in the interceptors' namespace.
+func inKeda(ctx context.Context, b *bed.Bed, args ...string) error {
+	if _, err := b.Kubectl(ctx, append([]string{"kubectl", "-n", interceptorNamespace}, args...)...); err != nil {
+		return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}

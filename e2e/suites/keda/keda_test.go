@@ -1,0 +1,158 @@
+package keda
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// within bounds the way of a figure to a number of replicas: a poll, a sync of the
+	// HorizontalPodAutoscaler, the cool-down.
+	within = 60 * time.Second
+	// woken bounds the way of a held request to a replica: it is pushed, and waits for no poll.
+	woken = 3 * time.Second
+	// steady is how long a number has to stay: several polls and syncs, and more than the
+	// cool-down.
+	steady = 15 * time.Second
+	// reconnected is how long KEDA may take to open a stream again after one that has ended in good
+	// order.
+	reconnected = 5 * time.Second
+)
+
+// figures as the annotation has them. Unknown is anything that is no figure.
+const (
+	none    = `{}`
+	held    = `{"held": 1, "concurrency": 1}`
+	unknown = `unknown`
+)
+
+// TestKEDA has one workload follow what the scaler tells. The steps follow from each other.
+func TestKEDA(t *testing.T) {
+	binary := build(t)
+	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"keda"}, Programs: map[string]string{"scaler": binary}})
+	s := suite{cluster}
+	s.do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/keda/objects.yaml"))
+	t.Cleanup(func() { s.explain(t) })
+	s.do(t, "wait", "-n", "scaled", "scaledobject/web", "--for=condition=Ready", "--timeout=60s")
+
+	s.stays(t, "0", "without a request")
+	s.figure(t, held)
+	s.reaches(t, "1", woken, "a held request wakes the workload")
+	s.figure(t, `{"requestRate": 22}`)
+	s.reaches(t, "5", within, "22 requests a second, 5 a replica")
+	s.figure(t, `{"requestRate": 9}`)
+	s.reaches(t, "2", within, "9 requests a second")
+	s.figure(t, unknown)
+	s.stays(t, "2", "while the figure is not known")
+	s.figure(t, none)
+	s.reaches(t, "0", within, "no request")
+
+	const weights = "http.kedify.io/weighted-backends"
+	s.do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"=[{service: web, weight: 80}, {service: web-canary, weight: 20}]")
+	s.reaches(t, "1", woken, "a canary wakes the workload")
+	s.stays(t, "1", "while a canary is under way")
+	s.do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"-")
+	s.reaches(t, "0", within, "the canary is over")
+
+	s.do(t, "rollout", "restart", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
+	s.do(t, "rollout", "status", "-n", "keda", "deployment/keda-add-ons-http-external-scaler", "--timeout=90s")
+	s.figure(t, held)
+	s.reaches(t, "1", woken+reconnected, "a held request after the scaler was restarted")
+}
+
+// suite is a cluster with the workload.
+type suite struct{ *provider.Cluster }
+
+// do runs kubectl, which must succeed, and returns what it says.
+func (s suite) do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := s.Run(t.Context(), append([]string{"kubectl"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// figure sets what the scaler tells from now on.
+func (s suite) figure(t *testing.T, figure string) {
+	t.Helper()
+	s.do(t, "annotate", "-n", "scaled", "httpscaledobject/web", "--overwrite", "test.kedify.io/figure="+figure)
+}
+
+// replicas is how many the workload is asked to have.
+func (s suite) replicas(ctx context.Context) string {
+	out, err := s.Run(ctx, "kubectl", "get", "-n", "scaled", "deployment/web", "-o", "jsonpath={.spec.replicas}")
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(out)
+}
+
+// reaches waits for a number of replicas, and says how long it took.
+func (s suite) reaches(t *testing.T, want string, limit time.Duration, why string) {
+	t.Helper()
+	began, seen := time.Now(), ""
+	err := await.Until(t.Context(), want+" replicas: "+why, limit, func() bool {
+		seen = s.replicas(t.Context())
+		return seen == want
+	}, func() string { return seen })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s replicas after %.1f s: %s", want, time.Since(began).Seconds(), why)
+}
+
+// stays has a number of replicas be the same for a while.
+func (s suite) stays(t *testing.T, want, why string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), steady)
+	defer cancel()
+	for ctx.Err() == nil {
+		if seen := s.replicas(t.Context()); seen != want {
+			t.Fatalf("%s replicas, want %s: %s", seen, want, why)
+		}
+	}
+	t.Logf("%s replicas for %s: %s", want, steady, why)
+}
+
+// explain shows what there is when the test has failed.
+func (s suite) explain(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), within)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "-A", "scaledobjects,hpa,deployments,pods,apiservices"},
+		{"describe", "-n", "scaled", "scaledobject/web"},
+		{"logs", "-n", "keda", "deployment/keda-operator", "--tail=40"},
+		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=scaler", "--tail=40"},
+	} {
+		out, err := s.Run(ctx, append([]string{"kubectl"}, args...)...)
+		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// build builds the scaler with the test's figures, with the flags of the cluster's own programs,
+// whose compiled packages are there already.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "scaler")
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w",
+		"-o", binary, "./test/annotatedscaler")
+	command.Dir, command.Env = os.Getenv("LOCALCLUSTER_REPO"), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build the scaler: %v\n%s", err, out)
+	}
+	return binary
+}

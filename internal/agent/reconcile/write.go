@@ -1,0 +1,214 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+)
+
+// fieldOwner is the field manager of all that the agent writes.
+const fieldOwner = client.FieldOwner(httpv1alpha1.ManagedByAgent)
+
+const (
+	// maxEvent is the longest message of an Event, in bytes (k8s.io/kubernetes, ValidateEventUpdate).
+	maxEvent = 1024
+	// maxAnnotation is the longest text that the agent writes on a ScaledObject, in bytes.
+	maxAnnotation = 4096
+)
+
+// fields are what the agent applies of an object. What is left out here is not the agent's.
+type fields struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Metadata fieldsMeta                         `json:"metadata"`
+	Spec     *httpv1alpha1.HTTPScaledObjectSpec `json:"spec,omitempty"`
+	Status   *fieldsStatus                      `json:"status,omitempty"`
+}
+
+// fieldsMeta is the metadata that the agent applies. With a UID the write fails where the object is
+// another one by then.
+type fieldsMeta struct {
+	Name            string                  `json:"name"`
+	Namespace       string                  `json:"namespace"`
+	UID             types.UID               `json:"uid,omitempty"`
+	Labels          map[string]string       `json:"labels,omitempty"`
+	Annotations     map[string]string       `json:"annotations,omitempty"`
+	OwnerReferences []metav1.OwnerReference `json:"ownerReferences,omitempty"`
+}
+
+// fieldsStatus is the status that the agent applies.
+type fieldsStatus struct {
+	Conditions []metav1.Condition `json:"conditions"`
+}
+
+// fieldsOf are the fields that identify an object.
+func fieldsOf(object *httpv1alpha1.HTTPScaledObject) fields {
+	return fields{
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind,
+		},
+		Metadata: fieldsMeta{Name: object.Name, Namespace: object.Namespace, UID: object.UID},
+	}
+}
+
+// named is the metadata that names an object.
+func named(object client.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// apply writes an object and returns what has become of it. One with a UID is there and the
+// agent's: then its fields win over those that others wrote. One without is new: should somebody
+// have created another at this moment, the write fails with a conflict and takes nothing over.
+func (r *Reconciler) apply(
+	ctx context.Context, want *httpv1alpha1.HTTPScaledObject,
+) (*httpv1alpha1.HTTPScaledObject, error) {
+	body := fieldsOf(want)
+	body.Metadata.Labels, body.Metadata.Annotations = want.Labels, want.Annotations
+	body.Metadata.OwnerReferences = want.OwnerReferences
+	body.Spec = &want.Spec
+	patch, err := applyPatch(body)
+	if err != nil {
+		return nil, err
+	}
+	options := []client.PatchOption{fieldOwner}
+	if want.UID != "" {
+		options = append(options, client.ForceOwnership)
+	}
+	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(want)}
+	return written, r.Client.Patch(ctx, written, patch, options...)
+}
+
+// applyConditions writes the agent's conditions on an object. A condition whose status does not
+// change keeps its time.
+func (r *Reconciler) applyConditions(
+	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition,
+) error {
+	body := fieldsOf(object)
+	body.Status = &fieldsStatus{}
+	for _, condition := range conditions {
+		condition.LastTransitionTime = metav1.NewTime(r.Now())
+		before := meta.FindStatusCondition(object.Status.Conditions, condition.Type)
+		if before != nil && before.Status == condition.Status {
+			condition.LastTransitionTime = before.LastTransitionTime
+		}
+		body.Status.Conditions = append(body.Status.Conditions, condition)
+	}
+	patch, err := applyPatch(body)
+	if err != nil {
+		return err
+	}
+	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(object)}
+	return r.Client.Status().Patch(ctx, written, patch, fieldOwner, client.ForceOwnership)
+}
+
+// applyPatch is a server-side apply of fields.
+func applyPatch(body fields) (client.Patch, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return client.RawPatch(types.ApplyPatchType, text), nil
+}
+
+// remove deletes an object, unless it is another one by now, or a later version: that may be somebody
+// else's.
+func (r *Reconciler) remove(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) error {
+	err := r.Client.Delete(ctx, object, client.Preconditions{
+		UID: &object.UID, ResourceVersion: &object.ResourceVersion,
+	})
+	if err = client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("delete HTTPScaledObject %s/%s: %w", object.Namespace, object.Name, err)
+	}
+	return nil
+}
+
+// convert turns the triggers that KEDA cannot read into ones that it can, unless the ScaledObject
+// has changed since it was read.
+func (r *Reconciler) convert(ctx context.Context, scaled *objects.ScaledObject) error {
+	patch := plan.Convert(scaled, nil, r.ScalerAddress)
+	if len(patch) == 0 {
+		return nil
+	}
+	// A resource version in what is written is compared with the stored one.
+	patch = append(patch, plan.Operation{
+		Op: "replace", Path: "/metadata/resourceVersion", Value: scaled.ResourceVersion,
+	})
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	written := &objects.ScaledObject{ObjectMeta: named(scaled)}
+	err = r.Client.Patch(ctx, written, client.RawPatch(types.JSONPatchType, text), fieldOwner)
+	switch {
+	case err == nil:
+		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
+			"Triggers of type kedify-http have become external-push, which KEDA understands")
+	case !apierrors.IsConflict(err) && !r.outdated(ctx, scaled):
+		r.warn(scaled, httpv1alpha1.ReasonRefused,
+			"triggers of type kedify-http cannot become external-push: "+err.Error())
+	default:
+		return nil // the version that is stored now comes by the watch
+	}
+	return err
+}
+
+// outdated says whether a ScaledObject is gone or another version by now. A JSON patch of another
+// version fails as an invalid one does.
+func (r *Reconciler) outdated(ctx context.Context, scaled *objects.ScaledObject) bool {
+	stored := new(objects.ScaledObject)
+	err := r.Stored.Get(ctx, client.ObjectKeyFromObject(scaled), stored)
+	return apierrors.IsNotFound(err) || err == nil && stored.ResourceVersion != scaled.ResourceVersion
+}
+
+// report tells the ScaledObject's owner about mistakes: by an annotation that lasts, and by Events
+// when the mistakes are others than those that the annotation has.
+func (r *Reconciler) report(
+	ctx context.Context, scaled *objects.ScaledObject, problems []plan.Problem,
+) error {
+	text := shorten(plan.Text(problems), maxAnnotation)
+	if text == scaled.Annotations[httpv1alpha1.AnnotationTriggerProblems] {
+		return nil
+	}
+	var value *string // null removes it
+	if text != "" {
+		value = &text
+	}
+	annotations := map[string]*string{httpv1alpha1.AnnotationTriggerProblems: value}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	written := &objects.ScaledObject{ObjectMeta: named(scaled)}
+	err = r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch), fieldOwner)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, problem := range problems {
+		r.warn(scaled, problem.Reason, problem.Message)
+	}
+	return nil
+}
+
+// shorten cuts a text that is longer than limit bytes.
+func shorten(text string, limit int) string {
+	const cut = " …"
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len(cut)
+	for end > 0 && text[end]&0xC0 == 0x80 { // in the middle of a character
+		end--
+	}
+	return text[:end] + cut
+}

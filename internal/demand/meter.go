@@ -1,0 +1,220 @@
+package demand
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+// ExternalFleet is the Fleet of proxies that are in none: those of others, which report the clusters
+// that an ExternalKey names. No namespace has this name.
+const ExternalFleet ir.Fleet = "(external)"
+
+// Object is what a Meter has to know of an HTTPScaledObject.
+type Object struct {
+	// Fleet is the fleet that serves it.
+	Fleet ir.Fleet
+	// Spec is its Spec, and SpecError says what is wrong with it, "" for nothing.
+	Spec      Spec
+	SpecError string
+	// Services are the names of its backends, each in its namespace.
+	Services []string
+	// Created is when it was created.
+	Created time.Time
+}
+
+// object is an Object with what the Meter keeps.
+type object struct {
+	Object
+
+	since  time.Duration // before it nothing was counted
+	totals map[string]*Totals
+}
+
+// Totals count what one backend of an object was asked, since this replica knows of it.
+type Totals struct {
+	// Requests were sent to the backend, and Errors of them were answered with 500 to 599.
+	Requests, Errors float64
+	// Times are how long it took to answer.
+	Times Times
+}
+
+// proxy is a proxy with what is known of its requests, over all its streams.
+type proxy struct {
+	name    string
+	isReady bool          // takes requests
+	isGone  bool          // is no proxy of the fleet any more
+	since   time.Duration // when it was first seen in the fleet
+	stream  *Stream       // the latest one; nil before the first
+	times   []int64       // of the last flushes, by the proxy's clock
+	covered coverage
+	rings   map[ir.Key]*ring
+}
+
+// Meter is what one replica knows of the demand. It is not safe for concurrent use. Make it with NewMeter.
+type Meter struct {
+	began   time.Time
+	objects map[ir.Key]*object
+	keys    map[string][]ir.Key // objects by their ExternalKey, the oldest first
+	fleets  map[ir.Fleet]map[string]*proxy
+}
+
+// NewMeter returns a Meter that knows of no object and no proxy. All later times are measured from now.
+func NewMeter(now time.Time) *Meter {
+	return &Meter{
+		began: now, objects: map[ir.Key]*object{}, keys: map[string][]ir.Key{},
+		fleets: map[ir.Fleet]map[string]*proxy{},
+	}
+}
+
+// at is the time since the Meter began.
+func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)) }
+
+// SetObject makes an object known, or changes it. Its request rate begins anew when the window, the
+// granularity, the fleet or the external key is another one. Of several objects with one ExternalKey, the
+// oldest one has it; the others are told in their Reports.
+func (m *Meter) SetObject(now time.Time, key ir.Key, desired Object) {
+	known := m.objects[key]
+	if known == nil || !known.countsLike(desired) {
+		totals := map[string]*Totals{}
+		if known != nil {
+			totals = known.totals
+			m.RemoveObject(key)
+		}
+		known = &object{since: m.at(now), totals: totals}
+		m.objects[key] = known
+	}
+	known.Object = desired
+	maps.DeleteFunc(known.totals, func(service string, _ *Totals) bool {
+		return !slices.Contains(desired.Services, service)
+	})
+	for _, service := range desired.Services {
+		if known.totals[service] == nil {
+			known.totals[service] = new(Totals)
+		}
+	}
+	m.claim(key, desired.Spec.ExternalKey)
+}
+
+// countsLike says that requests are counted for both in the same way.
+func (o *object) countsLike(other Object) bool {
+	return o.Fleet == other.Fleet && o.Spec.Window == other.Spec.Window &&
+		o.Spec.Granularity == other.Spec.Granularity && o.Spec.ExternalKey == other.Spec.ExternalKey
+}
+
+// RemoveObject forgets an object.
+func (m *Meter) RemoveObject(key ir.Key) {
+	if gone := m.objects[key]; gone != nil && gone.Spec.ExternalKey != "" {
+		external := gone.Spec.ExternalKey
+		m.keys[external] = slices.DeleteFunc(m.keys[external], func(each ir.Key) bool { return each == key })
+		if len(m.keys[external]) == 0 {
+			delete(m.keys, external)
+		}
+	}
+	delete(m.objects, key)
+	for _, proxies := range m.fleets {
+		for _, p := range proxies {
+			delete(p.rings, key)
+		}
+	}
+}
+
+// claim enters an object among those that have its ExternalKey, the oldest first.
+func (m *Meter) claim(key ir.Key, external string) {
+	if external == "" || slices.Contains(m.keys[external], key) {
+		return
+	}
+	m.keys[external] = append(m.keys[external], key)
+	slices.SortFunc(m.keys[external], func(a, b ir.Key) int {
+		return cmp.Or(m.objects[a].Created.Compare(m.objects[b].Created), a.Compare(b))
+	})
+}
+
+// ownerOfKey is the object that has an external key.
+func (m *Meter) ownerOfKey(external string) (owner ir.Key, isKnown bool) {
+	if claimants := m.keys[external]; len(claimants) > 0 {
+		return claimants[0], true
+	}
+	return ir.Key{}, false
+}
+
+// ExternalKeys are the objects by the external key that they have.
+func (m *Meter) ExternalKeys() map[string]ir.Key {
+	owners := make(map[string]ir.Key, len(m.keys))
+	for external, claimants := range m.keys {
+		owners[external] = claimants[0]
+	}
+	return owners
+}
+
+// HasExternalKeys says whether any object has one.
+func (m *Meter) HasExternalKeys() bool { return len(m.keys) > 0 }
+
+// SetProxies says which proxies each fleet has.
+func (m *Meter) SetProxies(now time.Time, fleets map[ir.Fleet][]ir.Proxy) {
+	for fleet, known := range m.fleets {
+		if fleet == ExternalFleet {
+			continue
+		}
+		for _, p := range known {
+			p.isGone = !slices.ContainsFunc(fleets[fleet], func(each ir.Proxy) bool { return each.Name == p.name })
+			if p.isGone {
+				p.isReady = false
+			}
+		}
+	}
+	for fleet, proxies := range fleets {
+		for _, each := range proxies {
+			m.proxy(now, fleet, each.Name).isReady = each.IsReady
+		}
+	}
+	m.prune(now)
+}
+
+// proxy returns a proxy of a fleet, and makes it known if need be.
+func (m *Meter) proxy(now time.Time, fleet ir.Fleet, name string) *proxy {
+	if m.fleets[fleet] == nil {
+		m.fleets[fleet] = map[string]*proxy{}
+	}
+	p := m.fleets[fleet][name]
+	if p == nil {
+		p = &proxy{name: name, since: m.at(now), rings: map[ir.Key]*ring{}}
+		m.fleets[fleet][name] = p
+	}
+	p.isGone = false
+	return p
+}
+
+// prune forgets proxies that are gone when no window has them any more.
+func (m *Meter) prune(now time.Time) {
+	for fleet, proxies := range m.fleets {
+		maps.DeleteFunc(proxies, func(_ string, p *proxy) bool {
+			return p.isGone && (p.stream == nil || p.stream.isEnded && m.at(now)-p.stream.last > maxWindow)
+		})
+		if len(proxies) == 0 {
+			delete(m.fleets, fleet)
+		}
+	}
+}
+
+// EachBackend visits what every backend of every object was asked. The backends that no object has any more
+// are not among them.
+func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals)) {
+	for key, o := range m.objects {
+		for service, totals := range o.totals {
+			visit(key, service, *totals)
+		}
+	}
+}
+
+// count adds to the totals of a backend, if the object has it.
+func (o *object) count(service string, more Totals) {
+	if totals := o.totals[service]; totals != nil {
+		totals.Requests += more.Requests
+		totals.Errors += more.Errors
+		totals.Times.add(&more.Times)
+	}
+}

@@ -1,0 +1,437 @@
+package demand_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+// scene plays proxies of one Meter, each with 10 requests a second.
+type scene struct {
+	t       *testing.T
+	now     time.Time
+	meter   *demand.Meter
+	streams map[string]*demand.Stream
+}
+
+// newScene has one object with a window of 10 s, and ready proxies.
+func newScene(t *testing.T, ready ...string) *scene {
+	t.Helper()
+	s := &scene{t: t, now: epoch, meter: demand.NewMeter(epoch), streams: map[string]*demand.Stream{}}
+	s.ready(ready...)
+	s.meter.SetObject(s.now, shop, shopObject(""))
+	return s
+}
+
+// shopObject is an object by request rate.
+func shopObject(externalKey string) demand.Object {
+	return demand.Object{
+		Fleet: fleet, Services: []string{"stable", "canary"}, Spec: demand.Spec{
+			Metric: demand.RequestRate, Target: 5, Window: 10 * time.Second, Granularity: time.Second, ExternalKey: externalKey,
+		},
+	}
+}
+
+// ready says which proxies there are; one with "-" before its name is not ready.
+func (s *scene) ready(names ...string) {
+	var proxies []ir.Proxy
+	for _, name := range names {
+		bare, isLeaving := strings.CutPrefix(name, "-")
+		proxies = append(proxies, ir.Proxy{Name: bare, IsReady: !isLeaving})
+	}
+	s.meter.SetProxies(s.now, map[ir.Fleet][]ir.Proxy{fleet: proxies})
+}
+
+// flush has a proxy report requests, as deltas.
+func (s *scene) flush(name string, requests float64) {
+	s.t.Helper()
+	if s.streams[name] == nil {
+		s.streams[name] = s.meter.Open(s.now, fleet, name)
+	}
+	_, err := s.streams[name].Apply(s.now, demand.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []demand.Sample{
+		{Cluster: "apps/shop/stable", Measure: demand.RequestsTotal, Value: requests},
+		{Cluster: "apps/shop/stable", Measure: demand.RequestsActive, Value: 2},
+		{Cluster: "apps/shop/canary", Measure: demand.Responses5xx, Value: 1},
+	}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// run lets seconds pass, in each of which the proxies report 10 requests.
+func (s *scene) run(seconds int, names ...string) {
+	s.t.Helper()
+	for range seconds {
+		s.now = s.now.Add(time.Second)
+		for _, name := range names {
+			s.flush(name, 10)
+		}
+	}
+}
+
+// end ends the stream of a proxy.
+func (s *scene) end(name string) {
+	s.streams[name].Close()
+	delete(s.streams, name)
+}
+
+// want checks the request rate, or why there is none when that is -1.
+func (s *scene) want(rate float64, says string) {
+	s.t.Helper()
+	value, err := demand.Merge(shop, []demand.Report{s.meter.Report(s.now, "a")}, nil)
+	if rate >= 0 {
+		if err != nil || math.Abs(value.RequestRate-rate) > 0.01 {
+			s.t.Errorf("after %v: rate %v, %v; want %v", s.now.Sub(epoch), value.RequestRate, err, rate)
+		}
+		return
+	}
+	if !errors.Is(err, demand.ErrUnknown) || !strings.Contains(err.Error(), says) {
+		s.t.Errorf("after %v: %+v, %v; want an error with %q", s.now.Sub(epoch), value, err, says)
+	}
+}
+
+func TestProxiesComeAndGo(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(s *scene){
+		"a ready proxy that nobody hears makes the demand unknown": func(s *scene) {
+			s.want(-1, "proxy apps/1 sends no metrics; proxy apps/2 sends no metrics")
+			s.run(20, "1")
+			s.want(-1, "HTTPScaledObject apps/shop: demand is unknown: proxy apps/2 sends no metrics")
+			s.run(20, "1", "2")
+			s.want(20, "")
+		},
+		"a proxy that falls silent makes it unknown after three flushes": func(s *scene) {
+			s.run(20, "1", "2")
+			s.run(3, "1")
+			s.want(20, "")
+			s.run(1, "1")
+			s.want(-1, "proxy apps/2 sends no metrics")
+		},
+		"one flush is not enough for a rate": func(s *scene) {
+			s.run(20, "1")
+			s.run(1, "1", "2")
+			s.want(-1, "proxy apps/2 is heard for less than two flushes")
+			s.run(1, "1", "2")
+			s.want(20, "")
+		},
+		"a stream that comes back leaves a gap, which does not count as zero": func(s *scene) {
+			s.run(20, "1", "2")
+			s.end("2")
+			s.want(-1, "proxy apps/2 sends no metrics")
+			s.run(4, "1")
+			s.run(3, "1", "2")
+			s.want(20, "")
+		},
+		"a proxy that leaves keeps what it had": func(s *scene) {
+			s.run(20, "1", "2")
+			s.ready("1", "-2")
+			s.end("2")
+			s.want(20, "")
+			s.run(5, "1")
+			s.want(10+10*0.5, "") // for half of the window
+			s.ready("1")
+			s.run(20, "1")
+			s.want(10, "")
+		},
+		"a proxy that joins was not there before": func(s *scene) {
+			s.ready("1")
+			s.run(20, "1")
+			s.ready("1", "2")
+			s.run(5, "1", "2")
+			s.want(10+10*0.5, "")
+		},
+		"a fleet without a ready proxy is unknown": func(s *scene) {
+			s.ready("-1")
+			s.run(20, "1")
+			s.want(-1, "fleet apps has no ready proxy")
+		},
+		"a new stream of a proxy takes the place of the old one": func(s *scene) {
+			s.run(20, "1", "2")
+			old := s.streams["2"]
+			delete(s.streams, "2")
+			s.run(5, "1", "2")
+			if old.IsCurrent() {
+				s.t.Error("the old stream goes on")
+			}
+			s.want(20, "")
+		},
+		"an object that changes its window begins anew": func(s *scene) {
+			s.run(20, "1", "2")
+			other := shopObject("")
+			other.Spec.Window = 5 * time.Second
+			s.meter.SetObject(s.now, shop, other)
+			s.want(-1, "is heard for less than two flushes")
+			s.run(5, "1", "2")
+			s.want(20, "")
+		},
+		"an object that nobody knows": func(s *scene) {
+			s.run(20, "1", "2")
+			s.meter.RemoveObject(shop)
+			s.want(-1, "no replica of the interceptor knows it")
+		},
+		"an object with a mistake": func(s *scene) {
+			s.run(20, "1", "2")
+			object := shopObject("")
+			object.SpecError = "the window is crooked"
+			s.meter.SetObject(s.now, shop, object)
+			s.want(-1, "the window is crooked")
+		},
+		"an object that another fleet serves": func(s *scene) {
+			s.run(20, "1", "2")
+			object := shopObject("")
+			object.Fleet = "keda"
+			s.meter.SetObject(s.now, shop, object)
+			s.run(5, "1", "2")
+			s.want(-1, "fleet keda has no ready proxy")
+		},
+	}
+	for name, play := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(newScene(t, "1", "2"))
+		})
+	}
+}
+
+func TestConcurrencyNeedsOneFlush(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "1", "2")
+	object := shopObject("")
+	object.Spec.Metric = demand.Concurrency
+	s.meter.SetObject(s.now, shop, object)
+	s.run(1, "1", "2")
+	value, err := demand.Merge(shop, []demand.Report{s.meter.Report(s.now, "a")}, nil)
+	if err != nil || value.Amount() != 4 {
+		t.Errorf("%+v, %v; want 4 requests in flight", value, err)
+	}
+	const says = "HTTPScaledObject apps/shop: demand is unknown: proxy apps/1 is heard for less than two flushes; proxy apps/2 is"
+	if got := value.RateError; !errors.Is(got, demand.ErrUnknown) || !strings.HasPrefix(got.Error(), says) {
+		t.Errorf("the rate after one flush: %v, want an error with %q", got, says)
+	}
+	s.run(1, "1", "2")
+	value, err = demand.Merge(shop, []demand.Report{s.meter.Report(s.now, "a")}, nil)
+	if err != nil || value.RateError != nil || value.RequestRate != 20 {
+		t.Errorf("after two flushes: %+v, %v; want 20 requests/s", value, err)
+	}
+}
+
+// TestAGaugeGoesWithItsCluster lets a cluster vanish in the middle of a request.
+func TestAGaugeGoesWithItsCluster(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "1")
+	s.run(5, "1")
+	for range 2 { // The flush after might be another part of it.
+		s.now = s.now.Add(time.Second)
+		if _, err := s.streams["1"].Apply(s.now, demand.Batch{Time: s.now.UnixMilli(), HasZero: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.meter.Report(s.now, "a").Objects[shop.String()].Concurrency; got != 0 {
+		t.Errorf("%v requests in flight to a cluster that is gone", got)
+	}
+}
+
+func TestMergeOfReplicas(t *testing.T) {
+	t.Parallel()
+	object := func(rate float64) map[string]demand.ObjectReport {
+		return map[string]demand.ObjectReport{shop.String(): {
+			Fleet: fleet, Metric: demand.RequestRate, Target: 5, RequestRate: rate, Concurrency: rate / 10,
+		}}
+	}
+	report := func(rate float64, heard ...string) demand.Report {
+		return demand.Report{
+			Fleets: map[ir.Fleet]demand.FleetReport{fleet: {Ready: []string{"1", "2"}, Heard: heard}}, Objects: object(rate),
+		}
+	}
+	stranger := demand.Report{Fleets: map[ir.Fleet]demand.FleetReport{fleet: {Heard: []string{"2"}}}}
+	young, moved, crooked := report(10, "1", "2"), report(10, "1", "2"), report(10, "1", "2")
+	change := func(report demand.Report, change func(*demand.ObjectReport)) {
+		object := report.Objects[shop.String()]
+		change(&object)
+		report.Objects[shop.String()] = object
+	}
+	change(young, func(object *demand.ObjectReport) { object.Unpaced = []string{"2"} })
+	change(moved, func(object *demand.ObjectReport) { object.Fleet = "other" })
+	change(crooked, func(object *demand.ObjectReport) { object.Problem = "the window is crooked" })
+	tests := map[string]struct {
+		reports []demand.Report
+		absent  []string
+		want    float64 // a lower bound where there is an error
+		says    string  // in the error
+	}{
+		"each hears one":                    {reports: []demand.Report{report(10, "1"), report(30, "2")}, want: 40},
+		"one hears all":                     {reports: []demand.Report{report(10, "1", "2"), report(0)}, want: 10},
+		"nobody is missed":                  {reports: []demand.Report{report(10, "1", "2")}, absent: []string{"b"}, want: 10},
+		"one is not heard":                  {reports: []demand.Report{report(10, "1")}, want: 10, says: "proxy apps/2 sends no metrics"},
+		"one is heard by who counts it not": {reports: []demand.Report{report(10, "1"), stranger}, want: 10, says: "proxy apps/2 sends no metrics"},
+		"one may be heard by who is absent": {reports: []demand.Report{report(10, "1")}, absent: []string{"b"}, want: 10, says: "proxy apps/2 sends no metrics; no answer from interceptor b"},
+		"one is heard but once":             {reports: []demand.Report{young}, want: 10, says: "proxy apps/2 is heard for less than two flushes"},
+		"one is heard twice":                {reports: []demand.Report{report(10, "1"), report(30, "1", "2")}, says: "proxy apps/1 sends metrics to two replicas, for a moment"},
+		"they disagree":                     {reports: []demand.Report{report(10, "1", "2"), moved}, says: "replicas disagree whether fleet apps or other serves it"},
+		"the object has a mistake":          {reports: []demand.Report{crooked}, says: "the window is crooked"},
+		"nobody answers":                    {absent: []string{"a", "b"}, says: "no replica of the interceptor knows it; no answer from interceptor a, b"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			value, err := demand.Merge(shop, test.reports, test.absent)
+			if test.says != "" && (!errors.Is(err, demand.ErrUnknown) || !strings.HasSuffix(err.Error(), test.says)) || test.says == "" && err != nil {
+				t.Errorf("error %v, want one with %q", err, test.says)
+			}
+			if value.RequestRate != test.want || value.Concurrency != test.want/10 {
+				t.Errorf("%+v, %v; want %v", value, err, test.want)
+			}
+		})
+	}
+}
+
+func TestExternalProxies(t *testing.T) {
+	t.Parallel()
+	const key = "outbound|80||shop.apps.svc.cluster.local"
+	s := newScene(t, "1")
+	other := ir.Key{Namespace: "a-greedy-one", Name: "shop"}
+	younger := shopObject(key)
+	younger.Created = epoch.Add(time.Second)
+	s.meter.SetObject(s.now, other, younger)
+	s.meter.SetObject(s.now, shop, shopObject(key))
+	s.run(5, "1")
+	s.want(-1, "fleet (external) has no ready proxy")
+	stream := s.meter.Open(s.now, demand.ExternalFleet, "192.0.2.1")
+	for range 20 {
+		s.now = s.now.Add(time.Second)
+		if _, err := stream.Apply(s.now, demand.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []demand.Sample{
+			{Cluster: key, Measure: demand.RequestsTotal, Value: 7},
+			{Cluster: "apps/shop/stable", Measure: demand.RequestsTotal, Value: 1000}, // not for a stranger to say
+			{Cluster: "x", Measure: demand.RequestsActive, Value: 1},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.want(7, "")
+	silent := s.meter.Open(s.now, demand.ExternalFleet, "192.0.2.2")
+	s.want(7, "") // A stranger that says nothing is not missed,
+	for _, cluster := range []string{"x", key} {
+		s.now = s.now.Add(time.Second)
+		if _, err := silent.Apply(s.now, demand.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []demand.Sample{{Cluster: cluster}}}); err != nil {
+			t.Fatal(err)
+		}
+		if cluster == "x" {
+			s.want(7, "") // nor one that tells of what nobody asks for.
+		}
+	}
+	silent.Close()
+	if owner := s.meter.ExternalKeys()[key]; owner != shop {
+		t.Errorf("the key is that of %s", owner)
+	}
+	_, err := demand.Merge(other, []demand.Report{s.meter.Report(s.now, "a")}, nil)
+	if err == nil || !strings.Contains(err.Error(), "is that of HTTPScaledObject apps/shop") {
+		t.Errorf("the second object with the key: %v", err)
+	}
+	stream.Close()
+	s.want(-1, "fleet (external) has no ready proxy")
+	s.meter.RemoveObject(shop)
+	if owner := s.meter.ExternalKeys()[key]; owner != other {
+		t.Errorf("after its owner went, the key is that of %s", owner)
+	}
+	s.meter.RemoveObject(other)
+	if s.meter.HasExternalKeys() {
+		t.Error("there is a key of nobody")
+	}
+}
+
+func TestBackendsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "1")
+	s.run(11, "1")
+	read := func() map[string]demand.Totals {
+		totals := map[string]demand.Totals{}
+		s.meter.EachBackend(func(key ir.Key, service string, each demand.Totals) { totals[key.String()+"/"+service] = each })
+		return totals
+	}
+	// The first flush says how the counters go on, not since when.
+	if got := read(); len(got) != 2 || got["apps/shop/stable"] != (demand.Totals{Requests: 100}) || got["apps/shop/canary"] != (demand.Totals{Errors: 10}) {
+		t.Errorf("%+v", got)
+	}
+	object := shopObject("")
+	object.Services = []string{"stable"}
+	s.meter.SetObject(s.now, shop, object)
+	if got := read(); len(got) != 1 || got["apps/shop/stable"] != (demand.Totals{Requests: 100}) {
+		t.Errorf("with the canary gone: %+v", got)
+	}
+	s.meter.RemoveObject(shop)
+	if got := read(); len(got) != 0 {
+		t.Errorf("with the object gone: %+v", got)
+	}
+}
+
+func TestAStreamOfNoUseIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "1")
+	stream := s.meter.Open(s.now, fleet, "1")
+	var err error
+	for i := range 3 {
+		s.now = s.now.Add(time.Second)
+		if _, err = stream.Apply(s.now, demand.Batch{Time: s.now.UnixMilli(), HasZero: true}); err != nil && i < 2 {
+			t.Fatalf("flush %d: %v", i, err)
+		}
+	}
+	if !errors.Is(err, demand.ErrNoRequestCounters) {
+		t.Errorf("three flushes without requests: %v", err)
+	}
+}
+
+// TestACounterThatBeginsAnew has a cluster go and come back within the stream of a proxy that reports totals.
+func TestACounterThatBeginsAnew(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "1")
+	stream := s.meter.Open(s.now, fleet, "1")
+	for _, total := range []float64{1000, 1010, 1020, 1030, 10, 20} {
+		s.now = s.now.Add(time.Second)
+		if _, err := stream.Apply(s.now, demand.Batch{Time: s.now.UnixMilli(), Samples: []demand.Sample{
+			{Cluster: "apps/shop/stable", Measure: demand.RequestsTotal, Value: total},
+			{Cluster: "apps/shop/stable", Measure: demand.RequestsActive, Value: 1},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.want(10, "")
+}
+
+// TestTheTimeBeforeAnObjectIsNotCounted has an object become known to a stream of totals that goes on for long.
+func TestTheTimeBeforeAnObjectIsNotCounted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "1")
+	s.meter.RemoveObject(shop)
+	stream := s.meter.Open(s.now, fleet, "1")
+	total := 100_000.0
+	flush := func() {
+		s.now, total = s.now.Add(time.Second), total+10
+		if _, err := stream.Apply(s.now, demand.Batch{Time: s.now.UnixMilli(), Samples: []demand.Sample{
+			{Cluster: "apps/shop/stable", Measure: demand.RequestsTotal, Value: total},
+			{Cluster: "apps/shop/stable", Measure: demand.Responses5xx, Value: total / 10},
+			{Cluster: "apps/shop/stable", Measure: demand.RequestsActive, Value: 1},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		flush()
+	}
+	s.meter.SetObject(s.now.Add(time.Second/2), shop, shopObject(""))
+	flush()
+	s.want(-1, "is heard for less than two flushes") // What the flush has is of longer than is known.
+	for range 5 {
+		flush()
+		s.want(10, "")
+	}
+	s.meter.EachBackend(func(_ ir.Key, service string, totals demand.Totals) {
+		if service == "stable" && totals != (demand.Totals{Requests: 50, Errors: 5}) {
+			t.Errorf("%+v were counted, want 50 requests and 5 errors", totals)
+		}
+	})
+}

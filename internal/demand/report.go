@@ -1,0 +1,141 @@
+package demand
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+// Report is what one replica tells others, in JSON.
+type Report struct {
+	// Replica is the replica's name.
+	Replica string `json:"replica"`
+	// Fleets are those that have a proxy or an object.
+	Fleets map[ir.Fleet]FleetReport `json:"fleets"`
+	// Objects are the figures by <namespace>/<name>. They are of the proxies that this replica hears.
+	Objects map[string]ObjectReport `json:"objects"`
+}
+
+// FleetReport says which proxies of a fleet there are, by their names, sorted.
+type FleetReport struct {
+	// Ready are those that take requests, whoever hears them.
+	Ready []string `json:"ready,omitempty"`
+	// Heard are those that this replica hears.
+	Heard []string `json:"heard,omitempty"`
+}
+
+// ObjectReport is what the proxies that a replica hears say of one object.
+type ObjectReport struct {
+	// Fleet is the fleet that serves the object; ExternalFleet with an external key.
+	Fleet ir.Fleet `json:"fleet"`
+	// Metric is the measure that decides, and Target its value per replica of the workload.
+	Metric Metric `json:"metric"`
+	Target int    `json:"target"`
+	// RequestRate is requests per second over the window, Concurrency requests in flight.
+	RequestRate float64 `json:"requestRate"`
+	Concurrency float64 `json:"concurrency"`
+	// Unpaced are the proxies that are heard, but not long enough to tell a rate, sorted.
+	Unpaced []string `json:"unpaced,omitempty"`
+	// Problem says why the object has no demand whatever proxies say, "" usually.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Report is what is known now.
+func (m *Meter) Report(now time.Time, replica string) Report {
+	at := m.at(now)
+	m.prune(now)
+	report := Report{
+		Replica: replica, Fleets: map[ir.Fleet]FleetReport{}, Objects: make(map[string]ObjectReport, len(m.objects)),
+	}
+	active := map[ir.Key]float64{}
+	for fleet, proxies := range m.fleets {
+		var f FleetReport
+		for _, name := range slices.Sorted(maps.Keys(proxies)) {
+			p := proxies[name]
+			if p.isReady {
+				f.Ready = append(f.Ready, name)
+			}
+			if p.stream.isFresh(at) {
+				f.Heard = append(f.Heard, name)
+				p.stream.addActive(active)
+				p.sweep(p.stream.last)
+			} else {
+				p.sweep(at)
+			}
+		}
+		report.Fleets[fleet] = f
+	}
+	for key, o := range m.objects {
+		report.Objects[key.String()] = m.objectReport(at, key, o, active[key])
+	}
+	return report
+}
+
+// objectReport is the report of one object.
+func (m *Meter) objectReport(at time.Duration, key ir.Key, o *object, active float64) ObjectReport {
+	out := ObjectReport{
+		Fleet: o.Fleet, Metric: o.Spec.Metric, Target: o.Spec.Target, Concurrency: active, Problem: o.SpecError,
+	}
+	if external := o.Spec.ExternalKey; external != "" {
+		out.Fleet = ExternalFleet
+		if owner, _ := m.ownerOfKey(external); owner != key {
+			out.Problem = "external key " + external + " is that of HTTPScaledObject " + owner.String()
+		}
+	}
+	out.RequestRate, out.Unpaced = m.rate(at, key, o, m.fleets[out.Fleet])
+	return out
+}
+
+// rate is the request rate of an object by what proxies say, and which of them say too little.
+//
+// A proxy that is heard counts with the rate of the time that is known, for as long as it exists. One that is
+// neither heard nor ready any more counts with the requests that it had. One that is ready and not heard is
+// left to others: it may be heard by another replica.
+func (m *Meter) rate(at time.Duration, key ir.Key, o *object, proxies map[string]*proxy) (rate float64, unpaced []string) {
+	from := min(max((at-o.Spec.Window).Truncate(o.Spec.bucketWidth()), o.since, 0), at)
+	var requests float64
+	for _, p := range proxies {
+		switch {
+		case p.stream.isFresh(at):
+			each, isKnown := p.rate(key, o)
+			if !isKnown && p.isReady {
+				unpaced = append(unpaced, p.name)
+			}
+			requests += each * (at - max(from, min(p.since, at))).Seconds()
+		case !p.isReady:
+			each, _ := p.requests(key, from)
+			requests += each
+		}
+	}
+	slices.Sort(unpaced)
+	return requests / max(at-from, 1).Seconds(), unpaced
+}
+
+// rate is the request rate of an object at a proxy, over the window before its last flush: since then nothing is
+// known. It is false when nothing of the window is.
+func (p *proxy) rate(key ir.Key, o *object) (rate float64, isKnown bool) {
+	from := max((p.stream.last - o.Spec.Window).Truncate(o.Spec.bucketWidth()), o.since, 0)
+	requests, known := p.requests(key, from)
+	if known == 0 {
+		return 0, false
+	}
+	return requests / known.Seconds(), true
+}
+
+// requests is how many requests of an object a proxy has had since an instant, in so much time.
+func (p *proxy) requests(key ir.Key, from time.Duration) (requests float64, known time.Duration) {
+	from = max(from, p.covered.horizon)
+	if r := p.rings[key]; r != nil {
+		requests = r.sum(from)
+	}
+	return requests, p.covered.since(from)
+}
+
+// sweep forgets rings in which no request is left in the windows before an instant.
+func (p *proxy) sweep(at time.Duration) {
+	maps.DeleteFunc(p.rings, func(_ ir.Key, r *ring) bool {
+		return int64(at/r.width)-r.newest > int64(len(r.counts))
+	})
+}

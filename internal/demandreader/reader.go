@@ -1,0 +1,209 @@
+package demandreader
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+)
+
+const (
+	// Path is where a replica serves its reports, one a second.
+	Path = "/demand"
+
+	// connectDeadline bounds the time from a request to the first byte of its answer.
+	connectDeadline = 2 * time.Second
+	// silence is how long a replica may send nothing before its report counts no more.
+	silence = 3 * time.Second
+	// retryFirst and retryLast bound the pause after a connection ended; it doubles in between.
+	retryFirst, retryLast = 100 * time.Millisecond, time.Second
+	// maxReport is the longest report that is read, in bytes: 100,000 objects take 20 MB.
+	maxReport = 64 << 20
+	// bufferSize is what a connection reads at once.
+	bufferSize = 64 << 10
+)
+
+// Errors of a connection to a replica. They are logged.
+var (
+	errAnswer = errors.New("unusable answer")
+	errEnded  = errors.New("the replica has ended the connection")
+)
+
+// Replica is a replica of the interceptor.
+type Replica struct {
+	// Name is the name of its Pod.
+	Name string
+	// Address is that of its port for administration, host:port.
+	Address string
+}
+
+// Reader knows the demand for objects while Run runs. Make it with New; all its methods are safe for
+// concurrent use.
+type Reader struct {
+	client *http.Client
+	logger *slog.Logger
+
+	mu       sync.Mutex // guards what follows
+	replicas []Replica
+	changed  chan struct{}              // holds one element when replicas are others
+	reports  map[Replica]*demand.Report // of those that were asked; nil for no usable answer
+	updated  chan struct{}              // closed and replaced when a report is another one
+}
+
+// New returns a Reader that knows no replica. It logs which replicas don't answer.
+func New(logger *slog.Logger) *Reader {
+	return &Reader{
+		client: &http.Client{
+			Transport:     &http.Transport{ResponseHeaderTimeout: connectDeadline, DisableCompression: true, MaxIdleConnsPerHost: -1},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		logger: logger, changed: make(chan struct{}, 1),
+		reports: map[Replica]*demand.Report{}, updated: make(chan struct{}),
+	}
+}
+
+// SetReplicas says which replicas there are, ready or not.
+func (r *Reader) SetReplicas(replicas []Replica) {
+	sorted := slices.SortedFunc(slices.Values(replicas), func(a, b Replica) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Address, b.Address))
+	})
+	r.mu.Lock()
+	r.replicas = slices.Compact(sorted)
+	r.mu.Unlock()
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Demand is the demand for an object. The error has demand.ErrUnknown in its chain and names the proxy or
+// replica that is missing; the Value beside it is a lower bound, see demand.Merge.
+func (r *Reader) Demand(key ir.Key) (demand.Value, error) {
+	r.mu.Lock()
+	var reports []demand.Report
+	var absent []string
+	for _, replica := range r.replicas {
+		if report := r.reports[replica]; report != nil {
+			reports = append(reports, *report)
+		} else {
+			absent = append(absent, replica.Name)
+		}
+	}
+	r.mu.Unlock()
+	return demand.Merge(key, reports, absent)
+}
+
+// HasAsked says that each replica has answered, or failed to, since it is known.
+func (r *Reader) HasAsked() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !slices.ContainsFunc(r.replicas, func(each Replica) bool {
+		_, wasAsked := r.reports[each]
+		return !wasAsked
+	})
+}
+
+// Updated returns a channel that is closed when Demand may say something else. It is asked for before Demand.
+func (r *Reader) Updated() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.updated
+}
+
+// Run reads until ctx ends; then nothing is known any more.
+func (r *Reader) Run(ctx context.Context) {
+	lifecycle.RunEach(ctx, func() []Replica {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.replicas
+	}, r.changed, r.follow)
+}
+
+// follow keeps the report of one replica up to date until ctx ends.
+func (r *Reader) follow(ctx context.Context, replica Replica) {
+	retry, isSilent := retryFirst, false
+	for ctx.Err() == nil {
+		isHeard, err := r.read(ctx, replica)
+		r.set(replica, nil)
+		if ctx.Err() != nil {
+			return
+		}
+		if isHeard {
+			retry, isSilent = retryFirst, false
+		}
+		if !isSilent {
+			r.logger.WarnContext(ctx, "An interceptor tells no demand; what its proxies count is unknown",
+				slog.String("replica", replica.Name), slog.String("address", replica.Address), slog.Any("error", err))
+		}
+		isSilent = true
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+		retry = min(2*retry, retryLast)
+	}
+}
+
+// set keeps a report, nil for that there is none.
+func (r *Reader) set(replica Replica, report *demand.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Contains(r.replicas, replica) {
+		r.reports[replica] = report
+	} else {
+		delete(r.reports, replica)
+	}
+	close(r.updated)
+	r.updated = make(chan struct{})
+}
+
+// read reads the reports of one connection until it ends, and says whether there was one.
+func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	silent := time.AfterFunc(connectDeadline+silence, func() {
+		stop(fmt.Errorf("%w: nothing for %v", errAnswer, silence))
+	})
+	defer silent.Stop()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+replica.Address+Path, http.NoBody)
+	if err != nil {
+		return false, err
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		return false, errors.Join(err, context.Cause(ctx))
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return false, fmt.Errorf("%w: GET %s is answered with %s", errAnswer, request.URL, response.Status)
+	}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(make([]byte, 0, bufferSize), maxReport)
+	for lines.Scan() {
+		report := new(demand.Report)
+		if err := json.Unmarshal(lines.Bytes(), report); err != nil {
+			return isHeard, fmt.Errorf("%w: GET %s: %w", errAnswer, request.URL, err)
+		}
+		silent.Reset(silence)
+		isHeard = true
+		r.set(replica, report)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return isHeard, cause
+	}
+	if err := lines.Err(); err != nil {
+		return isHeard, err
+	}
+	return isHeard, errEnded
+}

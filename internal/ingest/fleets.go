@@ -1,0 +1,213 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// core remembers what the last pass has made of the objects, so that the next one costs what has
+// changed.
+type core struct {
+	resolver    *resolve.Resolver
+	translators map[ir.Fleet]*translate.Translator
+}
+
+// fleetOf is the fleet that serves an object.
+func (l *Loop) fleetOf(object Object) ir.Fleet {
+	if len(object.InForce.Routes) > 0 {
+		return object.InForce.Routes[0].Fleet
+	}
+	return l.resolve.FleetOf(object.ScaledObject)
+}
+
+// inForceOf is what each object has in force that Updates are about. One that moved is in two of
+// them, and in one with nothing.
+func inForceOf(updates map[ir.Fleet]ir.Update) map[ir.Key]ir.Config {
+	inForce := map[ir.Key]ir.Config{}
+	for _, update := range updates {
+		for key, config := range update.Objects {
+			if len(config.Routes) > 0 || len(inForce[key].Routes) == 0 {
+				inForce[key] = config
+			}
+		}
+	}
+	return inForce
+}
+
+// advance resolves, translates and publishes a change; everything when nothing is remembered. What is
+// remembered is of no use after an error, but for looking up Services.
+func (l *Loop) advance(change resolve.Change) (resolve.Outcome, error) {
+	isFirst := l.core == nil
+	if isFirst {
+		l.core = &core{
+			resolve.NewResolver(l.resolve, l.inForce()), map[ir.Fleet]*translate.Translator{},
+		}
+		change = l.everything()
+	}
+	outcome := l.core.resolver.Update(change)
+	concerned := keysOf(outcome.Updates)
+	maps.Copy(concerned, keysOf(outcome.Proxies))
+	if isFirst {
+		maps.Copy(concerned, l.published)
+	}
+	areOthers := isFirst || len(outcome.Proxies) > 0
+	if areOthers {
+		l.proxies = l.withProxies(outcome.Proxies, isFirst)
+	}
+	var failed error
+	for _, fleet := range slices.Sorted(maps.Keys(concerned)) {
+		if err := l.advanceFleet(fleet, outcome.Updates[fleet]); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("fleet %s: %w", fleet, err))
+		}
+	}
+	if areOthers {
+		l.publisher.Assign(l.proxies)
+	}
+	return outcome, failed
+}
+
+// keysOf is the set of the keys of a map.
+func keysOf[V any](all map[ir.Fleet]V) map[ir.Fleet]struct{} {
+	keys := make(map[ir.Fleet]struct{}, len(all))
+	for fleet := range all {
+		keys[fleet] = struct{}{}
+	}
+	return keys
+}
+
+// withProxies returns the proxies of all fleets, with those of the fleets that changed; isAll says
+// that there are no others.
+func (l *Loop) withProxies(changed map[ir.Fleet][]ir.Proxy, isAll bool) map[ir.Fleet][]ir.Proxy {
+	proxies := map[ir.Fleet][]ir.Proxy{}
+	if !isAll {
+		maps.Copy(proxies, l.proxies)
+	}
+	for fleet, own := range changed {
+		if proxies[fleet] = own; len(own) == 0 {
+			delete(proxies, fleet)
+		}
+	}
+	return proxies
+}
+
+// advanceFleet translates and publishes what is new in one fleet: all of it when that is the first
+// time. A fleet that has neither objects nor proxies any more is forgotten.
+func (l *Loop) advanceFleet(fleet ir.Fleet, update ir.Update) error {
+	translator, isKnown := l.core.translators[fleet]
+	if !isKnown {
+		var err error
+		if translator, err = translate.NewTranslator(l.translate); err != nil {
+			return err
+		}
+		l.core.translators[fleet] = translator
+	}
+	if !isKnown || !update.IsEmpty() {
+		translated, err := translator.Update(update)
+		switch {
+		case err != nil:
+			return err
+		case isKnown:
+			err = l.publisher.Amend(fleet, translated)
+		default:
+			err = l.publish(fleet, translated.Changed)
+		}
+		if err != nil {
+			return err
+		}
+		l.index.put(fleet, routesByHost(update.Hosts), !isKnown)
+	}
+	if translator.IsEmpty() && len(l.proxies[fleet]) == 0 {
+		delete(l.core.translators, fleet)
+		delete(l.published, fleet)
+		l.publisher.Retire(fleet)
+	}
+	return nil
+}
+
+// publish publishes all of one fleet.
+func (l *Loop) publish(fleet ir.Fleet, resources translate.Resources) error {
+	err := l.publisher.Publish(fleet, resources)
+	if err == nil {
+		l.published[fleet] = struct{}{}
+	}
+	return err
+}
+
+// salvage publishes as much as it can of the whole world, after an error that is a bug. The next pass
+// begins anew.
+func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]Object {
+	services := l.core.resolver.Service
+	l.core = nil
+	world := resolve.World{
+		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices),
+		Options: l.resolve, InForce: l.inForce(),
+	}
+	config, mistakes := resolve.Build(world)
+	inForce, failures := l.salvageFleets(ctx, config, world.InForce)
+	problems := map[ir.Key][]ir.Problem{}
+	for _, mistake := range mistakes {
+		problems[mistake.On] = append(problems[mistake.On], mistake)
+	}
+	keys := make(map[ir.Key]struct{}, len(l.objects))
+	for key := range l.objects {
+		keys[key] = struct{}{}
+	}
+	for key := range found.scaledObjects {
+		keys[key] = struct{}{}
+	}
+	return l.tell(keys, found.scaledObjects, services, func(key ir.Key, object *Object) {
+		object.InForce, object.Outcome.Problems, object.Outcome.Failure = inForce[key], problems[key], ""
+		if object.ScaledObject == nil {
+			return
+		}
+		if failed := errors.Join(failures.ofFleet[l.fleetOf(*object)], failures.ofObject[key]); failed != nil {
+			object.Outcome.Failure = failed.Error()
+		}
+	})
+}
+
+// failures say what could not be published, and why.
+type failures struct {
+	ofFleet  map[ir.Fleet]error
+	ofObject map[ir.Key]error
+}
+
+// salvageFleets publishes as much as it can of config, fleet by fleet. It returns what is in force
+// then, by object. before is what was.
+func (l *Loop) salvageFleets(
+	ctx context.Context, config, before ir.Config,
+) (inForce map[ir.Key]ir.Config, failed failures) {
+	failed = failures{map[ir.Fleet]error{}, map[ir.Key]error{}}
+	asked, had := ir.ByFleet(config), ir.ByFleet(before)
+	fleets := keysOf(asked)
+	maps.Copy(fleets, keysOf(l.proxies))
+	maps.Copy(fleets, l.published)
+	inForce = map[ir.Key]ir.Config{}
+	l.failure = nil
+	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
+		resources, published, blamed, err := translateAll(l.translate.Envoy, asked[fleet], had[fleet])
+		for key, failure := range blamed {
+			l.fail(ctx, "translate", failure, "fleet", fleet, "httpScaledObject", key)
+			failed.ofObject[key] = failure
+		}
+		if err != nil {
+			l.fail(ctx, "translate", err, "fleet", fleet)
+		} else if err = l.publish(fleet, resources); err != nil {
+			l.fail(ctx, "publish", err, "fleet", fleet)
+			published = had[fleet]
+		} else {
+			l.index.put(fleet, groupByHost(published.Routes), true)
+		}
+		failed.ofFleet[fleet] = err
+		l.failure = errors.Join(l.failure, err)
+		maps.Copy(inForce, byObject(published))
+	}
+	return inForce, failed
+}

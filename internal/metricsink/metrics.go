@@ -1,0 +1,105 @@
+package metricsink
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+const millisecondsPerSecond = 1000
+
+// metrics are about the sink itself. None has a label that a proxy chooses.
+type metrics struct {
+	streams                           prometheus.Gauge
+	messages, bytes, seen, kept, idle prometheus.Counter
+	refusals                          *prometheus.CounterVec
+}
+
+// newMetrics registers the metrics of a sink, and those of its backends.
+func newMetrics(registerer prometheus.Registerer, s *Sink) (*metrics, error) {
+	const namespace, subsystem = "kedify", "metric_sink"
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+	}
+	m := &metrics{
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "streams", Help: "Metric streams of proxies that are open.",
+		}),
+		messages: counter("messages_total", "Messages that were read."),
+		bytes:    counter("received_bytes_total", "Bytes of them."),
+		seen:     counter("received_metrics_total", "Metrics in them."),
+		kept:     counter("used_metrics_total", "Metrics in them that can be used."),
+		idle:     counter("empty_messages_total", "Messages in which nothing was new for any HTTPScaledObject, repeated ones included."),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "failed_streams_total",
+			Help: "Metric streams that ended with an error, by gRPC code.",
+		}, []string{"code"}),
+	}
+	var failed error
+	for _, each := range []prometheus.Collector{m.streams, m.messages, m.bytes, m.seen, m.kept, m.idle, m.refusals, newBackends(s)} {
+		failed = errors.Join(failed, registerer.Register(each))
+	}
+	return m, failed
+}
+
+// message counts a message.
+func (m *metrics) message(length int64, seen, kept int) {
+	m.messages.Inc()
+	m.bytes.Add(float64(length))
+	m.seen.Add(float64(seen))
+	m.kept.Add(float64(kept))
+}
+
+// backends collects what the backends of HTTPScaledObjects were asked. A series goes with its backend.
+type backends struct {
+	sink                    *Sink
+	requests, errors, times *prometheus.Desc
+}
+
+// newBackends returns the collector.
+func newBackends(s *Sink) *backends {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("kedify_backend_"+name, help, []string{"namespace", "httpscaledobject", "service"}, nil)
+	}
+	return &backends{
+		sink:     s,
+		requests: desc("requests_total", "Requests that proxies have sent to a backend, by those that report to this replica."),
+		errors:   desc("errors_total", "Those of them that were answered with a status of 500 to 599."),
+		times:    desc("response_seconds", "How long the backend took to answer."),
+	}
+}
+
+// Describe is prometheus.Collector's.
+func (b *backends) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- b.requests
+	descriptions <- b.errors
+	descriptions <- b.times
+}
+
+// Collect is prometheus.Collector's.
+func (b *backends) Collect(series chan<- prometheus.Metric) {
+	type backend struct {
+		key     ir.Key
+		service string
+		totals  demand.Totals
+	}
+	var all []backend
+	b.sink.mu.Lock()
+	b.sink.meter.EachBackend(func(key ir.Key, service string, totals demand.Totals) {
+		all = append(all, backend{key, service, totals})
+	})
+	b.sink.mu.Unlock()
+	for _, each := range all {
+		labels := []string{each.key.Namespace, each.key.Name, each.service}
+		series <- prometheus.MustNewConstMetric(b.requests, prometheus.CounterValue, each.totals.Requests, labels...)
+		series <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, each.totals.Errors, labels...)
+		buckets := make(map[float64]uint64, demand.TimeBuckets)
+		for i, bound := range demand.TimeBounds() {
+			buckets[bound/millisecondsPerSecond] = each.totals.Times.Cumulative[i]
+		}
+		series <- prometheus.MustNewConstHistogram(b.times, each.totals.Times.Count, each.totals.Times.Sum/millisecondsPerSecond, buckets, labels...)
+	}
+}

@@ -1,0 +1,225 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas/replicaspb"
+)
+
+const (
+	// retryFirst and retryLast bound the pause after a stream that failed; it doubles in between.
+	retryFirst = 100 * time.Millisecond
+	retryLast  = time.Second
+	// maxMessage is the largest Delta that is read, in bytes. 10,000 objects with names of 100 bytes take
+	// 1.3 MB, and each proxy that has none of them 30 kB more.
+	maxMessage = 32 << 20
+	// pingInterval is how often a connection is tried out, so that one to a node that is gone is not used
+	// for the next stream. The server allows it every 5 s.
+	pingInterval = 10 * time.Second
+)
+
+// errSilent says that a replica gave no sign of life.
+var errSilent = fmt.Errorf("no sign of life for %v", livenessTimeout)
+
+// Options are what Peers work with. All fields are required.
+type Options struct {
+	// Name is the name of this replica.
+	Name string
+	// Notify is called with what is new about one of the replicas. It may call Read.
+	Notify func(Delta)
+	// Unreachable is called with how many of the replicas tell nothing, whenever that may be new. It may
+	// not call the Peers.
+	Unreachable func(count int)
+	// Logger is told of replicas that tell nothing.
+	Logger *slog.Logger
+}
+
+// Peers know the other replicas while Run runs. They are safe for concurrent use.
+type Peers struct {
+	options Options
+
+	mu     sync.Mutex
+	wanted []Replica
+	// states has an element for each replica that is watched, nil while it tells nothing.
+	states  map[Replica]*State
+	changed chan struct{} // holds one element when wanted has changed
+}
+
+// NewPeers returns Peers that watch nobody.
+func NewPeers(options Options) *Peers {
+	return &Peers{options: options, states: map[Replica]*State{}, changed: make(chan struct{}, 1)}
+}
+
+// Follow sets the replicas to watch. Nobody may change others afterwards.
+func (p *Peers) Follow(others []Replica) {
+	p.mu.Lock()
+	isSame := slices.Equal(p.wanted, others)
+	p.wanted = others
+	p.mu.Unlock()
+	if isSame {
+		return
+	}
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Read shows the States of the replicas to see, which must not keep them. A replica that tells nothing
+// is left out.
+func (p *Peers) Read(see func([]*State)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	states := make([]*State, 0, len(p.states)+1)
+	for _, state := range p.states {
+		if state != nil {
+			states = append(states, state)
+		}
+	}
+	see(states)
+}
+
+// Run watches the replicas until ctx ends. Then it forgets everything.
+func (p *Peers) Run(ctx context.Context) {
+	lifecycle.RunEach(ctx, func() []Replica {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.wanted
+	}, p.changed, p.keepWatching)
+}
+
+// keepWatching watches one replica until ctx ends.
+func (p *Peers) keepWatching(ctx context.Context, replica Replica) {
+	logger := p.options.Logger.With("replica", replica.Name, "address", replica.Address)
+	conn, err := dial(replica.Address)
+	if err != nil {
+		logger.ErrorContext(ctx, "cannot watch another replica", "error", err)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	defer p.put(replica, nil, true)
+	retry, isLogged := retryFirst, false
+	for {
+		p.put(replica, nil, false)
+		began := time.Now()
+		heard, err := p.watch(ctx, replica, conn)
+		if ctx.Err() != nil {
+			return
+		}
+		if heard && time.Since(began) > livenessTimeout {
+			retry, isLogged = retryFirst, false
+		}
+		if !isLogged { // One that starts has nothing to tell until it serves proxies.
+			logger.InfoContext(ctx,
+				"another replica does not tell what its proxies have taken; they count as having nothing",
+				"error", err)
+			isLogged = true
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retry):
+			retry = min(2*retry, retryLast)
+		}
+	}
+}
+
+// dial prepares the connection to a replica.
+func dial(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithNoProxy(), // HTTPS_PROXY is for the world outside of the cluster.
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: livenessTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{
+				BaseDelay: retryFirst, Multiplier: 2, Jitter: 0.2, MaxDelay: retryLast,
+			},
+			MinConnectTimeout: livenessTimeout,
+		}))
+}
+
+// watch reads one stream until it fails or ctx ends. heard says that it told anything.
+func (p *Peers) watch(
+	ctx context.Context, replica Replica, conn *grpc.ClientConn,
+) (heard bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	alarm := time.AfterFunc(livenessTimeout, func() { cancel(errSilent) })
+	defer alarm.Stop()
+	request := &replicaspb.WatchRequest{Replica: p.options.Name}
+	stream, err := replicaspb.NewReplicasClient(conn).Watch(ctx, request)
+	if err != nil {
+		return false, err
+	}
+	codec, state := &decoder{objects: map[uint32]ir.Key{}}, newState()
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			if errors.Is(context.Cause(ctx), errSilent) {
+				err = errSilent
+			}
+			return heard, err
+		}
+		alarm.Reset(livenessTimeout)
+		delta, err := codec.decode(message)
+		if err != nil {
+			return heard, err
+		}
+		if err := p.apply(replica, state, delta); err != nil {
+			return heard, err
+		}
+		heard = true
+	}
+}
+
+// apply takes note of what a replica tells. state is what it told before on the same stream.
+func (p *Peers) apply(replica Replica, state *State, delta Delta) error {
+	p.mu.Lock()
+	news := state.apply(delta)
+	count := state.entries()
+	p.mu.Unlock()
+	if count > maxEntries {
+		return fmt.Errorf("%w: more than %d objects and unconfirmed objects of proxies", errProtocol, maxEntries)
+	}
+	p.put(replica, state, false)
+	if !news.IsEmpty() {
+		p.options.Notify(news)
+	}
+	return nil
+}
+
+// put keeps the State of a replica, nil when it tells nothing, or forgets the replica.
+func (p *Peers) put(replica Replica, state *State, forget bool) {
+	p.mu.Lock()
+	before := p.states[replica]
+	if forget {
+		delete(p.states, replica)
+	} else {
+		p.states[replica] = state
+	}
+	silent := 0
+	for _, each := range p.states {
+		if each == nil {
+			silent++
+		}
+	}
+	p.options.Unreachable(silent)
+	p.mu.Unlock()
+	if before != nil && state == nil {
+		p.options.Notify(before.disconnected())
+	}
+}

@@ -1,0 +1,440 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas/replicaspb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// one is a replica with one object that one proxy has.
+func one() Delta {
+	return Delta{
+		Objects: map[ir.Key]string{key(1): digest(1)},
+		Proxies: map[netip.Addr]Proxy{address(1): {Fleet: "apps", Full: true}},
+	}
+}
+
+// newLocalServer is a Server that replicas on this host may watch.
+func newLocalServer() *Server {
+	server := NewServer()
+	server.Admit(map[netip.Addr]struct{}{netip.MustParseAddr("127.0.0.1"): {}})
+	return server
+}
+
+// listen serves a service of replicas until the test, or the returned function, ends it.
+func listen(t *testing.T, at string, service replicaspb.ReplicasServer) (address string, stop func()) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	replicaspb.RegisterReplicasServer(server, service)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	stop = sync.OnceFunc(func() {
+		server.Stop()
+		serving.Wait()
+	})
+	t.Cleanup(stop)
+	return listener.Addr().String(), stop
+}
+
+// observer is what Peers tell.
+type observer struct {
+	peers *Peers
+	news  chan Delta
+
+	mu     sync.Mutex
+	silent int
+}
+
+// observe runs Peers that watch the replicas at addresses until the test ends.
+func observe(t *testing.T, addresses ...string) *observer {
+	t.Helper()
+	return observeSlowly(t, func() {}, addresses...)
+}
+
+// observeSlowly is observe where all news wait for wait first.
+func observeSlowly(t *testing.T, wait func(), addresses ...string) *observer {
+	t.Helper()
+	o := &observer{news: make(chan Delta, 1000)}
+	o.peers = NewPeers(Options{
+		Name: "self", Logger: slog.New(slog.DiscardHandler),
+		Notify: func(d Delta) {
+			wait()
+			o.news <- d
+		},
+		Unreachable: func(count int) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.silent = count
+		},
+	})
+	var others []Replica
+	for _, each := range addresses {
+		others = append(others, Replica{Name: each, Address: each})
+	}
+	o.peers.Follow(others)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { o.peers.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		if o.unreachable() != 0 || o.count() != 0 {
+			t.Errorf("after the end %d replicas are known, and %d are unreachable", o.count(), o.unreachable())
+		}
+	})
+	return o
+}
+
+func (o *observer) unreachable() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.silent
+}
+
+// count is how many replicas tell.
+func (o *observer) count() (count int) {
+	o.peers.Read(func(states []*State) { count = len(states) })
+	return count
+}
+
+// next waits for news that fit.
+func (o *observer) next(t *testing.T, what string, fits func(Delta) bool) {
+	t.Helper()
+	for deadline := time.After(10 * time.Second); ; {
+		select {
+		case news := <-o.news:
+			if fits(news) {
+				return
+			}
+		case <-deadline:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func has(d Delta) bool  { return d.Objects[key(1)] == digest(1) && d.Proxies[address(1)].Full }
+func gone(d Delta) bool { is := d.Proxies[address(1)]; return is.Gone && is.Fleet == "apps" }
+
+// TestAReplicaThatEndsIsForgotten and, when it is back, told of anew.
+func TestAReplicaThatEndsIsForgotten(t *testing.T) {
+	server := newLocalServer()
+	server.Apply(one())
+	at, stop := listen(t, "127.0.0.1:0", server)
+	o := observe(t, at)
+	o.next(t, "all of it", has)
+	server.Apply(Delta{Objects: map[ir.Key]string{key(2): digest(2)}})
+	o.next(t, "another object", func(d Delta) bool { return d.Objects[key(2)] == digest(2) && len(d.Objects) == 1 })
+	stop()
+	o.next(t, "the end", gone)
+	if o.count() != 0 || o.unreachable() != 1 {
+		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.unreachable())
+	}
+	listen(t, at, server)
+	o.next(t, "all of it again", has)
+	if o.count() != 1 || o.unreachable() != 0 {
+		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.unreachable())
+	}
+	server.Close()
+	o.next(t, "an orderly end", gone)
+}
+
+// TestAReplicaThatIsNoLongerOneIsForgotten is about one that leaves the Service.
+func TestAReplicaThatIsNoLongerOneIsForgotten(t *testing.T) {
+	server := newLocalServer()
+	server.Apply(one())
+	at, _ := listen(t, "127.0.0.1:0", server)
+	o := observe(t, at)
+	o.next(t, "all of it", has)
+	o.peers.Follow(nil)
+	o.next(t, "the end", gone)
+	if o.count() != 0 || o.unreachable() != 0 {
+		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.unreachable())
+	}
+}
+
+// TestAReplicaThatIsBackAtOnceIsWatchedOnce: while the news of before are not all told, those of
+// the same replica from then on wait.
+func TestAReplicaThatIsBackAtOnceIsWatchedOnce(t *testing.T) {
+	began, ended := make(chan struct{}, 10), make(chan struct{}, 10)
+	snapshot := func() *replicaspb.Delta { return (&encoder{numbers: map[ir.Key]uint32{}}).encode(one()) }
+	at, _ := listen(t, "127.0.0.1:0", talker{tell: func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
+		began <- struct{}{}
+		defer func() { ended <- struct{}{} }()
+		if err := stream.Send(snapshot()); err != nil {
+			return err
+		}
+		<-stream.Context().Done()
+		return nil
+	}})
+	var count atomic.Int32
+	told, release := make(chan struct{}), make(chan struct{})
+	o := observeSlowly(t, func() {
+		if count.Add(1) == 1 {
+			close(told)
+			<-release
+		}
+	}, at)
+	<-began
+	<-told
+	o.peers.Follow(nil)
+	<-ended
+	o.peers.Follow([]Replica{{Name: at, Address: at}})
+	select {
+	case <-began:
+		t.Error("the replica is watched twice")
+	case <-time.After(time.Second / 2):
+	}
+	close(release)
+	o.next(t, "all of it", has)
+	o.next(t, "the end", gone)
+	o.next(t, "all of it again", has)
+	if o.count() != 1 || len(o.news) != 0 {
+		t.Errorf("%d replicas tell, after %d other news", o.count(), len(o.news))
+	}
+}
+
+// TestAReplicaThatEndsEachStreamIsAskedLessOften although it tells all of it each time.
+func TestAReplicaThatEndsEachStreamIsAskedLessOften(t *testing.T) {
+	t.Parallel()
+	began := make(chan time.Time, 100)
+	at, _ := listen(t, "127.0.0.1:0", talker{tell: func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
+		began <- time.Now()
+		return stream.Send((&encoder{numbers: map[ir.Key]uint32{}}).encode(one()))
+	}})
+	observe(t, at)
+	first := <-began
+	for range 3 {
+		<-began
+	}
+	want := 7 * retryFirst // 1 + 2 + 4
+	if took := (<-began).Sub(first); took < want {
+		t.Errorf("it was asked 5 times in %v, want pauses of %v at least", took, want)
+	}
+}
+
+// TestTheCountOfTheUnreachableIsInOrder: what is told last is how it is, so it is told under the lock.
+func TestTheCountOfTheUnreachableIsInOrder(t *testing.T) {
+	var peers *Peers
+	told := 0
+	peers = NewPeers(Options{Unreachable: func(int) {
+		if told++; peers.mu.TryLock() {
+			peers.mu.Unlock()
+			t.Error("another count may overtake this one")
+		}
+	}})
+	peers.put(Replica{Name: "a"}, nil, false)
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
+
+// talker is a replica that tells whatever it is made to.
+type talker struct {
+	replicaspb.UnimplementedReplicasServer
+
+	tell func(grpc.ServerStreamingServer[replicaspb.Delta]) error
+}
+
+// Watch is replicaspb.ReplicasServer's.
+func (s talker) Watch(
+	_ *replicaspb.WatchRequest, stream grpc.ServerStreamingServer[replicaspb.Delta],
+) error {
+	return s.tell(stream)
+}
+
+// TestAReplicaIsNotBelieved that tells nonsense, or too much, or nothing any more. It is watched again
+// each time.
+func TestAReplicaIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	snapshot := func() *replicaspb.Delta { return (&encoder{numbers: map[ir.Key]uint32{}}).encode(one()) }
+	for name, test := range map[string]struct {
+		tell func(grpc.ServerStreamingServer[replicaspb.Delta]) error
+	}{
+		"nonsense": {func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
+			return stream.Send(&replicaspb.Delta{Sequence: 7})
+		}},
+		"a message that is too large": {func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
+			return stream.Send(&replicaspb.Delta{Sequence: 2, Proxies: []*replicaspb.Proxy{{Fleet: strings.Repeat("x", maxMessage)}}})
+		}},
+		"silence": {func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
+			<-stream.Context().Done()
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, _ := listen(t, "127.0.0.1:0", talker{tell: func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
+				if err := stream.Send(snapshot()); err != nil {
+					return err
+				}
+				return test.tell(stream)
+			}})
+			o := observe(t, at)
+			o.next(t, "all of it", has)
+			o.next(t, "doubt", gone)
+			o.next(t, "all of it again", has)
+		})
+	}
+}
+
+// TestWhatIsKeptIsBounded has a replica tell of ever more proxies that have none of its objects.
+func TestWhatIsKeptIsBounded(t *testing.T) {
+	peers, other, state := NewPeers(Options{Notify: func(Delta) {}, Unreachable: func(int) {}}), Replica{Name: "a"}, newState()
+	all := Delta{Objects: map[ir.Key]string{}}
+	missing := map[ir.Key]Answer{}
+	for i := range 10_000 {
+		all.Objects[key(i)], missing[key(i)] = digest(1), Answer{}
+	}
+	if err := peers.apply(other, state, all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 104 {
+		one := Delta{Proxies: map[netip.Addr]Proxy{address(i): {Fleet: "apps", Full: true, Answers: missing}}}
+		err := peers.apply(other, state, one)
+		if tooMuch := i == 103; errors.Is(err, errProtocol) != tooMuch {
+			t.Fatalf("after %d proxies: %v", i+1, err)
+		}
+	}
+}
+
+// TestWatchersAreBounded opens as many streams as there may be and one more.
+func TestWatchersAreBounded(t *testing.T) {
+	server, local := newLocalServer(), netip.MustParseAddr("127.0.0.1")
+	for range maxWatchers {
+		if _, err := server.join(local); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := server.join(local); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("join = %v, want ResourceExhausted", err)
+	}
+}
+
+// TestAStrangerIsRefused until it is known as a replica.
+func TestAStrangerIsRefused(t *testing.T) {
+	server := NewServer()
+	server.Apply(one())
+	at, _ := listen(t, "127.0.0.1:0", server)
+	o := observe(t, at)
+	if _, err := server.join(netip.MustParseAddr("127.0.0.1")); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("join = %v, want PermissionDenied", err)
+	}
+	server.Admit(Addresses(endpointsOf(t, map[string]string{"self": "127.0.0.1:5678"})))
+	o.next(t, "all of it", has)
+}
+
+// slowStream is a stream whose reader takes one message at a time.
+type slowStream struct {
+	grpc.ServerStreamingServer[replicaspb.Delta]
+
+	context func() context.Context
+	sent    chan *replicaspb.Delta
+}
+
+func (s slowStream) Context() context.Context { return s.context() }
+
+func (s slowStream) Send(message *replicaspb.Delta) error {
+	select {
+	case s.sent <- message:
+		return nil
+	case <-s.context().Done():
+		return s.context().Err()
+	}
+}
+
+// TestASlowReaderHoldsNobodyUp and gets what it missed in one message. Without news there is a sign of
+// life each second. The clock is synctest's.
+func TestASlowReaderHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
+		ctx, cancel := context.WithCancel(peer.NewContext(t.Context(), from))
+		server, stream := newLocalServer(), slowStream{
+			context: func() context.Context { return ctx }, sent: make(chan *replicaspb.Delta),
+		}
+		done := make(chan error)
+		go func() { done <- server.Watch(new(replicaspb.WatchRequest), stream) }()
+		if first := <-stream.sent; first.GetSequence() != 1 || len(first.GetObjects()) != 0 {
+			t.Errorf("the first message is %v", first)
+		}
+		server.Apply(Delta{Objects: map[ir.Key]string{key(0): digest(1)}})
+		synctest.Wait() // It is on its way.
+		for i := range 1000 {
+			server.Apply(Delta{Objects: map[ir.Key]string{key(i % 10): digest(i)}})
+		}
+		if second := <-stream.sent; len(second.GetObjects()) != 1 {
+			t.Errorf("the second message is %v", second)
+		}
+		if third := <-stream.sent; len(third.GetObjects()) != 10 {
+			t.Errorf("the third message has %d objects, want the 10 that changed", len(third.GetObjects()))
+		}
+		began := time.Now()
+		if sign := <-stream.sent; time.Since(began) > heartbeat || len(sign.GetObjects()) != 0 {
+			t.Errorf("after %v there is %v", time.Since(began), sign)
+		}
+		cancel()
+		if err := <-done; status.Code(err) != codes.Canceled {
+			t.Errorf("Watch = %v", err)
+		}
+	})
+}
+
+// endpointsOf are the EndpointSlices of replicas at addresses, by name.
+func endpointsOf(t *testing.T, replicas map[string]string) []*discoveryv1.EndpointSlice {
+	t.Helper()
+	var slices []*discoveryv1.EndpointSlice
+	for name, address := range replicas {
+		at := netip.MustParseAddrPort(address)
+		port, portName := int32(at.Port()), PortName
+		slices = append(slices, &discoveryv1.EndpointSlice{
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+			Endpoints: []discoveryv1.Endpoint{{
+				Addresses: []string{at.Addr().String()}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: name},
+			}},
+		})
+	}
+	return slices
+}
+
+func TestOthers(t *testing.T) {
+	slices := endpointsOf(t, map[string]string{
+		"interceptor-0": "10.0.0.1:5678", "interceptor-1": "10.0.0.2:5678", "interceptor-2": "10.0.0.3:5679",
+	})
+	slices = append(slices, endpointsOf(t, map[string]string{"interceptor-1": "[fd00::2]:5678"})...)
+	metrics := "metrics"
+	strange := endpointsOf(t, map[string]string{"interceptor-7": "10.0.0.7:2223"})
+	strange[0].Ports[0].Name = &metrics
+	got := Others(append(slices, strange...), "interceptor-0")
+	want := []Replica{
+		{Name: "interceptor-1", Address: "10.0.0.2:5678"}, {Name: "interceptor-2", Address: "10.0.0.3:5679"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("replicas (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,181 @@
+package replicas
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas/replicaspb"
+)
+
+const (
+	// maxWatchers is how many replicas may watch this one: usually the elected one does.
+	maxWatchers = 32
+	// heartbeat is how often a replica without news shows that it lives, and livenessTimeout how long another
+	// one believes what it was told without a sign of life.
+	heartbeat       = time.Second
+	livenessTimeout = 3 * heartbeat
+)
+
+// Server tells the other replicas about this one. It is safe for concurrent use.
+type Server struct {
+	replicaspb.UnimplementedReplicasServer
+
+	mu       sync.Mutex
+	state    *State
+	watchers map[*watcher]struct{}
+	admitted map[netip.Addr]struct{}
+	closed   chan struct{}
+	isClosed bool
+}
+
+// watcher is one stream to another replica.
+type watcher struct {
+	// unsent is what it was not told yet.
+	unsent Delta
+	// news holds one element when unsent has something.
+	news chan struct{}
+}
+
+// NewServer returns a Server of a replica that publishes nothing and has no proxies.
+func NewServer() *Server {
+	return &Server{state: newState(), watchers: map[*watcher]struct{}{}, closed: make(chan struct{})}
+}
+
+// Register adds the service to a gRPC server.
+func (s *Server) Register(registrar grpc.ServiceRegistrar) {
+	replicaspb.RegisterReplicasServer(registrar, s)
+}
+
+// Admit sets the addresses from which replicas may watch this one: others are strangers, whom the names
+// of all tenants' objects are no business of. Streams that are open go on. Nobody may change addresses
+// afterwards.
+func (s *Server) Admit(addresses map[netip.Addr]struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.admitted = addresses
+}
+
+// Apply takes note of what is new about this replica, tells it to all who watch, and returns what of
+// it is news. Nobody may change the result. Apply never waits for a watcher.
+func (s *Server) Apply(d Delta) Delta {
+	if d.IsEmpty() {
+		return d
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := s.state.apply(d)
+	if news.IsEmpty() {
+		return news
+	}
+	for w := range s.watchers {
+		w.tell(news)
+	}
+	return news
+}
+
+// Read shows the State of this replica to see, which must not keep it.
+func (s *Server) Read(see func(*State)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	see(s.state)
+}
+
+// Close ends all streams, and refuses others. Closing twice is fine.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isClosed {
+		s.isClosed = true
+		close(s.closed)
+	}
+}
+
+// Watch serves one stream until it ends. It is called by gRPC.
+func (s *Server) Watch(
+	_ *replicaspb.WatchRequest, stream grpc.ServerStreamingServer[replicaspb.Delta],
+) error {
+	w, err := s.join(addressOf(stream.Context()))
+	if err != nil {
+		return err
+	}
+	defer s.leave(w)
+	codec := &encoder{numbers: map[ir.Key]uint32{}}
+	pulse := time.NewTicker(heartbeat)
+	defer pulse.Stop()
+	for {
+		select {
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		case <-s.closed:
+			return status.Error(codes.Unavailable, "the replica is shutting down")
+		case <-w.news:
+		case <-pulse.C:
+		}
+		if err := stream.Send(codec.encode(s.take(w))); err != nil {
+			return err
+		}
+	}
+}
+
+// join enters a watcher, which is told everything first.
+func (s *Server) join(from netip.Addr) (*watcher, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, isReplica := s.admitted[from]; !isReplica {
+		return nil, status.Errorf(codes.PermissionDenied,
+			"no endpoint of Service %s has the address %s", ServiceName, from)
+	}
+	if len(s.watchers) >= maxWatchers {
+		return nil, status.Errorf(codes.ResourceExhausted, "%d others watch this replica already", maxWatchers)
+	}
+	w := &watcher{news: make(chan struct{}, 1)}
+	w.tell(s.state.snapshot())
+	s.watchers[w] = struct{}{}
+	return w, nil
+}
+
+// addressOf is the address of who calls, one that is not valid when it is unknown.
+func addressOf(ctx context.Context) netip.Addr {
+	caller, isKnown := peer.FromContext(ctx)
+	if !isKnown || caller.Addr == nil {
+		return netip.Addr{}
+	}
+	at, err := netip.ParseAddrPort(caller.Addr.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap().WithZone("")
+}
+
+// leave takes a watcher out.
+func (s *Server) leave(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, w)
+}
+
+// take returns what a watcher was not told yet.
+func (s *Server) take(w *watcher) Delta {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unsent := w.unsent
+	w.unsent = Delta{}
+	return unsent
+}
+
+// tell adds news. The caller holds the lock of the Server.
+func (w *watcher) tell(news Delta) {
+	w.unsent = w.unsent.with(news)
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}

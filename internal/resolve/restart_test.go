@@ -1,0 +1,81 @@
+package resolve_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// TestARestartKeepsTheLastGoodSplit resolves an object of which nothing is in force, as an interceptor
+// does that has just started, with the split that its status reports.
+func TestARestartKeepsTheLastGoodSplit(t *testing.T) {
+	t.Parallel()
+	const (
+		allToCanary = "- service: shop\n  weight: 0\n- service: canary\n  weight: 100\n"
+		broken      = "80% to the canary, please"
+		missing     = "[{service: shop, weight: 50}, {service: gone, weight: 50}]"
+	)
+	for name, test := range map[string]struct {
+		annotation, reported string
+		want                 map[string]uint32
+	}{
+		"the annotation counts":             {"[{service: shop, weight: 1}]", allToCanary, map[string]uint32{"shop": 1}},
+		"a text that cannot be read":        {broken, allToCanary, map[string]uint32{"shop": 0, "canary": 100}},
+		"a Service that is missing":         {missing, allToCanary, map[string]uint32{"shop": 0, "canary": 100}},
+		"one that was there before":         {missing, missing, map[string]uint32{"shop": 50, "gone": 50}},
+		"a report that means nothing":       {broken, "nothing", map[string]uint32{"shop": 100}},
+		"no report":                         {broken, "", map[string]uint32{"shop": 100}},
+		"the annotation is no longer there": {"", allToCanary, map[string]uint32{"shop": 100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+			if test.annotation != "" {
+				object = testkit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, test.annotation)
+			}
+			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{WeightedBackends: test.reported}
+			config, _ := resolve.Build(resolve.World{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
+				Services:      []*corev1.Service{testkit.NewService("apps", "shop"), testkit.NewService("apps", "canary")},
+			})
+			got := map[string]uint32{}
+			for _, backend := range config.Routes[0].Backends {
+				got[backend.Service.Name] = backend.Weight
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("weights (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRecreatedWithinASecond has another object of the same name and the same time of creation: what
+// the one before had in force is not its own.
+func TestRecreatedWithinASecond(t *testing.T) {
+	t.Parallel()
+	build := func(uid types.UID, text string, inForce ir.Config) ir.Config {
+		object := testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+		object.UID = uid
+		config, _ := resolve.Build(resolve.World{
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
+				testkit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, text),
+			},
+			Services: []*corev1.Service{testkit.NewService("apps", "shop"), testkit.NewService("apps", "canary")},
+			InForce:  inForce,
+		})
+		return config
+	}
+	before := build("1", "[{service: shop, weight: 0}, {service: canary, weight: 100}]", ir.Config{})
+	for uid, want := range map[types.UID]int{"1": 2, "2": 1} {
+		if got := build(uid, "broken", before).Routes[0].Backends; len(got) != want {
+			t.Errorf("the object of UID %s has %+v, want %d backends", uid, got, want)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package resolve
+
+import (
+	"slices"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+// told is what is new in the Config of each fleet.
+func (u *update) told() map[ir.Fleet]ir.Update {
+	updates := map[ir.Fleet]ir.Update{}
+	of := func(fleet ir.Fleet) ir.Update {
+		if _, known := updates[fleet]; !known {
+			updates[fleet] = ir.Update{Objects: map[ir.Key]ir.Config{}, Hosts: map[ir.Host]ir.Config{}}
+		}
+		return updates[fleet]
+	}
+	for each := range u.members {
+		routes := u.inForce[each.object]
+		if len(routes) > 0 && routes[0].Fleet != each.fleet {
+			routes = nil // It has moved.
+		}
+		of(each.fleet).Objects[each.object] = u.config(routes)
+	}
+	for at := range u.sites {
+		var granted []ir.Route
+		if claims := u.Resolver.sites[at]; claims != nil {
+			granted = claims.granted
+		}
+		of(at.fleet).Hosts[at.host] = u.config(granted)
+	}
+	return updates
+}
+
+// proxies are those of the fleets of which one may be new.
+func (u *update) proxies() map[ir.Fleet][]ir.Proxy {
+	fleets := map[ir.Fleet][]ir.Proxy{}
+	for service := range u.stale {
+		if service.Name == ProxyService {
+			fleets[ir.Fleet(service.Namespace)] = proxiesOf(u.slices[service])
+		}
+	}
+	return fleets
+}
+
+// config is the part of the Config that has these Routes.
+func (r *Resolver) config(routes []ir.Route) ir.Config {
+	if len(routes) == 0 {
+		return ir.Config{}
+	}
+	part := ir.Config{Routes: routes, Services: make(map[ir.ServicePort]ir.Endpoints, 2)}
+	for _, port := range portsOf(routes) {
+		part.Services[port] = r.found[port]
+	}
+	return part
+}
+
+// portsOf lists where routes lead, each once.
+func portsOf(routes []ir.Route) []ir.ServicePort {
+	var ports []ir.ServicePort
+	seen := map[ir.ServicePort]struct{}{}
+	for i, route := range routes {
+		if i > 0 && slices.Equal(route.Backends, routes[i-1].Backends) {
+			continue // The usual case: Routes of an object differ in nothing but their Match.
+		}
+		for _, backend := range route.Backends {
+			port := backend.ServicePort()
+			if _, known := seen[port]; !known {
+				seen[port] = struct{}{}
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports
+}

@@ -1,0 +1,147 @@
+package canary_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds the waits for what a Watcher has been told.
+const patience = 10 * time.Second
+
+// list answers a list request with items, and keeps a watch open.
+func list(items ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("watch") == "" {
+			_, _ = fmt.Fprintf(w, `{"metadata": {"resourceVersion": "1"}, "items": [%s]}`, strings.Join(items, ","))
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+}
+
+// refuse answers as the API server does to whoever may not list.
+func refuse(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`)
+}
+
+// watch runs a Watcher against an API server with these answers until the test ends.
+func watch(t *testing.T, objects, rollouts http.HandlerFunc) *canary.Watcher {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/apis/http.keda.sh/v1alpha1/httpscaledobjects", objects)
+	mux.HandleFunc("/apis/argoproj.io/v1alpha1/rollouts", rollouts)
+	server := httptest.NewServer(mux)
+	watcher := canary.New(func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil })
+	done := make(chan error, 1)
+	go func() { done <- watcher.Run(t.Context(), slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		server.CloseClientConnections()
+		server.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forbidigo // client-go's, for the leak check
+	})
+	return watcher
+}
+
+// known waits until a Watcher knows of an object whether its target is in a canary.
+func known(t *testing.T, watcher *canary.Watcher, name types.NamespacedName) (underWay bool) {
+	t.Helper()
+	testkit.Eventually(t, patience, "whether a canary is under way", func() bool {
+		var err error
+		underWay, err = watcher.UnderWay(name)
+		return err == nil
+	})
+	return underWay
+}
+
+func TestUnderWay(t *testing.T) {
+	t.Parallel()
+	const weights = `"http.kedify.io/weighted-backends": "- {service: a, weight: 80}\n- {service: b, weight: 20}"`
+	const optOut = `"http.kedify.io/keep-active-during-canary": "false"`
+	const rollout = `{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web"}`
+	const deployment = `{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}`
+	const foreign = `{"apiVersion": "example.com/v1", "kind": "Rollout", "name": "web"}`
+	const between, promoted = `"stableRS": "a", "currentPodHash": "b"`, `"stableRS": "a", "currentPodHash": "a"`
+	tests := map[string]struct {
+		annotations, target, status string
+		want                        bool
+	}{
+		"requests are shared":                        {weights, deployment, promoted, true},
+		"requests are shared, and nobody minds":      {weights + "," + optOut, rollout, between, false},
+		"the Rollout is between versions":            {"", rollout, between, true},
+		"and nobody minds":                           {optOut, rollout, between, false},
+		"any other value minds":                      {`"http.kedify.io/keep-active-during-canary": "true"`, rollout, between, true},
+		"the Rollout is promoted":                    {"", rollout, promoted, false},
+		"the Rollout was aborted":                    {"", rollout, between + `, "abort": true`, false},
+		"the first version of all":                   {"", rollout, `"currentPodHash": "b"`, false},
+		"the target is no Rollout":                   {"", deployment, between, false},
+		"the target is somebody else's Rollout":      {"", foreign, between, false},
+		"the target's API group is left out":         {"", `{"kind": "Rollout", "name": "web"}`, between, true},
+		"the target is a Rollout that doesn't exist": {"", `{"kind": "Rollout", "name": "other"}`, between, false},
+		"the target is not named":                    {"", `{}`, between, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			watcher := watch(t,
+				list(fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": "web-http", "resourceVersion": "1", "annotations": {%s}},
+					"spec": {"scaleTargetRef": %s}}`, test.annotations, test.target)),
+				list(fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "1"}, "status": {%s}}`, test.status),
+					`{"metadata": {"namespace": "bank", "name": "other", "resourceVersion": "1"}, "status": {"stableRS": "a", "currentPodHash": "b"}}`))
+			if got := known(t, watcher, types.NamespacedName{Namespace: "shop", Name: "web-http"}); got != test.want {
+				t.Errorf("a canary is under way: %v", got)
+			}
+			if got, err := watcher.UnderWay(types.NamespacedName{Namespace: "shop", Name: "absent"}); got || !errors.Is(err, scaler.ErrNoObject) {
+				t.Errorf("an object that does not exist: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestWhatCannotBeWatchedIsNotKnown has a cluster without Argo Rollouts, or one where Rollouts may not
+// be watched: only targets that are Rollouts depend on them.
+func TestWhatCannotBeWatchedIsNotKnown(t *testing.T) {
+	t.Parallel()
+	object := func(name, kind string) string {
+		return fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": %q, "resourceVersion": "1"}, "spec": {"scaleTargetRef": {"kind": %q, "name": "web"}}}`, name, kind)
+	}
+	for name, rollouts := range map[string]http.HandlerFunc{"forbidden": refuse, "not installed": http.NotFound} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			watcher := watch(t, list(object("plain", "Deployment"), object("canary", "Rollout")), rollouts)
+			if known(t, watcher, types.NamespacedName{Namespace: "shop", Name: "plain"}) {
+				t.Error("a Deployment is in a canary")
+			}
+			if _, err := watcher.UnderWay(types.NamespacedName{Namespace: "shop", Name: "canary"}); !errors.Is(err, canary.ErrUnknown) {
+				t.Errorf("of a Rollout: %v, want unknown", err)
+			}
+		})
+	}
+	blind := canary.New(func() (*rest.Config, error) { return nil, errors.New("no configuration") })
+	if _, err := blind.UnderWay(types.NamespacedName{Namespace: "shop", Name: "plain"}); !errors.Is(err, canary.ErrUnknown) {
+		t.Errorf("before the first list: %v, want unknown", err)
+	}
+}

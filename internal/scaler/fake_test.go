@@ -1,0 +1,122 @@
+package scaler_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+)
+
+// world is a Reader and Canaries in memory: what was last put there.
+type world struct {
+	mu      sync.Mutex
+	known   map[types.NamespacedName]state
+	changes map[types.NamespacedName]chan struct{}
+}
+
+// state is what is known of one HTTPScaledObject.
+type state struct {
+	figure    scaler.Figure
+	err       error // beside the figure
+	canary    bool
+	errCanary error
+}
+
+func newWorld() *world {
+	return &world{known: map[types.NamespacedName]state{}, changes: map[types.NamespacedName]chan struct{}{}}
+}
+
+// put changes what is known of an object.
+func (w *world) put(object types.NamespacedName, s state) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known[object] = s
+	if change, waited := w.changes[object]; waited {
+		close(change)
+		delete(w.changes, object)
+	}
+}
+
+func (w *world) Demand(_ context.Context, object types.NamespacedName) (scaler.Figure, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found, is := w.known[object]
+	if !is {
+		return scaler.Figure{}, scaler.ErrNoObject
+	}
+	return found.figure, found.err
+}
+
+func (w *world) Changed(object types.NamespacedName) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change, waited := w.changes[object]
+	if !waited {
+		change = make(chan struct{})
+		w.changes[object] = change
+	}
+	return change
+}
+
+func (w *world) UnderWay(object types.NamespacedName) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known[object].canary, w.known[object].errCanary
+}
+
+// errSilent says that an interceptor is not heard from.
+var errSilent = errors.New("interceptor-2 has not reported for 5s")
+
+// web is the object that most tests are about, and reference the ScaledObject of the same name.
+var web = types.NamespacedName{Namespace: "shop", Name: "web"}
+
+func reference(metadata map[string]string) *externalscaler.ScaledObjectRef {
+	return &externalscaler.ScaledObjectRef{Namespace: "shop", Name: "web", ScalerMetadata: metadata}
+}
+
+// serve starts a server with a Service over w, and returns a client of it, the Service
+// and its metrics.
+func serve(t *testing.T, w *world, maxStreams uint32) (externalscaler.ExternalScalerClient, *scaler.Service, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := scaler.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := scaler.ServerOptions(maxStreams, scaler.TLS{}, metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := scaler.NewService(w, w, metrics, slog.New(slog.DiscardHandler))
+	server := grpc.NewServer(options...)
+	service.Register(server)
+	listener := bufconn.Listen(1 << 16)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		service.Close()
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	connection, err := grpc.NewClient("passthrough:scaler",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return externalscaler.NewExternalScalerClient(connection), service, registry
+}

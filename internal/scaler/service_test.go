@@ -1,0 +1,213 @@
+package scaler_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// metric is an answer with one metric's value.
+func metric(name string, value float64) *externalscaler.GetMetricsResponse {
+	return &externalscaler.GetMetricsResponse{MetricValues: []*externalscaler.MetricValue{{MetricName: name, MetricValueFloat: value}}}
+}
+
+// TestAnswers has what KEDA is told of a trigger for what is known of its HTTPScaledObject.
+func TestAnswers(t *testing.T) {
+	const rate, concurrency = "http-request-rate", "http-concurrency"
+	byConcurrency := map[string]string{"scalingMetric": "concurrency"}
+	above5 := map[string]string{"activationTargetValue": "5"}
+	tests := []struct {
+		name     string
+		metadata map[string]string
+		known    *state // nil where there is no such object
+		asks     string // the name of the metric
+
+		active     bool
+		activeCode codes.Code
+		value      float64
+		valueCode  codes.Code
+	}{
+		{name: "no request", known: &state{}, asks: rate},
+		{name: "requests", known: &state{figure: scaler.Figure{RequestRate: 12.5, Concurrency: 3}}, asks: rate, active: true, value: 12.5},
+		{name: "the other metric", metadata: byConcurrency, known: &state{figure: scaler.Figure{RequestRate: 12.5, Concurrency: 3}}, asks: concurrency, active: true, value: 3},
+		{name: "not above the activation value", metadata: above5, known: &state{figure: scaler.Figure{RequestRate: 5}}, asks: rate, value: 5},
+		{name: "above it", metadata: above5, known: &state{figure: scaler.Figure{RequestRate: 5.1}}, asks: rate, active: true, value: 5.1},
+		{name: "a held request wakes, however high the activation value", metadata: above5, known: &state{figure: scaler.Figure{Held: 1}}, asks: rate, active: true},
+		{name: "a canary keeps the target awake", known: &state{canary: true}, asks: rate, active: true},
+		{
+			name: "a figure that is not known is no figure", known: &state{err: errSilent}, asks: rate,
+			activeCode: codes.Unavailable, valueCode: codes.Unavailable,
+		},
+		{
+			name: "what one replica has counted proves activity, and is no value", known: &state{figure: scaler.Figure{RequestRate: 3}, err: errSilent}, asks: rate,
+			active: true, valueCode: codes.Unavailable,
+		},
+		{
+			name: "so does a request that one replica holds", known: &state{figure: scaler.Figure{Held: 1}, err: errSilent}, asks: rate,
+			active: true, valueCode: codes.Unavailable,
+		},
+		{
+			name: "so does a canary", known: &state{err: errSilent, canary: true}, asks: rate,
+			active: true, valueCode: codes.Unavailable,
+		},
+		{
+			name: "without demand, an unknown canary might be one", known: &state{errCanary: errSilent}, asks: rate,
+			activeCode: codes.Unavailable,
+		},
+		{name: "with demand it does not matter", known: &state{figure: scaler.Figure{RequestRate: 1}, errCanary: errSilent}, asks: rate, active: true, value: 1},
+		{
+			name: "a rate that is not known while concurrency is", known: &state{figure: scaler.Figure{Concurrency: 3, RateError: errSilent}}, asks: rate,
+			activeCode: codes.Unavailable, valueCode: codes.Unavailable,
+		},
+		{
+			name: "what of the rate is known proves activity", known: &state{figure: scaler.Figure{RequestRate: 3, RateError: errSilent}}, asks: rate,
+			active: true, valueCode: codes.Unavailable,
+		},
+		{
+			name: "concurrency that is known while the rate is not", metadata: byConcurrency,
+			known: &state{figure: scaler.Figure{Concurrency: 3, RateError: errSilent}}, asks: concurrency, active: true, value: 3,
+		},
+		{name: "no object", asks: rate, activeCode: codes.NotFound, valueCode: codes.NotFound},
+		{
+			name: "the metric that the trigger had before it was edited", known: &state{figure: scaler.Figure{RequestRate: 1}}, asks: concurrency,
+			active: true, valueCode: codes.InvalidArgument,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld()
+			if test.known != nil {
+				w.put(web, *test.known)
+			}
+			client, _, _ := serve(t, w, 10)
+			ref := reference(test.metadata)
+			isActive, err := client.IsActive(t.Context(), ref)
+			if isActive.GetResult() != test.active || status.Code(err) != test.activeCode {
+				t.Errorf("IsActive = %v, %v; want %v, %v", isActive.GetResult(), err, test.active, test.activeCode)
+			}
+			var want *externalscaler.GetMetricsResponse
+			if test.valueCode == codes.OK {
+				want = metric(test.asks, test.value)
+			}
+			got, err := client.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: ref, MetricName: test.asks})
+			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || status.Code(err) != test.valueCode {
+				t.Errorf("GetMetrics: %v, want %v; (-want +got)\n%s", err, test.valueCode, diff)
+			}
+			if _, err := client.GetMetricSpec(t.Context(), ref); err != nil {
+				t.Errorf("GetMetricSpec depends on more than the metadata: %v", err)
+			}
+		})
+	}
+}
+
+func TestMetricSpec(t *testing.T) {
+	tests := []struct {
+		name     string
+		metadata map[string]string
+		want     *externalscaler.MetricSpec
+		says     []string // in the error
+	}{
+		{name: "defaults", want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 100}},
+		{
+			name: "all that counts", metadata: map[string]string{
+				"scalingMetric": "concurrency", "targetValue": "0.5", "activationTargetValue": "1", "httpScaledObject": "web-2",
+			},
+			want: &externalscaler.MetricSpec{MetricName: "http-concurrency", TargetSizeFloat: 0.5},
+		},
+		{
+			name: "keys for others are passed over", metadata: map[string]string{"hosts": "a.test", "window": "1m", "scalerAddress": "x:1", "targetValue": "7"},
+			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
+		},
+		{name: "an unknown metric", metadata: map[string]string{"scalingMetric": "cpu"}, says: []string{"shop/web", "scalingMetric", `"cpu"`, "requestRate or concurrency"}},
+		{
+			name: "what is empty is not there, as the agent has it", metadata: map[string]string{"scalingMetric": "", "httpScaledObject": " ", "targetValue": " 7 "},
+			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
+		},
+		{name: "no number", metadata: map[string]string{"targetValue": "ten"}, says: []string{"targetValue", `"ten"`, "a number from 0.001"}},
+		{name: "KEDA would make 0 of it", metadata: map[string]string{"targetValue": "0.0009"}, says: []string{"targetValue"}},
+		{name: "not a number", metadata: map[string]string{"targetValue": "NaN"}, says: []string{"targetValue"}},
+		{name: "no end", metadata: map[string]string{"targetValue": "Inf"}, says: []string{"targetValue"}},
+		{name: "negative", metadata: map[string]string{"activationTargetValue": "-1"}, says: []string{"activationTargetValue", `"-1"`}},
+		{
+			name: "several mistakes at once", metadata: map[string]string{"targetValue": "0", "activationTargetValue": "x"},
+			says: []string{"targetValue", "activationTargetValue"},
+		},
+		{name: "a name in another namespace", metadata: map[string]string{"httpScaledObject": "other/web"}, says: []string{"httpScaledObject", "other/web"}},
+	}
+	client, _, _ := serve(t, newWorld(), 10)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := client.GetMetricSpec(t.Context(), reference(test.metadata))
+			if test.want != nil {
+				want := &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler.MetricSpec{test.want}}
+				if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
+					t.Errorf("%v (-want +got)\n%s", err, diff)
+				}
+				return
+			}
+			if status.Code(err) != codes.InvalidArgument {
+				t.Fatalf("error %v, want an invalid argument", err)
+			}
+			for _, part := range test.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not say %q: %v", part, err)
+				}
+			}
+			_, errActive := client.IsActive(t.Context(), reference(test.metadata))
+			_, errMetrics := client.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: reference(test.metadata)})
+			if status.Code(errActive) != codes.InvalidArgument || status.Code(errMetrics) != codes.InvalidArgument {
+				t.Errorf("the other calls: %v, %v", errActive, errMetrics)
+			}
+		})
+	}
+}
+
+// TestTheNamespaceIsThatOfTheScaledObject lets a ScaledObject of one namespace ask, by every key that
+// might name one, for what another namespace has.
+func TestTheNamespaceIsThatOfTheScaledObject(t *testing.T) {
+	w := newWorld()
+	w.put(types.NamespacedName{Namespace: "bank", Name: "web"}, state{figure: scaler.Figure{RequestRate: 9, Held: 1}})
+	w.put(web, state{})
+	client, _, _ := serve(t, w, 10)
+	for _, metadata := range []map[string]string{
+		{"namespace": "bank"}, {"scaledObjectNamespace": "bank"}, {"httpScaledObjectNamespace": "bank"}, {"httpScaledObject": "web", "namespace": "bank"},
+	} {
+		if got, err := client.IsActive(t.Context(), reference(metadata)); got.GetResult() || err != nil {
+			t.Errorf("%v: active %v, %v", metadata, got.GetResult(), err)
+		}
+	}
+	ref := &externalscaler.ScaledObjectRef{Namespace: "bank", Name: "shop", ScalerMetadata: map[string]string{"httpScaledObject": "web"}}
+	if got, err := client.IsActive(t.Context(), ref); !got.GetResult() || err != nil {
+		t.Errorf("the owner: active %v, %v", got.GetResult(), err)
+	}
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	w := newWorld()
+	w.put(web, state{err: errSilent})
+	client, _, registry := serve(t, w, 10)
+	for range 2 {
+		_, _ = client.IsActive(t.Context(), reference(nil))
+	}
+	_, _ = client.GetMetricSpec(t.Context(), reference(nil))
+	const want = `# HELP kedify_scaler_calls_total Questions of KEDA by method and by the code of the answer's gRPC status.
+# TYPE kedify_scaler_calls_total counter
+kedify_scaler_calls_total{code="OK",method="GetMetricSpec"} 1
+kedify_scaler_calls_total{code="Unavailable",method="IsActive"} 2
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "kedify_scaler_calls_total"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,172 @@
+package scaler_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+)
+
+// recorder is the server's side of a stream: it notes when something was pushed.
+type recorder struct {
+	grpc.ServerStream
+
+	ctx    context.Context //nolint:containedctx // a stream has its context
+	began  time.Time
+	pushed []time.Duration
+	denied int
+}
+
+func (r *recorder) Context() context.Context { return r.ctx }
+
+func (r *recorder) Send(response *externalscaler.IsActiveResponse) error {
+	if !response.GetResult() {
+		r.denied++
+	}
+	r.pushed = append(r.pushed, time.Since(r.began))
+	return nil
+}
+
+// TestPushes plays what becomes known of an object on a clock of its own, and has when true is pushed.
+func TestPushes(t *testing.T) {
+	held, busy := state{figure: scaler.Figure{Held: 1}}, state{figure: scaler.Figure{RequestRate: 1}}
+	unknown := state{err: errSilent}
+	type at map[time.Duration]state
+	const ms = time.Millisecond
+	tests := []struct {
+		name  string
+		known at
+		want  []time.Duration
+	}{
+		{"nothing for what is idle", at{0: {}}, nil},
+		{"nothing for what is not known", at{0: unknown}, nil},
+		{"once on connect for what is active", at{0: busy}, []time.Duration{0}},
+		{"at once when a request is held, and each second while it is", at{0: {}, 300 * ms: held, 2500 * ms: {}}, []time.Duration{300 * ms, 1300 * ms, 2300 * ms}},
+		{"a second held request is not told at once", at{0: held, 300 * ms: held, 1500 * ms: {}}, []time.Duration{0, 1000 * ms}},
+		{"once when it becomes active", at{0: {}, 300 * ms: busy}, []time.Duration{300 * ms}},
+		{"again when it does so again", at{0: busy, 300 * ms: {}, 600 * ms: busy}, []time.Duration{0, 600 * ms}},
+		{"what was active and is not known for a while is not told again", at{0: busy, 300 * ms: unknown, 600 * ms: busy}, []time.Duration{0}},
+		{"a canary is noticed within a second", at{0: {}, 300 * ms: {canary: true}}, []time.Duration{300 * ms}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.put(web, test.known[0])
+				delete(test.known, 0)
+				ctx, cancel := context.WithCancel(t.Context())
+				stream := &recorder{ctx: ctx, began: time.Now()}
+				metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
+				if err != nil {
+					t.Fatal(err)
+				}
+				service := scaler.NewService(w, w, metrics, slog.New(slog.DiscardHandler))
+				done := make(chan error, 1)
+				go func() { done <- service.StreamIsActive(reference(nil), stream) }()
+				for when, known := range test.known {
+					time.AfterFunc(when, func() { w.put(web, known) })
+				}
+				time.Sleep(5 * time.Second) // The clock is synctest's.
+				cancel()
+				if err := <-done; !errors.Is(err, context.Canceled) {
+					t.Errorf("the stream ended with %v", err)
+				}
+				if diff := cmp.Diff(test.want, stream.pushed); diff != "" || stream.denied > 0 {
+					t.Errorf("%d times false; pushes (-want +got)\n%s", stream.denied, diff)
+				}
+			})
+		})
+	}
+}
+
+// TestStreamsEndAsDone has what KEDA's back-off rests on: with Close each stream ends with EOF, which is
+// a status of OK, as does one that comes on the same connection afterwards.
+func TestStreamsEndAsDone(t *testing.T) {
+	w := newWorld()
+	w.put(web, state{figure: scaler.Figure{Held: 1}})
+	client, service, _ := serve(t, w, 10)
+	stream, err := client.StreamIsActive(t.Context(), reference(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pushed, err := stream.Recv(); !pushed.GetResult() || err != nil {
+		t.Fatalf("pushed %v, %v", pushed, err)
+	}
+	service.Close()
+	service.Close()
+	for {
+		if _, err = stream.Recv(); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %v, want EOF", err)
+	}
+	late, err := client.StreamIsActive(t.Context(), reference(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("a late stream ended with %v, want EOF", err)
+	}
+	if _, err := client.IsActive(t.Context(), reference(nil)); err != nil {
+		t.Errorf("a call under way while the process ends: %v", err)
+	}
+}
+
+// TestAnObjectMayComeLater keeps a stream open whose HTTPScaledObject is not there yet.
+func TestAnObjectMayComeLater(t *testing.T) {
+	w := newWorld()
+	client, _, _ := serve(t, w, 10)
+	stream, err := client.StreamIsActive(t.Context(), reference(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(web, state{figure: scaler.Figure{Held: 1}})
+	if pushed, err := stream.Recv(); !pushed.GetResult() || err != nil {
+		t.Errorf("pushed %v, %v", pushed, err)
+	}
+}
+
+func TestAStreamOfABadTriggerIsRefused(t *testing.T) {
+	client, _, _ := serve(t, newWorld(), 10)
+	stream, err := client.StreamIsActive(t.Context(), reference(map[string]string{"targetValue": "x"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+// TestStreamsOfAConnectionAreBounded opens one more stream than a connection may have: it waits for a
+// place, as HTTP/2 has it.
+func TestStreamsOfAConnectionAreBounded(t *testing.T) {
+	w := newWorld()
+	w.put(web, state{figure: scaler.Figure{Held: 1}})
+	client, _, _ := serve(t, w, 1)
+	first, err := client.StreamIsActive(t.Context(), reference(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := client.IsActive(ctx, reference(nil)); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a call beside it: %v, want it to wait", err)
+	}
+}

@@ -1,0 +1,108 @@
+package status
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// Publication is what is published of one HTTPScaledObject. The zero value is nothing.
+type Publication struct {
+	// Fleet is the fleet that it is published to.
+	Fleet ir.Fleet
+	// Resources are what its requests depend on: its clusters, their load assignments, and the scopes of
+	// its hosts. Other objects may have routes in the same scopes.
+	Resources []Resource
+	// Digest is a digest of the model of the object, "" when nothing is published. It says what the
+	// object asks for and not how Envoy is told, so that it is equal on replicas that translate it
+	// otherwise.
+	Digest string
+	// AsDesired says that the weights in effect are the desired ones: no share is redirected.
+	AsDesired bool
+}
+
+// Resource names a resource of a fleet.
+type Resource struct {
+	// Fleet is the fleet that it is published to.
+	Fleet ir.Fleet
+	// TypeURL and Name name it.
+	TypeURL, Name string
+}
+
+// Versions returns the version of a resource that is published, "" when it is not. It is a hash of the
+// content.
+type Versions func(Resource) string
+
+// PublicationOf is what is published of one object, given the part of the model that it has.
+func PublicationOf(config ir.Config) Publication {
+	if len(config.Routes) == 0 {
+		return Publication{}
+	}
+	fleet := config.Routes[0].Fleet
+	publication := Publication{Fleet: fleet, Digest: digestOf(config), AsDesired: isAsDesired(config)}
+	add := func(typeURL string, names []string) {
+		for _, name := range names {
+			publication.Resources = append(publication.Resources, Resource{fleet, typeURL, name})
+		}
+	}
+	clusters := clusterNames(config.Routes)
+	add(resourcev3.ClusterType, clusters)
+	add(resourcev3.EndpointType, clusters)
+	add(resourcev3.ScopedRouteType, scopeNames(config.Routes))
+	return publication
+}
+
+// digestOf is the digest of a part of the model. It is one of JSON, in which no field of the model can
+// be forgotten.
+func digestOf(config ir.Config) string {
+	text, err := json.Marshal(config)
+	if err != nil { // No type in the model can fail; if one ever does, its value still counts.
+		text = fmt.Append(nil, config)
+	}
+	sum := sha256.Sum256(text)
+	return string(sum[:replicas.DigestBytes])
+}
+
+// isAsDesired says whether the weights in effect are the desired ones.
+func isAsDesired(config ir.Config) bool {
+	for _, route := range config.Routes {
+		for i, weight := range ir.EffectiveWeights(route.Backends, config.Services) {
+			if weight != route.Backends[i].Weight {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// scopeNames lists the scopes of routes, sorted.
+func scopeNames(routes []ir.Route) []string {
+	names := make([]string, 0, len(routes))
+	for _, route := range routes {
+		names = append(names, translate.ScopeOf(route.Match.Host))
+	}
+	slices.Sort(names)
+	return slices.Clip(slices.Compact(names))
+}
+
+// clusterNames lists the clusters that the routes of an object name, sorted.
+func clusterNames(routes []ir.Route) []string {
+	var names []string
+	for i, route := range routes {
+		if i > 0 && slices.Equal(route.Backends, routes[0].Backends) {
+			continue // The usual case: an object's routes differ in nothing but their Match.
+		}
+		for _, backend := range route.Backends {
+			names = append(names, translate.ClusterName(route.Owner, backend.Service))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,7 @@
+// Package trigger reads the triggers of ScaledObjects that scale by HTTP requests: which triggers
+// those are (Recognise), what their metadata says and what is wrong with it (Parse), and how a
+// trigger of type kedify-http is said in words that a stock KEDA understands (Additions).
+//
+// It is pure, and shared by all who read such metadata: the agent, its webhook, the scaler. What a
+// trigger may say is one table, in keys.go.
+package trigger

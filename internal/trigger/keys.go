@@ -1,0 +1,299 @@
+package trigger
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+// The keys of a trigger's metadata (https://docs.kedify.io/scalers/http-scaler/), and
+// activationTargetValue, which triggers of KEDA have.
+const (
+	KeyHosts                  = "hosts"
+	KeyPathPrefixes           = "pathPrefixes"
+	KeyHeaders                = "headers"
+	KeyService                = "service"
+	KeyPort                   = "port"
+	KeyPortName               = "portName"
+	KeyFallbackService        = "fallbackService"
+	KeyScalingMetric          = "scalingMetric"
+	KeyTargetValue            = "targetValue"
+	KeyActivationTargetValue  = "activationTargetValue"
+	KeyGranularity            = "granularity"
+	KeyWindow                 = "window"
+	KeyExternalProxyMetricKey = "externalProxyMetricKey"
+	KeyTrafficAutowire        = "trafficAutowire"
+	KeyHealthcheckPath        = "healthcheckPath"
+	KeyHealthcheckResponse    = "healthcheckResponse"
+	KeyTLSSecretName          = "tlsSecretName"
+	KeyWaitingPageEnabled     = "coldStartWaitingPageEnabled"
+	KeyWaitingPageConfigMap   = "coldStartWaitingPageConfigMapRef"
+)
+
+// maxHeadersText is the longest accepted value of headers, in bytes. Any tenant can write one.
+const maxHeadersText = 4096
+
+// key is one row of the table of keys.
+type key struct {
+	name string
+	// fallback is the value where none is given; empty for none.
+	fallback string
+	// read puts a value, which is not empty, into the Trigger. Its error says what is allowed.
+	read func(t *Trigger, value string) error
+	// needs is the key, and its value, without which this one means nothing; empty if it always
+	// means something.
+	needs, needsValue string
+}
+
+// pointless says why the key means nothing beside the others, or nothing if it does.
+func (k key) pointless(metadata map[string]string) string {
+	if k.needs == "" {
+		return ""
+	}
+	other := strings.TrimSpace(metadata[k.needs])
+	for _, known := range keys() {
+		if known.name == k.needs && other == "" {
+			other = known.fallback
+		}
+	}
+	switch {
+	case k.needsValue == "" && other == "":
+		return "means nothing without " + k.needs
+	case k.needsValue != "" && !strings.EqualFold(other, k.needsValue):
+		return fmt.Sprintf("means nothing unless %s is %s", k.needs, k.needsValue)
+	}
+	return ""
+}
+
+// keys is the table of all that a trigger may say, in the order in which it is read.
+func keys() []key {
+	return []key{
+		{name: KeyHosts, read: readHosts},
+		{name: KeyPathPrefixes, read: readPathPrefixes},
+		{name: KeyHeaders, read: readHeaders},
+		{name: KeyService, read: serviceName(func(t *Trigger) *string { return &t.Service })},
+		{name: KeyPort, read: readPort},
+		{name: KeyPortName, read: readPortName},
+		{
+			name: KeyFallbackService,
+			read: serviceName(func(t *Trigger) *string { return &t.FallbackService }),
+		},
+		{name: KeyScalingMetric, fallback: string(MetricRequestRate), read: oneOf(
+			func(t *Trigger) *Metric { return &t.Metric }, MetricRequestRate, MetricConcurrency)},
+		{name: KeyTargetValue, fallback: "100", read: readTargetValue},
+		{name: KeyActivationTargetValue, fallback: "0", read: readActivation},
+		{
+			name: KeyGranularity, fallback: "1s",
+			needs: KeyScalingMetric, needsValue: string(MetricRequestRate),
+			read: duration(func(t *Trigger) *time.Duration { return &t.Granularity }),
+		},
+		{
+			name: KeyWindow, fallback: "1m",
+			needs: KeyScalingMetric, needsValue: string(MetricRequestRate),
+			read: duration(func(t *Trigger) *time.Duration { return &t.Window }),
+		},
+		{name: KeyExternalProxyMetricKey, read: readMetricKey},
+		{
+			name: KeyTrafficAutowire, fallback: "ingress,httproute,virtualservice,route",
+			read: readAutowire,
+		},
+		{name: KeyHealthcheckPath, read: readHealthcheckPath},
+		{name: KeyHealthcheckResponse, needs: KeyHealthcheckPath, read: oneOf(
+			func(t *Trigger) *HealthcheckResponse { return &t.HealthcheckResponse },
+			HealthcheckStatic, HealthcheckPassthrough)},
+		{
+			name: KeyTLSSecretName,
+			read: objectName("Secret", func(t *Trigger) *string { return &t.TLSSecretName }),
+		},
+		{name: KeyWaitingPageEnabled, fallback: "false", read: readWaitingPage},
+		{
+			name: KeyWaitingPageConfigMap, needs: KeyWaitingPageEnabled, needsValue: "true",
+			read: objectName("ConfigMap", func(t *Trigger) *string { return &t.WaitingPageConfigMap }),
+		},
+	}
+}
+
+// Key is one key that a trigger may have.
+type Key struct {
+	// Name is the key.
+	Name string
+	// Default is the value that counts where none is given; empty if there is none.
+	Default string
+}
+
+// Keys are all that a trigger may have about requests, in the order in which mistakes are told.
+func Keys() []Key {
+	var all []Key
+	for _, known := range keys() {
+		all = append(all, Key{known.name, known.fallback})
+	}
+	return all
+}
+
+// readHosts reads a list of hosts.
+func readHosts(t *Trigger, value string) (err error) {
+	t.Hosts, err = list(value, func(host string) error {
+		_, err := ir.ParseHost(host)
+		return err
+	})
+	return err
+}
+
+// readPathPrefixes reads a list of path prefixes.
+func readPathPrefixes(t *Trigger, value string) (err error) {
+	t.PathPrefixes, err = list(value, func(prefix string) error {
+		_, err := ir.ParsePathPrefix(prefix)
+		return err
+	})
+	return err
+}
+
+// errHeadersSyntax says what headers have to look like.
+var errHeadersSyntax = errors.New("use a YAML list of {name, value}, such as " +
+	"[{name: X-Team, value: a}]; without value, any will do")
+
+// readHeaders reads conditions on headers.
+func readHeaders(t *Trigger, value string) error {
+	if len(value) > maxHeadersText {
+		return fmt.Errorf("is longer than %d bytes", maxHeadersText)
+	}
+	if hasAlias(value) {
+		return errors.New("YAML anchors and aliases are not allowed")
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(value))
+	decoder.KnownFields(true)
+	var read []struct {
+		Name  string
+		Value *string
+	}
+	if err := decoder.Decode(&read); err != nil {
+		return errHeadersSyntax
+	}
+	seen := map[string]bool{}
+	for _, header := range read {
+		parsed, err := ir.ParseHeader(header.Name, header.Value)
+		if err != nil {
+			return fmt.Errorf("%.*q: %w", shownValue, header.Name, err)
+		}
+		if seen[parsed.Name] {
+			return fmt.Errorf("%q is there twice (letter case doesn't count); all headers must match, "+
+				"so keep one", parsed.Name)
+		}
+		seen[parsed.Name] = true
+		t.Headers = append(t.Headers, Header(header))
+	}
+	return nil
+}
+
+// hasAlias says whether a YAML text uses anchors or aliases.
+func hasAlias(text string) bool {
+	var document yaml.Node
+	if yaml.Unmarshal([]byte(text), &document) != nil {
+		return false // which decoding says
+	}
+	var found func(node *yaml.Node) bool
+	found = func(node *yaml.Node) bool {
+		return node.Kind == yaml.AliasNode || node.Anchor != "" ||
+			slices.ContainsFunc(node.Content, found)
+	}
+	return found(&document)
+}
+
+// readPort reads the number of a port.
+func readPort(t *Trigger, value string) error {
+	port, err := strconv.ParseUint(value, 10, 16)
+	if err != nil || port == 0 {
+		return errors.New("use a whole number from 1 to 65535, or portName for a name")
+	}
+	t.Port = int32(port)
+	return nil
+}
+
+// readPortName reads the name of a port.
+func readPortName(t *Trigger, value string) error {
+	if !isDNSLabel(value) {
+		return errors.New("use the name of a port of the Service: " + labelRule)
+	}
+	t.PortName = value
+	return nil
+}
+
+// readTargetValue reads how much a replica takes.
+func readTargetValue(t *Trigger, value string) error {
+	target, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || target < 1 {
+		return errors.New("use a whole number of at least 1, such as 100")
+	}
+	t.TargetValue = int32(target)
+	return nil
+}
+
+// readActivation reads what the metric has to exceed for a workload to leave zero.
+func readActivation(t *Trigger, value string) error {
+	threshold, err := strconv.ParseFloat(value, 64)
+	if err != nil || math.IsNaN(threshold) || math.IsInf(threshold, 0) || threshold < 0 {
+		return errors.New("use a number of at least 0, such as 0 or 2.5")
+	}
+	t.ActivationTargetValue = threshold
+	return nil
+}
+
+// readMetricKey reads the cluster name of an Envoy that is not ours.
+func readMetricKey(t *Trigger, value string) error {
+	t.ExternalProxyMetricKey = value
+	return nil
+}
+
+// readAutowire reads which kinds of objects may be pointed at the proxy.
+func readAutowire(t *Trigger, value string) error {
+	if value == AutowireOff {
+		return nil
+	}
+	all := []AutowireKind{
+		AutowireIngress, AutowireHTTPRoute, AutowireVirtualService, AutowireRoute, AutowireService,
+	}
+	kinds, err := list(value, func(kind string) error {
+		if !slices.Contains(all, AutowireKind(kind)) {
+			return fmt.Errorf("use a list of %s with commas between them, or %s for none",
+				quoted(all), AutowireOff)
+		}
+		return nil
+	})
+	for _, kind := range kinds {
+		if !slices.Contains(t.Autowire, AutowireKind(kind)) {
+			t.Autowire = append(t.Autowire, AutowireKind(kind))
+		}
+	}
+	return err
+}
+
+// readHealthcheckPath reads the path of health checks, which the application answers unless
+// healthcheckResponse says otherwise.
+func readHealthcheckPath(t *Trigger, value string) error {
+	if value[0] != '/' {
+		return errors.New("begin it with /")
+	}
+	if _, err := ir.ParsePathPrefix(value); err != nil {
+		return err
+	}
+	t.HealthcheckPath, t.HealthcheckResponse = value, HealthcheckPassthrough
+	return nil
+}
+
+// readWaitingPage reads whether there is a waiting page.
+func readWaitingPage(t *Trigger, value string) error {
+	enabled, err := strconv.ParseBool(value)
+	if err != nil {
+		return errors.New("use true or false")
+	}
+	t.WaitingPage = enabled
+	return nil
+}

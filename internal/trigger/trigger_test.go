@@ -1,0 +1,275 @@
+package trigger_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
+)
+
+// minimal is the least that a trigger has to say.
+func minimal() map[string]string { return map[string]string{"hosts": "shop.example.com", "port": "80"} }
+
+// with is minimal and more. An empty value takes a key away.
+func with(more map[string]string) map[string]string {
+	metadata := minimal()
+	for key, value := range more {
+		if value == "" {
+			delete(metadata, key)
+			continue
+		}
+		metadata[key] = value
+	}
+	return metadata
+}
+
+// defaults is what minimal means.
+func defaults() trigger.Trigger {
+	return trigger.Trigger{
+		Hosts: []string{"shop.example.com"}, Port: 80,
+		Metric: trigger.MetricRequestRate, TargetValue: 100, Granularity: time.Second, Window: time.Minute,
+		Autowire: []trigger.AutowireKind{"ingress", "httproute", "virtualservice", "route"},
+	}
+}
+
+// TestWhatATriggerSays has each key in the order of the guide's table: what it takes, and what it means.
+func TestWhatATriggerSays(t *testing.T) {
+	t.Parallel()
+	changed := func(change func(*trigger.Trigger)) trigger.Trigger {
+		parsed := defaults()
+		change(&parsed)
+		return parsed
+	}
+	tests := map[string]struct {
+		metadata map[string]string
+		want     trigger.Trigger
+	}{
+		"defaults":           {minimal(), defaults()},
+		"empty is not given": {map[string]string{"hosts": "shop.example.com", "port": "80", "targetValue": " ", "headers": ""}, defaults()},
+		"several hosts":      {with(map[string]string{"hosts": "a.test, *.b.test,*,"}), changed(func(t *trigger.Trigger) { t.Hosts = []string{"a.test", "*.b.test", "*"} })},
+		"path prefixes":      {with(map[string]string{"pathPrefixes": "/,/api"}), changed(func(t *trigger.Trigger) { t.PathPrefixes = []string{"/", "/api"} })},
+		"headers": {with(map[string]string{"headers": "- name: X-Team\n  value: a\n- name: X-Any\n"}), changed(func(t *trigger.Trigger) {
+			t.Headers = []trigger.Header{{Name: "X-Team", Value: new("a")}, {Name: "X-Any"}}
+		})},
+		"headers as JSON":     {with(map[string]string{"headers": `[{"name": "X-N", "value": 7}]`}), changed(func(t *trigger.Trigger) { t.Headers = []trigger.Header{{Name: "X-N", Value: new("7")}} })},
+		"service":             {with(map[string]string{"service": "shop"}), changed(func(t *trigger.Trigger) { t.Service = "shop" })},
+		"port name":           {with(map[string]string{"port": "", "portName": "http"}), changed(func(t *trigger.Trigger) { t.Port, t.PortName = 0, "http" })},
+		"fallback service":    {with(map[string]string{"fallbackService": "shop-direct"}), changed(func(t *trigger.Trigger) { t.FallbackService = "shop-direct" })},
+		"concurrency":         {with(map[string]string{"scalingMetric": "concurrency"}), changed(func(t *trigger.Trigger) { t.Metric = trigger.MetricConcurrency })},
+		"target value":        {with(map[string]string{"targetValue": "5"}), changed(func(t *trigger.Trigger) { t.TargetValue = 5 })},
+		"activation":          {with(map[string]string{"activationTargetValue": "2.5"}), changed(func(t *trigger.Trigger) { t.ActivationTargetValue = 2.5 })},
+		"window":              {with(map[string]string{"window": "1m30s", "granularity": "500ms"}), changed(func(t *trigger.Trigger) { t.Window, t.Granularity = 90*time.Second, 500*time.Millisecond })},
+		"external proxy":      {with(map[string]string{"externalProxyMetricKey": "outbound|80||shop"}), changed(func(t *trigger.Trigger) { t.ExternalProxyMetricKey = "outbound|80||shop" })},
+		"autowire some":       {with(map[string]string{"trafficAutowire": "service, ingress,ingress"}), changed(func(t *trigger.Trigger) { t.Autowire = []trigger.AutowireKind{"service", "ingress"} })},
+		"autowire none":       {with(map[string]string{"trafficAutowire": "false"}), changed(func(t *trigger.Trigger) { t.Autowire = nil })},
+		"health check":        {with(map[string]string{"healthcheckPath": "/healthz"}), changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "passthrough" })},
+		"static health check": {with(map[string]string{"healthcheckPath": "/healthz", "healthcheckResponse": "static"}), changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "static" })},
+		"TLS":                 {with(map[string]string{"tlsSecretName": "shop.example.com-tls"}), changed(func(t *trigger.Trigger) { t.TLSSecretName = "shop.example.com-tls" })},
+		"waiting page": {
+			with(map[string]string{"coldStartWaitingPageEnabled": "true", "coldStartWaitingPageConfigMapRef": "page"}),
+			changed(func(t *trigger.Trigger) { t.WaitingPage, t.WaitingPageConfigMap = true, "page" }),
+		},
+		"the keys of a converted trigger, and KEDA's own": {
+			with(map[string]string{"scalerAddress": "s.keda:9090", "httpScaledObject": "shop", "convertedFrom": "kedify-http", "enableTLS": "true", "unsafeSsl": "false"}),
+			defaults(),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, problems := trigger.Parse(test.metadata)
+			if len(problems) > 0 {
+				t.Errorf("problems: %v", problems)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("trigger (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMistakesAreNamed has each mistake with the exact words. Those that begin with "(ignored)" stop nothing.
+func TestMistakesAreNamed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		metadata map[string]string
+		says     []string
+	}{
+		"nothing at all": {nil, []string{
+			`hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
+			`port: is required: set exactly one of port and portName, to a port of the Service`,
+		}},
+		"a host that is none": {with(map[string]string{"hosts": "a.test,b_/c"}), []string{
+			`hosts "a.test,b_/c": "b_/c": not a host name: use letters, digits and hyphens between dots, such as shop.example.com, *.example.com or *`,
+		}},
+		"nothing between commas":   {with(map[string]string{"hosts": "a.test,,b.test"}), []string{`hosts "a.test,,b.test": has nothing between two commas`}},
+		"only a comma":             {with(map[string]string{"hosts": ","}), []string{`hosts ",": has nothing between two commas`}},
+		"a prefix without a slash": {with(map[string]string{"pathPrefixes": "app"}), []string{`pathPrefixes "app": "app": not a path prefix: begin it with /`}},
+		"headers that are no list": {with(map[string]string{"headers": "X-Team: a"}), []string{
+			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any will do`,
+		}},
+		"headers with other keys": {with(map[string]string{"headers": "[{name: a, regex: b}]"}), []string{
+			`headers "[{name: a, regex: b}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any will do`,
+		}},
+		"a header twice": {with(map[string]string{"headers": "[{name: A}, {name: a}]"}), []string{
+			`headers "[{name: A}, {name: a}]": "a" is there twice (letter case doesn't count); all headers must match, so keep one`,
+		}},
+		"an alias":              {with(map[string]string{"headers": "[{name: &a x}, {name: *a}]"}), []string{`headers "[{name: &a x}, {name: *a}]": YAML anchors and aliases are not allowed`}},
+		"a header with a space": {with(map[string]string{"headers": "[{name: a b}]"}), []string{"headers \"[{name: a b}]\": \"a b\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only"}},
+		"a Service elsewhere": {with(map[string]string{"service": "shop.other"}), []string{
+			`service "shop.other": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens`,
+		}},
+		"a port by name":       {with(map[string]string{"port": "http"}), []string{`port "http": use a whole number from 1 to 65535, or portName for a name`}},
+		"a port out of range":  {with(map[string]string{"port": "65536"}), []string{`port "65536": use a whole number from 1 to 65535, or portName for a name`}},
+		"port zero":            {with(map[string]string{"port": "0"}), []string{`port "0": use a whole number from 1 to 65535, or portName for a name`}},
+		"both ports":           {with(map[string]string{"portName": "http"}), []string{`portName "http": set exactly one of port and portName`}},
+		"another metric":       {with(map[string]string{"scalingMetric": "rps"}), []string{`scalingMetric "rps": use one of requestRate, concurrency`}},
+		"a target of zero":     {with(map[string]string{"targetValue": "0"}), []string{`targetValue "0": use a whole number of at least 1, such as 100`}},
+		"a target with a unit": {with(map[string]string{"targetValue": "5rps"}), []string{`targetValue "5rps": use a whole number of at least 1, such as 100`}},
+		"a negative threshold": {with(map[string]string{"activationTargetValue": "-1"}), []string{`activationTargetValue "-1": use a number of at least 0, such as 0 or 2.5`}},
+		"a window without unit": {with(map[string]string{"window": "60"}), []string{
+			`window "60": use a time with its unit, longer than zero, such as 1s or 1m30s`,
+		}},
+		"a window below the granularity": {with(map[string]string{"window": "1s", "granularity": "10s"}), []string{
+			`window "1s": is shorter than the granularity of 10s; use a multiple of it`,
+		}},
+		"a window of a concurrency": {with(map[string]string{"scalingMetric": "concurrency", "window": "30s"}), []string{
+			`(ignored) window "30s": means nothing unless scalingMetric is requestRate`,
+		}},
+		"another kind to wire": {with(map[string]string{"trafficAutowire": "ingress,Gateway"}), []string{
+			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service with commas between them, or false for none`,
+		}},
+		"a health check elsewhere": {with(map[string]string{"healthcheckPath": "healthz"}), []string{`healthcheckPath "healthz": begin it with /`}},
+		"another answerer": {with(map[string]string{"healthcheckPath": "/", "healthcheckResponse": "ok"}), []string{
+			`healthcheckResponse "ok": use one of static, passthrough`,
+		}},
+		"an answer without a path": {with(map[string]string{"healthcheckResponse": "static"}), []string{
+			`(ignored) healthcheckResponse "static": means nothing without healthcheckPath`,
+		}},
+		"a Secret elsewhere": {with(map[string]string{"tlsSecretName": "other/tls"}), []string{
+			`tlsSecretName "other/tls": use the name of a Secret of the same namespace: lower-case letters, digits, hyphens and dots`,
+		}},
+		"neither true nor false": {with(map[string]string{"coldStartWaitingPageEnabled": "yes"}), []string{
+			`coldStartWaitingPageEnabled "yes": use true or false`,
+		}},
+		"a page that is off": {with(map[string]string{"coldStartWaitingPageConfigMapRef": "page"}), []string{
+			`(ignored) coldStartWaitingPageConfigMapRef "page": means nothing unless coldStartWaitingPageEnabled is true`,
+		}},
+		"a misspelt key": {with(map[string]string{"pathPrefix": "/app", "targetvalue": "5", "host": "x"}), []string{
+			`(ignored) host "x": is not known and counts for nothing; did you mean hosts?`,
+			`(ignored) pathPrefix "/app": is not known and counts for nothing; did you mean pathPrefixes?`,
+			`(ignored) targetvalue "5": is not known and counts for nothing; did you mean targetValue?`,
+		}},
+		"a key of another scaler": {with(map[string]string{"serverAddress": "http://prometheus"}), []string{
+			`(ignored) serverAddress "http://prometheus": is not known and counts for nothing; remove it`,
+		}},
+		"every mistake at once": {with(map[string]string{"hosts": "", "port": "x", "colour": "red"}), []string{
+			`port "x": use a whole number from 1 to 65535, or portName for a name`,
+			`hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
+			`(ignored) colour "red": is not known and counts for nothing; remove it`,
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := trigger.Parse(test.metadata)
+			var got []string
+			for _, problem := range problems {
+				text := problem.String()
+				if problem.Ignored {
+					text = "(ignored) " + text
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(test.says, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+			fatal := slices.ContainsFunc(test.says, func(text string) bool { return !strings.HasPrefix(text, "(ignored)") })
+			if trigger.Usable(problems) == fatal {
+				t.Errorf("Usable = %v", !fatal)
+			}
+		})
+	}
+}
+
+func TestRecognise(t *testing.T) {
+	t.Parallel()
+	const address = "scaler.keda:9090"
+	tests := map[string]struct {
+		triggerType string
+		metadata    map[string]string
+		want        trigger.Standing
+	}{
+		"as the guides write it":      {"kedify-http", minimal(), trigger.Unconverted},
+		"converted":                   {"external-push", with(map[string]string{"convertedFrom": "kedify-http", "scalerAddress": "elsewhere:1"}), trigger.Ours},
+		"by hand":                     {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Ours},
+		"by hand, the long name":      {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Ours},
+		"by hand, .svc":               {"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}), trigger.Ours},
+		"by hand, without hosts":      {"external-push", map[string]string{"scalerAddress": address, "port": "80"}, trigger.Ours},
+		"by hand, misspelt":           {"external-push", map[string]string{"scalerAddress": address, "host": "a.test", "httpScaledObject": "shop"}, trigger.Ours},
+		"only what to scale by":       {"external-push", map[string]string{"scalerAddress": address, "targetValue": "5"}, trigger.Reference},
+		"of the HTTP add-on":          {"external-push", map[string]string{"scalerAddress": address, "httpScaledObject": "shop"}, trigger.Reference},
+		"another scaler's":            {"external-push", with(map[string]string{"scalerAddress": "other.keda:9090"}), trigger.Elsewhere},
+		"another port":                {"external-push", with(map[string]string{"scalerAddress": "scaler.keda:9091"}), trigger.Elsewhere},
+		"another namespace":           {"external-push", with(map[string]string{"scalerAddress": "scaler.keda2:9090"}), trigger.Elsewhere},
+		"another scaler, no hosts":    {"external-push", map[string]string{"scalerAddress": "other.keda:9090"}, trigger.Foreign},
+		"a scaler that KEDA polls":    {"external", with(map[string]string{"scalerAddress": address}), trigger.Foreign},
+		"another kind, though marked": {"cpu", with(map[string]string{"convertedFrom": "kedify-http"}), trigger.Foreign},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := trigger.Recognise(test.triggerType, test.metadata, address); got != test.want {
+				t.Errorf("Recognise = %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAdditionsMakeATriggerOurs is the round trip: what was converted is recognised and means the same.
+func TestAdditionsMakeATriggerOurs(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{"ours": "", "the user's own": "mine.team:9090"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			metadata := with(map[string]string{"scalerAddress": address})
+			added := trigger.Additions(metadata, "scaler.keda:9090", "shop")
+			maps.Copy(metadata, added)
+			if want := address; want != "" && metadata["scalerAddress"] != want {
+				t.Errorf("scalerAddress is %q, want %q", metadata["scalerAddress"], want)
+			}
+			if got := trigger.Recognise(trigger.TypePush, metadata, "another.keda:9090"); got != trigger.Ours {
+				t.Errorf("Recognise = %d", got)
+			}
+			if got, problems := trigger.Parse(metadata); len(problems) > 0 || !cmp.Equal(got, defaults()) {
+				t.Errorf("Parse = %+v, %v", got, problems)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("hosts", "a.test", "port", "80", "window", "1m")
+	f.Add("headers", "[{name: &a x, value: *a}]", "hosts", "*,", "trafficAutowire", "false")
+	f.Add("pathPrefix", "/é", "portName", "-", "granularity", "-1s")
+	f.Fuzz(func(t *testing.T, key1, value1, key2, value2, key3, value3 string) {
+		parsed, problems := trigger.Parse(map[string]string{key1: value1, key2: value2, key3: value3})
+		for _, problem := range problems {
+			if problem.Key == "" && key1 != "" && key2 != "" && key3 != "" || problem.Remedy == "" {
+				t.Errorf("a problem without words: %#v", problem)
+			}
+		}
+		if !trigger.Usable(problems) {
+			return
+		}
+		if len(parsed.Hosts) == 0 || (parsed.Port == 0) == (parsed.PortName == "") || parsed.TargetValue < 1 ||
+			parsed.Granularity <= 0 || parsed.Window < parsed.Granularity || parsed.Metric == "" || parsed.ActivationTargetValue < 0 {
+			t.Errorf("usable, but not whole: %+v", parsed)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package xds
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// membershipPatience is how long a stream waits for its address to become known: a proxy may connect
+// before the news of it arrives.
+const membershipPatience = time.Second
+
+// membership says which proxies belong to which fleet. It is immutable.
+type membership struct {
+	fleets     map[netip.Addr][]string
+	superseded chan struct{}
+}
+
+// WithRemedy sets what a proxy that belongs to no fleet, and the log, are told to do about it.
+func WithRemedy(text string) Option {
+	return func(s *Server) { s.remedy = text }
+}
+
+// WithFleet makes every stream one of the named fleet, whatever its address. It is for tests and
+// benchmarks whose proxies all have the address of their machine.
+func WithFleet(name string) Option {
+	return func(s *Server) { s.onlyFleet = &name }
+}
+
+// SetMembers says which fleets the proxies belong to, by their addresses. A stream belongs to the
+// fleet of its peer's address. It waits a second for an address that is not known yet, and is refused
+// then. An address of several fleets is one of none: it can't be told whose proxy connects.
+//
+// A stream whose address is no longer known goes on. It is ended when the address has become one of
+// another fleet. Nobody may change fleets afterwards.
+func (s *Server) SetMembers(fleets map[netip.Addr][]string) {
+	before := s.membership.Swap(&membership{fleets: fleets, superseded: make(chan struct{})})
+	close(before.superseded)
+}
+
+// fleetOf returns the fleet that a stream belongs to, and waits for it if need be.
+func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
+	if s.onlyFleet != nil {
+		return *s.onlyFleet, nil
+	}
+	if fleets := s.membership.Load().fleets[addressOf(peer)]; len(fleets) == 1 {
+		return fleets[0], nil
+	}
+	if !s.wait(1) {
+		return "", errFull(s.maxStreams)
+	}
+	defer s.wait(-1)
+	fleet, err := s.awaitFleet(ctx, peer)
+	if status.Code(err) == codes.PermissionDenied {
+		s.logger.WarnContext(ctx, "Proxy refused",
+			slog.String("peer", peer), slog.String("reason", status.Convert(err).Message()))
+	}
+	return fleet, err
+}
+
+// wait counts the streams that wait for their fleet, and says whether there is room for one more.
+func (s *Server) wait(change int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting+change > s.maxStreams {
+		return false
+	}
+	s.waiting += change
+	return true
+}
+
+// awaitFleet is fleetOf for an address that isn't known yet.
+func (s *Server) awaitFleet(ctx context.Context, peer string) (string, error) {
+	patience := time.NewTimer(membershipPatience)
+	defer patience.Stop()
+	for {
+		members := s.membership.Load()
+		fleets := members.fleets[addressOf(peer)]
+		if len(fleets) == 1 {
+			return fleets[0], nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", status.FromContextError(ctx.Err()).Err()
+		case <-s.closed:
+			return "", errShuttingDown()
+		case <-patience.C:
+			return "", s.errStranger(peer, fleets)
+		case <-members.superseded:
+		}
+	}
+}
+
+// errStranger is the status for a stream whose address belongs to no fleet, or to several.
+func (s *Server) errStranger(peer string, fleets []string) error {
+	reason := "no fleet has a proxy with the address " + hostOf(peer)
+	if len(fleets) > 1 {
+		sorted := slices.Sorted(slices.Values(fleets))
+		reason = fmt.Sprintf("the address %s is that of proxies of several fleets: %s",
+			hostOf(peer), strings.Join(sorted, ", "))
+	}
+	if s.remedy != "" {
+		reason += "; " + s.remedy
+	}
+	return status.Error(codes.PermissionDenied, reason)
+}
+
+// check returns the status with which a stream ends whose address has become one of another fleet.
+func (m *membership) check(st *stream) error {
+	fleets := m.fleets[addressOf(st.peer)]
+	if len(fleets) != 1 || fleets[0] == st.fleet.name {
+		return nil
+	}
+	return status.Errorf(codes.Unavailable, "the address %s is that of a proxy of fleet %q now, no longer of %q",
+		hostOf(st.peer), fleets[0], st.fleet.name)
+}
+
+// addressOf is the address of a peer, one that is not valid when it has none.
+func addressOf(peer string) netip.Addr {
+	at, err := netip.ParseAddrPort(peer)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap().WithZone("")
+}
+
+// hostOf is a peer without its port.
+func hostOf(peer string) string {
+	if address := addressOf(peer); address.IsValid() {
+		return address.String()
+	}
+	return peer
+}

@@ -1,0 +1,120 @@
+package agent_test
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// account is the ServiceAccount of the agent.
+const account = "system:serviceaccount:keda:kedify-http-agent"
+
+// background is for what outlives one test.
+func background() context.Context { return context.Background() }
+
+// TestTheAgentUsesItsRights has the agent do all that it does, and compares what it has asked of the API server so far, in other tests too, with the roles of
+// config/agent: nothing that it doesn't use, and nothing that it may not.
+func TestTheAgentUsesItsRights(t *testing.T) {
+	t.Parallel()
+	withWebhook(t, "rights") // the certificate, and whom to trust
+	team := namespace(t, "rights-used")
+	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, colour: red}`))
+	await(t, team, "shop", "made", there)
+	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, `spec.triggers[0].metadata.colour "red": is not known and counts for nothing; remove it`)
+	remove(t, scaledObject(team, "shop"))
+	awaitGone(t, team, "shop")
+
+	granted := rights(t, manifests+"agent/rbac.yaml")
+	rare := []string{
+		// Certificates are renewed a month before their end, Events repeated, patches of another version refused: none of it has to happen here.
+		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh",
+		// The API server asks for this right beside that to patch when an apply creates, and writes down the patch.
+		"create httpscaledobjects.http.keda.sh",
+	}
+	testkit.Eventually(t, patience, "the Lease is renewed, and Rollouts are watched, which were installed later", func() bool {
+		used := asked(t)
+		return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"]
+	})
+	used := asked(t)
+	for _, right := range rare {
+		used[right] = true
+	}
+	if diff := cmp.Diff(granted, slices.Sorted(maps.Keys(used))); diff != "" {
+		t.Errorf("rights (-granted +used):\n%s", diff)
+	}
+}
+
+// rights lists what the roles of a manifest grant: verb resource[.group][/name][ in namespace].
+func rights(t *testing.T, file string) []string {
+	t.Helper()
+	manifest, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for document := range strings.SplitSeq(string(manifest), "\n---\n") {
+		var role rbacv1.Role // a ClusterRole has the same fields, and no namespace
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, name := range append(rule.ResourceNames, "")[:max(1, len(rule.ResourceNames))] {
+				for _, verb := range rule.Verbs {
+					found[right(verb, rule.Resources[0], rule.APIGroups[0], name, role.Namespace)] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// asked lists what the agent has asked so far, in the same words. A request that was forbidden is a failure.
+func asked(t *testing.T) map[string]bool {
+	t.Helper()
+	events, err := shared.audit.Of(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, event := range events {
+		ref := event.ObjectRef
+		if event.ResponseStatus.Code == 403 {
+			t.Fatalf("the agent was forbidden to %s %s %s/%s", event.Verb, ref.Resource, ref.Namespace, ref.Name)
+		}
+		resource, name, namespace := ref.Resource, "", ""
+		if ref.Subresource != "" {
+			resource += "/" + ref.Subresource
+		}
+		if slices.Contains([]string{"leases", "secrets", "mutatingwebhookconfigurations"}, resource) {
+			namespace = ref.Namespace
+			if event.Verb != "create" {
+				name = ref.Name
+			}
+		}
+		if resource != "" { // discovery has none
+			used[right(event.Verb, resource, ref.APIGroup, name, namespace)] = true
+		}
+	}
+	return used
+}
+
+// right writes a right.
+func right(verb, resource, group, name, namespace string) string {
+	var text strings.Builder
+	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", name}, {" in ", namespace}} {
+		if part.text != "" {
+			text.WriteString(part.before + part.text)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,305 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+const (
+	// patience is how long anything may take that must come.
+	patience = 30 * time.Second
+	// manifests is where ours are, and example where the guide's are.
+	manifests, example = "../../config/", "../../examples/argo-rollouts-canary/"
+	// scaler is the address that triggers are given.
+	scaler = "keda-add-ons-http-external-scaler.keda:9090"
+)
+
+// cluster is an API server, and the agent that runs with it.
+type cluster struct {
+	*controlplane.ControlPlane
+
+	admin  *rest.RESTClient
+	audit  controlplane.AuditLog
+	folder string // has the built agent
+	ports  []int  // of the webhook and of health
+	agent  *program.Process
+	// waited is what the agent said about itself before KEDA was installed.
+	waited string
+}
+
+// shared is the cluster of all tests; TestMain starts it.
+var shared cluster
+
+func TestMain(m *testing.M) {
+	code, err := runWithCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runWithCluster runs the tests with a cluster.
+func runWithCluster(m *testing.M) (code int, err error) {
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		return 1, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	folder, err := os.MkdirTemp("", "test-agent")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := program.Build(ctx, folder, "v9.9.9-test", "agent"); err != nil {
+		return 1, err
+	}
+	state := filepath.Join(folder, "state")
+	audit, err := controlplane.NewAuditLog(folder)
+	if err := errors.Join(err, os.Mkdir(state, 0o700)); err != nil {
+		return 1, err
+	}
+	running, err := controlplane.Start(ctx, binaries, state, audit.Flags()...)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, running.Stop()) }()
+	shared = cluster{ControlPlane: running, audit: audit, folder: folder}
+	if err := shared.install(ctx); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, shared.agent.Kill()) }()
+	if code = m.Run(); code != 0 {
+		for _, file := range []string{"agent.log", "other/agent.log"} {
+			log, _ := os.ReadFile(filepath.Join(folder, file))
+			fmt.Fprintf(os.Stderr, "what the agent wrote, %s:\n%s\n", file, log)
+		}
+	}
+	return code, nil
+}
+
+// install installs everything as users do, KEDA and Argo Rollouts after the agent.
+func (c *cluster) install(ctx context.Context) (err error) {
+	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
+		return err
+	}
+	err = controlplane.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
+		manifests+"agent/rbac.yaml", manifests+"agent/service.yaml", manifests+"agent/deployment.yaml")
+	if err == nil {
+		c.agent, c.ports, err = c.start(ctx, c.folder)
+	}
+	if err == nil {
+		err = c.agent.Await(ctx, patience, func(ctx context.Context) error {
+			var code int
+			code, c.waited, err = ready(ctx, c.ports)
+			if err == nil && (code == http.StatusOK || !strings.Contains(c.waited, "install KEDA")) {
+				err = fmt.Errorf("without KEDA the agent says %d %s", code, c.waited)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	keda, err := moduleFolder(ctx, "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	if err != nil {
+		return err
+	}
+	if err := controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml")); err != nil {
+		return err
+	}
+	if err := isReady(ctx, c.agent, c.ports); err != nil {
+		return err
+	}
+	argo, err := moduleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
+	if err != nil {
+		return err
+	}
+	return controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))
+}
+
+// moduleFolder asks the go command, in a folder, where a module's files are.
+func moduleFolder(ctx context.Context, in string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir = in
+	answer, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %v: %w", args, err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(answer, &module); err != nil || module.Dir == "" {
+		return "", fmt.Errorf("go %v: no folder in %s: %w", args, answer, err)
+	}
+	return module.Dir, nil
+}
+
+// start starts the built agent as its ServiceAccount. Its files are in folder. It returns the ports
+// of its webhook and of health.
+func (c *cluster) start(
+	ctx context.Context, folder string,
+) (agent *program.Process, ports []int, err error) {
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	if err := c.WriteKubeconfig(kubeconfig, controlplane.AgentToken); err != nil {
+		return nil, nil, err
+	}
+	const free = "127.0.0.1:0"
+	agent, err = program.Start(ctx, folder, filepath.Join(c.folder, "agent"),
+		"--kubeconfig="+kubeconfig, "--pod-namespace=keda", "--scaler-address="+scaler,
+		"--webhook-address="+free, "--health-address="+free, "--metrics-address="+free,
+		"--webhook-names=localhost", "--shutdown-delay=0s", "--log-format=text")
+	if err != nil {
+		return nil, nil, err
+	}
+	err = agent.Await(ctx, patience, func(context.Context) error {
+		ports = nil
+		log, err := os.ReadFile(filepath.Join(folder, "agent.log"))
+		for _, name := range []string{"webhook", "health"} {
+			found := regexp.MustCompile("port=" + name + ` address=127\.0\.0\.1:(\d+)`).FindSubmatch(log)
+			if found == nil {
+				return errors.Join(err, fmt.Errorf("no port %s in the log", name))
+			}
+			number, err := strconv.Atoi(string(found[1]))
+			if err != nil {
+				return err
+			}
+			ports = append(ports, number)
+		}
+		return nil
+	})
+	return agent, ports, err
+}
+
+// isReady waits until an agent is ready.
+func isReady(ctx context.Context, agent *program.Process, ports []int) error {
+	return agent.Await(ctx, patience, func(ctx context.Context) error {
+		code, says, err := ready(ctx, ports)
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("%d %s", code, says)
+		}
+		return err
+	})
+}
+
+// ready asks an agent whether it is ready.
+func ready(ctx context.Context, ports []int) (code int, says string, err error) {
+	address := fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[1])
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := (&http.Client{Timeout: patience}).Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
+}
+
+// namespace makes a namespace of the test's own.
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	if err := controlplane.Apply(t.Context(), shared.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// apply applies manifests in a namespace.
+func apply(t *testing.T, namespace string, manifests ...string) {
+	t.Helper()
+	if err := controlplane.Apply(t.Context(), shared.admin, namespace, manifests...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// applyFiles applies files in a namespace.
+func applyFiles(t *testing.T, namespace string, files ...string) {
+	t.Helper()
+	if err := controlplane.ApplyFiles(t.Context(), shared.admin, namespace, files...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Paths of objects in a namespace.
+func httpScaledObject(namespace, name string) string {
+	return "/apis/http.keda.sh/v1alpha1/namespaces/" + namespace + "/httpscaledobjects/" + name
+}
+
+func scaledObject(namespace, name string) string {
+	return "/apis/keda.sh/v1alpha1/namespaces/" + namespace + "/scaledobjects/" + name
+}
+
+// get reads an object into target. It says whether it is there.
+func get(t *testing.T, path string, target any) bool {
+	t.Helper()
+	body, err := shared.admin.Get().AbsPath(path).DoRaw(t.Context())
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	if err := errors.Join(err, json.Unmarshal(body, target)); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// patch sends a merge patch as a user would.
+func patch(t *testing.T, path, body string) {
+	t.Helper()
+	err := shared.admin.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", "user").Body([]byte(body)).Do(t.Context()).Error()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remove deletes an object.
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := shared.admin.Delete().AbsPath(path).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits for an HTTPScaledObject that is as it should be, and returns it.
+func await(t *testing.T, namespace, name, what string, holds func(*httpv1alpha1.HTTPScaledObject) bool) *httpv1alpha1.HTTPScaledObject {
+	t.Helper()
+	var found *httpv1alpha1.HTTPScaledObject
+	testkit.Eventually(t, patience, namespace+"/"+name+": "+what, func() bool {
+		found = new(httpv1alpha1.HTTPScaledObject)
+		return get(t, httpScaledObject(namespace, name), found) && holds(found)
+	})
+	return found
+}
+
+// awaitGone waits until an HTTPScaledObject is gone.
+func awaitGone(t *testing.T, namespace, name string) {
+	t.Helper()
+	testkit.Eventually(t, patience, namespace+"/"+name+" is gone", func() bool {
+		return !get(t, httpScaledObject(namespace, name), new(httpv1alpha1.HTTPScaledObject))
+	})
+}
+
+// there holds for any object.
+func there(*httpv1alpha1.HTTPScaledObject) bool { return true }

@@ -1,0 +1,278 @@
+package agent_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// scaled is what tests read of a ScaledObject.
+type scaled struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct{ Triggers []map[string]any } `json:"spec"`
+}
+
+// shop is a ScaledObject of a Deployment with a trigger's metadata.
+func shop(metadata string) string {
+	return `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: shop},
+		spec: {scaleTargetRef: {name: shop}, triggers: [{type: kedify-http, metadata: ` + metadata + `}]}}`
+}
+
+const simple = `{hosts: shop.test, port: "80", service: shop}`
+
+// TestTheAgentWaitsForKEDA has the agent run before KEDA is installed, and say so.
+func TestTheAgentWaitsForKEDA(t *testing.T) {
+	t.Parallel()
+	if want := "kind ScaledObject: install KEDA"; !strings.Contains(shared.waited, want) {
+		t.Errorf("the agent waited for %q, want something with %q", shared.waited, want)
+	}
+}
+
+// TestTheGuide applies the guide's manifests as they are. The ScaledObject names no Service; the Rollout does.
+func TestTheGuide(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "guide")
+	applyFiles(t, team, example+"scaledobject.yaml") // before the Rollout that names the Service
+	testkit.Eventually(t, patience, "the missing Rollout is named", func() bool {
+		return strings.Contains(problemsOf(t, team, "rollouts-demo"), `Rollout "rollouts-demo", which names the Service, is not there`)
+	})
+	applyFiles(t, team, example+"manifests.yaml")
+	found := await(t, team, "rollouts-demo", "made", there)
+
+	var want httpv1alpha1.HTTPScaledObjectSpec
+	if err := yaml.UnmarshalStrict([]byte(`
+hosts: [rollouts-demo.example.com]
+pathPrefixes: [/]
+scaleTargetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: rollouts-demo, service: rollouts-demo-stable, port: 80}
+replicas: {min: 2, max: 10}
+scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}
+`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, found.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	annotations := map[string]string{"http.kedify.io/traffic-autowire": "ingress", "httpscaledobject.keda.sh/skip-scaledobject-creation": "true"}
+	if diff := cmp.Diff(annotations, found.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	var owner scaled
+	get(t, scaledObject(team, "rollouts-demo"), &owner)
+	owners := []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "rollouts-demo", UID: owner.UID, Controller: new(true)}}
+	if diff := cmp.Diff(owners, found.OwnerReferences); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	found = await(t, team, "rollouts-demo", "conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+	})
+	wired := meta.FindStatusCondition(found.Status.Conditions, httpv1alpha1.ConditionAutowired)
+	if wired == nil || wired.Status != metav1.ConditionFalse || wired.Reason != httpv1alpha1.ReasonNotCarriedOut {
+		t.Errorf("condition %s is %+v", httpv1alpha1.ConditionAutowired, wired)
+	}
+	testkit.Eventually(t, patience, "nothing is wrong any more", func() bool { return problemsOf(t, team, "rollouts-demo") == "" })
+
+	// The plugin's weights are there to stay, also when the Rollout and the trigger say something new.
+	patch(t, httpScaledObject(team, "rollouts-demo"), `{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "weights"}}}`)
+	patch(t, "/apis/argoproj.io/v1alpha1/namespaces/"+team+"/rollouts/rollouts-demo", `{"spec": {"strategy": {"canary": {"stableService": "renamed"}}}}`)
+	found = await(t, team, "rollouts-demo", "the new stable Service", func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return object.Spec.ScaleTargetRef.Service == "renamed"
+	})
+	if found.Annotations["http.kedify.io/weighted-backends"] != "weights" {
+		t.Errorf("the weights are gone: %v", found.Annotations)
+	}
+}
+
+// TestThePluginsReadme applies the ScaledObject of the plugin's README as it is: it has no minimum, so KEDA's own count.
+func TestThePluginsReadme(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "readme")
+	apply(t, team, `
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: myapp}
+spec: {selector: {matchLabels: {app: myapp}}, strategy: {canary: {stableService: myapp-stable, canaryService: myapp-canary}}}
+---
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata:
+  name: myapp
+spec:
+  scaleTargetRef:
+    apiVersion: argoproj.io/v1alpha1
+    kind: Rollout
+    name: myapp
+  triggers:
+    - type: kedify-http
+      metadata:
+        hosts: myapp.example.com
+        port: "80"
+        scalingMetric: requestRate
+        targetValue: "5"
+        trafficAutowire: "ingress"
+`)
+	found := await(t, team, "myapp", "made", there).Spec
+	if found.ScaleTargetRef.Service != "myapp-stable" || *found.Replicas.Min != 0 || *found.Replicas.Max != 100 {
+		t.Errorf("spec is %+v with replicas from %d to %d", found, *found.Replicas.Min, *found.Replicas.Max)
+	}
+}
+
+// TestWhatAUserDoesToTheObject deletes and edits the HTTPScaledObject by hand.
+func TestWhatAUserDoesToTheObject(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "edits")
+	apply(t, team, shop(simple))
+	// Nothing is under way any more, that could be what brings it back.
+	before := await(t, team, "shop", "two seconds old", func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return time.Since(object.CreationTimestamp.Time) > 2*time.Second
+	})
+
+	remove(t, httpScaledObject(team, "shop"))
+	began := time.Now()
+	after := await(t, team, "shop", "made again", func(object *httpv1alpha1.HTTPScaledObject) bool { return object.UID != before.UID })
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it came back after %v, want a second at most", took)
+	} else {
+		t.Logf("it came back after %v", took)
+	}
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+		t.Errorf("spec (-before +after):\n%s", diff)
+	}
+
+	patch(t, httpScaledObject(team, "shop"), `{"metadata": {"annotations": {"team": "a"}}, "spec": {"hosts": ["mine.test"], "timeouts": {"conditionWait": "9s"}}}`)
+	found := await(t, team, "shop", "the trigger's host again", func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return slices.Equal(object.Spec.Hosts, []string{"shop.test"})
+	})
+	if found.Annotations["team"] != "a" || found.Spec.Timeouts == nil {
+		t.Errorf("what the user added is gone: %v, %v", found.Annotations, found.Spec.Timeouts)
+	}
+}
+
+// TestTriggersComeAndGo follows a ScaledObject from one trigger to several and back, to its end.
+func TestTriggersComeAndGo(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "triggers")
+	two := `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [
+		{type: cpu, metricType: Utilization, metadata: {value: "50"}},
+		{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop, tlsSecretName: tls}},
+		{type: kedify-http, name: api, metadata: {hosts: b.test, portName: http, service: shop}}]}}`
+	apply(t, team, two)
+	first := await(t, team, "shop", "made", there)
+	second := await(t, team, "shop-api", "made", there)
+	if first.Annotations["http.kedify.io/tls-secret-name"] != "tls" || second.Spec.ScaleTargetRef.PortName != "http" {
+		t.Errorf("objects: %+v and %+v", first, second)
+	}
+
+	apply(t, team, strings.Replace(two, "portName: http", `port: "81"`, 1))
+	found := await(t, team, "shop-api", "its new port", func(object *httpv1alpha1.HTTPScaledObject) bool { return object.Spec.ScaleTargetRef.Port == 81 })
+	if found.Spec.ScaleTargetRef.PortName != "" {
+		t.Errorf("the port's name is still %q", found.Spec.ScaleTargetRef.PortName)
+	}
+
+	apply(t, team, shop(simple))
+	awaitGone(t, team, "shop-api")
+	if same := await(t, team, "shop", "still there", there); same.UID != first.UID {
+		t.Error("the first trigger's object was made anew")
+	}
+
+	remove(t, scaledObject(team, "shop"))
+	awaitGone(t, team, "shop")
+}
+
+// TestANameThatIsTaken has an HTTPScaledObject of the user's own that a trigger would have the name of.
+func TestANameThatIsTaken(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "taken")
+	mine := `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop}, spec: {hosts: [mine.test], scaleTargetRef: {service: mine, port: 80}}}`
+	apply(t, team, mine, shop(simple))
+	const says = `HTTPScaledObject "shop" is there already and is not this ScaledObject's; delete it, or name another one by httpScaledObject in the trigger's metadata`
+	awaitEvent(t, team, httpv1alpha1.ReasonNameTaken, says)
+	found := await(t, team, "shop", "there", there)
+	if len(found.OwnerReferences) > 0 || found.Spec.ScaleTargetRef.Service != "mine" {
+		t.Errorf("it was taken over: %+v", found)
+	}
+	if got := problemsOf(t, team, "shop"); got != says {
+		t.Errorf("annotation %q, want %q", got, says)
+	}
+	remove(t, httpScaledObject(team, "shop"))
+	await(t, team, "shop", "made once the name is free", func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return object.Spec.ScaleTargetRef.Service == "shop"
+	})
+	testkit.Eventually(t, patience, "nothing is wrong any more", func() bool { return problemsOf(t, team, "shop") == "" })
+}
+
+// TestMistakesAreTold has mistakes in the metadata, before and after there was an object.
+func TestMistakesAreTold(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "mistakes")
+	const says = `spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`
+	apply(t, team, shop(`{hosts: shop.test, port: http, service: shop}`))
+	awaitEvent(t, team, httpv1alpha1.ReasonInvalidTrigger, says)
+	if get(t, httpScaledObject(team, "shop"), new(httpv1alpha1.HTTPScaledObject)) {
+		t.Error("an object was made all the same")
+	}
+	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, pathPrefix: /a}`))
+	found := await(t, team, "shop", "made without the unknown key", func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+	})
+	accepted := meta.FindStatusCondition(found.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+	if want := "did you mean pathPrefixes?"; accepted.Reason != httpv1alpha1.ReasonKeyIgnored || !strings.HasSuffix(accepted.Message, want) {
+		t.Errorf("condition %+v, want one that ends with %q", accepted, want)
+	}
+	apply(t, team, shop(`{hosts: other.test, port: http, service: shop}`))
+	found = await(t, team, "shop", "the mistake is told", func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return meta.IsStatusConditionFalse(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+	})
+	if accepted := meta.FindStatusCondition(found.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted); accepted.Message != says {
+		t.Errorf("condition %+v, want %q", accepted, says)
+	}
+	if !slices.Equal(found.Spec.Hosts, []string{"shop.test"}) {
+		t.Errorf("the last good hosts are gone: %v", found.Spec.Hosts)
+	}
+}
+
+// TestWrittenByHand has a trigger of type external-push with our address, which needs no webhook and no conversion.
+func TestWrittenByHand(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "by-hand")
+	apply(t, team, strings.Replace(shop(`{hosts: shop.test, port: "80", service: shop, scalerAddress: "keda-add-ons-http-external-scaler.keda.svc:9090"}`),
+		"kedify-http", "external-push", 1))
+	await(t, team, "shop", "made", there)
+	var found scaled
+	get(t, scaledObject(team, "shop"), &found)
+	if len(found.Annotations) > 0 || len(found.ManagedFields) != 1 || found.ManagedFields[0].Manager != "test" {
+		t.Errorf("the ScaledObject was written to: %+v", found.ObjectMeta)
+	}
+}
+
+// problemsOf is what the agent says is wrong with a ScaledObject.
+func problemsOf(t *testing.T, namespace, name string) string {
+	t.Helper()
+	var found scaled
+	get(t, scaledObject(namespace, name), &found)
+	return found.Annotations[httpv1alpha1.AnnotationTriggerProblems]
+}
+
+// awaitEvent waits for a Warning on the ScaledObject shop.
+func awaitEvent(t *testing.T, namespace, reason, message string) {
+	t.Helper()
+	testkit.Eventually(t, patience, "a warning "+reason, func() bool {
+		var list corev1.EventList
+		get(t, "/api/v1/namespaces/"+namespace+"/events", &list)
+		return slices.ContainsFunc(list.Items, func(event corev1.Event) bool {
+			return event.Type == corev1.EventTypeWarning && event.Reason == reason && event.Message == message &&
+				event.InvolvedObject.Kind == "ScaledObject" && event.InvolvedObject.Name == "shop" && event.InvolvedObject.UID != types.UID("")
+		})
+	})
+}

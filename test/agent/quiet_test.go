@@ -1,0 +1,118 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// TestNothingNewIsNothingWritten has changes that say nothing new: the agent looks at each and
+// writes to nothing in the namespace.
+func TestNothingNewIsNothingWritten(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "quiet")
+	byHand := strings.Replace(
+		shop(`{hosts: shop.test, port: "80", service: shop, scalerAddress: "`+scaler+`"}`),
+		"kedify-http", "external-push", 1)
+	apply(t, team, byHand)
+	made := []string{"patch httpscaledobjects/", "patch httpscaledobjects/status"}
+	testkit.Eventually(t, patience, "the object and its conditions are written", func() bool {
+		return len(writes(t, team)) >= len(made)
+	})
+	patch(t, scaledObject(team, "shop"), `{"metadata": {"annotations": {"team": "a"}}}`)
+	patch(t, httpScaledObject(team, "shop"), `{"metadata": {"annotations": {"team": "a"}}}`)
+	patch(t, httpScaledObject(team, "shop"), `{"spec": {"scaledownPeriod": 7}}`)
+	// What comes after is reconciled after: the queue is one.
+	patch(t, scaledObject(team, "shop"), `{"spec": {"maxReplicaCount": 7}}`)
+	await(t, team, "shop", "its new bound", func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return *object.Spec.Replicas.Max == 7
+	})
+	testkit.Eventually(t, patience, "the write is written down", func() bool {
+		return len(writes(t, team)) > len(made)
+	})
+	if diff := cmp.Diff(append(made, "patch httpscaledobjects/"), writes(t, team)); diff != "" {
+		t.Errorf("writes, the last one for the bound (-want +got):\n%s", diff)
+	}
+}
+
+// writes are the agent's requests that write, in a namespace.
+func writes(t *testing.T, namespace string) []string {
+	t.Helper()
+	events, err := shared.audit.Of(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, event := range events {
+		reads := slices.Contains([]string{"get", "list", "watch"}, event.Verb)
+		if event.ObjectRef.Namespace == namespace && !reads {
+			found = append(found, event.Verb+" "+event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource)
+		}
+	}
+	return found
+}
+
+// TestNothingIsTakenOverBehindTheCache has somebody create the HTTPScaledObject after the cache was
+// read: the reconciler runs here, and does not see it.
+func TestNothingIsTakenOverBehindTheCache(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "behind")
+	apply(t, team, `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: mine},
+		spec: {hosts: [mine.test], scaleTargetRef: {service: mine, port: 80}}}`)
+
+	scheme := runtime.NewScheme()
+	if err := errors.Join(httpv1alpha1.AddToScheme(scheme), objects.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	direct, err := client.NewWithWatch(shared.Config(controlplane.AdminToken), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: httpv1alpha1.Resource}, "mine")
+	stale := interceptor.NewClient(direct, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+			scaled, ok := object.(*objects.ScaledObject)
+			if !ok {
+				return gone
+			}
+			scaled.Namespace, scaled.Name, scaled.UID = key.Namespace, key.Name, "uid"
+			scaled.Spec.ScaleTargetRef.Name = "shop"
+			scaled.Spec.Triggers = []objects.Trigger{{Type: "external-push", Metadata: map[string]string{
+				"convertedFrom": "kedify-http", "hosts": "shop.test", "port": "80", "service": "shop",
+			}}}
+			return nil
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+	})
+	reconciler := reconcile.Reconciler{
+		Client: stale, Stored: direct, Events: record.NewFakeRecorder(10), Now: time.Now, ScalerAddress: scaler,
+	}
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: team, Name: "mine"}}
+	result, err := reconciler.Reconcile(t.Context(), request)
+	if err != nil || result.RequeueAfter == 0 {
+		t.Errorf("Reconcile = %+v, %v; want another try", result, err)
+	}
+	found := await(t, team, "mine", "there", there)
+	if found.Spec.Hosts[0] != "mine.test" || len(found.OwnerReferences) > 0 || len(found.Labels) > 0 {
+		t.Errorf("it was taken over: %+v", found)
+	}
+}

@@ -1,0 +1,73 @@
+package agent_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestAnotherReplicaTakesOver starts a second agent, which is ready and serves the webhook while the
+// first one writes, and ends the first. It runs before the tests that run in parallel, which
+// therefore have the second.
+//
+//nolint:paralleltest // it replaces the agent of all
+func TestAnotherReplicaTakesOver(t *testing.T) {
+	folder := filepath.Join(shared.folder, "other")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other, ports, err := shared.start(background(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := isReady(t.Context(), other, ports); err != nil {
+		t.Fatal(err)
+	}
+	withWebhook(t, "replicas")
+	var webhook admissionregistrationv1.MutatingWebhookConfiguration
+	get(t, webhooks+"/kedify-http-agent", &webhook)
+	for _, port := range []int{shared.ports[0], ports[0]} {
+		trusted(t, port, webhook.Webhooks[0].ClientConfig.CABundle)
+	}
+
+	shared.agent.Stop(t)
+	shared.agent, shared.ports = other, ports
+	address := fmt.Sprintf(`[{"op": "replace", "path": "/webhooks/0/clientConfig/url", "value": %q}]`, webhookURL())
+	if err := shared.admin.Patch(types.JSONPatchType).AbsPath(webhooks + "/kedify-http-agent").
+		Body([]byte(address)).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	team := namespace(t, "takeover")
+	apply(t, team, shop(simple))
+	await(t, team, "shop", "made by the other replica", there)
+	// A Lease that is not given back lasts 15 s.
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the other replica took over after %v", took)
+	} else {
+		t.Logf("the other replica took over after %v", took)
+	}
+}
+
+// trusted fails unless the API server would trust who serves at a port.
+func trusted(t *testing.T, port int, authorities []byte) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authorities)
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "localhost"}}
+	connection, err := dialer.DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if err := connection.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,130 @@
+// Command annotatedscaler is the scaler with figures that a test sets: it takes them from an
+// annotation of each HTTPScaledObject, where the scaler has those of the interceptors. All that
+// KEDA meets is the scaler's own. The suite e2e/suites/keda runs it in the scaler's place.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
+)
+
+// annotation holds a figure: the fields of scaler.Figure in JSON, or anything else for one that is
+// not known.
+const annotation = "test.kedify.io/figure"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if err := run(ctx, logger); err != nil {
+		fmt.Fprintln(os.Stderr, "annotatedscaler:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, logger *slog.Logger) error {
+	config := func() (*rest.Config, error) { return connect.Config("", "annotatedscaler") }
+	figures := source{watchcache.New[*object](nil)}
+	canaries := canary.New(config)
+	metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		return err
+	}
+	options, err := scaler.ServerOptions(scaler.DefaultMaxStreams, scaler.TLS{}, metrics)
+	if err != nil {
+		return err
+	}
+	service, server := scaler.NewService(figures, canaries, metrics, logger), grpc.NewServer(options...)
+	service.Register(server)
+	health := lifecycle.NewHealth("keda-add-ons-http-external-scaler", func() []string { return nil })
+	health.SetReady()
+	probes, err := lifecycle.Listen(ctx, "health", ":8080", "")
+	if err != nil {
+		return err
+	}
+	calls, err := lifecycle.Listen(ctx, "gRPC", ":9090", "")
+	if err != nil {
+		return err
+	}
+	return lifecycle.Run(ctx, health, lifecycle.Shutdown{Delay: 3 * time.Second, Deadline: 15 * time.Second}, logger,
+		lifecycle.Part{Name: "health", Run: func(ctx context.Context) error { return lifecycle.ServeHTTP(ctx, probes, health, logger) }},
+		lifecycle.Part{Name: "canaries", Run: func(ctx context.Context) error { return canaries.Run(ctx, logger) }},
+		lifecycle.Part{Name: "figures", Run: func(ctx context.Context) error { return figures.run(ctx, connect.NewClient(config), logger) }},
+		lifecycle.Part{Name: "gRPC", Run: func(ctx context.Context) error {
+			context.AfterFunc(ctx, func() {
+				service.Close()
+				server.GracefulStop()
+			})
+			return server.Serve(calls)
+		}})
+}
+
+// object is an HTTPScaledObject with its figure.
+type object struct {
+	Metadata struct {
+		Name            string            `json:"name"`
+		Namespace       string            `json:"namespace"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Annotations     map[string]string `json:"annotations"`
+	} `json:"metadata"`
+}
+
+func (o *object) Name() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
+}
+
+func (o *object) Version() string { return o.Metadata.ResourceVersion }
+
+// source is a scaler.Reader of the annotations.
+type source struct{ *watchcache.Cache[*object] }
+
+func (s source) run(ctx context.Context, client *connect.Client, logger *slog.Logger) error {
+	s.Follow(ctx, watchcache.Source[*object]{
+		Client: client,
+		Path: func(context.Context) ([]string, error) {
+			return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource}, nil
+		},
+		Decode: func(raw []byte) (*object, error) {
+			o := new(object)
+			return o, json.Unmarshal(raw, o)
+		},
+		Title: "HTTPScaledObjects",
+	}, logger)
+	return nil
+}
+
+var errUnknown = errors.New("the test has set no figure")
+
+// Demand returns the figure that the test has set at last.
+func (s source) Demand(_ context.Context, name types.NamespacedName) (figure scaler.Figure, err error) {
+	found, known, believed := s.Get(name)
+	switch {
+	case !believed:
+		return figure, errUnknown
+	case !known:
+		return figure, scaler.ErrNoObject
+	}
+	if err := json.Unmarshal([]byte(found.Metadata.Annotations[annotation]), &figure); err != nil {
+		return scaler.Figure{}, fmt.Errorf("%w: %w", errUnknown, err)
+	}
+	return figure, nil
+}

@@ -1,0 +1,277 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// foreign is a cluster of which somebody else installed the CustomResourceDefinition.
+type foreign struct {
+	cluster
+
+	definition map[string]any // ours
+}
+
+// newForeign starts one without any definition. The interceptor's role is there.
+func newForeign(t *testing.T) *foreign {
+	t.Helper()
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	state := filepath.Join(folder, "state")
+	audit, err := controlplane.NewAuditLog(folder)
+	if err := errors.Join(err, os.Mkdir(state, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	running, err := controlplane.Start(t.Context(), binaries, state, audit.Flags()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = running.Stop() })
+	f := &foreign{cluster: cluster{ControlPlane: running, audit: audit, folder: shared.folder}}
+	if f.admin, err = f.Client(controlplane.AdminToken); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(crdFile)
+	if err := errors.Join(err, yaml.Unmarshal(text, &f.definition)); err != nil {
+		t.Fatal(err)
+	}
+	err = controlplane.ApplyFiles(t.Context(), f.admin, "", "../../config/interceptor/namespace.yaml", interceptorRoleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.newNamespace(t, "shop")
+	return f
+}
+
+// install installs our definition after edit has changed the schema of the status.
+func (f *foreign) install(t *testing.T, edit func(properties map[string]any)) {
+	t.Helper()
+	text, err := json.Marshal(f.definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var edited map[string]any
+	if err := json.Unmarshal(text, &edited); err != nil {
+		t.Fatal(err)
+	}
+	versions := edited["spec"].(map[string]any)["versions"].([]any)
+	schema := versions[0].(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+	edit(schema["properties"].(map[string]any)["status"].(map[string]any)["properties"].(map[string]any))
+	if text, err = json.Marshal(edited); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(t, "", string(text))
+}
+
+// writer is a client of the interceptor's account, as one that has just started has it.
+func (f *foreign) writer(t *testing.T) status.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := httpv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	config := f.Config(controlplane.InterceptorToken)
+	config.GroupVersion, config.APIPath = &httpv1alpha1.SchemeGroupVersion, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status.NewClient(client, client, slog.New(slog.NewTextHandler(t.Output(), nil)))
+}
+
+// report writes what two of two proxies took of the object, as the interceptor does, and returns the object.
+func (f *foreign) report(t *testing.T, writer status.Client) *httpv1alpha1.HTTPScaledObject {
+	t.Helper()
+	object := f.object(t, "shop", "shop")
+	object.Status = httpv1alpha1.StatusOf(object)
+	taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
+	is := status.Compute(object, status.Observation{Served: true}, taken, interceptorPod, time.Now())
+	if err := writer.ApplyStatus(t.Context(), object, is); err != nil {
+		t.Fatal(err)
+	}
+	return f.object(t, "shop", "shop")
+}
+
+// beat renews the Lease as the interceptor does.
+func (f *foreign) beat(t *testing.T) {
+	t.Helper()
+	f.apply(t, "keda", `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kedify-http-interceptor}, spec: {holderIdentity: a, renewTime: "`+
+		time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")+`"}}`)
+}
+
+// withoutReport is the status of the HTTP add-on's newer definitions.
+func withoutReport(properties map[string]any) { delete(properties, "dataPlane") }
+
+// withOtherConditions is that of its older ones and of Kedify's chart.
+func withOtherConditions(properties map[string]any) {
+	withoutReport(properties)
+	text := map[string]any{"type": "string"}
+	properties["conditions"] = map[string]any{"type": "array", "items": map[string]any{
+		"type": "object", "required": []any{"type", "status"},
+		"properties": map[string]any{"type": text, "status": text, "reason": text, "message": text, "timestamp": text},
+	}}
+}
+
+// TestTheReportReachesTheRouterOnAnyDefinition walks through the definitions that a cluster may have, in
+// the order in which it may get them. On each the built interceptor comes to rest, what it reports is
+// read back as it was computed, and the built plugin verifies by it.
+func TestTheReportReachesTheRouterOnAnyDefinition(t *testing.T) {
+	f := newForeign(t)
+	f.install(t, withOtherConditions)
+	if refused := f.create(t, "shop", "shop", bare); refused != "" {
+		t.Fatal(refused)
+	}
+	f.apply(t, "shop", `{apiVersion: v1, kind: Service, metadata: {name: shop-stable}, spec: {ports: [{port: 80}]}}`,
+		`{apiVersion: v1, kind: Service, metadata: {name: shop-canary}, spec: {ports: [{port: 80}]}}`)
+	plugin, canary := f.startPlugin(t, controlplane.AdminToken), rollout("shop", "shop")
+	for i, test := range []struct {
+		name                string
+		edit                func(map[string]any)
+		annotated, reported bool // whether there is an annotation, and a report in the status
+		ready               bool // whether there are our conditions in the status
+	}{
+		{"conditions of another form", withOtherConditions, true, false, false},
+		{"conditions and no report", withoutReport, true, false, true},
+		{"ours", func(map[string]any) {}, false, true, true},
+		{"no report again", withoutReport, true, false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f.install(t, test.edit)
+			weight := int32(10 + i)
+			must(t, "SetWeight", plugin.SetWeight(canary, weight, nil))
+			f.comesToRest(t, weight)
+
+			writer := f.writer(t)
+			for range 2 { // The second one may say where the rest is.
+				f.report(t, writer)
+			}
+			before := f.object(t, "shop", "shop")
+			after := f.report(t, writer)
+			if before.ResourceVersion != after.ResourceVersion {
+				t.Errorf("the same status again changed the object: %s, then %s", before.ResourceVersion, after.ResourceVersion)
+			}
+			_, isAnnotated := after.Annotations[httpv1alpha1.AnnotationStatus]
+			found := meta.FindStatusCondition(after.Status.Conditions, httpv1alpha1.ConditionReady)
+			if isReported := after.Status.DataPlane != nil; isAnnotated != test.annotated || isReported != test.reported || (found != nil) != test.ready {
+				t.Errorf("annotation %v, report in the status %v, conditions in the status %v; want %v, %v, %v: %+v",
+					isAnnotated, isReported, found != nil, test.annotated, test.reported, test.ready, after)
+			}
+			if found != nil && strings.Contains(found.Message, httpv1alpha1.AnnotationStatus) != test.annotated {
+				t.Errorf("condition Ready says %q", found.Message)
+			}
+			is := httpv1alpha1.StatusOf(after)
+			if !meta.IsStatusConditionTrue(is.Conditions, httpv1alpha1.ConditionProgrammed) || is.DataPlane == nil || !is.DataPlane.Effective {
+				t.Errorf("read back: %+v", is)
+			}
+			f.beat(t)
+			verified, answer := plugin.VerifyWeight(canary, weight, nil)
+			must(t, "VerifyWeight", answer)
+			if verified != types.Verified {
+				t.Errorf("weight %d is not verified; the report is %+v", weight, is.DataPlane)
+			}
+		})
+	}
+}
+
+// comesToRest has a built interceptor report the object, and then write nothing more. It has no proxies.
+func (f *foreign) comesToRest(t *testing.T, weight int32) {
+	t.Helper()
+	running := f.startInterceptor(t, interceptorPod)
+	defer running.Stop(t)
+	hash := split.Hash(f.object(t, "shop", "shop").Annotations[httpv1alpha1.AnnotationWeightedBackends])
+	testkit.Eventually(t, patience, "the weight is reported", func() bool {
+		report := httpv1alpha1.StatusOf(f.object(t, "shop", "shop")).DataPlane
+		return report != nil && report.AnnotationHash == hash && report.ReportedBy == interceptorPod && report.Proxies.Ready == 0
+	})
+	// The Lease is renewed after 5 s: what would repeat itself every half second has had its time then.
+	renewals := func() (count, patches int) {
+		for _, event := range f.requests(t, interceptorAccount) {
+			if event.ObjectRef.Resource == "leases" && event.Verb == "update" {
+				count++
+			}
+			if event.ObjectRef.Resource == httpv1alpha1.Resource && event.Verb == "patch" {
+				patches++
+			}
+		}
+		return count, patches
+	}
+	testkit.Eventually(t, patience, "the writes come to rest", func() bool {
+		began, before := renewals()
+		for {
+			if renewed, after := renewals(); renewed > began {
+				t.Logf("weight %d: %d patches so far", weight, after)
+				return after == before
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// TestWhatTheAPIServerAnswers are the answers that the client goes by.
+func TestWhatTheAPIServerAnswers(t *testing.T) {
+	t.Parallel()
+	const namespace = "answers"
+	shared.newNamespace(t, namespace)
+	if refused := shared.create(t, namespace, "shop", bare); refused != "" {
+		t.Fatal(refused)
+	}
+	uid := string(shared.object(t, namespace, "shop").UID)
+	client, err := shared.Client(controlplane.InterceptorToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(name, uid, subresource, rest string) error {
+		return client.Patch("application/apply-patch+yaml").AbsPath(pathOf(namespace, name)+subresource).Param("fieldManager", "test").Param("force", "true").
+			Body([]byte(`{"apiVersion": "http.keda.sh/v1alpha1", "kind": "HTTPScaledObject", ` + rest +
+				`, "metadata": {"namespace": "` + namespace + `", "name": "` + name + `", "uid": "` + uid + `"}}`)).Do(t.Context()).Error()
+	}
+	const spec, status = `"spec": {}`, `"status": {"targetService": "shop:80"}`
+	isOtherUID := func(err error) bool {
+		var refused *apierrors.StatusError
+		return errors.As(err, &refused) && slices.ContainsFunc(refused.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
+			return cause.Field == "metadata.uid"
+		})
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want func(error) bool
+	}{
+		"a field that the schema lacks": {apply("shop", uid, "/status", `"status": {"nonsense": 1}`), apierrors.IsInternalError},
+		"an object that is gone":        {apply("gone", uid, "", spec), apierrors.IsConflict},
+		"the status of one":             {apply("gone", uid, "/status", status), apierrors.IsNotFound},
+		"another object of the name":    {apply("shop", "another", "", spec), isOtherUID},
+		// Of a custom resource's status nothing but the status is looked at.
+		"the status of one of the name": {apply("shop", "another", "/status", status), func(err error) bool { return err == nil }},
+	} {
+		t.Logf("%s: %v", name, test.err)
+		if !test.want(test.err) {
+			t.Errorf("%s: %v", name, test.err)
+		}
+	}
+}

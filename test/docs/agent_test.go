@@ -1,0 +1,108 @@
+package docs
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
+)
+
+// scaledInGit is a ScaledObject as it is in a repository.
+const scaledInGit = `
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: shop, namespace: shop}
+spec:
+  scaleTargetRef: {name: shop}
+  triggers:
+    - {type: cpu, metricType: Utilization, metadata: {value: "50"}}
+    - {type: kedify-http, metadata: {hosts: shop.test, port: "80", service: shop}}
+    - {type: external-push, metadata: {scalerAddress: "other:1"}}
+`
+
+// converted is what the agent makes of it.
+func converted(t *testing.T) map[string]any {
+	t.Helper()
+	var typed objects.ScaledObject
+	live := map[string]any{}
+	for _, target := range []any{&typed, &live} {
+		if err := yaml.Unmarshal([]byte(scaledInGit), target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	triggers := live["spec"].(map[string]any)["triggers"].([]any)
+	ours := triggers[1].(map[string]any)
+	for _, operation := range plan.Convert(&typed, nil, "scaler.keda:9090") {
+		path := strings.TrimPrefix(operation.Path, "/spec/triggers/1/")
+		if key, inMetadata := strings.CutPrefix(path, "metadata/"); inMetadata {
+			ours["metadata"].(map[string]any)[key] = operation.Value
+			continue
+		}
+		ours[path] = operation.Value
+	}
+	if ours["type"] != trigger.TypePush {
+		t.Fatalf("not converted: %v", ours)
+	}
+	return live
+}
+
+// With the page's recipe Argo CD sees no difference after the conversion, and still sees what somebody else changes.
+func TestArgoCDAndTheWebhook(t *testing.T) {
+	git := map[string]any{}
+	if err := yaml.Unmarshal([]byte(scaledInGit), &git); err != nil {
+		t.Fatal(err)
+	}
+	live, expressions := converted(t), recipe(t, "docs/agent.md", "argocd")
+	want := normalized(t, git, expressions)
+	if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {
+		t.Error("there is no difference to ignore")
+	}
+	if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
+		t.Errorf("Argo CD sees a difference (-git +live):\n%s", diff)
+	}
+	for index, key := range map[int]string{0: "value", 1: "hosts", 2: "scalerAddress"} {
+		changed := converted(t)
+		of := changed["spec"].(map[string]any)["triggers"].([]any)[index].(map[string]any)
+		of["metadata"].(map[string]any)[key] = "changed"
+		if cmp.Equal(want, normalized(t, changed, expressions)) {
+			t.Errorf("Argo CD does not see that somebody changed %s of trigger %d", key, index)
+		}
+	}
+}
+
+// TestTheTableOfKeys holds the page's table of keys against the program: each key that it has is known, with the default that it names.
+func TestTheTableOfKeys(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/agent.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## The keys")
+	section, _, _ = strings.Cut(section, "\n## ")
+	defaults := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-zA-Z` /]+`) \\| (.*?) \\|").FindAllStringSubmatch(section, -1) {
+		for _, key := range regexp.MustCompile("`([a-zA-Z]+)`").FindAllStringSubmatch(row[1], -1) {
+			defaults[key[1]] = ""
+			if value, quoted := strings.CutPrefix(row[2], "`"); quoted {
+				defaults[key[1]] = strings.TrimSuffix(value, "`")
+			}
+		}
+	}
+	known := map[string]string{}
+	for _, key := range trigger.Keys() {
+		known[key.Name] = key.Default
+	}
+	known["healthcheckResponse"] = string(trigger.HealthcheckPassthrough) // which it has beside healthcheckPath only
+	if diff := cmp.Diff(known, defaults); diff != "" {
+		text, _ := json.Marshal(defaults)
+		t.Errorf("keys and defaults (-program +page):\n%s%s", diff, text)
+	}
+}

@@ -1,0 +1,71 @@
+package envoy_test
+
+import (
+	"strings"
+	"testing"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// TestAProxyKnowsItsFleetOnly publishes to three fleets, of which two claim the same host and one the
+// hosts below and above it. The proxy of one of them names nothing of the others, and its requests
+// stay its own.
+func TestAProxyKnowsItsFleetOnly(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			own := world(t, []*backend{startBackend(t, "shop")},
+				testkit.NewScaledObject(namespace, "shop", "shop", 9, "shop.example.com", "*.example.com"))
+			greedy := testkit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "a.example.com", "*")
+			shared := testkit.WithAnnotation(testkit.NewScaledObject("third", "shop", "shop", 1, "shop.example.com"),
+				httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
+			all := own
+			all.Options = resolve.Options{SharedFleet: "keda"}
+			all.ScaledObjects = append(all.ScaledObjects, greedy, shared)
+			for _, other := range []string{"greedy", "third"} {
+				all.Services = append(all.Services, testkit.NewService(other, "shop"))
+				all.EndpointSlices = append(all.EndpointSlices, testkit.NewEndpointSlice(other, "shop", "192.0.2.1"))
+			}
+			config, problems := resolve.Build(all)
+			if len(problems) > 0 {
+				t.Fatalf("nobody takes anything from another one, but: %+v", problems)
+			}
+			fleets := ir.ByFleet(config)
+			mine, err := translate.Envoy(fleets[namespace])
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := serve(t, form, mine)
+			for _, other := range []ir.Fleet{"greedy", "keda"} {
+				resources, err := translate.Envoy(fleets[other])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.server.Publish(string(other), resources); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.await(t, mine)
+			for _, host := range []string{"shop.example.com", "a.example.com"} {
+				s.eventually(t, host, "shop")
+			}
+			dump, err := s.Admin(t.Context(), "/config_dump?include_eds")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(dump), namespace+"/shop/shop") {
+				t.Error("the dump does not have what is the proxy's own")
+			}
+			for _, other := range []string{"greedy", "third", "192.0.2.1"} {
+				if strings.Contains(string(dump), other) {
+					t.Errorf("the dump names %s", other)
+				}
+			}
+		})
+	}
+}
