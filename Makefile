@@ -12,8 +12,13 @@ GOLANGCI  := $(CACHE)/tools/golangci-lint-$(shell sha256sum tools/golangci-lint/
 # and is a world of its own.
 FLAGS   := -trimpath '-gcflags=all=-dwarf=false'
 COMPILE := CGO_ENABLED=0 GOFLAGS="$(FLAGS)"
-RACE    := GOFLAGS="$(FLAGS)" go test -race -shuffle=on
-LINT    := $(COMPILE) $(GOLANGCI) run --allow-parallel-runners
+# A compiler or a linter need not collect garbage as often as a server, where there is memory for it:
+# localcluster/build/greed.go.
+GREED := $(shell awk -v cpus="$$(nproc)" '$$1 == "MemTotal:" { share = $$2 / cpus; if (share >= 4194304) printf "GOGC=800 GOMEMLIMIT=%dKiB", share / 4; else printf "GOGC=200" }' /proc/meminfo)
+# Go vet is among the linters: with the tests it would look at every dependency once more. What is tested
+# has Go's own collector.
+RACE    := $(GREED) GOFLAGS="$(FLAGS)" go test -race -vet=off -shuffle=on -exec 'env -u GOGC -u GOMEMLIMIT'
+LINT    := $(COMPILE) $(if $(findstring LIMIT,$(GREED)),GOGC=400) $(GOLANGCI) run --allow-parallel-runners
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 GOBUILD   := $(COMPILE) go build -buildvcs=false -ldflags '$(LDFLAGS)'
@@ -95,12 +100,12 @@ test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, 
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cluster itself (asks for root)
 	$(CLUSTER) build
-	$(COMPILE) go -C localcluster test -c -o $(CLUSTER_BIN)/residue.test ./test/residue
+	$(COMPILE) $(GREED) go -C localcluster test -c -vet=off -o $(CLUSTER_BIN)/residue.test ./test/residue
 	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
 # The suites on a cluster are compiled before anything is measured.
 SUITES := autoscaling canary faults gateway keda mutants
-compile = $(COMPILE) go test -c -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
+compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, and arguments.
 suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
 
@@ -198,7 +203,7 @@ golden: ## write the golden files anew
 # The linter is keyed by what pins it.
 $(GOLANGCI):
 	@echo "building golangci-lint (about 3 minutes, once)"
-	$(COMPILE) GOGC=200 go -C tools/golangci-lint build -ldflags='-s -w' -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	$(COMPILE) $(GREED) go -C tools/golangci-lint build -ldflags='-s -w' -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: preflight
 preflight: ## find out whether the embedded cluster can be built and run here
@@ -213,5 +218,5 @@ ticket:
 
 .PHONY: tools-cluster
 tools-cluster:
-	@$(COMPILE) go -C localcluster build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
-	@$(COMPILE) go build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(DEMO) ./e2e/cmd/demo
+	@$(COMPILE) $(GREED) go -C localcluster build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
+	@$(COMPILE) $(GREED) go build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(DEMO) ./e2e/cmd/demo

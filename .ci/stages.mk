@@ -30,18 +30,17 @@ residue: parts
 real: residue suites
 	@$(STAGE) $@ $(MAKE_) test-parts
 
-# On the shared cluster there are three lanes: canaries through kedify-proxy, the
-# guides of the Gateway API, one at a time, and replicas that follow requests. All
-# mostly wait for pods and pauses, and judge splits, replicas and failed requests,
-# not times. Faults come last and alone: they
-# end what both need, and whatever watches the API server backs off for up to a
-# minute afterwards.
+# On the shared cluster, which starts beside the last tests without it, there are three
+# lanes: canaries through kedify-proxy, the guides of the Gateway API, one at a time, and
+# replicas that follow requests. All mostly wait for pods and pauses, and judge splits,
+# replicas and failed requests, not times. Faults come last and alone: they end what all
+# need, and whatever watches the API server backs off for up to a minute afterwards.
 
-.PHONY: cluster demo canary mutants gateway autoscaling faults
-cluster: real
+.PHONY: cluster demo canary mutants gateway scaling faults
+cluster: suites residue
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
-demo: cluster
-	@$(STAGE) $@ $(MAKE_) demo
+demo: cluster real
+	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
 canary: demo
 	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
 mutants: canary
@@ -49,11 +48,11 @@ mutants: canary
 # Bookinfo comes first, beside the demo, which leaves the most of the machine: when a
 # header route goes, Envoy Gateway deletes its cluster before the last worker of
 # Envoy has the route without it, and the window grows with the load.
-gateway: cluster
+gateway: cluster real
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
-autoscaling: cluster
-	@$(STAGE) $@ $(MAKE_) test-autoscaling $(SHARED)
-faults: mutants gateway autoscaling
+scaling: demo
+	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
+faults: mutants gateway scaling
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
 # The inner loop: what is compiled, real parts, and one canary.
@@ -62,4 +61,4 @@ faults: mutants gateway autoscaling
 real-quick: unit
 	@$(STAGE) real $(MAKE_) test-parts
 demo-quick: real-quick
-	@$(STAGE) demo $(MAKE_) demo
+	@$(STAGE) demo $(MAKE_) demo ARGS=--only=canary

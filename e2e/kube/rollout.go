@@ -43,7 +43,11 @@ type RolloutStatus struct {
 	StableRS           string `json:"stableRS"`
 	CurrentPodHash     string `json:"currentPodHash"`
 	ReadyReplicas      int    `json:"readyReplicas"`
-	PauseConditions    []struct {
+	// Replicas counts the pods of both sides, UpdatedReplicas those of the newest
+	// version: during a canary they are its own.
+	Replicas        int `json:"replicas"`
+	UpdatedReplicas int `json:"updatedReplicas"`
+	PauseConditions []struct {
 		Reason string `json:"reason"`
 	} `json:"pauseConditions"`
 	Canary struct {
@@ -71,6 +75,14 @@ func (r Rollout) Healthy() bool {
 // promotion.
 func (r Rollout) Paused() bool {
 	return r.current() && r.Status.Phase == "Paused" && len(r.Status.PauseConditions) > 0
+}
+
+// Sides are the pods of both sides. Without a canary all are stable.
+func (r Rollout) Sides() (stable, canary int) {
+	if r.Status.StableRS == r.Status.CurrentPodHash {
+		return r.Status.Replicas, 0
+	}
+	return r.Status.Replicas - r.Status.UpdatedReplicas, r.Status.UpdatedReplicas
 }
 
 func (r Rollout) current() bool {

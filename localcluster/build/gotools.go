@@ -88,8 +88,7 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
 		return fmt.Errorf("make the program folder: %w", err)
 	}
-	// A compiler lives for seconds: it need not collect garbage as often as usual.
-	if err := run(ctx, g.Dir, log, []string{"CGO_ENABLED=0", "GOGC=200"}, "go", append(args, g.Packages...)...); err != nil {
+	if err := run(ctx, g.Dir, log, CompilerEnv(), "go", append(args, g.Packages...)...); err != nil {
 		return err
 	}
 	if err := (ModuleFiles{g.Dir, g.Module, g.Copies}).Make(ctx, dest, log); err != nil {

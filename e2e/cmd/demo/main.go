@@ -18,8 +18,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scaling"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/screen"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
@@ -57,7 +59,7 @@ func endings() []os.Signal {
 
 // command is the command line.
 func command() *cobra.Command {
-	o := options{version: version, settings: scenario.DefaultSettings()}
+	o := options{version: version, settings: scenario.DefaultSettings(), scaling: scaling.DefaultSettings()}
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the canary guide under load on a real cluster, and check it",
@@ -65,7 +67,8 @@ func command() *cobra.Command {
 guide's objects, keeps an open-loop load on kedify-proxy and drives one canary to its end and a
 second one into an abort. At each step it compares the weight that was asked for, the annotation, what the
 proxies have acknowledged, what Envoy runs, and where the requests went. Any failed request, wrong split or left-over
-annotation makes it fail.`,
+annotation makes it fail. Beside that app there is one of the same shape with the guide's ScaledObject: its replicas
+follow the requests, in a canary on both sides.`,
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.settings.Rate < scenario.MinRate || o.settings.Rate > scenario.MaxRate {
@@ -80,11 +83,13 @@ annotation makes it fail.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&o.keep, "keep", false, "leave everything running and print how to reach it")
+	flags.StringVar((*string)(&o.only), "only", "", "one half of the demo: "+strings.Join(halves(), ", ")+"; canary needs no KEDA")
 	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate, "requests per second at most; a slow machine gets what it carries")
 	flags.StringVar(&o.provider, "provider", provider.NameEmbedded, "the cluster: "+strings.Join(provider.Names(), ", ")+"; existing is the one that $KUBECONFIG names")
 	flags.StringVar(&o.local.Path, "localcluster", beside("localcluster"), "the localcluster binary")
 	flags.StringVar(&o.settings.Repo, "repo", o.settings.Repo, "the folder with examples/ and config/")
-	// The names are a fixed list: nothing can be wrong with the flag.
+	// The names are fixed lists: nothing can be wrong with the flags.
+	_ = c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(halves(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("provider", cobra.FixedCompletions(provider.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -119,7 +124,7 @@ func (d deaf) Write(text []byte) (int, error) {
 
 // look is how the standard output is used.
 type look struct {
-	screen scenario.Screen
+	screen shell.Screen
 	style  report.Style
 }
 

@@ -7,10 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scaling"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
@@ -21,8 +25,49 @@ type options struct {
 	provider string
 	local    provider.LocalCluster
 	settings scenario.Settings
-	screen   scenario.Screen
+	only     half
+	scaling  scaling.Settings
+	screen   shell.Screen
 	style    report.Style
+}
+
+// half is a part of the demo.
+type half string
+
+// The halves: a canary under a measured load, and replicas that follow requests. The zero value is both.
+const (
+	canaryHalf  half = "canary"
+	scalingHalf half = "scaling"
+)
+
+// halves are the halves' names.
+func halves() []string { return []string{string(canaryHalf), string(scalingHalf)} }
+
+// has says whether a half is to be run.
+func (o *options) has(h half) bool { return o.only == "" || o.only == h }
+
+// namespaces are the demo's own, of the halves that are run.
+func (o *options) namespaces() []string {
+	var names []string
+	if o.has(canaryHalf) {
+		names = append(names, scenario.Namespace)
+	}
+	if o.has(scalingHalf) {
+		names = append(names, scaling.Namespace)
+	}
+	return names
+}
+
+// scaledAddress names the address of Service kedify-proxy beside the app that scales.
+const scaledAddress = "scaled"
+
+// wishes are what the cluster is to have. Nothing is installed into a cluster that is not of this project's.
+func (o *options) wishes() provider.Wishes {
+	wishes := provider.Wishes{Keep: o.keep}
+	if o.has(scalingHalf) && o.provider == provider.NameEmbedded {
+		wishes.Addons, wishes.Forwards = []string{"keda"}, map[string]string{scaledAddress: scaling.Proxies}
+	}
+	return wishes
 }
 
 // run is the whole demo: cluster up, the scenario, the summary, and the end.
@@ -53,8 +98,11 @@ func (o *options) providing() provider.Options {
 	}
 }
 
-// complete checks that the project is where the flag says.
+// complete checks that the flags name a half that there is, and the folder of the project.
 func (o *options) complete() error {
+	if o.only != "" && !slices.Contains(halves(), string(o.only)) {
+		return fmt.Errorf("--only %q: there are %s", o.only, strings.Join(halves(), " and "))
+	}
 	for _, name := range []string{"examples/argo-rollouts-canary/manifests.yaml", "config/kedify-proxy"} {
 		if _, err := os.Stat(filepath.Join(o.settings.Repo, name)); err != nil {
 			return fmt.Errorf("--repo %s is not the folder of the project: %w", o.settings.Repo, err)
@@ -69,7 +117,7 @@ func folder(c *provider.Cluster) string { return filepath.Join(filepath.Dir(c.Lo
 
 // clusterUp makes the cluster ready.
 func (o *options) clusterUp(ctx context.Context, from provider.Provider) (*provider.Cluster, error) {
-	cluster, err := from.Up(ctx, provider.Wishes{Keep: o.keep})
+	cluster, err := from.Up(ctx, o.wishes())
 	if err != nil {
 		return nil, err
 	}
@@ -81,29 +129,79 @@ func (o *options) clusterUp(ctx context.Context, from provider.Provider) (*provi
 func (o *options) patient(cluster *provider.Cluster) {
 	usual := o.settings.Patience
 	o.settings = o.settings.Scaled(cluster.StartSeconds)
+	o.scaling = o.scaling.Scaled(float64(o.settings.Patience) / float64(usual))
 	if o.settings.Patience > usual {
 		o.screen.Print(fmt.Sprintf("It took %.1f s to start: this run waits for up to %s where others wait for %s.",
 			cluster.StartSeconds, report.Seconds(o.settings.Patience), report.Seconds(usual)))
 	}
 }
 
-// present runs the scenario and prints its summary.
+// terminal is where the demo's commands run.
+func (o *options) terminal(cluster *provider.Cluster) shell.Shell {
+	return shell.Shell{Runner: cluster, Screen: o.screen, Style: o.style, Within: o.settings.Command}
+}
+
+// present runs the halves, one after the other, and prints the summary.
 func (o *options) present(ctx context.Context, cluster *provider.Cluster) error {
-	o.settings.Proxy = cluster.Addresses[provider.ProxyAddress]
-	outcome, err := scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
-	if len(outcome.Rows) > 0 {
-		o.screen.Print("", o.style.Heading("Summary"))
-		o.screen.Print(o.style.Table(outcome.Rows)...)
-		o.screen.Print("")
-		o.screen.Print(o.style.Checks(outcome.Checks)...)
-		o.screen.Print("", fmt.Sprintf("%s to a running canary, measured; %s in all; requests started at most %s late.",
-			report.Seconds(outcome.RunningCanary), report.Seconds(outcome.Elapsed), report.Latency(outcome.Totals.Lag)))
+	second, err := o.prepareScaling(ctx, cluster)
+	var outcome scenario.Outcome
+	if err == nil && o.has(canaryHalf) {
+		o.settings.Proxy = cluster.Addresses[provider.ProxyAddress]
+		outcome, err = scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
 	}
+	var followed scaling.Outcome
+	if err == nil && second != nil {
+		followed, err = second.Run(ctx)
+	}
+	o.summary(outcome, followed)
 	if err != nil && ctx.Err() == nil {
 		o.screen.Print("", o.style.Bad("Failed: ")+err.Error())
-		scenario.Diagnose(ctx, cluster, o.screen, o.style, o.settings.Command)
+		scenario.Diagnose(ctx, o.terminal(cluster), o.namespaces()...)
 	}
 	return err
+}
+
+// prepareScaling applies what the second half is about, which then starts beside the first; nil if it is
+// not to be run, or the user's cluster has no KEDA.
+func (o *options) prepareScaling(ctx context.Context, cluster *provider.Cluster) (*scaling.Demo, error) {
+	if !o.has(scalingHalf) {
+		return nil, nil //nolint:nilnil // there is no second half
+	}
+	possible, err := scaling.Possible(ctx, o.terminal(cluster))
+	if err != nil {
+		return nil, err
+	}
+	if !possible {
+		const missing = "KEDA, the agent or the scaler is not in this cluster: see docs/autoscaling.md"
+		if o.only == scalingHalf || o.provider == provider.NameEmbedded {
+			return nil, fmt.Errorf("%w: %s", provider.ErrUnfit, missing)
+		}
+		o.screen.Print(o.style.Bad("Left out: ") + "replicas that follow requests. " + missing)
+		return nil, nil //nolint:nilnil // there is no second half
+	}
+	o.scaling.Repo, o.scaling.Begun, o.scaling.Proxy = o.settings.Repo, o.settings.Begun, cluster.Addresses[scaledAddress]
+	second := scaling.New(o.terminal(cluster), o.scaling)
+	return second, second.Prepare(ctx)
+}
+
+// summary prints what both halves have found.
+func (o *options) summary(first scenario.Outcome, second scaling.Outcome) {
+	if len(first.Rows) == 0 && len(second.Rows) == 0 {
+		return
+	}
+	o.screen.Print("", o.style.Heading("Summary"))
+	if len(first.Rows) > 0 {
+		o.screen.Print(append(o.style.Table(first.Rows), "")...)
+	}
+	if len(second.Rows) > 0 {
+		o.screen.Print(append(o.style.ReplicasTable(second.Rows), "")...)
+	}
+	o.screen.Print(o.style.Checks(append(first.Checks, second.Checks...))...)
+	if len(first.Rows) > 0 {
+		o.screen.Print("", fmt.Sprintf("%s to a running canary, measured; requests started at most %s late.",
+			report.Seconds(first.RunningCanary), report.Latency(first.Totals.Lag)))
+	}
+	o.screen.Print(report.Seconds(time.Since(o.settings.Begun)) + " in all.")
 }
 
 // interrupted replaces the errors of whatever was cut off by a signal.
@@ -128,8 +226,12 @@ func (o *options) end(ctx context.Context, from provider.Provider, cluster *prov
 		o.screen.Print("")
 		return from.Down(ctx)
 	case cluster != nil:
-		o.screen.Print("", "The namespace "+scenario.Namespace+" is deleted; the cluster, which ran before, goes on.")
-		return scenario.Remove(ctx, cluster, o.settings.Delete)
+		o.screen.Print("", "The demo's namespaces are deleted; the cluster, which ran before, goes on.")
+		var failures []error
+		for _, namespace := range o.namespaces() {
+			failures = append(failures, o.terminal(cluster).Remove(ctx, namespace, o.settings.Delete))
+		}
+		return errors.Join(failures...)
 	default:
 		return nil // nothing was begun
 	}
@@ -141,7 +243,7 @@ func (o *options) kept(cluster *provider.Cluster) []string {
 	if _, port, err := net.SplitHostPort(cluster.Addresses[provider.ProxyAddress]); err == nil {
 		lines = append(lines, "  in a browser:  http://"+scenario.BrowserHost+":"+port+"/")
 	}
-	end := "kubectl delete ns " + scenario.Namespace
+	end := "kubectl delete ns " + strings.Join(o.namespaces(), " ")
 	if o.provider == provider.NameEmbedded {
 		lines = append(lines, "  in a shell:    export KUBECONFIG="+cluster.Kubeconfig+" PATH="+cluster.Bin+`:"$PATH"`)
 		end = "make cluster-down"

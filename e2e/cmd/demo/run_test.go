@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scaling"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
@@ -62,6 +63,7 @@ cd "$(dirname "$0")"
 [ -f on-kubectl ] && . ./on-kubectl
 case "$*" in
 *"create -f"*) echo "refused" >&2; exit 1 ;;
+*"get crd"* | *"get deployments"*) [ -f without-keda ] || echo there ;;
 *"delete ns"*) echo "kubectl $*" >> calls ;;
 esac
 `)
@@ -90,14 +92,20 @@ func (p place) calls(t *testing.T) []string {
 
 func (p place) options(keep bool, out *paper) options {
 	o := options{
-		keep: keep, provider: provider.NameEmbedded, settings: scenario.DefaultSettings(), screen: out,
+		keep: keep, provider: provider.NameEmbedded, settings: scenario.DefaultSettings(), scaling: scaling.DefaultSettings(), screen: out,
 		local: provider.LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Terminal: provider.Terminal{Err: out}},
 	}
 	o.settings.Repo = filepath.Join(p.dir, "repo")
 	return o
 }
 
-const remove = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo"
+const (
+	remove       = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo"
+	removeScaled = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo-scaled,app.kubernetes.io/managed-by=kedify-canary-demo"
+	// asked is what the second half asks of the cluster, up how the demo starts one.
+	asked = " --with keda --forward scaled=kedify-proxy.rollouts-demo-scaled.svc.cluster.local:8080"
+	up    = "localcluster up --transient" + asked
+)
 
 // However a run ends, what the demo has brought is taken away, and no more. What
 // it says about that is true. A cluster that runs is brought up to date.
@@ -109,13 +117,13 @@ func TestWhatIsTakenAway(t *testing.T) {
 		want            []string
 		fails, says     string
 	}{
-		{name: "a cluster that the demo started", state: "stopped", want: []string{"localcluster up --transient", "localcluster down"}, fails: "refused", says: taken},
-		{name: "a cluster that ran before stays", state: "running", want: []string{"localcluster up --transient", remove}, fails: "refused", says: "goes on"},
-		{name: "a cluster that somebody else starts stays", state: "starting", want: []string{"localcluster up --transient", remove}, fails: "refused", says: "goes on"},
-		{name: "kept", state: "stopped", keep: true, want: []string{"localcluster up"}, fails: "refused", says: "http://rollouts-demo.localhost:1234/"},
-		{name: "a start that fails and leaves nothing", state: "stopped", up: "exit 1", want: []string{"localcluster up --transient"}, fails: "localcluster up --transient: exit status 1", says: "No local cluster runs."},
-		{name: "a start that fails and leaves something", state: "broken", up: "exit 1", want: []string{"localcluster up --transient"}, fails: "localcluster up --transient: exit status 1", says: "No local cluster runs."},
-		{name: "a cluster that can't be brought up to date", state: "running", up: "exit 1", want: []string{"localcluster up --transient"}, fails: "localcluster up --transient: exit status 1"},
+		{name: "a cluster that the demo started", state: "stopped", want: []string{up, "localcluster down"}, fails: "refused", says: taken},
+		{name: "a cluster that ran before stays", state: "running", want: []string{up, remove, removeScaled}, fails: "refused", says: "goes on"},
+		{name: "a cluster that somebody else starts stays", state: "starting", want: []string{up, remove, removeScaled}, fails: "refused", says: "goes on"},
+		{name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + asked}, fails: "refused", says: "http://rollouts-demo.localhost:1234/"},
+		{name: "a start that fails and leaves nothing", state: "stopped", up: "exit 1", want: []string{up}, fails: up + ": exit status 1", says: "No local cluster runs."},
+		{name: "a start that fails and leaves something", state: "broken", up: "exit 1", want: []string{up}, fails: up + ": exit status 1", says: "No local cluster runs."},
+		{name: "a cluster that can't be brought up to date", state: "running", up: "exit 1", want: []string{up}, fails: up + ": exit status 1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,6 +139,38 @@ func TestWhatIsTakenAway(t *testing.T) {
 			}
 			if !strings.Contains(out.String(), tt.says) || strings.Contains(out.String(), taken) != (tt.says == taken) {
 				t.Errorf("printed, and not %q:\n%s", tt.says, out)
+			}
+		})
+	}
+}
+
+// One half needs no more of the cluster than it uses, and what is left out is said.
+func TestHalves(t *testing.T) {
+	tests := []struct {
+		name, provider string
+		only           half
+		without        bool // KEDA
+		want           []string
+		fails          string
+	}{
+		{name: "the canary alone", provider: provider.NameEmbedded, only: canaryHalf, without: true, want: []string{"localcluster up --transient", remove}, fails: "refused"},
+		{name: "replicas alone", provider: provider.NameEmbedded, only: scalingHalf, want: []string{up, removeScaled}, fails: "refused"},
+		{name: "a cluster of ours without KEDA", provider: provider.NameEmbedded, without: true, want: []string{up, remove, removeScaled}, fails: "KEDA, the agent or the scaler is not in this cluster"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, out := newPlace(t, "running"), new(paper)
+			if tt.without {
+				p.write(t, "without-keda", "")
+			}
+			o := p.options(false, out)
+			o.only, o.provider = tt.only, tt.provider
+			err := o.run(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.fails) {
+				t.Errorf("error = %v, want one with %q", err, tt.fails)
+			}
+			if diff := cmp.Diff(tt.want, p.calls(t)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -196,7 +236,7 @@ func TestALostTerminalCleansUp(t *testing.T) {
 	if err := p.demoProcess(t).Run(); !errors.As(err, &failure) || failure.ExitCode() != 1 {
 		t.Errorf("the demo ended with %v, want exit code 1", err)
 	}
-	if diff := cmp.Diff([]string{"localcluster up --transient", "localcluster down"}, p.calls(t)); diff != "" {
+	if diff := cmp.Diff([]string{up, "localcluster down"}, p.calls(t)); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
@@ -211,8 +251,8 @@ func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
 		keep []bool // of the runs after that
 		want []string
 	}{
-		{"by a run that ends it", []bool{false}, []string{"localcluster up --transient", "localcluster down"}},
-		{"by one that is told to keep it", []bool{true, false}, []string{"localcluster up", "localcluster up --transient", remove}},
+		{"by a run that ends it", []bool{false}, []string{up, "localcluster down"}},
+		{"by one that is told to keep it", []bool{true, false}, []string{"localcluster up" + asked, up, remove, removeScaled}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -228,7 +268,7 @@ func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
 					t.Errorf("error = %v", err)
 				}
 			}
-			if diff := cmp.Diff(append([]string{"localcluster up --transient"}, tt.want...), p.calls(t)); diff != "" {
+			if diff := cmp.Diff(append([]string{up}, tt.want...), p.calls(t)); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		})
@@ -246,7 +286,7 @@ func TestInterruptedRunCleansUp(t *testing.T) {
 	if err := o.run(ctx); !errors.Is(err, errInterrupted) {
 		t.Errorf("error = %v, want %v", err, errInterrupted)
 	}
-	if diff := cmp.Diff([]string{"localcluster up --transient", remove}, p.calls(t)); diff != "" {
+	if diff := cmp.Diff([]string{up, remove, removeScaled}, p.calls(t)); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
@@ -269,6 +309,7 @@ func TestWrongUseIsRefused(t *testing.T) {
 	tests := []struct{ args, says string }{
 		{"--rate 4", "--rate 4: it must be from 5 to 2000"},
 		{"--rate 2001", "--rate 2001: it must be from 5 to 2000"},
+		{"--only traffic", `--only "traffic": there are canary and scaling`},
 		{"--repo /nowhere", "--repo /nowhere is not the folder of the project"},
 		{"more", "unknown command"},
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
@@ -20,52 +20,18 @@ func (d *demo) kubectl(args ...string) []string {
 // show runs commands and prints them with what they say, as in a terminal.
 func (d *demo) show(ctx context.Context, commands ...[]string) error {
 	for _, args := range commands {
-		d.board.say(commandLine(args))
-		out, err := run(ctx, d.runner, d.Command, args...)
-		d.screen.Print(append([]string{d.style.Command(commandLine(args))}, outputLines(out)...)...)
-		if err != nil {
+		d.board.say(shell.Line(args))
+		if _, err := d.shell().Show(ctx, args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// run runs one command with a deadline.
-func run(ctx context.Context, runner kube.Runner, within time.Duration, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	return runner.Run(ctx, args...)
+// shell is where commands run.
+func (d *demo) shell() shell.Shell {
+	return shell.Shell{Runner: d.runner, Screen: d.screen, Style: d.style, Within: d.Command}
 }
-
-// outputLines splits what a command said.
-func outputLines(out string) []string {
-	out = strings.TrimRight(out, "\n")
-	if out == "" {
-		return nil
-	}
-	return strings.Split(out, "\n")
-}
-
-// commandLine is a command as one would type it into a shell.
-func commandLine(args []string) string {
-	const special = ` '"\{}*?$&|;<>()`
-	quoted := make([]string, 0, len(args))
-	for _, arg := range args {
-		name, value, assigned := strings.Cut(arg, "=")
-		switch {
-		case !strings.ContainsAny(arg, special):
-		case assigned && !strings.ContainsAny(name, special):
-			arg = name + "=" + quote(value)
-		default:
-			arg = quote(arg)
-		}
-		quoted = append(quoted, arg)
-	}
-	return strings.Join(quoted, " ")
-}
-
-// quote keeps a shell from reading anything into a text.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // weightsCommand is the guide's command that prints the annotation.
 func (d *demo) weightsCommand() []string {
@@ -98,9 +64,7 @@ func (d *demo) showGuide(ctx context.Context) error {
 
 // gone asks for the annotation with the guide's command; there must be none.
 func (d *demo) gone(ctx context.Context) error {
-	args := d.weightsCommand()
-	out, err := run(ctx, d.runner, d.Command, args...)
-	d.screen.Print(append([]string{d.style.Command(commandLine(args))}, outputLines(out)...)...)
+	out, err := d.shell().Show(ctx, d.weightsCommand()...)
 	if err != nil {
 		return err
 	}
@@ -116,66 +80,35 @@ func (d *demo) gone(ctx context.Context) error {
 	return nil
 }
 
-// mark is the label of the demo's own namespace, in e2e/demo/namespace.yaml.
-const mark = "app.kubernetes.io/managed-by=kedify-canary-demo"
-
-// removeLeftovers deletes what an earlier run has left. A namespace of that name
-// that is not the demo's is the user's.
-func (d *demo) removeLeftovers(ctx context.Context) error {
-	there := func(selector string) (bool, error) {
-		out, err := run(ctx, d.runner, d.Command, "kubectl", "get", "ns", "-l", selector, "-o", "name")
-		return strings.TrimSpace(out) != "", err
-	}
-	found, err := there(named)
-	if err != nil || !found {
-		return err
-	}
-	ours, err := there(named + "," + mark)
-	if err != nil {
-		return err
-	}
-	if !ours {
-		return fmt.Errorf("%w: namespace %s is there and not this demo's, by its labels; delete it, or give it to the demo, "+
-			"which deletes it with all that is in it: kubectl label ns %s %s", ErrForeign, Namespace, Namespace, mark)
-	}
-	d.screen.Print(fmt.Sprintf("The namespace %s is left from an earlier run; it is deleted first.", Namespace))
-	return Remove(ctx, d.runner, d.Delete)
-}
-
-// named selects the namespace by its name.
-const named = "kubernetes.io/metadata.name=" + Namespace
-
-// Remove deletes the demo's namespace, if it is the demo's, and waits until it is
-// gone.
-func Remove(ctx context.Context, runner kube.Runner, within time.Duration) error {
-	_, err := run(ctx, runner, within, "kubectl", "delete", "ns", "-l", named+","+mark)
-	return err
-}
-
-// Diagnose prints what helps to see why a run failed. Each of its commands ends
-// within the given time.
-func Diagnose(ctx context.Context, runner kube.Runner, screen Screen, style report.Style, within time.Duration) {
+// Diagnose prints what helps to see why a run failed, with what is in the demo's namespaces.
+func Diagnose(ctx context.Context, terminal shell.Shell, namespaces ...string) {
 	tail := []string{"--tail=25", "--prefix"}
-	commands := [][]string{
-		{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", Namespace},
-		{"kubectl", "-n", Namespace, "get", "httpso", app, "-o", "yaml"},
-		{"kubectl", "get", "pods", "-A", "-o", "wide"},
-		{"kubectl", "-n", Namespace, "get", "events", "--sort-by=.lastTimestamp"},
-		append([]string{"kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts"}, tail...),
-		append([]string{"kubectl", "-n", "keda", "logs", "-l", "app.kubernetes.io/component=interceptor"}, tail...),
-		append([]string{"kubectl", "-n", Namespace, "logs", "-l", "app=kedify-proxy"}, tail...),
+	commands := [][]string{{"kubectl", "get", "pods", "-A", "-o", "wide"}}
+	for _, namespace := range namespaces {
+		commands = append(commands,
+			[]string{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", namespace},
+			[]string{"kubectl", "-n", namespace, "get", "httpso", app, "-o", "yaml"},
+			[]string{"kubectl", "-n", namespace, "get", "scaledobject,hpa", "-o", "yaml"},
+			[]string{"kubectl", "-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
+			append([]string{"kubectl", "-n", namespace, "logs", "-l", "app=kedify-proxy"}, tail...),
+		)
 	}
-	screen.Print("", style.Heading("What the cluster says"))
+	for _, part := range []string{"interceptor", "agent", "scaler"} {
+		commands = append(commands, append([]string{"kubectl", "-n", "keda", "logs", "-l", "app.kubernetes.io/component=" + part}, tail...))
+	}
+	commands = append(commands, append([]string{"kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts"}, tail...))
+	style := terminal.Style
+	terminal.Screen.Print("", style.Heading("What the cluster says"))
 	for _, args := range commands {
 		if ctx.Err() != nil {
 			return
 		}
-		out, err := run(ctx, runner, within, args...)
-		lines := append([]string{"", style.Command(commandLine(args))}, lastLines(outputLines(out), 40)...)
+		out, err := terminal.Run(ctx, args...)
+		lines := append([]string{"", style.Command(shell.Line(args))}, lastLines(shell.Lines(out), 40)...)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			lines = append(lines, style.Bad(err.Error()))
 		}
-		screen.Print(lines...)
+		terminal.Screen.Print(lines...)
 	}
 }
 

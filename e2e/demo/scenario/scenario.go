@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
@@ -23,23 +24,11 @@ var (
 	// ErrOverload says that this machine couldn't keep the load up, so nothing
 	// was measured.
 	ErrOverload = errors.New("the load client is overloaded")
-	// ErrForeign says that something has the demo's name and is not the demo's.
-	ErrForeign = errors.New("not touched")
 	// ErrTooSlow says that this machine carries less than the least load.
 	ErrTooSlow = errors.New("this machine is too slow")
 	// ErrCheck says that something that must hold at the end doesn't.
 	ErrCheck = errors.New("does not hold")
 )
-
-// Screen shows how the demo goes on.
-type Screen interface {
-	// Print adds lines that stay.
-	Print(lines ...string)
-	// Frame replaces the live frame.
-	Frame(lines []string)
-	// Columns is the width of the screen.
-	Columns() int
-}
 
 // Settings are what a run depends on.
 type Settings struct {
@@ -93,7 +82,7 @@ type demo struct {
 	Settings
 
 	runner kube.Runner
-	screen Screen
+	screen shell.Screen
 	style  report.Style
 
 	rollout kube.Latest[kube.Rollout]
@@ -113,7 +102,7 @@ type demo struct {
 
 // Run carries out the demo. The outcome holds what was found even if the run
 // fails; the error says all that was wrong.
-func Run(ctx context.Context, runner kube.Runner, screen Screen, style report.Style, settings Settings) (Outcome, error) {
+func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style report.Style, settings Settings) (Outcome, error) {
 	d := &demo{Settings: settings, runner: runner, screen: screen, style: style}
 	d.envoy = envoyadmin.NewClient(d.Admin, d.address.Get)
 	defer d.envoy.Close()
@@ -128,7 +117,7 @@ func Run(ctx context.Context, runner kube.Runner, screen Screen, style report.St
 
 // prepare applies the guide's objects to an empty namespace.
 func (d *demo) prepare(ctx context.Context) error {
-	if err := d.removeLeftovers(ctx); err != nil {
+	if err := d.shell().Free(ctx, Namespace, d.Delete); err != nil {
 		return err
 	}
 	example := filepath.Join(d.Repo, "examples", "argo-rollouts-canary")

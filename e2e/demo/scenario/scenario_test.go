@@ -12,6 +12,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
@@ -119,7 +120,7 @@ func TestFaultsFailTheDemo(t *testing.T) {
 				return 1000, load.Totals{Ended: 9, Sent: 9, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}, nil
 			}
 		}},
-		{name: "a namespace that is another's", faults: faults{foreign: true}, is: ErrForeign, says: "kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
+		{name: "a namespace that is another's", faults: faults{foreign: true}, is: shell.ErrForeign, says: "kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
 		{name: "kubectl fails", faults: faults{brokenCommands: true}, says: "unexpected EOF"},
 	}
 	for _, tt := range tests {
@@ -181,7 +182,7 @@ func (i interrupting) Print(lines ...string) {
 
 func TestDiagnoseAsksEveryPart(t *testing.T) {
 	w := newWorld(t, faults{brokenCommands: true})
-	Diagnose(t.Context(), w, w, report.Style{}, time.Minute)
+	Diagnose(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute}, Namespace)
 	for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts", "component=interceptor", "app=kedify-proxy"} {
 		if !strings.Contains(strings.Join(w.commands, "\n"), part) {
 			t.Errorf("nothing asks for %q", part)
@@ -189,13 +190,6 @@ func TestDiagnoseAsksEveryPart(t *testing.T) {
 	}
 	if !strings.Contains(w.text(), "unexpected EOF") {
 		t.Error("a command that fails is not reported")
-	}
-}
-
-func TestCommandLine(t *testing.T) {
-	got := commandLine([]string{"kubectl", "get", "-o", `jsonpath={.metadata.name}`, "it's"})
-	if want := `kubectl get -o jsonpath='{.metadata.name}' 'it'\''s'`; got != want {
-		t.Errorf("command line %s, want %s", got, want)
 	}
 }
 

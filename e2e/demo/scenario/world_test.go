@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
@@ -148,7 +149,7 @@ func (w *world) Run(_ context.Context, args ...string) (string, error) {
 		return "", io.ErrUnexpectedEOF
 	}
 	switch {
-	case strings.HasPrefix(line, "kubectl get ns") && (w.overlaps || w.foreign && !strings.Contains(line, mark)):
+	case strings.HasPrefix(line, "kubectl get ns") && (w.overlaps || w.foreign && !strings.Contains(line, shell.Mark)):
 		return "namespace/rollouts-demo\n", nil
 	case strings.HasPrefix(line, "kubectl delete ns"):
 		w.overlaps = false

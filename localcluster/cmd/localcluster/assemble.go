@@ -137,7 +137,7 @@ func compile(ctx context.Context, repo, dir string, packages []string) error {
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
 	command := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	command.Dir = repo
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOGC=200")
+	command.Env = append(os.Environ(), build.CompilerEnv()...)
 	if printed, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, ", "), err, printed)
 	}

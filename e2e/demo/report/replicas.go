@@ -1,0 +1,78 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Replicas is one rate of requests, and the pods that follow it.
+type Replicas struct {
+	// Step names the state, such as "25 requests/s".
+	Step string
+	// Rate is the number of requests a second that is sent.
+	Rate float64
+	// Wanted is the number of replicas that the rate asks for, Asked the one that
+	// the Rollout is asked to have.
+	Wanted, Asked int
+	// Stable and Canary are the pods of the two sides.
+	Stable, Canary int
+	// After is how long it took to follow.
+	After time.Duration
+	// State is how far it is: Waiting, Right or Wrong.
+	State State
+}
+
+// Followers is what the live frame shows while replicas follow a rate.
+type Followers struct {
+	// Elapsed is the time since the demo began.
+	Elapsed time.Duration
+	// Doing says what is going on or waited for.
+	Doing string
+	// Ended and Failed count the requests.
+	Ended, Failed int
+	// Rows are the rates so far, the present one last.
+	Rows []Replicas
+}
+
+// FollowersFrame draws the live frame, clipped to the given number of columns.
+func (s Style) FollowersFrame(l Followers, columns int) []string {
+	failed := s.Good("0 failed")
+	if l.Failed > 0 {
+		failed = s.Bad(Count(l.Failed) + " failed")
+	}
+	lines := []string{
+		s.Faint(strings.Repeat("─", columns)),
+		fmt.Sprintf("%s  %s  %s requests  %s", s.Heading("replicas follow"), clock(l.Elapsed), Count(l.Ended), failed),
+	}
+	for _, r := range l.Rows {
+		pods := s.paint(sgr("blue"), strings.Repeat("█", r.Stable)) + s.paint(sgr("yellow"), strings.Repeat("█", r.Canary))
+		line := fmt.Sprintf("  %s %s", pad(r.Step, 30, false), pad(pods, 14, false))
+		if r.State != Waiting {
+			line += " " + s.mark(r.State == Right)
+		}
+		lines = append(lines, line+fmt.Sprintf(" %d stable, %d canary; %d are wanted", r.Stable, r.Canary, r.Wanted))
+	}
+	lines = append(lines, s.Faint("▸ "+l.Doing))
+	for i := range lines {
+		lines[i] = clip(lines[i], columns)
+	}
+	return lines
+}
+
+// ReplicasTable draws the rates and what followed them.
+func (s Style) ReplicasTable(rows []Replicas) []string {
+	cells := [][]string{{"step", "requests/s", "wanted", "Rollout asks for", "stable pods", "canary pods", "after", ""}}
+	for _, r := range rows {
+		after, verdict := "–", ""
+		if r.State != Waiting {
+			after, verdict = Seconds(r.After), s.mark(r.State == Right)
+		}
+		cells = append(cells, []string{
+			r.Step, strconv.FormatFloat(r.Rate, 'g', 4, 64), strconv.Itoa(r.Wanted), strconv.Itoa(r.Asked),
+			strconv.Itoa(r.Stable), strconv.Itoa(r.Canary), after, verdict,
+		})
+	}
+	return s.columns(cells, []bool{false, true, true, true, true, true, true, false})
+}

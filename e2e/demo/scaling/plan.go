@@ -1,0 +1,145 @@
+package scaling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+const (
+	// target is the guide's targetValue, in requests a second for each replica, least and most its bounds
+	// of the replicas.
+	target, least, most = 5, 2, 10
+	// weight is the canary's share in percent while it pauses.
+	weight = 20
+	// before and canary are the answers of the two versions.
+	before, canary = "blue", "yellow"
+	// inFlight bounds the requests that are under way at once.
+	inFlight = 100
+)
+
+// phase is a rate of requests.
+type phase struct {
+	rate float64
+	// in says in which state of the Rollout.
+	in string
+	// commands are what the user does once requests come at that rate.
+	commands [][]string
+	// paused says that the canary pauses at its weight.
+	paused bool
+}
+
+// String implements fmt.Stringer.
+func (p phase) String() string { return fmt.Sprintf("%g requests/s%s", p.rate, p.in) }
+
+// plan has the guide's rates, and a canary that is under way while the rate grows.
+func plan() []phase {
+	argo := func(args ...string) []string {
+		return append([]string{"kubectl", "argo", "rollouts", "-n", Namespace}, args...)
+	}
+	return []phase{
+		{rate: 8},
+		{rate: 25},
+		{rate: 25, in: ", canary at 20 %", paused: true, commands: [][]string{argo("set", "image", app, app+"=argoproj/rollouts-demo:"+canary)}},
+		{rate: 45, in: ", canary at 20 %", paused: true},
+		{rate: 8, in: ", aborted", commands: [][]string{
+			argo("abort", app),
+			// The guide's object has the default, by which replicas go after five minutes.
+			kubectl("patch", "scaledobject", app, "--type=merge", "-p",
+				`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`),
+		}},
+	}
+}
+
+// wanted is how many replicas a rate asks for.
+func wanted(rate float64) int {
+	return int(min(max(math.Ceil(rate/target), least), most))
+}
+
+// right says whether a number of replicas is right for a rate: within one, for a rate is measured.
+func right(replicas int, rate float64) bool {
+	d := replicas - wanted(rate)
+	return -1 <= d && d <= 1
+}
+
+// canaryPods is how many pods a canary of that weight has beside so many of the stable side.
+func canaryPods(replicas int) int {
+	return int(math.Ceil(float64(replicas) * weight / 100))
+}
+
+// followed says whether a Rollout has what the phase asks for, on both sides.
+func (p phase) followed(r kube.Rollout) bool {
+	stablePods, canaries := r.Sides()
+	if !right(r.Spec.Replicas, p.rate) || stablePods != r.Spec.Replicas {
+		return false
+	}
+	if p.paused {
+		return r.Paused() && canaries == canaryPods(r.Spec.Replicas)
+	}
+	return canaries == 0
+}
+
+// settle waits until the Rollout has what the phase asks for, and sees that the number stays right.
+func (d *Demo) settle(ctx context.Context, p phase, began time.Time) (report.Replicas, error) {
+	row := report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wanted(p.rate), State: report.Wrong}
+	now := func() kube.Rollout {
+		r := d.rollout.Get()
+		row.Asked = r.Spec.Replicas
+		row.Stable, row.Canary = r.Sides()
+		d.board.change(row.Asked, row.Stable, row.Canary)
+		return r
+	}
+	d.board.say(fmt.Sprintf("waiting for the %d replicas that %s ask for", row.Wanted, p))
+	err := await.Until(ctx, "the replicas for "+p.String(), d.Followed, func() bool { return p.followed(now()) }, func() string {
+		return fmt.Sprintf("%s; %d stable and %d canary pods", d.rollout.Get(), row.Stable, row.Canary)
+	})
+	row.After = time.Since(began)
+	if err != nil {
+		return row, err
+	}
+	d.board.say(fmt.Sprintf("seeing that they stay for %s", d.Rest))
+	err = await.Until(ctx, "a wrong number of replicas", d.Rest, func() bool { return !right(now().Spec.Replicas, p.rate) }, func() string { return "none" })
+	switch {
+	case errors.Is(err, await.ErrNotReached): // as it should be
+		row.State = report.Right
+		return row, nil
+	case err != nil:
+		return row, err
+	default:
+		return row, fmt.Errorf("%w: %d replicas, after they were right", ErrCheck, row.Asked)
+	}
+}
+
+// judge says what must hold of all rates.
+func judge(rows []report.Replicas, totals load.Totals) ([]report.Check, error) {
+	none := report.Check{
+		Name: "no request of the app that scales failed", OK: totals.Failed == 0 && totals.Sent > 0,
+		Detail: fmt.Sprintf("%s of %s", report.Count(totals.Failed), report.Count(totals.Sent)),
+	}
+	for _, reason := range slices.Sorted(maps.Keys(totals.Reasons)) {
+		none.Detail += fmt.Sprintf("; %s × %s", report.Count(totals.Reasons[reason]), reason)
+	}
+	hits := 0
+	for _, r := range rows {
+		if r.State == report.Right {
+			hits++
+		}
+	}
+	followed := report.Check{Name: "replicas followed every rate", OK: hits == len(plan()), Detail: fmt.Sprintf("%d of %d", hits, len(plan()))}
+	var failures []error
+	for _, c := range []report.Check{none, followed} {
+		if !c.OK {
+			failures = append(failures, fmt.Errorf("%s: %w: %s", c.Name, ErrCheck, c.Detail))
+		}
+	}
+	return []report.Check{none, followed}, errors.Join(failures...)
+}

@@ -1,0 +1,257 @@
+package scaling
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+)
+
+// world stands for the cluster. Its replicas follow: whenever the demo has printed that a rate was
+// followed, they are those of the next one.
+type world struct {
+	still   bool // replicas never follow the second rate
+	drops   bool // they go again as soon as they were right
+	oneSide bool // the canary does not follow
+	wrong   bool // the HTTPScaledObject is for another Service
+	unready bool // KEDA never takes the ScaledObject
+	fails   bool // a request gets a 503
+	without bool // the cluster has no KEDA
+
+	proxy *httptest.Server
+
+	mu       sync.Mutex
+	commands []string
+	phase    int
+	looks    int
+	lines    []string
+}
+
+func newWorld(t *testing.T, w *world) *world {
+	t.Helper()
+	w.proxy = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
+	w.proxy.Config.Protocols = new(http.Protocols)
+	w.proxy.Config.Protocols.SetHTTP1(true)
+	w.proxy.Config.Protocols.SetUnencryptedHTTP2(true)
+	w.proxy.Start()
+	t.Cleanup(w.proxy.Close)
+	return w
+}
+
+func (w *world) serve(out http.ResponseWriter, _ *http.Request) {
+	w.mu.Lock()
+	fails := w.fails
+	w.fails = false
+	w.mu.Unlock()
+	if fails {
+		out.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(out, `"blue"`)
+}
+
+// Run implements kube.Runner.
+func (w *world) Run(_ context.Context, args ...string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	line := strings.Join(args, " ")
+	w.commands = append(w.commands, line)
+	switch {
+	case strings.Contains(line, " get crd "), strings.Contains(line, " get deployments "):
+		if w.without {
+			return "", nil
+		}
+		return "there\n", nil
+	case strings.Contains(line, "wait scaledobject") && w.unready:
+		return "", io.ErrUnexpectedEOF
+	case strings.Contains(line, "jsonpath={.spec.scaleTargetRef.service}"):
+		if w.wrong {
+			return "rollouts-demo-canary", nil
+		}
+		return stable, nil
+	}
+	return "", nil
+}
+
+// Stream implements kube.Runner: the watch of the Rollout.
+func (w *world) Stream(ctx context.Context, read func(io.Reader) error, _ ...string) error {
+	in, out := io.Pipe()
+	go func() {
+		defer func() { _ = out.Close() }()
+		for ctx.Err() == nil {
+			if _, err := io.WriteString(out, w.rollout()); err != nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	defer func() { _ = in.Close() }()
+	return read(in)
+}
+
+// rollout is the Rollout as of now.
+func (w *world) rollout() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := plan()[min(w.phase, len(plan())-1)]
+	replicas := wanted(p.rate)
+	w.looks++
+	if w.still && w.phase > 0 || w.drops && w.looks > 60 {
+		replicas = most + 2
+	}
+	r := kube.Rollout{Metadata: kube.Metadata{Name: app, Generation: 1}, Spec: kube.RolloutSpec{Replicas: replicas}}
+	r.Status.ObservedGeneration, r.Status.Phase = strconv.Itoa(1), "Healthy"
+	r.Status.StableRS, r.Status.CurrentPodHash, r.Status.Replicas, r.Status.UpdatedReplicas = "old", "old", replicas, replicas
+	if p.paused {
+		r.Status.Phase, r.Status.CurrentPodHash, r.Status.UpdatedReplicas = "Paused", "new", canaryPods(replicas)
+		if w.oneSide {
+			r.Status.UpdatedReplicas = 1
+		}
+		r.Status.Replicas += r.Status.UpdatedReplicas
+		r.Status.PauseConditions = append(r.Status.PauseConditions, struct {
+			Reason string `json:"reason"`
+		}{"CanaryPauseStep"})
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text) + "\n"
+}
+
+// Print implements shell.Screen.
+func (w *world) Print(lines ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, lines...)
+	for _, line := range lines {
+		if strings.Contains(line, "replicas are wanted") {
+			w.phase++
+			w.looks = 0
+		}
+	}
+}
+
+// Frame implements shell.Screen.
+func (*world) Frame([]string) {}
+
+// Columns implements shell.Screen.
+func (*world) Columns() int { return 100 }
+
+// run is the half in a world.
+func (w *world) run(ctx context.Context) (Outcome, error) {
+	s := DefaultSettings()
+	s.Repo, s.Proxy = "repo", w.proxy.Listener.Addr().String()
+	s.Followed, s.Rest, s.Begun = 400*time.Millisecond, 100*time.Millisecond, time.Now()
+	if w.drops {
+		s.Followed, s.Rest = time.Minute, time.Minute // it ends before
+	}
+	d := New(shell.Shell{Runner: w, Screen: w, Within: time.Minute}, s)
+	if err := d.Prepare(ctx); err != nil {
+		return Outcome{}, err
+	}
+	return d.Run(ctx)
+}
+
+func TestReplicasFollow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, new(world))
+	outcome, err := w.run(t.Context())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
+	}
+	var got []string
+	for _, r := range outcome.Rows {
+		got = append(got, fmt.Sprintf("%s: %d wanted, %d asked, %d stable, %d canary, right %v", r.Step, r.Wanted, r.Asked, r.Stable, r.Canary, r.State == report.Right))
+	}
+	want := []string{
+		"8 requests/s: 2 wanted, 2 asked, 2 stable, 0 canary, right true",
+		"25 requests/s: 5 wanted, 5 asked, 5 stable, 0 canary, right true",
+		"25 requests/s, canary at 20 %: 5 wanted, 5 asked, 5 stable, 1 canary, right true",
+		"45 requests/s, canary at 20 %: 9 wanted, 9 asked, 9 stable, 2 canary, right true",
+		"8 requests/s, aborted: 2 wanted, 2 asked, 2 stable, 0 canary, right true",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	for _, c := range outcome.Checks {
+		if !c.OK {
+			t.Errorf("check %+v", c)
+		}
+	}
+	if diff := cmp.Diff(commands, w.commands); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+// Each fault of the world fails the half, with words that tell which.
+func TestFaultsFailTheHalf(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		world world
+		is    error
+		says  string
+	}{
+		{"replicas that do not follow", world{still: true}, await.ErrNotReached, "25 requests/s: the replicas for 25 requests/s"},
+		{"replicas that go again", world{drops: true}, ErrCheck, "12 replicas, after they were right"},
+		{"a canary that does not follow", world{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
+		{"another Service", world{wrong: true}, ErrCheck, `Service "rollouts-demo-canary"`},
+		{"KEDA that does not take the ScaledObject", world{unready: true}, io.ErrUnexpectedEOF, ""},
+		{"a failed request", world{fails: true}, ErrCheck, "1 × HTTP status 503"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, &tt.world)
+			_, err := w.run(t.Context())
+			if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, strings.Join(w.lines, "\n"))
+			}
+		})
+	}
+}
+
+func TestPossible(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		w := &world{without: without}
+		possible, err := Possible(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute})
+		if err != nil || possible == without {
+			t.Errorf("possible %v (%v) in a cluster without KEDA %v", possible, err, without)
+		}
+	}
+}
+
+// commands are those of a whole run.
+var commands = []string{
+	"kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo-scaled -o name",
+	"kubectl create -f repo/e2e/demo/namespace-scaled.yaml",
+	"kubectl -n rollouts-demo-scaled apply -k repo/config/kedify-proxy",
+	"kubectl -n rollouts-demo-scaled apply -f repo/examples/argo-rollouts-canary/manifests.yaml -f repo/examples/argo-rollouts-canary/scaledobject.yaml",
+	"kubectl -n rollouts-demo-scaled wait scaledobject/rollouts-demo --for=condition=Ready --timeout=90s",
+	"kubectl -n rollouts-demo-scaled wait httpscaledobject/rollouts-demo --for=condition=Programmed --timeout=90s",
+	"kubectl -n rollouts-demo-scaled wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy --timeout=90s",
+	"kubectl -n rollouts-demo-scaled get rollout,httpso,scaledobject,hpa",
+	"kubectl -n rollouts-demo-scaled get httpso rollouts-demo -o jsonpath={.spec.scaleTargetRef.service}",
+	"kubectl argo rollouts -n rollouts-demo-scaled set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow",
+	"kubectl argo rollouts -n rollouts-demo-scaled abort rollouts-demo",
+	`kubectl -n rollouts-demo-scaled patch scaledobject rollouts-demo --type=merge -p {"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`,
+}
