@@ -89,6 +89,7 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	}
 	b.removeAfter(t)
 	for _, args := range [][]string{
+		{"-n", Namespace, "apply", "-f", Fair(b.Repo)},
 		{"-n", Namespace, "apply", "-k", filepath.Join(b.Repo, "config", "kedify-proxy")},
 		{"-n", Namespace, "patch", "deployment", "kedify-proxy", "-p", string(patch)},
 		{"-n", Namespace, "apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "httpscaledobject.yaml")},
@@ -104,6 +105,9 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 		t.Fatal(err)
 	}
 }
+
+// Fair is the file of the LimitRange that gives the pods of a namespace their share of a busy node.
+func Fair(repo string) string { return filepath.Join(repo, "e2e", "bed", "fair.yaml") }
 
 // removeAfter takes the guide's objects away when the test ends, unless their
 // cluster ends with it.

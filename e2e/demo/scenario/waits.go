@@ -48,8 +48,8 @@ func usualWaits() Waits {
 
 const (
 	// usualStart is how many seconds a cluster takes to start at most on a
-	// machine of the usual kind, where it is 13 to 20.
-	usualStart = 30
+	// machine of the usual kind, where it is 13 to 20, and 40 to 45 with KEDA.
+	usualStart = 50
 	// maxFactor keeps a wait for something that never comes within an hour.
 	maxFactor = 20
 )

@@ -84,6 +84,7 @@ func (g guide) deploy(t *testing.T, repo string) {
 		}
 	})
 	example := filepath.Join(repo, "examples", "argo-rollouts-canary")
+	g.do(t, "apply", "-n", namespace, "-f", bed.Fair(repo))
 	g.do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
 	g.do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
 	began := time.Now()

@@ -53,7 +53,7 @@ func start(t *testing.T) world {
 	t.Helper()
 	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
 	w := world{runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses}
-	w.applyFiles(t, w.example("gatewayclass.yaml"))
+	w.applyFiles(t, w.example("gatewayclass.yaml"), bed.Fair(repo))
 	return w
 }
 
