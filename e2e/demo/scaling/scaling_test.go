@@ -207,21 +207,21 @@ func TestFaultsFailTheHalf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
-		world world
+		world *world
 		is    error
 		says  string
 	}{
-		{"replicas that do not follow", world{still: true}, await.ErrNotReached, "25 requests/s: the replicas for 25 requests/s"},
-		{"replicas that go again", world{drops: true}, ErrCheck, "12 replicas, after they were right"},
-		{"a canary that does not follow", world{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
-		{"another Service", world{wrong: true}, ErrCheck, `Service "rollouts-demo-canary"`},
-		{"KEDA that does not take the ScaledObject", world{unready: true}, io.ErrUnexpectedEOF, ""},
-		{"a failed request", world{fails: true}, ErrCheck, "1 × HTTP status 503"},
+		{"replicas that do not follow", &world{still: true}, await.ErrNotReached, "25 requests/s: the replicas for 25 requests/s"},
+		{"replicas that go again", &world{drops: true}, ErrCheck, "12 replicas, after they were right"},
+		{"a canary that does not follow", &world{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
+		{"another Service", &world{wrong: true}, ErrCheck, `Service "rollouts-demo-canary"`},
+		{"KEDA that does not take the ScaledObject", &world{unready: true}, io.ErrUnexpectedEOF, ""},
+		{"a failed request", &world{fails: true}, ErrCheck, "1 × HTTP status 503"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, &tt.world)
+			w := newWorld(t, tt.world)
 			_, err := w.run(t.Context())
 			if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, strings.Join(w.lines, "\n"))
