@@ -47,8 +47,20 @@ func live() Live {
 	}
 }
 
+func replicas() []Replicas {
+	return []Replicas{
+		{Step: "8 requests/s", Rate: 8, Wanted: 2, Asked: 2, Stable: 2, After: 3 * time.Second, State: Right},
+		{Step: "25 requests/s", Rate: 25, Wanted: 5, Asked: 12, Stable: 11, Canary: 0, After: 3 * time.Minute, State: Wrong},
+		{Step: "45 requests/s, canary at 20 %", Rate: 45, Wanted: 9, Asked: 5, Stable: 5, Canary: 1},
+	}
+}
+
 func TestGolden(t *testing.T) {
 	scenarios := map[string]func() []string{
+		"replicas": func() []string { return Style{}.ReplicasTable(replicas()) },
+		"frame-replicas": func() []string {
+			return Style{}.FollowersFrame(Followers{Elapsed: 83 * time.Second, Doing: "waiting", Ended: 1234, Failed: 1, Rows: replicas()}, 100)
+		},
 		"table": func() []string { return Style{}.Table(rows()) },
 		"bars": func() []string {
 			var lines []string
