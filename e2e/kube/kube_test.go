@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -206,12 +207,25 @@ func TestAckedWeights(t *testing.T) {
 		{"no proxy is there", text, report(WeightsHash(text), 0, 0), "0 of 0", false},
 	}
 	for _, tt := range tests {
-		object := HTTPScaledObject{Status: HTTPScaledObjectStatus{DataPlane: tt.report}}
+		annotations := map[string]string{}
 		if tt.text != "" {
-			object.Metadata.Annotations = map[string]string{WeightsAnnotation: tt.text}
+			annotations[WeightsAnnotation] = tt.text
 		}
-		if got := object.AckedWeights(); got != tt.want || object.Acked() != tt.acked {
-			t.Errorf("%s: %q, all %v; want %q, all %v", tt.name, got, object.Acked(), tt.want, tt.acked)
+		annotated := HTTPScaledObject{Metadata: Metadata{Annotations: maps.Clone(annotations)}}
+		if tt.report != nil {
+			status, err := json.Marshal(HTTPScaledObjectStatus{DataPlane: tt.report})
+			if err != nil {
+				t.Fatal(err)
+			}
+			annotated.Metadata.Annotations[StatusAnnotation] = string(status)
+		}
+		for where, object := range map[string]HTTPScaledObject{
+			"status":     {Metadata: Metadata{Annotations: annotations}, Status: HTTPScaledObjectStatus{DataPlane: tt.report}},
+			"annotation": annotated,
+		} {
+			if got := object.AckedWeights(); got != tt.want || object.Acked() != tt.acked {
+				t.Errorf("%s, in the %s: %q, all %v; want %q, all %v", tt.name, where, got, object.Acked(), tt.want, tt.acked)
+			}
 		}
 	}
 	// The example of the FIPS 180-4 test vectors: reports name texts by SHA-256.

@@ -3,6 +3,7 @@ package kube
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -141,6 +142,22 @@ type DataPlane struct {
 	Effective bool `json:"effective"`
 }
 
+// StatusAnnotation is where the interceptor reports on an object whose definition, somebody else's, has no
+// place for it in the status.
+const StatusAnnotation = "http.kedify.io/status"
+
+// report is the report on the proxies, wherever it is kept; nil while there is none.
+func (h HTTPScaledObject) report() *DataPlane {
+	if h.Status.DataPlane != nil {
+		return h.Status.DataPlane
+	}
+	var annotated HTTPScaledObjectStatus
+	if err := json.Unmarshal([]byte(h.Metadata.Annotations[StatusAnnotation]), &annotated); err != nil {
+		return nil
+	}
+	return annotated.DataPlane
+}
+
 // WeightsHash is the hash by which reports name a text of the annotation.
 func WeightsHash(text string) string {
 	if text == "" {
@@ -153,7 +170,7 @@ func WeightsHash(text string) string {
 // Acked says whether every Ready proxy, of at least one, has acknowledged the
 // annotation as it stands here.
 func (h HTTPScaledObject) Acked() bool {
-	report := h.Status.DataPlane
+	report := h.report()
 	return report != nil && report.AnnotationHash == WeightsHash(h.Metadata.Annotations[WeightsAnnotation]) &&
 		report.Proxies.Ready > 0 && report.Proxies.Acked == report.Proxies.Ready
 }
@@ -162,7 +179,7 @@ func (h HTTPScaledObject) Acked() bool {
 // the weights if all of them have the present annotation, otherwise how many
 // of how many do.
 func (h HTTPScaledObject) AckedWeights() string {
-	report := h.Status.DataPlane
+	report := h.report()
 	text := h.Metadata.Annotations[WeightsAnnotation]
 	switch {
 	case report == nil:

@@ -84,6 +84,7 @@ follow the requests, in a canary on both sides.`,
 	flags := c.Flags()
 	flags.BoolVar(&o.keep, "keep", false, "leave everything running and print how to reach it")
 	flags.StringVar((*string)(&o.only), "only", "", "one half of the demo: "+strings.Join(halves(), ", ")+"; canary needs no KEDA")
+	flags.StringVar(&o.crd, "crd", "", "the file of another owner's definition of HTTPScaledObject, to show canaries on that")
 	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate, "requests per second at most; a slow machine gets what it carries")
 	flags.StringVar(&o.provider, "provider", provider.NameEmbedded, "the cluster: "+strings.Join(provider.Names(), ", ")+"; existing is the one that $KUBECONFIG names")
 	flags.StringVar(&o.local.Path, "localcluster", beside("localcluster"), "the localcluster binary")

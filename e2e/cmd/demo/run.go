@@ -26,6 +26,7 @@ type options struct {
 	local    provider.LocalCluster
 	settings scenario.Settings
 	only     half
+	crd      string // the file of a definition that takes the place of this project's
 	scaling  scaling.Settings
 	screen   shell.Screen
 	style    report.Style
@@ -122,7 +123,20 @@ func (o *options) clusterUp(ctx context.Context, from provider.Provider) (*provi
 		return nil, err
 	}
 	o.patient(cluster)
-	return cluster, nil
+	return cluster, o.define(ctx, from, cluster)
+}
+
+// define puts another owner's definition of HTTPScaledObject, such as that of KEDA's http-add-on, in the place of
+// this project's, if the user names one.
+func (o *options) define(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
+	if o.crd == "" {
+		return nil
+	}
+	if !from.Owns() {
+		return fmt.Errorf("%w: --crd changes a definition that others use: it is for a cluster that the demo starts; run make cluster-down first", provider.ErrUnfit)
+	}
+	_, err := o.terminal(cluster).Show(ctx, "kubectl", "replace", "-f", o.crd)
+	return err
 }
 
 // patient gives a run more time where the cluster took long to start.

@@ -43,7 +43,7 @@ cd "$(dirname "$0")"
 if [ "$1" = status ]; then
 	[ -d run ] && logs="$PWD/run/logs"
 	[ -f run/transient ] && transient=true
-	echo '{"state":"'"$(cat state)"'","kubeconfig":"/kubeconfig","bin":"'"$PWD"'","logs":"'"$logs"'","transient":'"${transient-false}"',"startSeconds":60,"addresses":{"proxy":"127.0.0.1:1234"}}'
+	echo '{"state":"'"$(cat state)"'","kubeconfig":"/kubeconfig","bin":"'"$PWD"'","logs":"'"$logs"'","transient":'"${transient-false}"',"startSeconds":100,"addresses":{"proxy":"127.0.0.1:1234"}}'
 	exit
 fi
 echo "progress" >&2 || exit # as a Go program does when nobody reads
@@ -64,7 +64,7 @@ cd "$(dirname "$0")"
 case "$*" in
 *"create -f"*) echo "refused" >&2; exit 1 ;;
 *"get crd"* | *"get deployments"*) [ -f without-keda ] || echo there ;;
-*"delete ns"*) echo "kubectl $*" >> calls ;;
+*"delete ns"* | *"replace -f"*) echo "kubectl $*" >> calls ;;
 esac
 `)
 	return p
@@ -176,6 +176,29 @@ func TestHalves(t *testing.T) {
 	}
 }
 
+// Another owner's definition takes the place of this project's, but not in a cluster that ran before.
+func TestAnotherDefinition(t *testing.T) {
+	tests := []struct {
+		state string
+		want  []string
+		fails string
+	}{
+		{"stopped", []string{up, "kubectl replace -f theirs.yaml", "localcluster down"}, "refused"},
+		{"running", []string{up, remove, removeScaled}, "--crd changes a definition that others use"},
+	}
+	for _, tt := range tests {
+		p := newPlace(t, tt.state)
+		o := p.options(false, new(paper))
+		o.crd = "theirs.yaml"
+		if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), tt.fails) {
+			t.Errorf("%s: error = %v, want one with %q", tt.state, err, tt.fails)
+		}
+		if diff := cmp.Diff(tt.want, p.calls(t)); diff != "" {
+			t.Errorf("%s: calls (-want +got):\n%s", tt.state, diff)
+		}
+	}
+}
+
 // The first line tells which code is shown.
 func TestTheVersionIsShown(t *testing.T) {
 	p, out := newPlace(t, "running"), new(paper)
@@ -190,7 +213,7 @@ func TestTheVersionIsShown(t *testing.T) {
 func TestASlowStartIsSaid(t *testing.T) {
 	p, out := newPlace(t, "running"), new(paper)
 	o := p.options(false, out)
-	if err := o.run(t.Context()); err == nil || !strings.Contains(out.String(), "It took 60.0 s to start") || o.settings.Patience != 80*time.Second {
+	if err := o.run(t.Context()); err == nil || !strings.Contains(out.String(), "It took 100.0 s to start") || o.settings.Patience != 80*time.Second {
 		t.Errorf("%v, patience %s, printed:\n%s", err, o.settings.Patience, out)
 	}
 }

@@ -48,11 +48,12 @@ func (s Style) FollowersFrame(l Followers, columns int) []string {
 	}
 	for _, r := range l.Rows {
 		pods := s.paint(sgr("blue"), strings.Repeat("█", r.Stable)) + s.paint(sgr("yellow"), strings.Repeat("█", r.Canary))
-		line := fmt.Sprintf("  %s %s", pad(r.Step, 30, false), pad(pods, 14, false))
+		mark := " "
 		if r.State != Waiting {
-			line += " " + s.mark(r.State == Right)
+			mark = s.mark(r.State == Right)
 		}
-		lines = append(lines, line+fmt.Sprintf(" %d stable, %d canary; %d are wanted", r.Stable, r.Canary, r.Wanted))
+		lines = append(lines, fmt.Sprintf("  %s %s %s %d stable, %d canary; %d are wanted",
+			pad(r.Step, 30, false), pad(pods, 14, false), mark, r.Stable, r.Canary, r.Wanted))
 	}
 	lines = append(lines, s.Faint("▸ "+l.Doing))
 	for i := range lines {

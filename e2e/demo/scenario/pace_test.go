@@ -19,7 +19,7 @@ import (
 // machine, and none is shorter where it was quick.
 func TestScaled(t *testing.T) {
 	usual := DefaultSettings()
-	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 30: 1, 45: 1.5, 202: 202.0 / 30, 600: 20, 90000: 20} {
+	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 50: 1, 75: 1.5, 202: 202.0 / 50, 1000: 20, 90000: 20} {
 		scaled := usual.Scaled(start)
 		before, after := reflect.ValueOf(usual.Waits), reflect.ValueOf(scaled.Waits)
 		for i := range before.NumField() {
