@@ -118,6 +118,7 @@ suites: tools-cluster ## compile the suites that run on a cluster
 cluster-up-shared: tools-cluster
 	$(CLUSTER) up --with envoy-gateway --with traefik --with keda --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
 		--forward autoscaled=kedify-proxy.autoscaled.svc.cluster.local:8080 \
+		--forward scaled=kedify-proxy.rollouts-demo-scaled.svc.cluster.local:8080 \
 		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward traefik=traefik.traefik.svc.cluster.local:80
