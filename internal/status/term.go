@@ -150,7 +150,7 @@ func (t *term) plan(
 	if is == nil {
 		return nil, nil, nil
 	}
-	taken := t.taken(key, each.fleet, each.published, proxies)
+	taken := t.taken(key, each.fleet, Publication{Digest: each.digest, AsDesired: each.asDesired}, proxies)
 	t.metrics.count(is.counted, taken)
 	is.counted = taken
 	now := t.now()

@@ -53,7 +53,8 @@ type tracked struct {
 	object    *httpv1alpha1.HTTPScaledObject
 	fleet     ir.Fleet
 	seen      Observation
-	published Publication // the zero value when nothing is
+	digest    string // of what is published, "" when nothing is
+	asDesired bool   // as in Publication
 }
 
 // isCanary says whether the object shares requests between Services: somebody waits for its report.
@@ -85,7 +86,10 @@ func (w *writer) assign(report Report, publications map[ir.Key]Publication) {
 			delete(w.objects, key)
 			continue
 		}
-		w.objects[key] = tracked{object.ScaledObject, object.Fleet, object.Observation, publications[key]}
+		published := publications[key]
+		w.objects[key] = tracked{
+			object.ScaledObject, object.Fleet, object.Observation, published.Digest, published.AsDesired,
+		}
 	}
 	fleets := changedFleets(w.fleets, report.Proxies)
 	w.fleets = report.Proxies
