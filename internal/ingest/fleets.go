@@ -146,8 +146,10 @@ func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]Object {
 	services := l.core.resolver.Service
 	l.core = nil
 	world := resolve.World{
-		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices),
-		Options: l.resolve, InForce: l.inForce(),
+		ScaledObjects:  slices.Collect(maps.Values(merge(l.scaledObjects))),
+		Services:       slices.Collect(maps.Values(merge(l.services))),
+		EndpointSlices: slices.Collect(maps.Values(merge(l.slices))),
+		Options:        l.resolve, InForce: l.inForce(),
 	}
 	config, mistakes := resolve.Build(world)
 	inForce, failures := l.salvageFleets(ctx, config, world.InForce)

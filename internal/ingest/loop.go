@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -125,8 +125,8 @@ type Loop struct {
 	sources       []*source
 	required      int // how many sources, from the first, publication waits for
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
-	services      []*store[*corev1.Service]
-	slices        []*store[*discoveryv1.EndpointSlice]
+	services      []*store[*resolve.Service]
+	slices        []*store[*resolve.EndpointSlice]
 	replicas      []*store[*discoveryv1.EndpointSlice]
 
 	changed  chan struct{} // holds one element when a store has changed since the last pass
@@ -178,27 +178,35 @@ func New(options Options) (*Loop, error) {
 	if l.interval == 0 {
 		l.interval = DefaultInterval
 	}
-	for _, lists := range options.Sources.ScaledObjects {
-		l.scaledObjects = append(l.scaledObjects, watchInto(l, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{},
-			newStore(reduceScaledObject, sameScaledObjectRouting, l.wake)))
-	}
-	for _, lists := range options.Sources.Services {
-		l.services = append(l.services, watchInto(l, "services", lists, &corev1.Service{}, newStore(reduceService, sameServiceRouting, l.wake)))
-	}
-	for _, lists := range options.Sources.EndpointSlices {
-		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{},
-			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
-	}
-	l.required = len(l.sources)
-	for _, lists := range options.Sources.Replicas {
-		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{},
-			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
-	}
+	l.watch(options.Sources)
 	return l, nil
 }
 
+// watch makes the stores and what fills them.
+func (l *Loop) watch(sources Sources) {
+	var shared texts
+	for _, lists := range sources.ScaledObjects {
+		objects := newStore(shared.reduceScaledObject, sameScaledObjectRouting, l.wake)
+		objects.versionOf = (*httpv1alpha1.HTTPScaledObject).GetResourceVersion
+		l.scaledObjects = append(l.scaledObjects, watchInto(l, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{}, objects))
+	}
+	for _, lists := range sources.Services {
+		objects := newStore(shared.reduceService, (*resolve.Service).Equal, l.wake)
+		l.services = append(l.services, watchInto(l, "services", lists, &corev1.Service{}, objects))
+	}
+	for _, lists := range sources.EndpointSlices {
+		objects := newStore(shared.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
+		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{}, objects))
+	}
+	l.required = len(l.sources)
+	for _, lists := range sources.Replicas {
+		objects := newStore(reduceReplicas, sameReplicas, l.wake)
+		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{}, objects))
+	}
+}
+
 // watchInto adds the source that fills objects, and returns objects.
-func watchInto[T metav1.Object](l *Loop, resource string, lists cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
+func watchInto[T any](l *Loop, resource string, lists cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
 	l.sources = append(l.sources, &source{
 		resource: resource,
 		lists:    lists,
@@ -278,7 +286,7 @@ func (l *Loop) pass(ctx context.Context) {
 	} else {
 		changed = l.retell(found)
 	}
-	pass := Pass{Objects: changed, Proxies: l.proxies, Replicas: merge(l.replicas)}
+	pass := Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
 	l.reporter.Report(pass)
 	if isComplete && l.isSeeded() && !isClosed(l.observed) {
 		close(l.observed)
@@ -305,15 +313,11 @@ func isClosed(channel <-chan struct{}) bool {
 	}
 }
 
-// merge returns the objects of several stores of one kind. Nobody may write to the slice.
-func merge[T metav1.Object](stores []*store[T]) []T {
-	var all []T
-	for i, s := range stores {
-		if i == 0 {
-			all = slices.Clip(s.all())
-		} else {
-			all = append(all, s.all()...)
-		}
+// merge returns the objects of several stores of one kind.
+func merge[T any](stores []*store[T]) map[ir.Key]T {
+	all := map[ir.Key]T{}
+	for _, s := range stores {
+		s.copyInto(all)
 	}
 	return all
 }

@@ -4,10 +4,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
@@ -37,7 +33,7 @@ func (l *Loop) take() found {
 }
 
 // takeAll takes from all stores of one kind: what changed, and what of it matters. The zero value stands for what is gone.
-func takeAll[T metav1.Object](stores []*store[T]) (changed map[ir.Key]piece[T], mattering map[ir.Key]T) {
+func takeAll[T any](stores []*store[T]) (changed map[ir.Key]piece[T], mattering map[ir.Key]T) {
 	changed, mattering = map[ir.Key]piece[T]{}, map[ir.Key]T{}
 	for _, s := range stores {
 		for name, piece := range s.take() {
@@ -51,7 +47,7 @@ func takeAll[T metav1.Object](stores []*store[T]) (changed map[ir.Key]piece[T], 
 }
 
 // countAll counts the objects in all stores of one kind.
-func countAll[T metav1.Object](stores []*store[T]) int {
+func countAll[T any](stores []*store[T]) int {
 	count := 0
 	for _, s := range stores {
 		count += s.count()
@@ -61,16 +57,7 @@ func countAll[T metav1.Object](stores []*store[T]) int {
 
 // everything is the whole world as a change.
 func (l *Loop) everything() resolve.Change {
-	return resolve.Change{ScaledObjects: byKey(merge(l.scaledObjects)), Services: byKey(merge(l.services)), EndpointSlices: byKey(merge(l.slices))}
-}
-
-// byKey finds objects by their names.
-func byKey[T metav1.Object](objects []T) map[ir.Key]T {
-	named := make(map[ir.Key]T, len(objects))
-	for _, object := range objects {
-		named[nameOf(object)] = object
-	}
-	return named
+	return resolve.Change{ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices)}
 }
 
 // publishAll publishes what is new in all fleets, and returns the objects of which anything is.
@@ -141,7 +128,7 @@ func (l *Loop) concerned(
 		if slice == nil {
 			continue // What has gone without its Pods going elsewhere is in outcome.
 		}
-		for _, key := range l.users[ir.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}] {
+		for _, key := range l.users[slice.Service] {
 			keys[key] = struct{}{}
 		}
 	}
@@ -151,7 +138,7 @@ func (l *Loop) concerned(
 // tell brings what is known of objects up to date, and returns it. scaledObjects are those that changed, and renew changes the rest.
 func (l *Loop) tell(
 	keys map[ir.Key]struct{}, scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject],
-	services func(ir.Key) (*corev1.Service, []*discoveryv1.EndpointSlice), renew func(ir.Key, *Object),
+	services func(ir.Key) (*resolve.Service, []*resolve.EndpointSlice), renew func(ir.Key, *Object),
 ) map[ir.Key]Object {
 	told := make(map[ir.Key]Object, len(keys))
 	for key := range keys {

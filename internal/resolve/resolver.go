@@ -4,9 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
@@ -17,9 +14,9 @@ type Change struct {
 	// ScaledObjects are the HTTPScaledObjects that came, changed or went.
 	ScaledObjects map[ir.Key]*httpv1alpha1.HTTPScaledObject
 	// Services are the Services that did.
-	Services map[ir.Key]*corev1.Service
+	Services map[ir.Key]*Service
 	// EndpointSlices are the EndpointSlices that did, by the name of the slice.
-	EndpointSlices map[ir.Key]*discoveryv1.EndpointSlice
+	EndpointSlices map[ir.Key]*EndpointSlice
 }
 
 // Outcome is what a Change leads to.
@@ -47,7 +44,7 @@ type Resolver struct {
 	objects  map[ir.Key]*httpv1alpha1.HTTPScaledObject
 	services serviceIndex
 	slices   sliceIndex
-	named    map[ir.Key]*discoveryv1.EndpointSlice // the slices by their own names
+	named    map[ir.Key]*EndpointSlice // the slices by their own names
 
 	asked   map[ir.Key]asked
 	readers index[ir.Key] // the objects that a Service matters to
@@ -92,7 +89,7 @@ type asked struct {
 func NewResolver(options Options, inForce ir.Config) *Resolver {
 	r := &Resolver{
 		options: options, namespaces: map[string]*census{},
-		objects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, services: serviceIndex{}, slices: sliceIndex{}, named: map[ir.Key]*discoveryv1.EndpointSlice{},
+		objects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, services: serviceIndex{}, slices: sliceIndex{}, named: map[ir.Key]*EndpointSlice{},
 		asked: map[ir.Key]asked{}, readers: index[ir.Key]{}, sites: map[site]*claims{}, inForce: map[ir.Key][]ir.Route{},
 		ports: map[ir.Key][]ir.ServicePort{}, users: index[ir.ServicePort]{}, used: map[ir.Key][]uint32{}, found: map[ir.ServicePort]ir.Endpoints{},
 		unsettled: map[ir.Key]struct{}{}, isFresh: true,
@@ -104,7 +101,7 @@ func NewResolver(options Options, inForce ir.Config) *Resolver {
 }
 
 // Service returns a Service and its EndpointSlices as the Resolver knows them, nil for none. Nobody may change them.
-func (r *Resolver) Service(service ir.Key) (*corev1.Service, []*discoveryv1.EndpointSlice) {
+func (r *Resolver) Service(service ir.Key) (*Service, []*EndpointSlice) {
 	return r.services[service], r.slices[service]
 }
 
@@ -153,7 +150,7 @@ type member struct {
 	object ir.Key
 }
 
-func (u *update) takeServices(changed map[ir.Key]*corev1.Service) {
+func (u *update) takeServices(changed map[ir.Key]*Service) {
 	for key, service := range changed {
 		if service == nil {
 			delete(u.services, key)
@@ -167,11 +164,11 @@ func (u *update) takeServices(changed map[ir.Key]*corev1.Service) {
 	}
 }
 
-func (u *update) takeSlices(changed map[ir.Key]*discoveryv1.EndpointSlice) {
+func (u *update) takeSlices(changed map[ir.Key]*EndpointSlice) {
 	for key, slice := range changed {
 		if before := u.named[key]; before != nil {
-			service := serviceOf(before)
-			u.slices[service] = slices.DeleteFunc(slices.Clone(u.slices[service]), func(each *discoveryv1.EndpointSlice) bool { return each == before })
+			service := before.Service
+			u.slices[service] = slices.DeleteFunc(slices.Clone(u.slices[service]), func(each *EndpointSlice) bool { return each == before })
 			if len(u.slices[service]) == 0 {
 				delete(u.slices, service)
 			}
@@ -182,7 +179,7 @@ func (u *update) takeSlices(changed map[ir.Key]*discoveryv1.EndpointSlice) {
 			continue
 		}
 		u.named[key] = slice
-		service := serviceOf(slice)
+		service := slice.Service
 		u.slices[service] = append(slices.Clip(u.slices[service]), slice)
 		u.stale[service] = struct{}{}
 	}
@@ -253,7 +250,7 @@ func (u *update) ask(key ir.Key) {
 // resolve resolves one object and notes the Services that it looked at.
 func (r *Resolver) resolve(object *httpv1alpha1.HTTPScaledObject) asked {
 	var now asked
-	find := func(service ir.Key) *corev1.Service {
+	find := func(service ir.Key) *Service {
 		if !slices.Contains(now.reads, service) {
 			now.reads = append(now.reads, service)
 		}
