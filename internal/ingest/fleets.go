@@ -47,7 +47,7 @@ func (l *Loop) advance(change resolve.Change) (resolve.Outcome, error) {
 	isFirst := l.core == nil
 	if isFirst {
 		l.core = &core{
-			resolve.NewResolver(l.resolve, l.inForce()), map[ir.Fleet]*translate.Translator{},
+			resolve.NewResolver(l.resolve, l.inForce().Routes), map[ir.Fleet]*translate.Translator{},
 		}
 		change = l.everything()
 	}

@@ -26,29 +26,29 @@ func endpointsOf(routes []ir.Route, services serviceIndex, endpointSlices sliceI
 	found := make(map[ir.ServicePort]ir.Endpoints)
 	for _, route := range routes {
 		for _, backend := range route.Backends {
-			if _, known := found[backend.ServicePort()]; !known {
-				found[backend.ServicePort()] = endpointsOfPort(backend.ServicePort(), services, endpointSlices)
+			port := backend.ServicePort()
+			if _, known := found[port]; !known {
+				found[port] = endpointsOfPort(services[port.Service], endpointSlices[port.Service], port.Port)
 			}
 		}
 	}
 	return found
 }
 
-// endpointsOfPort returns what is there for one port of a Service. A Service's port and its slices' port have the same name; the number in the slice is
-// that of the pods.
-func endpointsOfPort(port ir.ServicePort, services serviceIndex, endpointSlices sliceIndex) ir.Endpoints {
-	service, found := services[port.Service]
-	if !found || !service.HasEndpoints {
+// endpointsOfPort returns what is there for one port of a Service, which is nil when it is not there. A Service's port and its slices' port have the same
+// name; the number in the slice is that of the pods.
+func endpointsOfPort(service *Service, endpointSlices []*EndpointSlice, number uint32) ir.Endpoints {
+	if service == nil || !service.HasEndpoints {
 		return ir.Endpoints{}
 	}
 	index := slices.IndexFunc(service.Ports, func(candidate Port) bool {
-		return candidate.Number > 0 && uint32(candidate.Number) == port.Port && candidate.Transport == ""
+		return candidate.Number > 0 && uint32(candidate.Number) == number && candidate.Transport == ""
 	})
 	if index < 0 {
 		return ir.Endpoints{}
 	}
 	var endpoints ir.Endpoints
-	for _, slice := range endpointSlices[port.Service] {
+	for _, slice := range endpointSlices {
 		if isOfPrimaryFamily(slice, service) {
 			collect(&endpoints, slice, service.Ports[index].Name)
 		}

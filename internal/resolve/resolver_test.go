@@ -272,7 +272,7 @@ func TestUpdatesAddUpToBuild(t *testing.T) {
 			inForce, _ = resolve.Build(now.world(inForce))
 		}
 		sum := toldOfAll{map[ir.Fleet]*told{}, map[ir.Key][]ir.Problem{}, map[ir.Fleet][]ir.Proxy{}}
-		resolver := resolve.NewResolver(options(), inForce)
+		resolver := resolve.NewResolver(options(), inForce.Routes)
 		for step := range 30 {
 			change := randomChange(random, 4)
 			now.apply(change)
@@ -316,7 +316,7 @@ func BenchmarkOneWeight(b *testing.B) {
 		key := ir.Key{Namespace: "apps", Name: "shop-7"}
 		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(world.scaledObjects[key], 30), atWeight(world.scaledObjects[key], 40)}
 		b.Run(fmt.Sprint("change/", count), func(b *testing.B) {
-			resolver := resolve.NewResolver(resolve.Options{}, ir.Config{})
+			resolver := resolve.NewResolver(resolve.Options{}, nil)
 			translator, err := translate.NewTranslator(translate.DefaultOptions())
 			if err != nil {
 				b.Fatal(err)
