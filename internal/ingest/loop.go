@@ -136,14 +136,11 @@ type Loop struct {
 
 	// What follows belongs to the goroutine of Run.
 	core    *core // nil before the first publication and after one that failed
-	objects map[ir.Key]Object
+	objects map[ir.Key]known
 	// proxies are those of each fleet; the map is never changed. published are the fleets to which
 	// something is.
 	proxies   map[ir.Fleet][]ir.Proxy
 	published map[ir.Fleet]struct{}
-	// users are the objects by their stable Service, and stable these Services by object.
-	users  map[ir.Key][]ir.Key
-	stable map[ir.Key]ir.Key
 	// failure is as in Pass.
 	failure error
 	// problems and routes count those of objects.
@@ -170,10 +167,8 @@ func New(options Options) (*Loop, error) {
 		changed:   make(chan struct{}, 1),
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
-		objects:   map[ir.Key]Object{},
+		objects:   map[ir.Key]known{},
 		published: map[ir.Fleet]struct{}{},
-		users:     map[ir.Key][]ir.Key{},
-		stable:    map[ir.Key]ir.Key{},
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval

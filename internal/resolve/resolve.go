@@ -27,6 +27,11 @@ type World struct {
 	InForce ir.Config
 }
 
+// Endpoints returns what is there for every backend of routes.
+func (w World) Endpoints(routes []ir.Route) map[ir.ServicePort]ir.Endpoints {
+	return endpointsOf(routes, indexServices(w.Services), indexSlices(w.EndpointSlices))
+}
+
 // Build resolves world. The rules:
 //
 //   - Hosts, path prefixes and headers stand or fall together. When one is wrong, those in force stay; an object that has none in force is served for

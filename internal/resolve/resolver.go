@@ -135,6 +135,19 @@ func (r *Resolver) Service(service ir.Key) (*Service, []*EndpointSlice) {
 	return nil, nil
 }
 
+// Users returns the objects that a Service matters to, some maybe twice.
+func (r *Resolver) Users(service ir.Key) []ir.Key {
+	is := r.services[service]
+	if is == nil {
+		return nil
+	}
+	users := slices.Clone(is.readers)
+	for _, port := range is.ports {
+		users = append(users, port.users...)
+	}
+	return users
+}
+
 // InForce returns what an object has in force, the zero value for nothing. Nobody may change it.
 func (r *Resolver) InForce(object ir.Key) ir.Config {
 	if is := r.objects[object]; is != nil {
