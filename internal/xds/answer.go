@@ -150,7 +150,7 @@ func (s *session) removeAgain(k kind, p pendingResponse) {
 		if s.snapshot.resources[k][name] != nil || !sub.wants(name) {
 			continue
 		}
-		if rec := sub.record(name, p.number); rec.sent == nil {
+		if rec := s.record(k, name, p.number); rec.sent == nil {
 			rec.force = true
 			sub.dirty.add(name)
 		}

@@ -138,6 +138,9 @@ func (s *session) retry(now time.Time, k kind, out *output) bool {
 
 // decide tells what is to be done about one name, and with which version.
 func (s *session) decide(now time.Time, k kind, name string) (*resource, action) {
+	if s.isSettled(k, name) {
+		return nil, nothing
+	}
 	rec, want := s.subs[k].records[name], s.snapshot.resources[k][name]
 	if want == nil {
 		delete(s.drainingEndpoints, name)

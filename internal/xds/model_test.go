@@ -269,7 +269,7 @@ func (m *model) serverStep() {
 	}
 	if answered, isAnswer := m.answered[r.nonce]; isAnswer && !r.refused {
 		for _, res := range answered.resources {
-			if k != endpointKind || m.session.subs[clusterKind].records[res.name] != nil {
+			if k != endpointKind || m.session.knows(clusterKind, res.name) {
 				m.confirmed[k][res.name] = true
 				m.direct[res.name] = m.direct[res.name] || k == clusterKind && res.endpoints == ""
 			}

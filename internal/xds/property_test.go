@@ -72,6 +72,27 @@ func (m *model) play(steps int) {
 	}
 }
 
+// knows tells whether a session has anything to do with a resource.
+func (s *session) knows(k kind, name string) bool {
+	return s.isSettled(k, name) || s.subs[k].records[name] != nil
+}
+
+// states are what a session knows of the resources of a kind.
+func (s *session) states(k kind) map[string]ResourceState {
+	states := map[string]ResourceState{}
+	for name := range s.subs[k].records {
+		states[name] = s.state(k, name)
+	}
+	if s.snapshot != nil {
+		for name := range s.snapshot.resources[k] {
+			if s.isSettled(k, name) {
+				states[name] = s.state(k, name)
+			}
+		}
+	}
+	return states
+}
+
 // checkPolled looks at what has changed, and wants what is known by that to be what the session has.
 func (m *model) checkPolled() {
 	m.t.Helper()
@@ -86,10 +107,7 @@ func (m *model) checkPolled() {
 		}
 	}
 	for k := range kind(kindCount) {
-		want := map[string]ResourceState{}
-		for name, rec := range m.session.subs[k].records {
-			want[name] = rec.state()
-		}
+		want := m.session.states(k)
 		isBlank := func(_ string, state ResourceState) bool { return state == ResourceState{} }
 		maps.DeleteFunc(want, isBlank)
 		maps.DeleteFunc(m.polled[k], isBlank)

@@ -128,7 +128,7 @@ func answerAll(tb testing.TB, s *session, out output) []string {
 		if r.kind == clusterKind {
 			follower := request{typeURL: endpointKind.typeURL()}
 			for _, name := range namesOf(r.resources) {
-				if s.subs[endpointKind].records[name] == nil {
+				if !s.knows(endpointKind, name) {
 					follower.subscribe = append(follower.subscribe, name)
 				}
 			}

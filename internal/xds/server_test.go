@@ -143,8 +143,8 @@ func (s *served) acked(streams int, typeURLs ...string) func([]StreamState) bool
 				k, _ := kindOf(typeURL)
 				acked := map[string]string{}
 				state.stream.mu.Lock()
-				for name, rec := range state.stream.session.subs[k].records {
-					if res := rec.state(); res.InSync {
+				for name, res := range state.stream.session.states(k) {
+					if res.InSync {
 						acked[name] = res.Acked
 					}
 				}

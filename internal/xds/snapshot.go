@@ -156,6 +156,36 @@ func (s *snapshot) since(changes uint64) ([]change, bool) {
 	return s.log[uint64(len(s.log))-behind:], true
 }
 
+// changesSince returns what differs from an earlier snapshot, nil for one without anything. It costs as
+// much, unless that is too long ago.
+func (s *snapshot) changesSince(earlier *snapshot) []change {
+	if earlier == nil {
+		earlier = &snapshot{}
+	}
+	if changes, isComplete := s.since(earlier.changes); isComplete {
+		return changes
+	}
+	var changes []change
+	for k := range kind(kindCount) {
+		var names []string
+		for name, res := range s.resources[k] {
+			if !earlier.resources[k][name].is(res) {
+				names = append(names, name)
+			}
+		}
+		for name := range earlier.resources[k] {
+			if s.resources[k][name] == nil {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			changes = append(changes, change{k, name})
+		}
+	}
+	return changes
+}
+
 // check finds what would make a proxy answer 503, refuse, or wait in vain: a route to a cluster
 // that doesn't exist, an EDS cluster without endpoints (an empty load assignment is one, a missing
 // load assignment is not). What was before was good, so only what is new is looked at, and what

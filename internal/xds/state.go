@@ -54,6 +54,15 @@ func (rec *record) state() ResourceState {
 	return out
 }
 
+// state is what is known of one resource.
+func (s *session) state(k kind, name string) ResourceState {
+	if s.isSettled(k, name) {
+		version := s.snapshot.version(k, name)
+		return ResourceState{Sent: version, Acked: version, InSync: true}
+	}
+	return s.subs[k].records[name].state()
+}
+
 // rejections lists what is held back of a kind: what was refused alone in the version that is
 // desired.
 func (s *session) rejections(k kind) []Rejection {
@@ -149,7 +158,7 @@ func (v StreamState) Resource(typeURL, name string) ResourceState {
 	}
 	v.stream.mu.Lock()
 	defer v.stream.mu.Unlock()
-	return v.stream.session.subs[k].records[name].state()
+	return v.stream.session.state(k, name)
 }
 
 // Rejections are what the proxy refused on its own merits, in order of type and name.

@@ -22,6 +22,8 @@ func (s *session) serves(r *resource) bool {
 func (s *session) isWarm(cluster string) bool {
 	rec := s.subs[clusterKind].records[cluster]
 	switch {
+	case s.isSettled(clusterKind, cluster):
+		return s.isSettledWarm(s.snapshot.resources[clusterKind][cluster])
 	case rec == nil:
 		return false
 	case rec.warm:
@@ -31,7 +33,8 @@ func (s *session) isWarm(cluster string) bool {
 	}
 	if needs := rec.lastAcked.endpointsName(); needs != "" {
 		endpoints := s.subs[endpointKind].records[needs]
-		if endpoints == nil || endpoints.lastAcked == nil {
+		isMissing := endpoints == nil || endpoints.lastAcked == nil
+		if isMissing && !s.isSettled(endpointKind, needs) {
 			return false
 		}
 	}
@@ -116,11 +119,14 @@ func (s *session) routesLeave(endpoints string) bool {
 	if !s.subs[scopeKind].started || s.unlisted {
 		return true
 	}
+	leaves := func(cluster string) bool { return s.mayBeUsed(cluster) && s.scopesLeave(cluster) }
 	for cluster, rec := range s.subs[clusterKind].records {
-		if cluster != endpoints && (rec.sent == nil || rec.sent.endpointsName() != endpoints) {
-			continue
+		if (cluster == endpoints || rec.sent != nil && rec.sent.endpointsName() == endpoints) && leaves(cluster) {
+			return true
 		}
-		if s.mayBeUsed(cluster) && s.scopesLeave(cluster) {
+	}
+	for cluster, res := range s.snapshot.resources[clusterKind] {
+		if res.endpointsName() == endpoints && s.isSettled(clusterKind, cluster) && leaves(cluster) {
 			return true
 		}
 	}
