@@ -155,6 +155,9 @@ func (l *Loop) tell(
 		is := l.objects[key]
 		if piece, changed := scaledObjects[key]; changed {
 			is.object, is.writtenAt = piece.object, piece.written
+			if is.object != nil {
+				resolver.Renew(is.object)
+			}
 		}
 		inForce := renew(key, &is)
 		is.inForce = inForce.Routes

@@ -127,6 +127,14 @@ func without(objects []ir.Key, object ir.Key) []ir.Key {
 	return slices.DeleteFunc(objects, func(each ir.Key) bool { return each == object })
 }
 
+// Renew takes note of an object that differs from the one before in nothing that routing depends on, so
+// that the one before need not be kept.
+func (r *Resolver) Renew(object *httpv1alpha1.HTTPScaledObject) {
+	if is := r.objects[ownerOf(object).key]; is != nil && is.object != nil {
+		is.object = object
+	}
+}
+
 // Service returns a Service and its EndpointSlices as the Resolver knows them, nil for none. Nobody may change them.
 func (r *Resolver) Service(service ir.Key) (*Service, []*EndpointSlice) {
 	if is := r.services[service]; is != nil {

@@ -117,6 +117,7 @@ func (s *snapshot) put(
 			return nil, err
 		}
 		if !next[name].is(now) {
+			s.shareNames(now)
 			next[name] = now
 			changed = append(changed, name)
 		}
@@ -133,6 +134,16 @@ func (s *snapshot) put(
 	}
 	slices.Sort(changed)
 	return changed, nil
+}
+
+// shareNames replaces the names of clusters in a new resource by the texts that the snapshot has
+// already. Clusters are put before scopes.
+func (s *snapshot) shareNames(r *resource) {
+	for i, name := range r.clusters {
+		if cluster := s.resources[clusterKind][name]; cluster != nil {
+			r.clusters[i] = cluster.name
+		}
+	}
 }
 
 // record appends the changes to a copy of the log of the snapshot before and drops the oldest past
@@ -222,9 +233,9 @@ func (s *snapshot) checkReferences(k kind, r *resource) error {
 		return fmt.Errorf("cluster %q: no cluster load assignment %q: %w",
 			r.name, r.endpoints, ErrInconsistent)
 	}
-	for _, cluster := range r.clusters {
-		if s.resources[clusterKind][cluster] == nil {
-			return fmt.Errorf("scope %q: no cluster %q: %w", r.name, cluster, ErrInconsistent)
+	for _, name := range r.clusters {
+		if s.resources[clusterKind][name] == nil {
+			return fmt.Errorf("scope %q: no cluster %q: %w", r.name, name, ErrInconsistent)
 		}
 	}
 	return nil
