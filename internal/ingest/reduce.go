@@ -42,6 +42,14 @@ func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv
 	for i := range reduced.Spec.PathPrefixes {
 		t.share(&reduced.Spec.PathPrefixes[i])
 	}
+	if report := reduced.Status.DataPlane; report != nil {
+		shared := *report
+		if text := reduced.Annotations[httpv1alpha1.AnnotationWeightedBackends]; text == shared.WeightedBackends {
+			shared.WeightedBackends = text
+		}
+		t.share(&shared.ReportedBy)
+		reduced.Status.DataPlane = &shared
+	}
 	for i := range reduced.Status.Conditions {
 		condition := &reduced.Status.Conditions[i]
 		t.share(&condition.Type, (*string)(&condition.Status), &condition.Reason, &condition.Message)
@@ -70,7 +78,10 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 		if kept == nil {
 			kept = make(map[string]string, 1)
 		}
-		kept[name] = strings.Clone(value[:min(len(value), limit)])
+		if len(value) > limit {
+			value = strings.Clone(value[:limit])
+		}
+		kept[name] = value
 	}
 	for _, name := range observedAnnotations() {
 		keep(name, maxAnnotation)

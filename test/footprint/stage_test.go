@@ -236,21 +236,22 @@ func (s *stage) await(holds func() bool) {
 	}
 }
 
-// heap is how many bytes of the heap are in use, without garbage. What is still under way, such as the
-// last statuses that come back, is waited for: nothing is left when two looks see the same.
+// heap is how many bytes of the heap are in use, without garbage, once all has come to rest: the last
+// statuses come back and are looked at after they were written.
 func heap() int64 {
+	const quiet, tolerance = 5, 20_000
 	var last int64
-	for range 100 {
+	for same := 0; same < quiet; {
 		runtime.GC()
 		runtime.GC() // What sync.Pool has goes with the second one.
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
 		now := int64(stats.HeapAlloc) //nolint:gosec // It is less than 2^63.
-		if diff := now - last; diff > -10_000 && diff < 10_000 {
-			return now
+		if same++; now-last > tolerance || last-now > tolerance {
+			same = 0
 		}
 		last = now
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 	return last
 }
