@@ -21,8 +21,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// DefaultInterval is the shortest time between two passes when Options name none.
-const DefaultInterval = 10 * time.Millisecond
+const (
+	// DefaultInterval is the longest pause between two passes when Options name none.
+	DefaultInterval = 10 * time.Millisecond
+	// shortestPause is the shortest one.
+	shortestPause = time.Millisecond
+	// idleShare is how many times as long as a pass took nothing is done after it, so that passes take a
+	// fifth of one processor at most.
+	idleShare = 4
+)
 
 // Publisher takes what the proxies are to serve.
 type Publisher interface {
@@ -104,7 +111,8 @@ type Options struct {
 	Publisher Publisher
 	// Reporter is told the outcome.
 	Reporter Reporter
-	// Interval is the shortest time between two passes, DefaultInterval if it is zero.
+	// Interval is the longest pause between two passes, in which changes are collected; DefaultInterval
+	// if it is zero.
 	Interval time.Duration
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
@@ -251,11 +259,12 @@ func (l *Loop) Run(ctx context.Context) error {
 		if len(l.Waiting()) > 0 {
 			continue
 		}
+		began := time.Now()
 		l.pass(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(l.interval):
+		case <-time.After(min(l.interval, max(shortestPause, idleShare*time.Since(began)))):
 		}
 	}
 }

@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -108,6 +109,7 @@ type stage struct {
 	objects   map[ir.Key]ingest.Object // what was told of each
 	last      ingest.Pass
 	refuse    error
+	takes     time.Duration // how long a publication takes
 }
 
 // Publish is ingest.Publisher's.
@@ -139,6 +141,7 @@ func (s *stage) note(fleet ir.Fleet) error {
 	}
 	s.published = append(s.published, time.Now())
 	s.fleets[fleet] = true
+	time.Sleep(s.takes)
 	return nil
 }
 
@@ -259,36 +262,48 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 	}
 }
 
-func TestBatching(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		defer s.run(t)()
-		time.Sleep(time.Second) // The clock is synctest's, here and below.
-		before := s.publications()
-		began := time.Now()
-		for i := range 100 { // one change per millisecond
-			s.slices.Modify(slice("shop", "10.0.0."+string(rune('2'+i%8))))
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(time.Second)
-		s.mu.Lock()
-		times := slices.Clone(s.published[before:])
-		s.mu.Unlock()
-		if first := times[0].Sub(began); first != 0 {
-			t.Errorf("the first change went out after %v, want at once", first)
-		}
-		for i := range times[1:] {
-			if gap := times[i+1].Sub(times[i]); gap < ingest.DefaultInterval {
-				t.Errorf("two publications within %v", gap)
-			}
-		}
-		if len(times) < 9 || len(times) > 11 {
-			t.Errorf("%d publications of 100 changes within 100 ms, want one in 10 ms", len(times))
-		}
-		if last := times[len(times)-1].Sub(began); last > 110*time.Millisecond {
-			t.Errorf("the last change went out after %v, want at most 10 ms after it came", last)
-		}
-	})
+// TestPause has publications that take some time: what they take is a fifth of the time at most, and no
+// change waits longer than the interval for the next one.
+func TestPause(t *testing.T) {
+	for name, test := range map[string]struct{ takes, apart time.Duration }{
+		"no time":          {0, time.Millisecond},
+		"a millisecond":    {time.Millisecond, 5 * time.Millisecond},
+		"two milliseconds": {2 * time.Millisecond, 10 * time.Millisecond},
+		"long":             {20 * time.Millisecond, 20*time.Millisecond + ingest.DefaultInterval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				defer s.run(t)()
+				time.Sleep(time.Second) // The clock is synctest's, here and below.
+				s.mu.Lock()
+				s.takes = test.takes
+				s.mu.Unlock()
+				before := s.publications()
+				began := time.Now()
+				for i := range 400 {
+					s.slices.Modify(slice("shop", fmt.Sprintf("10.1.%d.%d", i/250, i%250+1)))
+					time.Sleep(time.Millisecond / 4)
+				}
+				time.Sleep(time.Second)
+				s.mu.Lock()
+				times := slices.Clone(s.published[before:])
+				s.mu.Unlock()
+				if first := times[0].Sub(began); first != 0 {
+					t.Errorf("the first change went out after %v, want at once", first)
+				}
+				for i := range times[1:] {
+					gap := times[i+1].Sub(times[i])
+					if gap < test.apart || gap > test.apart+time.Millisecond/2 {
+						t.Errorf("two publications are %v apart, want %v", gap, test.apart)
+					}
+				}
+				if last := times[len(times)-1].Sub(began); last > 100*time.Millisecond+test.apart {
+					t.Errorf("the last change went out after %v", last)
+				}
+			})
+		})
+	}
 }
 
 func TestChangesThatDoNotMatterAreNotPublished(t *testing.T) {
