@@ -79,7 +79,7 @@ func (s *session) forgetEndpoints(cluster *record, number uint64) {
 	if rec := s.find(endpointKind, name); rec != nil {
 		sub.note(name)
 		rec.lastAcked, rec.since = nil, number
-		rec.force = s.snapshot.resources[endpointKind][name] != nil
+		rec.force = s.snapshot.resources[endpointKind].get(name) != nil
 		sub.dirty.add(name)
 	}
 }

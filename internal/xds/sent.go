@@ -103,6 +103,6 @@ func (s *session) mayBeUsed(cluster string) bool {
 	if !s.subs[scopeKind].started && rec != nil && rec.sent != nil && !rec.sent.known() {
 		return true
 	}
-	isDesired := s.mode == ModeDelta && s.snapshot.resources[clusterKind][cluster] != nil
+	isDesired := s.mode == ModeDelta && s.snapshot.resources[clusterKind].get(cluster) != nil
 	return isDesired || s.unlisted || s.unknownUses > 0 || s.uses[cluster] > 0
 }

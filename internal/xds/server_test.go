@@ -102,7 +102,7 @@ func (s *served) versions(typeURL string) map[string]string {
 	f := s.fleet(testFleet)
 	s.mu.Unlock()
 	if current := f.current().snapshot; current != nil {
-		return versionsOf(current.resources[k])
+		return versionsOf(mapOf(current.resources[k]))
 	}
 	return map[string]string{}
 }

@@ -77,7 +77,7 @@ func (s *session) rejections(k kind) []Rejection {
 			delete(sub.rejected, name)
 			continue
 		}
-		if rec.rejects(s.snapshot.resources[k][name]) {
+		if rec.rejects(s.snapshot.resources[k].get(name)) {
 			out = append(out, Rejection{
 				TypeURL: sub.typeURL, Resource: name, Version: rec.rejection.version,
 				Message: rec.rejection.message, Retained: rec.lastAcked != nil,

@@ -138,7 +138,7 @@ func (s *session) desired(k kind, name string) *resource {
 	if s.snapshot == nil {
 		return nil
 	}
-	return s.snapshot.resources[k][name]
+	return s.snapshot.resources[k].get(name)
 }
 
 // settlesWith tells whether a resource is settled by the version that the proxy brings of it.
@@ -159,7 +159,7 @@ func (s *session) subscribeAll(k kind, initial map[string]string) {
 	}
 	var unsettled []string
 	if s.snapshot != nil {
-		for name, res := range s.snapshot.resources[k] {
+		for name, res := range s.snapshot.resources[k].all() {
 			switch {
 			case s.mode == ModeDelta && sub.wants(name):
 			case s.settlesWith(k, res, initial):
