@@ -22,7 +22,7 @@ var version string
 // collectPercent is how much the heap may grow, in percent of what is in use, before garbage is collected: half of Go's own default. The interceptor keeps much
 // and makes little garbage, so that memory is what counts; a change costs what has changed, and collections stay rare. The environment variable GOGC takes
 // precedence (https://go.dev/doc/gc-guide).
-const collectPercent = 50
+const collectPercent = 25
 
 func main() {
 	if _, isSet := os.LookupEnv("GOGC"); !isSet {

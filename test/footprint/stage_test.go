@@ -239,7 +239,7 @@ func (s *stage) await(holds func() bool) {
 // heap is how many bytes of the heap are in use, without garbage, once all has come to rest: the last
 // statuses come back and are looked at after they were written.
 func heap() int64 {
-	const quiet, tolerance = 5, 20_000
+	const quiet, tolerance = 30, 50_000
 	var last int64
 	for same := 0; same < quiet; {
 		runtime.GC()
@@ -251,7 +251,7 @@ func heap() int64 {
 			same = 0
 		}
 		last = now
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 	}
 	return last
 }
