@@ -7,7 +7,7 @@
 //
 // Changes are batched: the first one is handled at once, and those that follow after a pause, which is the longer the more there was to do and at most the
 // interval. What the loop found,
-// problems included, goes to a Reporter, together with a kind that routing does not depend on and never waits for: the replicas of the interceptor.
+// problems included, goes to a list of Observers, together with a kind that routing does not depend on and never waits for: the replicas of the interceptor.
 //
 // Each fleet has a translation and a publication of its own, so that a change costs, and a failure concerns, that fleet alone. A fleet is there as long as it
 // has objects or proxies.

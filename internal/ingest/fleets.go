@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -128,7 +129,7 @@ func (l *Loop) publish(fleet ir.Fleet, resources translate.Resources) error {
 
 // salvage publishes as much as it can of the whole world, after an error that is a bug. The next pass
 // begins anew.
-func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]Object {
+func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]observation.Object {
 	resolver := l.core.resolver
 	l.core = nil
 	world := resolve.World{

@@ -17,6 +17,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -45,60 +46,16 @@ type Publisher interface {
 	Assign(proxies map[ir.Fleet][]ir.Proxy)
 }
 
-// Reporter is told the outcome of every pass.
-type Reporter interface {
-	// Report takes note of pass and returns at once. Nobody may change what pass refers to.
-	Report(pass Pass)
-}
-
-// Pass is the outcome of one pass.
-type Pass struct {
-	// Objects are the HTTPScaledObjects of which anything is new since the pass before, their statuses included.
-	Objects map[ir.Key]Object
-	// Proxies are those of each fleet, and Replicas the EndpointSlices of the replicas of the interceptor, all of them as they are now.
-	Proxies  map[ir.Fleet][]ir.Proxy
-	Replicas []*discoveryv1.EndpointSlice
-}
-
-// Object is what is known of one HTTPScaledObject.
-type Object struct {
-	// ScaledObject is the object as it is now, nil when it is gone; then the rest is the zero value.
-	ScaledObject *httpv1alpha1.HTTPScaledObject
-	// Fleet is the fleet that serves it.
-	Fleet ir.Fleet
-	// Outcome is what became of it.
-	Outcome Outcome
-	// InForce is what is published of it: of this pass, or of the last pass that could be published.
-	InForce ir.Config
-}
-
-// Outcome is what became of one HTTPScaledObject.
-type Outcome struct {
-	// Problems are the user's mistakes in it.
-	Problems []ir.Problem
-	// Served says that InForce has a route of it, in its present or in its last good version.
-	Served bool
-	// Failure says why its present version could not be published although nothing is wrong with it: a bug of the interceptor. "" when it could.
-	Failure string
-	// WeightedBackends is how requests are shared by InForce, as a text of package split; "" where its own
-	// Service gets all of them.
-	WeightedBackends string
-	// StableHashes are the pod-template-hashes of the ready Pods behind its stable Service, sorted; empty when some are not known.
-	StableHashes []string
-	// WrittenAt is the resource version of the last change of its spec or its annotations, or of a change that may have been one; "" when none was seen.
-	WrittenAt string
-}
-
 // Sources are where the objects come from: for each kind one list and watch per namespace, or one for all namespaces.
 type Sources struct {
 	// ScaledObjects, Services and EndpointSlices are what routing depends on. The proxies of fleets are in EndpointSlices too.
 	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
-	// Replicas are the EndpointSlices of the replicas of the interceptor. They are there for the Reporter: nothing that is published depends on them or
+	// Replicas are the EndpointSlices of the replicas of the interceptor. They are there for the Observers: nothing that is published depends on them or
 	// waits for them.
 	Replicas []cache.ListerWatcherWithContext
 }
 
-// Options are what a Loop works with. All fields but Interval, Resolve and Translate are required; the zero value of Translate allows no connections, see
+// Options are what a Loop works with. All fields but Interval, Resolve, Translate and Observers are required; the zero value of Translate allows no connections, see
 // translate.DefaultOptions.
 type Options struct {
 	// Sources are where the objects come from.
@@ -109,8 +66,8 @@ type Options struct {
 	Translate translate.Options
 	// Publisher takes the resources.
 	Publisher Publisher
-	// Reporter is told the outcome.
-	Reporter Reporter
+	// Observers are told the outcome of every pass, one after the other.
+	Observers []observation.Observer
 	// Interval is the longest pause between two passes, in which changes are collected; DefaultInterval
 	// if it is zero.
 	Interval time.Duration
@@ -125,7 +82,7 @@ type Loop struct {
 	resolve   resolve.Options
 	translate translate.Options
 	publisher Publisher
-	reporter  Reporter
+	observers []observation.Observer
 	interval  time.Duration
 	logger    *slog.Logger
 	metrics   *metrics
@@ -149,7 +106,7 @@ type Loop struct {
 	// something is.
 	proxies   map[ir.Fleet][]ir.Proxy
 	published map[ir.Fleet]struct{}
-	// failure is as in Pass.
+	// failure says why something could not be published in the last pass.
 	failure error
 	// problems and routes count those of objects.
 	problems, routes int
@@ -157,8 +114,8 @@ type Loop struct {
 
 // New returns a Loop. An error is about options.
 func New(options Options) (*Loop, error) {
-	if options.Publisher == nil || options.Reporter == nil || options.Registerer == nil || options.Logger == nil {
-		return nil, errors.New("ingest: Publisher, Reporter, Registerer and Logger are required")
+	if options.Publisher == nil || options.Registerer == nil || options.Logger == nil {
+		return nil, errors.New("ingest: Publisher, Registerer and Logger are required")
 	}
 	counted, err := newMetrics(options.Registerer)
 	if err != nil {
@@ -168,7 +125,7 @@ func New(options Options) (*Loop, error) {
 		resolve:   options.Resolve,
 		translate: options.Translate,
 		publisher: options.Publisher,
-		reporter:  options.Reporter,
+		observers: options.Observers,
 		interval:  options.Interval,
 		logger:    options.Logger,
 		metrics:   counted,
@@ -225,7 +182,7 @@ func watchInto[T any](l *Loop, resource string, lists cache.ListerWatcherWithCon
 // Seeded returns a channel that is closed after the first publication.
 func (l *Loop) Seeded() <-chan struct{} { return l.seeded }
 
-// Observed returns a channel that is closed after the first report of a publication for which everything was listed, what only the Reporter needs included.
+// Observed returns a channel that is closed after the first report of a publication for which everything was listed, what only the Observers need included.
 func (l *Loop) Observed() <-chan struct{} { return l.observed }
 
 // Waiting says what the first publication waits for, with remedies where there are some. It is empty when nothing is missing.
@@ -282,7 +239,7 @@ func (l *Loop) pass(ctx context.Context) {
 	started := time.Now()
 	isComplete := len(waiting(l.sources)) == 0 // asked before the look, so that the report has what it says
 	found := l.take()
-	var changed map[ir.Key]Object
+	var changed map[ir.Key]observation.Object
 	if l.core == nil || found.matters {
 		changed = l.publishAll(ctx, found)
 		l.metrics.passes.Inc()
@@ -290,8 +247,10 @@ func (l *Loop) pass(ctx context.Context) {
 	} else {
 		changed = l.retell(found)
 	}
-	pass := Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
-	l.reporter.Report(pass)
+	pass := observation.Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
+	for _, observer := range l.observers {
+		observer.Observe(pass)
+	}
 	if isComplete && l.isSeeded() && !isClosed(l.observed) {
 		close(l.observed)
 	}

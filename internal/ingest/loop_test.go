@@ -29,6 +29,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -106,8 +107,8 @@ type stage struct {
 	published []time.Time
 	fleets    map[ir.Fleet]bool        // what is published to
 	assigned  map[ir.Fleet][]ir.Proxy  // what was last
-	objects   map[ir.Key]ingest.Object // what was told of each
-	last      ingest.Pass
+	objects   map[ir.Key]observation.Object // what was told of each
+	last      observation.Pass
 	refuse    error
 	takes     time.Duration // how long a publication takes
 }
@@ -145,8 +146,8 @@ func (s *stage) note(fleet ir.Fleet) error {
 	return nil
 }
 
-// Report is ingest.Reporter's.
-func (s *stage) Report(pass ingest.Pass) {
+// Observe is observation.Observer's.
+func (s *stage) Observe(pass observation.Pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = pass
@@ -165,7 +166,7 @@ func (s *stage) publications() int {
 }
 
 // lastPass returns the last reported pass, with all objects as they were last told.
-func (s *stage) lastPass() ingest.Pass {
+func (s *stage) lastPass() observation.Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pass := s.last
@@ -191,12 +192,12 @@ func (s *stage) run(t *testing.T) (stop func()) {
 		sources.Replicas = []cache.ListerWatcherWithContext{s.replicas}
 	}
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, Resolve: s.resolve, Translate: translate.DefaultOptions(), Publisher: s, Reporter: s, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, Resolve: s.resolve, Translate: translate.DefaultOptions(), Publisher: s, Observers: []observation.Observer{s}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.loop, s.objects, s.fleets = loop, map[ir.Key]ingest.Object{}, map[ir.Fleet]bool{}
+	s.loop, s.objects, s.fleets = loop, map[ir.Key]observation.Object{}, map[ir.Fleet]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- loop.Run(ctx) }()

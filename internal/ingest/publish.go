@@ -6,6 +6,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
@@ -63,7 +64,7 @@ func (l *Loop) everything() resolve.Change {
 // known is what is remembered of an HTTPScaledObject from one pass to the next.
 type known struct {
 	object *httpv1alpha1.HTTPScaledObject
-	// problems, failure and writtenAt are as in Outcome.
+	// problems, failure and writtenAt are as in observation.Outcome.
 	problems           []ir.Problem
 	failure, writtenAt string
 	// inForce are the Routes that are published of it.
@@ -71,14 +72,14 @@ type known struct {
 }
 
 // publishAll publishes what is new in all fleets, and returns the objects of which anything is.
-func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]Object {
+func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observation.Object {
 	isFirst := l.core == nil
 	outcome, err := l.advance(found.change)
 	if err != nil && ctx.Err() != nil {
 		l.core = nil
 		return nil // The publisher stops at the same time.
 	}
-	var changed map[ir.Key]Object
+	var changed map[ir.Key]observation.Object
 	if err != nil {
 		changed = l.salvage(ctx, found)
 	} else {
@@ -104,7 +105,7 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]Object {
 }
 
 // retell returns the objects that changed in a way that does not matter to routing.
-func (l *Loop) retell(found found) map[ir.Key]Object {
+func (l *Loop) retell(found found) map[ir.Key]observation.Object {
 	keys := make(map[ir.Key]struct{}, len(found.scaledObjects))
 	for key := range found.scaledObjects {
 		keys[key] = struct{}{}
@@ -149,8 +150,8 @@ func (l *Loop) concerned(found found, outcome resolve.Outcome) map[ir.Key]struct
 func (l *Loop) tell(
 	keys map[ir.Key]struct{}, scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject],
 	resolver *resolve.Resolver, renew func(ir.Key, *known) ir.Config,
-) map[ir.Key]Object {
-	told := make(map[ir.Key]Object, len(keys))
+) map[ir.Key]observation.Object {
+	told := make(map[ir.Key]observation.Object, len(keys))
 	for key := range keys {
 		is := l.objects[key]
 		if piece, changed := scaledObjects[key]; changed {
@@ -163,13 +164,13 @@ func (l *Loop) tell(
 		is.inForce = inForce.Routes
 		if is.object == nil {
 			l.put(key, known{})
-			told[key] = Object{}
+			told[key] = observation.Object{}
 			continue
 		}
 		l.put(key, is)
-		told[key] = Object{
+		told[key] = observation.Object{
 			ScaledObject: is.object, Fleet: l.fleetOf(is), InForce: inForce,
-			Outcome: Outcome{
+			Outcome: observation.Outcome{
 				Problems: is.problems, Served: len(is.inForce) > 0, Failure: is.failure, WeightedBackends: splitOf(is),
 				StableHashes: readyHashes(resolver.Service(stableOf(is))), WrittenAt: is.writtenAt,
 			},

@@ -66,7 +66,7 @@ func (m *model) play(steps int) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			m.fail(fmt.Sprintf("in the end the %ss differ (-world +proxy):\n%s", k, diff))
 		}
-		if n := len(m.session.rejections(k)); n > 0 {
+		if n := len(m.session.heldBack(k)); n > 0 {
 			m.fail(fmt.Sprintf("in the end %d %ss are held back", n, k))
 		}
 	}
@@ -147,11 +147,11 @@ func (m *model) checkCulprits() {
 				m.fail(fmt.Sprintf("the good %s %s isn't on the proxy", k, name))
 			}
 		}
-		for _, rejected := range m.session.rejections(k) {
-			if k == endpointKind && isBad(labelOf(m.t, m.snapshot.resources[clusterKind].get(rejected.Resource))) {
+		for _, rejected := range m.session.heldBack(k) {
+			if k == endpointKind && isBad(labelOf(m.t, m.snapshot.resources[clusterKind].get(rejected))) {
 				continue
 			}
-			named = append(named, k.String()+" "+rejected.Resource)
+			named = append(named, k.String()+" "+rejected)
 		}
 	}
 	slices.Sort(bad)

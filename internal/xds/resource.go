@@ -35,7 +35,7 @@ type resource struct {
 	// endpoints is the name under which a cluster asks for its endpoints; empty when it doesn't get
 	// them by EDS.
 	endpoints string
-	kind kind
+	kind      kind
 	// serving tells of endpoints whether one of them takes new requests.
 	serving bool
 	// clusters are the names of the clusters to which a scope may send requests, sorted.

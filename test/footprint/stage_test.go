@@ -25,6 +25,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -140,7 +141,7 @@ func set(tb testing.TB, size size) *stage {
 		},
 		Resolve: resolve.Options{SharedFleet: "keda"}, Translate: translate.DefaultOptions(),
 		Publisher:  wiring.Publisher{Server: discovery, Sink: sink},
-		Reporter:   wiring.Reporter{Reporting: reporting, Sink: sink},
+		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: sink}},
 		Registerer: registry, Logger: logger,
 	})
 	s.must(err)
