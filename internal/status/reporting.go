@@ -94,7 +94,7 @@ func New(options Options) (*Reporting, error) {
 	}
 	r.writer = newWriter(options, counted, r.taken)
 	r.peers = replicas.NewPeers(replicas.Options{
-		Name: options.Replica, Logger: options.Logger, Notify: r.writer.reconsider,
+		Logger: options.Logger, Notify: r.writer.reconsider,
 		Unreachable: func(count int) { counted.unreachable.Set(float64(count)) },
 	})
 	return r, nil

@@ -16,6 +16,7 @@ func live(tb testing.TB, size size) int64 {
 	before := heap()
 	s := set(tb, size)
 	bytes := heap() - before
+	defer s.stop()
 	if file := os.Getenv(profileVariable); file != "" {
 		out, err := os.Create(file)
 		if err == nil {
@@ -27,6 +28,27 @@ func live(tb testing.TB, size size) int64 {
 	}
 	runtime.KeepAlive(s)
 	return bytes
+}
+
+// TestLiveHeap holds limits on what one more HTTPScaledObject costs, in a canary, with its Services,
+// their endpoints, its status and what one proxy has of it, and on what one more proxy costs for each
+// object. Bytes differ a little from run to run: maps have room to grow.
+func TestLiveHeap(t *testing.T) {
+	const (
+		perObject         = 9500
+		perObjectAndProxy = 250
+	)
+	few, many, proxies := size{1, 100, 1}, size{1, 1000, 1}, size{1, 1000, 11}
+	least, most, crowd := live(t, few), live(t, many), live(t, proxies)
+	object := (most - least) / int64(many.objects-few.objects)
+	proxy := (crowd - most) / int64((proxies.proxies-many.proxies)*many.objects)
+	t.Logf("%d bytes for an object, %d for each with one more proxy", object, proxy)
+	if object > perObject {
+		t.Errorf("one more object costs %d bytes of the heap, at most %d are allowed", object, perObject)
+	}
+	if proxy > perObjectAndProxy {
+		t.Errorf("one more proxy costs %d bytes for each object, at most %d are allowed", proxy, perObjectAndProxy)
+	}
 }
 
 // BenchmarkLiveHeap is what the interceptor keeps, objects and their share of a proxy included.

@@ -111,7 +111,8 @@ type stage struct {
 	address string
 	running sync.WaitGroup
 	ctx     context.Context
-	kept    []any
+	stop    func()
+	kept    []any // so that it is live while it is measured
 }
 
 // set puts an interceptor together, lets it serve and returns when all has come to rest. It ends with
@@ -149,7 +150,8 @@ func set(tb testing.TB, size size) *stage {
 	s.running.Go(func() { s.must(reporting.Run(ctx, loop.Observed())) })
 	<-loop.Seeded()
 	stop := s.listen(discovery, reporting)
-	tb.Cleanup(func() { cancel(); stop(); s.running.Wait() })
+	s.stop = sync.OnceFunc(func() { cancel(); stop(); s.running.Wait() })
+	tb.Cleanup(s.stop)
 	for i := range size.proxies {
 		s.running.Go(func() { s.follow(proxyAddress(i)) })
 	}
@@ -240,7 +242,7 @@ func (s *stage) await(holds func() bool) {
 // heap is how many bytes of the heap are in use, without garbage, once all has come to rest: the last
 // statuses come back and are looked at after they were written.
 func heap() int64 {
-	const quiet, tolerance = 30, 50_000
+	const quiet, tolerance = 10, 20_000
 	var last int64
 	for same := 0; same < quiet; {
 		runtime.GC()
@@ -252,7 +254,7 @@ func heap() int64 {
 			same = 0
 		}
 		last = now
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 	return last
 }
