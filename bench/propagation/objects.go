@@ -13,6 +13,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -147,8 +148,8 @@ func worldOf(applications []application) resolve.World {
 	var world resolve.World
 	for _, app := range applications {
 		world.ScaledObjects = append(world.ScaledObjects, app.scaledObject)
-		world.Services = append(world.Services, app.services...)
-		world.EndpointSlices = append(world.EndpointSlices, app.slices...)
+		world.Services = append(world.Services, testkit.Services(app.services...)...)
+		world.EndpointSlices = append(world.EndpointSlices, testkit.EndpointSlices(app.slices...)...)
 	}
 	return world
 }

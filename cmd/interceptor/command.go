@@ -116,7 +116,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&s.maxObjects, "max-objects-per-namespace", defaultMaxObjects, "highest `number` of HTTPScaledObjects of one namespace that are served; 0 for any")
 	flags.IntVar(&s.maxHosts, "max-hosts-per-namespace", defaultMaxHosts, "highest `number` of hosts in them; 0 for any")
 
-	flags.DurationVar(&s.batchInterval, "batch-interval", ingest.DefaultInterval, "shortest `time` between two publications; the first change goes out at once")
+	flags.DurationVar(&s.batchInterval, "batch-interval", ingest.DefaultInterval, "longest `time` in which changes are collected after a publication; it is less when publications take little")
 	flags.DurationVar(&s.clusterGrace, "cluster-grace", xds.DefaultGrace, "`time` that proxies keep a backend after no route names it any more")
 	flags.IntVar(&s.maxStreams, "max-streams", xds.DefaultMaxStreams, "highest `number` of connected proxies, and of those that report metrics")
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second, "`time` that everything goes on after a signal to stop, no longer ready")

@@ -19,10 +19,10 @@ const program = "interceptor"
 // version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3". Other builds read theirs from the build information.
 var version string
 
-// collectPercent is how much the heap may grow, in percent of what is in use, before garbage is collected: half of Go's own default. The interceptor keeps much
+// collectPercent is how much the heap may grow, in percent of what is in use, before garbage is collected: a fifth of Go's own default. The interceptor keeps much
 // and makes little garbage, so that memory is what counts; a change costs what has changed, and collections stay rare. The environment variable GOGC takes
 // precedence (https://go.dev/doc/gc-guide).
-const collectPercent = 50
+const collectPercent = 20
 
 func main() {
 	if _, isSet := os.LookupEnv("GOGC"); !isSet {

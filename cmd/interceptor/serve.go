@@ -17,6 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
 	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
@@ -104,7 +105,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
 		Publisher:  wiring.Publisher{Server: server, Sink: sink},
-		Reporter:   wiring.Reporter{Reporting: reporting, Sink: sink},
+		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: sink}},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,

@@ -31,7 +31,7 @@ type object struct {
 	Object
 
 	since  time.Duration // before it nothing was counted
-	totals map[string]*Totals
+	totals map[string]*Totals // of the Services that were asked; nil for none
 }
 
 // Totals count what one backend of an object was asked, since this replica knows of it.
@@ -79,7 +79,7 @@ func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)
 func (m *Meter) SetObject(now time.Time, key ir.Key, desired Object) {
 	known := m.objects[key]
 	if known == nil || !known.countsLike(desired) {
-		totals := map[string]*Totals{}
+		var totals map[string]*Totals
 		if known != nil {
 			totals = known.totals
 			m.RemoveObject(key)
@@ -91,11 +91,6 @@ func (m *Meter) SetObject(now time.Time, key ir.Key, desired Object) {
 	maps.DeleteFunc(known.totals, func(service string, _ *Totals) bool {
 		return !slices.Contains(desired.Services, service)
 	})
-	for _, service := range desired.Services {
-		if known.totals[service] == nil {
-			known.totals[service] = new(Totals)
-		}
-	}
 	m.claim(key, desired.Spec.ExternalKey)
 }
 
@@ -204,17 +199,29 @@ func (m *Meter) prune(now time.Time) {
 // are not among them.
 func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals)) {
 	for key, o := range m.objects {
-		for service, totals := range o.totals {
-			visit(key, service, *totals)
+		for _, service := range o.Services {
+			var totals Totals
+			if counted := o.totals[service]; counted != nil {
+				totals = *counted
+			}
+			visit(key, service, totals)
 		}
 	}
 }
 
 // count adds to the totals of a backend, if the object has it.
 func (o *object) count(service string, more Totals) {
-	if totals := o.totals[service]; totals != nil {
-		totals.Requests += more.Requests
-		totals.Errors += more.Errors
-		totals.Times.add(&more.Times)
+	if !slices.Contains(o.Services, service) {
+		return
 	}
+	if o.totals == nil {
+		o.totals = make(map[string]*Totals, len(o.Services))
+	}
+	if o.totals[service] == nil {
+		o.totals[service] = new(Totals)
+	}
+	totals := o.totals[service]
+	totals.Requests += more.Requests
+	totals.Errors += more.Errors
+	totals.Times.add(&more.Times)
 }

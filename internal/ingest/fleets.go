@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -20,25 +21,11 @@ type core struct {
 }
 
 // fleetOf is the fleet that serves an object.
-func (l *Loop) fleetOf(object Object) ir.Fleet {
-	if len(object.InForce.Routes) > 0 {
-		return object.InForce.Routes[0].Fleet
+func (l *Loop) fleetOf(is known) ir.Fleet {
+	if len(is.inForce) > 0 {
+		return is.inForce[0].Fleet
 	}
-	return l.resolve.FleetOf(object.ScaledObject)
-}
-
-// inForceOf is what each object has in force that Updates are about. One that moved is in two of
-// them, and in one with nothing.
-func inForceOf(updates map[ir.Fleet]ir.Update) map[ir.Key]ir.Config {
-	inForce := map[ir.Key]ir.Config{}
-	for _, update := range updates {
-		for key, config := range update.Objects {
-			if len(config.Routes) > 0 || len(inForce[key].Routes) == 0 {
-				inForce[key] = config
-			}
-		}
-	}
-	return inForce
+	return l.resolve.FleetOf(is.object)
 }
 
 // advance resolves, translates and publishes a change; everything when nothing is remembered. What is
@@ -142,13 +129,17 @@ func (l *Loop) publish(fleet ir.Fleet, resources translate.Resources) error {
 
 // salvage publishes as much as it can of the whole world, after an error that is a bug. The next pass
 // begins anew.
-func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]Object {
-	services := l.core.resolver.Service
+func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]observation.Object {
+	resolver := l.core.resolver
 	l.core = nil
 	world := resolve.World{
-		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices),
-		Options: l.resolve, InForce: l.inForce(),
+		ScaledObjects:  slices.Collect(maps.Values(merge(l.scaledObjects))),
+		Services:       slices.Collect(maps.Values(merge(l.services))),
+		EndpointSlices: slices.Collect(maps.Values(merge(l.slices))),
+		Options:        l.resolve,
+		InForce:        ir.Config{Routes: l.inForce()},
 	}
+	world.InForce.Services = world.Endpoints(world.InForce.Routes)
 	config, mistakes := resolve.Build(world)
 	inForce, failures := l.salvageFleets(ctx, config, world.InForce)
 	problems := map[ir.Key][]ir.Problem{}
@@ -162,14 +153,16 @@ func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]Object {
 	for key := range found.scaledObjects {
 		keys[key] = struct{}{}
 	}
-	return l.tell(keys, found.scaledObjects, services, func(key ir.Key, object *Object) {
-		object.InForce, object.Outcome.Problems, object.Outcome.Failure = inForce[key], problems[key], ""
-		if object.ScaledObject == nil {
-			return
+	return l.tell(keys, found.scaledObjects, resolver, func(key ir.Key, is *known) ir.Config {
+		is.problems, is.failure = problems[key], ""
+		is.inForce = inForce[key].Routes
+		if is.object == nil {
+			return ir.Config{}
 		}
-		if failed := errors.Join(failures.ofFleet[l.fleetOf(*object)], failures.ofObject[key]); failed != nil {
-			object.Outcome.Failure = failed.Error()
+		if failed := errors.Join(failures.ofFleet[l.fleetOf(*is)], failures.ofObject[key]); failed != nil {
+			is.failure = failed.Error()
 		}
+		return inForce[key]
 	})
 }
 

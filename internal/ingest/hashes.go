@@ -4,14 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 )
 
 const (
-	// hashLabel is the label by which Argo Rollouts tells the Pods of one ReplicaSet from those of another. It adds it to the selectors of the Services of a
-	// Rollout, and to nobody else's.
-	hashLabel = "rollouts-pod-template-hash"
 	// randomLength and maxPodName are the length of what the API server adds to a generated name, and of such a name in all; what comes before is cut to fit
 	// (k8s.io/apiserver/pkg/storage/names).
 	randomLength, maxPodName = 5, 63
@@ -27,20 +25,20 @@ const (
 // The hash in the Service's selector is not the answer. It changes at once when a canary is promoted, while the endpoints are those of the old Pods for
 // some time yet. And the labels of all Pods are too much to watch for it. But EndpointSlices name the Pods, and ReplicaSets of a Rollout, which are called
 // <rollout>-<hash>, name theirs <rollout>-<hash>-<five random characters>.
-func readyHashes(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice) []string {
-	if service == nil || service.Spec.Selector[hashLabel] == "" {
+func readyHashes(service *resolve.Service, endpointSlices []*resolve.EndpointSlice) []string {
+	if service == nil || service.PodTemplateHash == "" {
 		return nil
 	}
 	var hashes []string
 	for _, slice := range endpointSlices {
-		if slice.AddressType == discoveryv1.AddressTypeFQDN {
+		if slice.Family == discoveryv1.AddressTypeFQDN {
 			continue
 		}
 		for _, endpoint := range slice.Endpoints {
-			if endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready {
+			if !endpoint.IsReady {
 				continue
 			}
-			hash := hashOf(endpoint.TargetRef, service.Spec.Selector[hashLabel])
+			hash := hashOf(endpoint, service.PodTemplateHash)
 			if hash == "" {
 				return nil
 			}
@@ -53,18 +51,19 @@ func readyHashes(service *corev1.Service, endpointSlices []*discoveryv1.Endpoint
 
 // hashOf returns the pod-template-hash of the Pod that an endpoint stands for, or "" when its name does not tell. A name of the greatest length may have been
 // cut, and then what looks like a hash may be a part of the Rollout's name; unless it is the selected one, which no accident makes.
-func hashOf(target *corev1.ObjectReference, selected string) string {
-	if target == nil || target.Kind != "Pod" || len(target.Name) <= randomLength {
+func hashOf(endpoint resolve.Endpoint, selected string) string {
+	name := endpoint.Target
+	if !endpoint.IsPod || len(name) <= randomLength {
 		return ""
 	}
-	base, random := target.Name[:len(target.Name)-randomLength], target.Name[len(target.Name)-randomLength:]
+	base, random := name[:len(name)-randomLength], name[len(name)-randomLength:]
 	owner, isWhole := strings.CutSuffix(base, "-")
 	cut := strings.LastIndexByte(owner, '-')
 	if !isWhole || cut < 1 || !isEncoded(random) {
 		return ""
 	}
 	hash := owner[cut+1:]
-	if hash == "" || len(hash) > maxHash || !isEncoded(hash) || len(target.Name) >= maxPodName && hash != selected {
+	if hash == "" || len(hash) > maxHash || !isEncoded(hash) || len(name) >= maxPodName && hash != selected {
 		return ""
 	}
 	return hash

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -82,15 +81,4 @@ func byObject(config ir.Config) map[ir.Key]ir.Config {
 		parts[owner] = part
 	}
 	return parts
-}
-
-// joined is the Config that has all these parts.
-func joined(parts []ir.Config) ir.Config {
-	whole := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
-	for _, part := range parts {
-		whole.Routes = append(whole.Routes, part.Routes...)
-		maps.Copy(whole.Services, part.Services)
-	}
-	slices.SortFunc(whole.Routes, ir.CompareRoutes)
-	return whole
 }

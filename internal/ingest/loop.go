@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,18 +12,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// DefaultInterval is the shortest time between two passes when Options name none.
-const DefaultInterval = 10 * time.Millisecond
+const (
+	// DefaultInterval is the longest pause between two passes when Options name none.
+	DefaultInterval = 10 * time.Millisecond
+	// shortestPause is the shortest one.
+	shortestPause = time.Millisecond
+	// idleShare is how many times as long as a pass took nothing is done after it, so that passes take a
+	// fifth of one processor at most.
+	idleShare = 4
+)
 
 // Publisher takes what the proxies are to serve.
 type Publisher interface {
@@ -38,60 +46,16 @@ type Publisher interface {
 	Assign(proxies map[ir.Fleet][]ir.Proxy)
 }
 
-// Reporter is told the outcome of every pass.
-type Reporter interface {
-	// Report takes note of pass and returns at once. Nobody may change what pass refers to.
-	Report(pass Pass)
-}
-
-// Pass is the outcome of one pass.
-type Pass struct {
-	// Objects are the HTTPScaledObjects of which anything is new since the pass before, their statuses included.
-	Objects map[ir.Key]Object
-	// Proxies are those of each fleet, and Replicas the EndpointSlices of the replicas of the interceptor, all of them as they are now.
-	Proxies  map[ir.Fleet][]ir.Proxy
-	Replicas []*discoveryv1.EndpointSlice
-}
-
-// Object is what is known of one HTTPScaledObject.
-type Object struct {
-	// ScaledObject is the object as it is now, nil when it is gone; then the rest is the zero value.
-	ScaledObject *httpv1alpha1.HTTPScaledObject
-	// Fleet is the fleet that serves it.
-	Fleet ir.Fleet
-	// Outcome is what became of it.
-	Outcome Outcome
-	// InForce is what is published of it: of this pass, or of the last pass that could be published.
-	InForce ir.Config
-}
-
-// Outcome is what became of one HTTPScaledObject.
-type Outcome struct {
-	// Problems are the user's mistakes in it.
-	Problems []ir.Problem
-	// Served says that InForce has a route of it, in its present or in its last good version.
-	Served bool
-	// Failure says why its present version could not be published although nothing is wrong with it: a bug of the interceptor. "" when it could.
-	Failure string
-	// WeightedBackends is how requests are shared by InForce, as a text of package split; "" where its own
-	// Service gets all of them.
-	WeightedBackends string
-	// StableHashes are the pod-template-hashes of the ready Pods behind its stable Service, sorted; empty when some are not known.
-	StableHashes []string
-	// WrittenAt is the resource version of the last change of its spec or its annotations, or of a change that may have been one; "" when none was seen.
-	WrittenAt string
-}
-
 // Sources are where the objects come from: for each kind one list and watch per namespace, or one for all namespaces.
 type Sources struct {
 	// ScaledObjects, Services and EndpointSlices are what routing depends on. The proxies of fleets are in EndpointSlices too.
 	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
-	// Replicas are the EndpointSlices of the replicas of the interceptor. They are there for the Reporter: nothing that is published depends on them or
+	// Replicas are the EndpointSlices of the replicas of the interceptor. They are there for the Observers: nothing that is published depends on them or
 	// waits for them.
 	Replicas []cache.ListerWatcherWithContext
 }
 
-// Options are what a Loop works with. All fields but Interval, Resolve and Translate are required; the zero value of Translate allows no connections, see
+// Options are what a Loop works with. All fields but Interval, Resolve, Translate and Observers are required; the zero value of Translate allows no connections, see
 // translate.DefaultOptions.
 type Options struct {
 	// Sources are where the objects come from.
@@ -102,9 +66,10 @@ type Options struct {
 	Translate translate.Options
 	// Publisher takes the resources.
 	Publisher Publisher
-	// Reporter is told the outcome.
-	Reporter Reporter
-	// Interval is the shortest time between two passes, DefaultInterval if it is zero.
+	// Observers are told the outcome of every pass, one after the other.
+	Observers []observation.Observer
+	// Interval is the longest pause between two passes, in which changes are collected; DefaultInterval
+	// if it is zero.
 	Interval time.Duration
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
@@ -117,7 +82,7 @@ type Loop struct {
 	resolve   resolve.Options
 	translate translate.Options
 	publisher Publisher
-	reporter  Reporter
+	observers []observation.Observer
 	interval  time.Duration
 	logger    *slog.Logger
 	metrics   *metrics
@@ -125,8 +90,8 @@ type Loop struct {
 	sources       []*source
 	required      int // how many sources, from the first, publication waits for
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
-	services      []*store[*corev1.Service]
-	slices        []*store[*discoveryv1.EndpointSlice]
+	services      []*store[*resolve.Service]
+	slices        []*store[*resolve.EndpointSlice]
 	replicas      []*store[*discoveryv1.EndpointSlice]
 
 	changed  chan struct{} // holds one element when a store has changed since the last pass
@@ -136,15 +101,12 @@ type Loop struct {
 
 	// What follows belongs to the goroutine of Run.
 	core    *core // nil before the first publication and after one that failed
-	objects map[ir.Key]Object
+	objects map[ir.Key]known
 	// proxies are those of each fleet; the map is never changed. published are the fleets to which
 	// something is.
 	proxies   map[ir.Fleet][]ir.Proxy
 	published map[ir.Fleet]struct{}
-	// users are the objects by their stable Service, and stable these Services by object.
-	users  map[ir.Key][]ir.Key
-	stable map[ir.Key]ir.Key
-	// failure is as in Pass.
+	// failure says why something could not be published in the last pass.
 	failure error
 	// problems and routes count those of objects.
 	problems, routes int
@@ -152,8 +114,8 @@ type Loop struct {
 
 // New returns a Loop. An error is about options.
 func New(options Options) (*Loop, error) {
-	if options.Publisher == nil || options.Reporter == nil || options.Registerer == nil || options.Logger == nil {
-		return nil, errors.New("ingest: Publisher, Reporter, Registerer and Logger are required")
+	if options.Publisher == nil || options.Registerer == nil || options.Logger == nil {
+		return nil, errors.New("ingest: Publisher, Registerer and Logger are required")
 	}
 	counted, err := newMetrics(options.Registerer)
 	if err != nil {
@@ -163,42 +125,48 @@ func New(options Options) (*Loop, error) {
 		resolve:   options.Resolve,
 		translate: options.Translate,
 		publisher: options.Publisher,
-		reporter:  options.Reporter,
+		observers: options.Observers,
 		interval:  options.Interval,
 		logger:    options.Logger,
 		metrics:   counted,
 		changed:   make(chan struct{}, 1),
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
-		objects:   map[ir.Key]Object{},
+		objects:   map[ir.Key]known{},
 		published: map[ir.Fleet]struct{}{},
-		users:     map[ir.Key][]ir.Key{},
-		stable:    map[ir.Key]ir.Key{},
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval
 	}
-	for _, lists := range options.Sources.ScaledObjects {
-		l.scaledObjects = append(l.scaledObjects, watchInto(l, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{},
-			newStore(reduceScaledObject, sameScaledObjectRouting, l.wake)))
-	}
-	for _, lists := range options.Sources.Services {
-		l.services = append(l.services, watchInto(l, "services", lists, &corev1.Service{}, newStore(reduceService, sameServiceRouting, l.wake)))
-	}
-	for _, lists := range options.Sources.EndpointSlices {
-		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{},
-			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
-	}
-	l.required = len(l.sources)
-	for _, lists := range options.Sources.Replicas {
-		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{},
-			newStore(reduceEndpointSlice, sameEndpointSliceRouting, l.wake)))
-	}
+	l.watch(options.Sources)
 	return l, nil
 }
 
+// watch makes the stores and what fills them.
+func (l *Loop) watch(sources Sources) {
+	var shared texts
+	for _, lists := range sources.ScaledObjects {
+		objects := newStore(shared.reduceScaledObject, sameScaledObjectRouting, l.wake)
+		objects.versionOf = (*httpv1alpha1.HTTPScaledObject).GetResourceVersion
+		l.scaledObjects = append(l.scaledObjects, watchInto(l, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{}, objects))
+	}
+	for _, lists := range sources.Services {
+		objects := newStore(shared.reduceService, (*resolve.Service).Equal, l.wake)
+		l.services = append(l.services, watchInto(l, "services", lists, &corev1.Service{}, objects))
+	}
+	for _, lists := range sources.EndpointSlices {
+		objects := newStore(shared.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
+		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{}, objects))
+	}
+	l.required = len(l.sources)
+	for _, lists := range sources.Replicas {
+		objects := newStore(reduceReplicas, sameReplicas, l.wake)
+		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{}, objects))
+	}
+}
+
 // watchInto adds the source that fills objects, and returns objects.
-func watchInto[T metav1.Object](l *Loop, resource string, lists cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
+func watchInto[T any](l *Loop, resource string, lists cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
 	l.sources = append(l.sources, &source{
 		resource: resource,
 		lists:    lists,
@@ -214,7 +182,7 @@ func watchInto[T metav1.Object](l *Loop, resource string, lists cache.ListerWatc
 // Seeded returns a channel that is closed after the first publication.
 func (l *Loop) Seeded() <-chan struct{} { return l.seeded }
 
-// Observed returns a channel that is closed after the first report of a publication for which everything was listed, what only the Reporter needs included.
+// Observed returns a channel that is closed after the first report of a publication for which everything was listed, what only the Observers need included.
 func (l *Loop) Observed() <-chan struct{} { return l.observed }
 
 // Waiting says what the first publication waits for, with remedies where there are some. It is empty when nothing is missing.
@@ -248,11 +216,12 @@ func (l *Loop) Run(ctx context.Context) error {
 		if len(l.Waiting()) > 0 {
 			continue
 		}
+		began := time.Now()
 		l.pass(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(l.interval):
+		case <-time.After(min(l.interval, max(shortestPause, idleShare*time.Since(began)))):
 		}
 	}
 }
@@ -270,7 +239,7 @@ func (l *Loop) pass(ctx context.Context) {
 	started := time.Now()
 	isComplete := len(waiting(l.sources)) == 0 // asked before the look, so that the report has what it says
 	found := l.take()
-	var changed map[ir.Key]Object
+	var changed map[ir.Key]observation.Object
 	if l.core == nil || found.matters {
 		changed = l.publishAll(ctx, found)
 		l.metrics.passes.Inc()
@@ -278,8 +247,10 @@ func (l *Loop) pass(ctx context.Context) {
 	} else {
 		changed = l.retell(found)
 	}
-	pass := Pass{Objects: changed, Proxies: l.proxies, Replicas: merge(l.replicas)}
-	l.reporter.Report(pass)
+	pass := observation.Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
+	for _, observer := range l.observers {
+		observer.Observe(pass)
+	}
 	if isComplete && l.isSeeded() && !isClosed(l.observed) {
 		close(l.observed)
 	}
@@ -305,15 +276,11 @@ func isClosed(channel <-chan struct{}) bool {
 	}
 }
 
-// merge returns the objects of several stores of one kind. Nobody may write to the slice.
-func merge[T metav1.Object](stores []*store[T]) []T {
-	var all []T
-	for i, s := range stores {
-		if i == 0 {
-			all = slices.Clip(s.all())
-		} else {
-			all = append(all, s.all()...)
-		}
+// merge returns the objects of several stores of one kind.
+func merge[T any](stores []*store[T]) map[ir.Key]T {
+	all := map[ir.Key]T{}
+	for _, s := range stores {
+		s.copyInto(all)
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -105,9 +107,10 @@ type stage struct {
 	published []time.Time
 	fleets    map[ir.Fleet]bool        // what is published to
 	assigned  map[ir.Fleet][]ir.Proxy  // what was last
-	objects   map[ir.Key]ingest.Object // what was told of each
-	last      ingest.Pass
+	objects   map[ir.Key]observation.Object // what was told of each
+	last      observation.Pass
 	refuse    error
+	takes     time.Duration // how long a publication takes
 }
 
 // Publish is ingest.Publisher's.
@@ -139,11 +142,12 @@ func (s *stage) note(fleet ir.Fleet) error {
 	}
 	s.published = append(s.published, time.Now())
 	s.fleets[fleet] = true
+	time.Sleep(s.takes)
 	return nil
 }
 
-// Report is ingest.Reporter's.
-func (s *stage) Report(pass ingest.Pass) {
+// Observe is observation.Observer's.
+func (s *stage) Observe(pass observation.Pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = pass
@@ -162,7 +166,7 @@ func (s *stage) publications() int {
 }
 
 // lastPass returns the last reported pass, with all objects as they were last told.
-func (s *stage) lastPass() ingest.Pass {
+func (s *stage) lastPass() observation.Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pass := s.last
@@ -188,12 +192,12 @@ func (s *stage) run(t *testing.T) (stop func()) {
 		sources.Replicas = []cache.ListerWatcherWithContext{s.replicas}
 	}
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, Resolve: s.resolve, Translate: translate.DefaultOptions(), Publisher: s, Reporter: s, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, Resolve: s.resolve, Translate: translate.DefaultOptions(), Publisher: s, Observers: []observation.Observer{s}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.loop, s.objects, s.fleets = loop, map[ir.Key]ingest.Object{}, map[ir.Fleet]bool{}
+	s.loop, s.objects, s.fleets = loop, map[ir.Key]observation.Object{}, map[ir.Fleet]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- loop.Run(ctx) }()
@@ -259,36 +263,48 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 	}
 }
 
-func TestBatching(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		defer s.run(t)()
-		time.Sleep(time.Second) // The clock is synctest's, here and below.
-		before := s.publications()
-		began := time.Now()
-		for i := range 100 { // one change per millisecond
-			s.slices.Modify(slice("shop", "10.0.0."+string(rune('2'+i%8))))
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(time.Second)
-		s.mu.Lock()
-		times := slices.Clone(s.published[before:])
-		s.mu.Unlock()
-		if first := times[0].Sub(began); first != 0 {
-			t.Errorf("the first change went out after %v, want at once", first)
-		}
-		for i := range times[1:] {
-			if gap := times[i+1].Sub(times[i]); gap < ingest.DefaultInterval {
-				t.Errorf("two publications within %v", gap)
-			}
-		}
-		if len(times) < 9 || len(times) > 11 {
-			t.Errorf("%d publications of 100 changes within 100 ms, want one in 10 ms", len(times))
-		}
-		if last := times[len(times)-1].Sub(began); last > 110*time.Millisecond {
-			t.Errorf("the last change went out after %v, want at most 10 ms after it came", last)
-		}
-	})
+// TestPause has publications that take some time: what they take is a fifth of the time at most, and no
+// change waits longer than the interval for the next one.
+func TestPause(t *testing.T) {
+	for name, test := range map[string]struct{ takes, apart time.Duration }{
+		"no time":          {0, time.Millisecond},
+		"a millisecond":    {time.Millisecond, 5 * time.Millisecond},
+		"two milliseconds": {2 * time.Millisecond, 10 * time.Millisecond},
+		"long":             {20 * time.Millisecond, 20*time.Millisecond + ingest.DefaultInterval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				defer s.run(t)()
+				time.Sleep(time.Second) // The clock is synctest's, here and below.
+				s.mu.Lock()
+				s.takes = test.takes
+				s.mu.Unlock()
+				before := s.publications()
+				began := time.Now()
+				for i := range 400 {
+					s.slices.Modify(slice("shop", fmt.Sprintf("10.1.%d.%d", i/250, i%250+1)))
+					time.Sleep(time.Millisecond / 4)
+				}
+				time.Sleep(time.Second)
+				s.mu.Lock()
+				times := slices.Clone(s.published[before:])
+				s.mu.Unlock()
+				if first := times[0].Sub(began); first != 0 {
+					t.Errorf("the first change went out after %v, want at once", first)
+				}
+				for i := range times[1:] {
+					gap := times[i+1].Sub(times[i])
+					if gap < test.apart || gap > test.apart+time.Millisecond/2 {
+						t.Errorf("two publications are %v apart, want %v", gap, test.apart)
+					}
+				}
+				if last := times[len(times)-1].Sub(began); last > 100*time.Millisecond+test.apart {
+					t.Errorf("the last change went out after %v", last)
+				}
+			})
+		})
+	}
 }
 
 func TestChangesThatDoNotMatterAreNotPublished(t *testing.T) {

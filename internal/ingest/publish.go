@@ -4,12 +4,9 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
@@ -37,7 +34,7 @@ func (l *Loop) take() found {
 }
 
 // takeAll takes from all stores of one kind: what changed, and what of it matters. The zero value stands for what is gone.
-func takeAll[T metav1.Object](stores []*store[T]) (changed map[ir.Key]piece[T], mattering map[ir.Key]T) {
+func takeAll[T any](stores []*store[T]) (changed map[ir.Key]piece[T], mattering map[ir.Key]T) {
 	changed, mattering = map[ir.Key]piece[T]{}, map[ir.Key]T{}
 	for _, s := range stores {
 		for name, piece := range s.take() {
@@ -51,7 +48,7 @@ func takeAll[T metav1.Object](stores []*store[T]) (changed map[ir.Key]piece[T], 
 }
 
 // countAll counts the objects in all stores of one kind.
-func countAll[T metav1.Object](stores []*store[T]) int {
+func countAll[T any](stores []*store[T]) int {
 	count := 0
 	for _, s := range stores {
 		count += s.count()
@@ -61,39 +58,37 @@ func countAll[T metav1.Object](stores []*store[T]) int {
 
 // everything is the whole world as a change.
 func (l *Loop) everything() resolve.Change {
-	return resolve.Change{ScaledObjects: byKey(merge(l.scaledObjects)), Services: byKey(merge(l.services)), EndpointSlices: byKey(merge(l.slices))}
+	return resolve.Change{ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices)}
 }
 
-// byKey finds objects by their names.
-func byKey[T metav1.Object](objects []T) map[ir.Key]T {
-	named := make(map[ir.Key]T, len(objects))
-	for _, object := range objects {
-		named[nameOf(object)] = object
-	}
-	return named
+// known is what is remembered of an HTTPScaledObject from one pass to the next.
+type known struct {
+	object *httpv1alpha1.HTTPScaledObject
+	// problems, failure and writtenAt are as in observation.Outcome.
+	problems           []ir.Problem
+	failure, writtenAt string
+	// inForce are the Routes that are published of it.
+	inForce []ir.Route
 }
 
 // publishAll publishes what is new in all fleets, and returns the objects of which anything is.
-func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]Object {
+func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observation.Object {
 	isFirst := l.core == nil
 	outcome, err := l.advance(found.change)
 	if err != nil && ctx.Err() != nil {
 		l.core = nil
 		return nil // The publisher stops at the same time.
 	}
-	var changed map[ir.Key]Object
+	var changed map[ir.Key]observation.Object
 	if err != nil {
 		changed = l.salvage(ctx, found)
 	} else {
 		l.failure = nil
-		inForce := inForceOf(outcome.Updates)
-		changed = l.tell(l.concerned(found, outcome.Problems, inForce), found.scaledObjects, l.core.resolver.Service, func(key ir.Key, object *Object) {
+		changed = l.tell(l.concerned(found, outcome), found.scaledObjects, l.core.resolver, func(key ir.Key, is *known) ir.Config {
 			if problems, looked := outcome.Problems[key]; looked {
-				object.Outcome.Problems, object.Outcome.Failure = problems, ""
+				is.problems, is.failure = problems, ""
 			}
-			if config, isNew := inForce[key]; isNew {
-				object.InForce = config
-			}
+			return l.core.resolver.InForce(key)
 		})
 	}
 	l.metrics.problems.Set(float64(l.problems))
@@ -110,78 +105,88 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]Object {
 }
 
 // retell returns the objects that changed in a way that does not matter to routing.
-func (l *Loop) retell(found found) map[ir.Key]Object {
+func (l *Loop) retell(found found) map[ir.Key]observation.Object {
 	keys := make(map[ir.Key]struct{}, len(found.scaledObjects))
 	for key := range found.scaledObjects {
 		keys[key] = struct{}{}
 	}
-	return l.tell(keys, found.scaledObjects, l.core.resolver.Service, func(ir.Key, *Object) {})
+	return l.tell(keys, found.scaledObjects, l.core.resolver, func(key ir.Key, _ *known) ir.Config {
+		return l.core.resolver.InForce(key)
+	})
 }
 
 // concerned are the objects of which anything may be new.
-func (l *Loop) concerned(
-	found found, problems map[ir.Key][]ir.Problem, inForce map[ir.Key]ir.Config,
-) map[ir.Key]struct{} {
-	keys := make(map[ir.Key]struct{}, len(problems))
-	for key := range problems {
+func (l *Loop) concerned(found found, outcome resolve.Outcome) map[ir.Key]struct{} {
+	keys := make(map[ir.Key]struct{}, len(outcome.Problems))
+	for key := range outcome.Problems {
 		keys[key] = struct{}{}
 	}
-	for key := range inForce {
-		keys[key] = struct{}{}
+	for _, update := range outcome.Updates {
+		for key := range update.Objects {
+			keys[key] = struct{}{}
+		}
 	}
 	for key := range found.scaledObjects {
 		keys[key] = struct{}{}
 	}
-	for service := range found.change.Services {
-		for _, key := range l.users[service] {
+	add := func(service ir.Key) {
+		for _, key := range l.core.resolver.Users(service) {
 			keys[key] = struct{}{}
 		}
 	}
+	for service := range found.change.Services {
+		add(service)
+	}
 	for _, slice := range found.change.EndpointSlices {
-		if slice == nil {
-			continue // What has gone without its Pods going elsewhere is in outcome.
-		}
-		for _, key := range l.users[ir.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}] {
-			keys[key] = struct{}{}
+		if slice != nil { // What has gone without its Pods going elsewhere is in outcome.
+			add(slice.Service)
 		}
 	}
 	return keys
 }
 
-// tell brings what is known of objects up to date, and returns it. scaledObjects are those that changed, and renew changes the rest.
+// tell brings what is known of objects up to date, and returns it. scaledObjects are those that changed, and renew changes the rest and returns what is in
+// force of one.
 func (l *Loop) tell(
 	keys map[ir.Key]struct{}, scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject],
-	services func(ir.Key) (*corev1.Service, []*discoveryv1.EndpointSlice), renew func(ir.Key, *Object),
-) map[ir.Key]Object {
-	told := make(map[ir.Key]Object, len(keys))
+	resolver *resolve.Resolver, renew func(ir.Key, *known) ir.Config,
+) map[ir.Key]observation.Object {
+	told := make(map[ir.Key]observation.Object, len(keys))
 	for key := range keys {
-		object := l.objects[key]
+		is := l.objects[key]
 		if piece, changed := scaledObjects[key]; changed {
-			object.ScaledObject, object.Outcome.WrittenAt = piece.object, piece.written
+			is.object, is.writtenAt = piece.object, piece.written
+			if is.object != nil {
+				resolver.Renew(is.object)
+			}
 		}
-		renew(key, &object)
-		if object.ScaledObject == nil {
-			object = Object{}
-		} else {
-			object.Fleet = l.fleetOf(object)
-			object.Outcome.Served = len(object.InForce.Routes) > 0
-			object.Outcome.WeightedBackends = splitOf(object)
-			object.Outcome.StableHashes = readyHashes(services(stableOf(object)))
+		inForce := renew(key, &is)
+		is.inForce = inForce.Routes
+		if is.object == nil {
+			l.put(key, known{})
+			told[key] = observation.Object{}
+			continue
 		}
-		l.put(key, object)
-		told[key] = object
+		l.put(key, is)
+		told[key] = observation.Object{
+			ScaledObject: is.object, Fleet: l.fleetOf(is), InForce: inForce,
+			Outcome: observation.Outcome{
+				Problems: is.problems, Served: len(is.inForce) > 0, Failure: is.failure, WeightedBackends: splitOf(is),
+				StableHashes: readyHashes(resolver.Service(stableOf(is))), WrittenAt: is.writtenAt,
+			},
+		}
 	}
 	return told
 }
 
 // splitOf returns how requests are shared by what is in force, "" where an object's own Service gets
 // all of them.
-func splitOf(object Object) string {
-	if len(object.InForce.Routes) == 0 {
+func splitOf(is known) string {
+	if len(is.inForce) == 0 {
 		return ""
 	}
-	backends := object.InForce.Routes[0].Backends
-	if len(backends) == 1 && backends[0].Service.Name == object.ScaledObject.Spec.ScaleTargetRef.Service {
+	backends := is.inForce[0].Backends
+	if len(backends) == 1 && backends[0].Service.Name == is.object.Spec.ScaleTargetRef.Service {
 		return ""
 	}
 	shares := make([]split.Backend, 0, len(backends))
@@ -192,44 +197,29 @@ func splitOf(object Object) string {
 }
 
 // stableOf returns the Service that an object's requests go to when no canary runs.
-func stableOf(object Object) ir.Key {
-	if len(object.InForce.Routes) > 0 {
-		return object.InForce.Routes[0].Backends[0].Service
+func stableOf(is known) ir.Key {
+	if len(is.inForce) > 0 {
+		return is.inForce[0].Backends[0].Service
 	}
-	return ir.Key{Namespace: object.ScaledObject.Namespace, Name: object.ScaledObject.Spec.ScaleTargetRef.Service}
+	return ir.Key{Namespace: is.object.Namespace, Name: is.object.Spec.ScaleTargetRef.Service}
 }
 
-// put keeps what is known of an object, and keeps account of it.
-func (l *Loop) put(key ir.Key, object Object) {
+// put keeps what is known of an object, nothing of one that is gone.
+func (l *Loop) put(key ir.Key, is known) {
 	before := l.objects[key]
-	l.problems += len(object.Outcome.Problems) - len(before.Outcome.Problems)
-	l.routes += len(object.InForce.Routes) - len(before.InForce.Routes)
-	service, known := l.stable[key]
-	if isSame := known && object.ScaledObject != nil && stableOf(object) == service; isSame {
-		l.objects[key] = object
-		return
-	}
-	if known {
-		l.users[service] = slices.DeleteFunc(l.users[service], func(each ir.Key) bool { return each == key })
-		if len(l.users[service]) == 0 {
-			delete(l.users, service)
-		}
-	}
-	if object.ScaledObject == nil {
+	l.problems += len(is.problems) - len(before.problems)
+	l.routes += len(is.inForce) - len(before.inForce)
+	if l.objects[key] = is; is.object == nil {
 		delete(l.objects, key)
-		delete(l.stable, key)
-		return
 	}
-	service = stableOf(object)
-	l.objects[key], l.stable[key] = object, service
-	l.users[service] = append(slices.Clip(l.users[service]), key)
 }
 
-// inForce is what is published, as far as the objects that it comes from are there.
-func (l *Loop) inForce() ir.Config {
-	parts := make([]ir.Config, 0, len(l.objects))
-	for _, object := range l.objects {
-		parts = append(parts, object.InForce)
+// inForce are the Routes that are published, as far as the objects that they come from are there.
+func (l *Loop) inForce() []ir.Route {
+	var routes []ir.Route
+	for _, is := range l.objects {
+		routes = append(routes, is.inForce...)
 	}
-	return joined(parts)
+	slices.SortFunc(routes, ir.CompareRoutes)
+	return routes
 }

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
@@ -18,9 +20,9 @@ import (
 // maxAnnotation is how much of an annotation is kept, in bytes: enough to tell that it is too long.
 const maxAnnotation = split.MaxBytes + 1
 
-// reduceScaledObject keeps everything but what only other programs read: managedFields and annotations.
-func reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
-	return &httpv1alpha1.HTTPScaledObject{
+// reduceScaledObject keeps everything but what only other programs read: managedFields, labels and annotations.
+func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
+	reduced := &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:              object.Name,
 			Namespace:         object.Namespace,
@@ -34,6 +36,25 @@ func reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTT
 		Spec:   object.Spec,
 		Status: httpv1alpha1.StatusOf(object),
 	}
+	reduced.Spec.PathPrefixes = slices.Clone(object.Spec.PathPrefixes)
+	reduced.Status.Conditions = slices.Clip(slices.Clone(reduced.Status.Conditions))
+	t.share(&reduced.Namespace, &reduced.Spec.ScaleTargetRef.APIVersion, &reduced.Spec.ScaleTargetRef.Kind)
+	for i := range reduced.Spec.PathPrefixes {
+		t.share(&reduced.Spec.PathPrefixes[i])
+	}
+	if report := reduced.Status.DataPlane; report != nil {
+		shared := *report
+		if text := reduced.Annotations[httpv1alpha1.AnnotationWeightedBackends]; text == shared.WeightedBackends {
+			shared.WeightedBackends = text
+		}
+		t.share(&shared.ReportedBy)
+		reduced.Status.DataPlane = &shared
+	}
+	for i := range reduced.Status.Conditions {
+		condition := &reduced.Status.Conditions[i]
+		t.share(&condition.Type, (*string)(&condition.Status), &condition.Reason, &condition.Message)
+	}
+	return reduced
 }
 
 // observedAnnotations are the annotations that routing and the counting of requests depend on.
@@ -57,7 +78,10 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 		if kept == nil {
 			kept = make(map[string]string, 1)
 		}
-		kept[name] = strings.Clone(value[:min(len(value), limit)])
+		if len(value) > limit {
+			value = strings.Clone(value[:limit])
+		}
+		kept[name] = value
 	}
 	for _, name := range observedAnnotations() {
 		keep(name, maxAnnotation)
@@ -88,53 +112,35 @@ func sameAnnotations(before, after map[string]string) bool {
 	return true
 }
 
-// reduceService keeps the identity, the type, the ports, the first IP family, and the hash in the selector of a Service of a Rollout.
-func reduceService(object *corev1.Service) *corev1.Service {
-	reduced := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace},
-		Spec:       corev1.ServiceSpec{Type: object.Spec.Type, Ports: make([]corev1.ServicePort, len(object.Spec.Ports))},
-	}
-	for i, port := range object.Spec.Ports {
-		reduced.Spec.Ports[i] = corev1.ServicePort{Name: port.Name, Protocol: port.Protocol, AppProtocol: port.AppProtocol, Port: port.Port}
-	}
-	if len(object.Spec.IPFamilies) > 0 {
-		reduced.Spec.IPFamilies = object.Spec.IPFamilies[:1:1]
-	}
-	if hash := object.Spec.Selector[hashLabel]; hash != "" {
-		reduced.Spec.Selector = map[string]string{hashLabel: hash}
+// reduceService keeps what resolve reads of a Service.
+func (t *texts) reduceService(object *corev1.Service) *resolve.Service {
+	reduced := resolve.NewService(object)
+	t.share(&reduced.Key.Namespace)
+	for i := range reduced.Ports {
+		t.share(&reduced.Ports[i].Name)
 	}
 	return reduced
 }
 
-// sameServiceRouting says whether two versions of a Service are the same to routing.
-func sameServiceRouting(before, after *corev1.Service) bool {
-	return apiequality.Semantic.DeepEqual(before, after)
-}
-
-// reduceEndpointSlice keeps the label that names the Service, the ports, and addresses, conditions and Pod of each endpoint.
-func reduceEndpointSlice(object *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
-	reduced := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:      object.Name,
-			Namespace: object.Namespace,
-			Labels:    map[string]string{discoveryv1.LabelServiceName: object.Labels[discoveryv1.LabelServiceName]},
-		},
-		AddressType: object.AddressType,
-		Ports:       object.Ports,
-		Endpoints:   make([]discoveryv1.Endpoint, len(object.Endpoints)),
-	}
-	for i, endpoint := range object.Endpoints {
-		// All addresses of an endpoint stand for the same pod, and consumers use the first (discovery/v1, Endpoint).
-		reduced.Endpoints[i] = discoveryv1.Endpoint{Addresses: endpoint.Addresses[:min(1, len(endpoint.Addresses))], Conditions: endpoint.Conditions}
-		if target := endpoint.TargetRef; target != nil {
-			reduced.Endpoints[i].TargetRef = &corev1.ObjectReference{Kind: target.Kind, Name: target.Name}
-		}
+// reduceEndpointSlice keeps what resolve reads of an EndpointSlice. Slices are written often for reasons
+// that change none of it, such as the time of the last change of a Pod.
+func (t *texts) reduceEndpointSlice(object *discoveryv1.EndpointSlice) *resolve.EndpointSlice {
+	reduced := resolve.NewEndpointSlice(object)
+	t.share(&reduced.Key.Namespace, &reduced.Service.Namespace)
+	for i := range reduced.Ports {
+		t.share(&reduced.Ports[i].Name)
 	}
 	return reduced
 }
 
-// sameEndpointSliceRouting says whether two versions of a slice lead to the same endpoints. Slices are written often for reasons that change none, such as
-// the time of the last change of a pod.
-func sameEndpointSliceRouting(before, after *discoveryv1.EndpointSlice) bool {
+// reduceReplicas keeps all but metadata of the EndpointSlices of the interceptor's own replicas.
+func reduceReplicas(object *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	reduced := *object
+	reduced.ObjectMeta = metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace, Labels: object.Labels}
+	return &reduced
+}
+
+// sameReplicas says whether two versions of what reduceReplicas keeps are the same.
+func sameReplicas(before, after *discoveryv1.EndpointSlice) bool {
 	return apiequality.Semantic.DeepEqual(before, after)
 }

@@ -3,7 +3,6 @@ package ingest
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,28 +10,39 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
-// store is what one list and watch has brought so far. It is the cache.ReflectorStore of its reflector, which writes, and the loop reads views of it.
-// Objects in it are never changed, only replaced, so that views may share them.
-type store[T metav1.Object] struct {
-	// reduce copies the fields of an object that are read, out of an object that stays the caller's.
-	reduce func(T) T
+// store is what one list and watch has brought so far. It is the cache.ReflectorStore of its reflector, which writes, and the loop takes what is new.
+// What is kept of an object is never changed, only replaced.
+type store[T any] struct {
+	// read returns the name of an object and what is kept of it. The object stays the caller's. An error says that it is not of the store's kind.
+	read func(object any) (ir.Key, T, error)
 	// sameRouting says whether two versions of an object make no difference for routing, such as two that differ in their status alone.
 	sameRouting func(before, after T) bool
+	// versionOf returns the resource version of an object, "" when it is not kept.
+	versionOf func(T) string
 	// changed is called after every change, with no lock held. It must not block.
 	changed func()
 
 	mu      sync.Mutex
 	objects map[ir.Key]T
-	view    []T // the values of objects, nil when out of date
 	listed  bool
 	news    map[ir.Key]bool // what has changed since the last take, and whether it matters to routing
 	// written are the resource versions of the last change of each object that may have mattered to routing, as far as it was seen.
 	written map[ir.Key]string
 }
 
-// newStore returns an empty store that has not been listed.
-func newStore[T metav1.Object](reduce func(T) T, sameRouting func(before, after T) bool, changed func()) *store[T] {
-	return &store[T]{reduce: reduce, sameRouting: sameRouting, changed: changed, objects: map[ir.Key]T{}, news: map[ir.Key]bool{}, written: map[ir.Key]string{}}
+// newStore returns an empty store that has not been listed. reduce makes what is kept of an object.
+func newStore[K metav1.Object, T any](reduce func(K) T, sameRouting func(before, after T) bool, changed func()) *store[T] {
+	return &store[T]{
+		read: func(object any) (name ir.Key, kept T, err error) {
+			typed, ok := object.(K)
+			if !ok { // The reflector checks that too, so this is a mistake in how the two were put together.
+				return name, kept, fmt.Errorf("store of %T was given a %T", typed, object)
+			}
+			return ir.Key{Namespace: typed.GetNamespace(), Name: typed.GetName()}, reduce(typed), nil
+		},
+		sameRouting: sameRouting, versionOf: func(T) string { return "" }, changed: changed,
+		objects: map[ir.Key]T{}, news: map[ir.Key]bool{}, written: map[ir.Key]string{},
+	}
 }
 
 // Add puts an object that the watch saw for the first time, see cache.ReflectorStore.
@@ -43,15 +53,14 @@ func (s *store[T]) Update(object any) error { return s.put(object) }
 
 // Delete removes an object, see cache.ReflectorStore.
 func (s *store[T]) Delete(object any) error {
-	typed, err := s.typed(object)
+	name, _, err := s.read(object)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	delete(s.objects, nameOf(typed))
-	delete(s.written, nameOf(typed))
-	s.view = nil
-	s.news[nameOf(typed)] = true
+	delete(s.objects, name)
+	delete(s.written, name)
+	s.news[name] = true
 	s.mu.Unlock()
 	s.changed()
 	return nil
@@ -61,16 +70,15 @@ func (s *store[T]) Delete(object any) error {
 func (s *store[T]) Replace(list []any, _ string) error {
 	objects := make(map[ir.Key]T, len(list))
 	for _, object := range list {
-		typed, err := s.typed(object)
+		name, kept, err := s.read(object)
 		if err != nil {
 			return err
 		}
-		objects[nameOf(typed)] = s.reduce(typed)
+		objects[name] = kept
 	}
 	s.mu.Lock()
 	before := s.objects
 	s.objects = objects
-	s.view = nil
 	s.listed = true
 	for name := range before {
 		if _, still := objects[name]; !still {
@@ -79,9 +87,10 @@ func (s *store[T]) Replace(list []any, _ string) error {
 		}
 	}
 	for name, object := range objects {
-		s.note(name, object, before)
-		if old, known := before[name]; known && old.GetResourceVersion() != object.GetResourceVersion() {
-			s.written[name] = object.GetResourceVersion() // What came between, and was undone again, was not seen.
+		version := s.versionOf(object)
+		s.note(name, version, object, before)
+		if old, known := before[name]; known && s.versionOf(old) != version {
+			s.written[name] = version // What came between, and was undone again, was not seen.
 		}
 	}
 	s.mu.Unlock()
@@ -94,27 +103,25 @@ func (s *store[T]) Resync() error { return nil }
 
 // put stores one object.
 func (s *store[T]) put(object any) error {
-	typed, err := s.typed(object)
+	name, kept, err := s.read(object)
 	if err != nil {
 		return err
 	}
-	reduced, name := s.reduce(typed), nameOf(typed)
 	s.mu.Lock()
-	s.note(name, reduced, s.objects)
-	s.objects[name] = reduced
-	s.view = nil
+	s.note(name, s.versionOf(kept), kept, s.objects)
+	s.objects[name] = kept
 	s.mu.Unlock()
 	s.changed()
 	return nil
 }
 
 // note says that an object takes the place of the one before. The caller holds the lock.
-func (s *store[T]) note(name ir.Key, object T, before map[ir.Key]T) {
+func (s *store[T]) note(name ir.Key, version string, object T, before map[ir.Key]T) {
 	old, known := before[name]
 	matters := !known || !s.sameRouting(old, object)
 	s.news[name] = s.news[name] || matters
-	if known && matters {
-		s.written[name] = object.GetResourceVersion()
+	if known && matters && version != "" {
+		s.written[name] = version
 	}
 }
 
@@ -143,14 +150,11 @@ type piece[T any] struct {
 	written string
 }
 
-// all returns all objects in no particular order. The slice is shared: nobody may write to it.
-func (s *store[T]) all() []T {
+// copyInto adds all objects to those of other stores.
+func (s *store[T]) copyInto(all map[ir.Key]T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.view == nil {
-		s.view = slices.Collect(maps.Values(s.objects))
-	}
-	return s.view
+	maps.Copy(all, s.objects)
 }
 
 // count returns how many objects there are.
@@ -165,18 +169,4 @@ func (s *store[T]) isListed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listed
-}
-
-// typed refuses what is not of the store's kind; the reflector checks that too, so an error is a mistake in how the two were put together.
-func (s *store[T]) typed(object any) (T, error) {
-	typed, ok := object.(T)
-	if !ok {
-		return typed, fmt.Errorf("store of %T was given a %T", typed, object)
-	}
-	return typed, nil
-}
-
-// nameOf returns the identity of an object among those of its kind.
-func nameOf(object metav1.Object) ir.Key {
-	return ir.Key{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

@@ -36,8 +36,6 @@ var errSilent = fmt.Errorf("no sign of life for %v", livenessTimeout)
 
 // Options are what Peers work with. All fields are required.
 type Options struct {
-	// Name is the name of this replica.
-	Name string
 	// Notify is called with what is new about one of the replicas. It may call Read.
 	Notify func(Delta)
 	// Unreachable is called with how many of the replicas tell nothing, whenever that may be new. It may
@@ -160,8 +158,7 @@ func (p *Peers) watch(
 	defer cancel(nil)
 	alarm := time.AfterFunc(livenessTimeout, func() { cancel(errSilent) })
 	defer alarm.Stop()
-	request := &replicaspb.WatchRequest{Replica: p.options.Name}
-	stream, err := replicaspb.NewReplicasClient(conn).Watch(ctx, request)
+	stream, err := replicaspb.NewReplicasClient(conn).Watch(ctx, new(replicaspb.WatchRequest))
 	if err != nil {
 		return false, err
 	}

@@ -82,7 +82,7 @@ func observeSlowly(t *testing.T, wait func(), addresses ...string) *observer {
 	t.Helper()
 	o := &observer{news: make(chan Delta, 1000)}
 	o.peers = NewPeers(Options{
-		Name: "self", Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler),
 		Notify: func(d Delta) {
 			wait()
 			o.news <- d

@@ -133,7 +133,9 @@ func (s *State) applyProxy(address netip.Addr, proxy Proxy, changed map[ir.Key]s
 			continue
 		}
 		if news.Answers[object] = answer; answer.Confirmed {
-			delete(is.missing, object)
+			if delete(is.missing, object); len(is.missing) == 0 {
+				is.missing = map[ir.Key]string{} // A map keeps the room that it once needed.
+			}
 		} else {
 			is.missing[object] = answer.Refusal
 		}

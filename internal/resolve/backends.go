@@ -6,27 +6,25 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
 // finder returns the Service of a namespace and name, nil when there is none.
-type finder func(ir.Key) *corev1.Service
+type finder func(ir.Key) *Service
 
 // serviceIndex finds Services by namespace and name.
-type serviceIndex map[ir.Key]*corev1.Service
+type serviceIndex map[ir.Key]*Service
 
 // find is a finder.
-func (x serviceIndex) find(service ir.Key) *corev1.Service { return x[service] }
+func (x serviceIndex) find(service ir.Key) *Service { return x[service] }
 
 // indexServices makes a serviceIndex.
-func indexServices(services []*corev1.Service) serviceIndex {
+func indexServices(services []*Service) serviceIndex {
 	index := make(serviceIndex, len(services))
 	for _, service := range services {
-		index[ir.Key{Namespace: service.Namespace, Name: service.Name}] = service
+		index[service.Key] = service
 	}
 	return index
 }
@@ -121,7 +119,7 @@ func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field
 			httpv1alpha1.ReasonServiceNotFound,
 			fmt.Sprintf("%s: there is no Service %q in namespace %q; create it or name another of this namespace", field, share.Service, object.Namespace),
 		}}
-	case service.Spec.Type == corev1.ServiceTypeExternalName:
+	case !service.HasEndpoints:
 		return backend, []mistake{{
 			httpv1alpha1.ReasonServiceUnsupported,
 			fmt.Sprintf("%s: Service %q is of type ExternalName, which has no endpoints; name one that selects pods", field, share.Service),
@@ -131,41 +129,39 @@ func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field
 	if wrong != "" {
 		return backend, []mistake{{httpv1alpha1.ReasonPortNotFound, wrong}}
 	}
-	backend.Port = uint32(port.Port) //nolint:gosec // The API server accepts 1 to 65535 only.
-	backend.Protocol = protocolOf(port.AppProtocol)
+	backend.Port, backend.Protocol = uint32(port.Number), port.Protocol
 	return backend, nil
 }
 
 // portOf finds the port of service that target asks for, by number or by name. The second result says what is wrong.
-func portOf(target httpv1alpha1.ScaleTargetRef, service *corev1.Service) (corev1.ServicePort, string) {
+func portOf(target httpv1alpha1.ScaleTargetRef, service *Service) (Port, string) {
 	if (target.Port == 0) == (target.PortName == "") {
-		return corev1.ServicePort{}, "spec.scaleTargetRef: set exactly one of port and portName"
+		return Port{}, "spec.scaleTargetRef: set exactly one of port and portName"
 	}
-	for _, port := range service.Spec.Ports {
-		tcp := port.Protocol == "" || port.Protocol == corev1.ProtocolTCP
-		asked := target.Port != 0 && port.Port == target.Port || target.PortName != "" && port.Name == target.PortName
-		if tcp && asked && port.Port > 0 {
+	for _, port := range service.Ports {
+		asked := target.Port != 0 && int32(port.Number) == target.Port || target.PortName != "" && port.Name == target.PortName
+		if port.Transport == "" && asked && port.Number > 0 {
 			return port, ""
 		}
 	}
 	if target.PortName != "" {
-		return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef.portName: Service %q has no TCP port named %.80q; it has %s: name another or add it",
-			service.Name, target.PortName, describePorts(service))
+		return Port{}, fmt.Sprintf("spec.scaleTargetRef.portName: Service %q has no TCP port named %.80q; it has %s: name another or add it",
+			service.Key.Name, target.PortName, describePorts(service))
 	}
-	return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef.port: Service %q has no TCP port %d; it has %s: name another or add it",
-		service.Name, target.Port, describePorts(service))
+	return Port{}, fmt.Sprintf("spec.scaleTargetRef.port: Service %q has no TCP port %d; it has %s: name another or add it",
+		service.Key.Name, target.Port, describePorts(service))
 }
 
 // describePorts lists a Service's ports for a message.
-func describePorts(service *corev1.Service) string {
+func describePorts(service *Service) string {
 	var texts []string
-	for _, port := range service.Spec.Ports {
-		text := strconv.Itoa(int(port.Port))
+	for _, port := range service.Ports {
+		text := strconv.Itoa(int(port.Number))
 		if port.Name != "" {
 			text += " (" + port.Name + ")"
 		}
-		if port.Protocol != "" && port.Protocol != corev1.ProtocolTCP {
-			text += " " + string(port.Protocol)
+		if port.Transport != "" {
+			text += " " + string(port.Transport)
 		}
 		texts = append(texts, text)
 	}
@@ -177,18 +173,4 @@ func describePorts(service *corev1.Service) string {
 		return strings.Join(texts[:limit], ", ") + fmt.Sprintf(" and %d more", len(texts)-limit)
 	}
 	return strings.Join(texts, ", ")
-}
-
-// protocolOf reads a Service port's appProtocol: kubernetes.io/h2c is Kubernetes' own name for HTTP/2 in clear text (KEP-3726); h2c, http2 and grpc are in
-// use without a prefix. Anything else, above all nothing, means HTTP/1.1.
-func protocolOf(appProtocol *string) ir.Protocol {
-	if appProtocol == nil {
-		return ir.HTTP1
-	}
-	switch strings.ToLower(*appProtocol) {
-	case "kubernetes.io/h2c", "h2c", "http2", "grpc":
-		return ir.HTTP2
-	default:
-		return ir.HTTP1
-	}
 }

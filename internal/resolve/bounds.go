@@ -71,7 +71,7 @@ func (o Options) allExcess(objects []*httpv1alpha1.HTTPScaledObject) map[ir.Key]
 	}
 	over := map[ir.Key]mistake{}
 	for _, namespace := range namespaces {
-		namespace.judge(o, byKey)
+		namespace.judge(o, func(key ir.Key) *httpv1alpha1.HTTPScaledObject { return byKey[key] })
 		maps.Copy(over, namespace.excess)
 	}
 	return over
@@ -110,14 +110,14 @@ func (c *census) replace(key ir.Key, before, now *httpv1alpha1.HTTPScaledObject)
 // judge finds the objects that are over the bounds, and returns those of which that is new or was
 // otherwise. Within the bounds it costs nothing.
 func (c *census) judge(
-	options Options, objects map[ir.Key]*httpv1alpha1.HTTPScaledObject,
+	options Options, find func(ir.Key) *httpv1alpha1.HTTPScaledObject,
 ) (changed []ir.Key) {
 	before := c.excess
 	c.excess = nil
 	if options.exceeded(len(c.objects), c.hosts) {
 		own := make([]*httpv1alpha1.HTTPScaledObject, 0, len(c.objects))
 		for key := range c.objects {
-			own = append(own, objects[key])
+			own = append(own, find(key))
 		}
 		c.excess = options.excess(own)
 	}

@@ -17,41 +17,45 @@ func siteOf(route ir.Route) site { return site{route.Fleet, route.Match.Host} }
 
 // claims are what objects ask for of one site.
 type claims struct {
-	// byOwner are the Routes that each object asks for, in the order of their Matches.
-	byOwner map[ir.Key][]ir.Route
+	// claimed are the Routes that each object asks for, in the order of their Matches. Mostly there is one object.
+	claimed []claim
 	// granted are those that win, in the order of CompareRoutes, and byMatch the same in the order of their Matches.
 	granted, byMatch []ir.Route
 }
 
+// claim is what one object asks for.
+type claim struct {
+	owner  ir.Key
+	routes []ir.Route
+}
+
 // claim sets what an object asks for, nothing when routes is empty. settle has to follow.
 func (c *claims) claim(owner ir.Key, routes []ir.Route) {
-	if len(routes) == 0 {
-		delete(c.byOwner, owner)
-		return
+	c.claimed = slices.DeleteFunc(c.claimed, func(each claim) bool { return each.owner == owner })
+	if len(routes) > 0 {
+		c.claimed = append(c.claimed, claim{owner, routes})
 	}
-	c.byOwner[owner] = routes
 }
 
 // settle decides who gets what. It returns the objects whose lot may have changed, and says whether any Route did.
 func (c *claims) settle() (concerned map[ir.Key]struct{}, changed bool) {
 	before := c.granted
 	c.granted, c.byMatch = nil, nil
-	var all []ir.Route
-	for _, routes := range c.byOwner {
-		if len(c.byOwner) == 1 {
-			c.granted, c.byMatch = routes, routes // Routes of one object have one order, whichever way they are compared.
-			break
+	if len(c.claimed) == 1 {
+		c.granted = c.claimed[0].routes // Routes of one object have one order, whichever way they are compared.
+		c.byMatch = c.granted
+	} else if len(c.claimed) > 1 {
+		var all []ir.Route
+		for _, each := range c.claimed {
+			all = append(all, each.routes...)
 		}
-		all = append(all, routes...)
-	}
-	if len(all) > 0 {
 		slices.SortFunc(all, byMatchThenAge)
 		c.byMatch = slices.Clip(slices.CompactFunc(all, func(a, b ir.Route) bool { return a.Match.Compare(b.Match) == 0 }))
 		c.granted = slices.SortedFunc(slices.Values(c.byMatch), ir.CompareRoutes)
 	}
-	concerned = make(map[ir.Key]struct{}, len(c.byOwner))
-	for owner := range c.byOwner {
-		concerned[owner] = struct{}{}
+	concerned = make(map[ir.Key]struct{}, len(c.claimed))
+	for _, each := range c.claimed {
+		concerned[each.owner] = struct{}{}
 	}
 	for _, route := range before {
 		concerned[route.Owner] = struct{}{}

@@ -55,7 +55,7 @@ func (o Options) fleetOf(
 }
 
 // Proxies returns the proxies of each fleet: the endpoints of each namespace's Service ProxyService.
-func Proxies(endpointSlices []*discoveryv1.EndpointSlice) map[ir.Fleet][]ir.Proxy {
+func Proxies(endpointSlices []*EndpointSlice) map[ir.Fleet][]ir.Proxy {
 	fleets := map[ir.Fleet][]ir.Proxy{}
 	for service, own := range indexSlices(endpointSlices) {
 		if proxies := proxiesOf(own); service.Name == ProxyService && len(proxies) > 0 {
@@ -68,23 +68,17 @@ func Proxies(endpointSlices []*discoveryv1.EndpointSlice) map[ir.Fleet][]ir.Prox
 // proxiesOf returns the proxies behind one Service, sorted by name. One that isn't ready counts: it
 // connects before it becomes ready. Of an endpoint that is in two slices, one per IP family or while
 // it moves between them, the better condition counts.
-func proxiesOf(endpointSlices []*discoveryv1.EndpointSlice) []ir.Proxy {
+func proxiesOf(endpointSlices []*EndpointSlice) []ir.Proxy {
 	found := map[string]ir.Proxy{}
 	for _, slice := range endpointSlices {
-		if slice.AddressType == discoveryv1.AddressTypeFQDN {
-			continue
-		}
 		for _, endpoint := range slice.Endpoints {
-			address, ok := addressOf(endpoint)
-			if !ok {
+			address := endpoint.Address
+			if !address.IsValid() || slice.Family == discoveryv1.AddressTypeFQDN {
 				continue
 			}
-			name := address.String()
-			if endpoint.TargetRef != nil && endpoint.TargetRef.Name != "" {
-				name = endpoint.TargetRef.Name
-			}
+			name := cmp.Or(endpoint.Target, address.String())
 			proxy := found[name]
-			proxy.Name, proxy.IsReady = name, proxy.IsReady || isReady(endpoint.Conditions)
+			proxy.Name, proxy.IsReady = name, proxy.IsReady || takesRequests(endpoint)
 			if !slices.Contains(proxy.Addresses, address) {
 				proxy.Addresses = append(proxy.Addresses, address)
 			}
@@ -98,9 +92,9 @@ func proxiesOf(endpointSlices []*discoveryv1.EndpointSlice) []ir.Proxy {
 	return slices.SortedFunc(maps.Values(found), byName)
 }
 
-// isReady says whether an endpoint takes requests and stays. The condition serving is asked first: a
+// takesRequests says whether an endpoint takes requests and stays. The condition serving is asked first: a
 // Service that publishes addresses which are not ready calls all of them ready.
-func isReady(conditions discoveryv1.EndpointConditions) bool {
-	ready := valueOr(conditions.Serving, valueOr(conditions.Ready, true))
-	return ready && !valueOr(conditions.Terminating, false)
+func takesRequests(endpoint Endpoint) bool {
+	isServing := endpoint.IsServing || !endpoint.HasServing && endpoint.IsReady
+	return isServing && !endpoint.IsTerminating
 }

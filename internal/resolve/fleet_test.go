@@ -46,9 +46,9 @@ func shopOf(namespace string, rank int) *httpv1alpha1.HTTPScaledObject {
 }
 
 // servicesOf are the Services of the objects of namespaces.
-func servicesOf(namespaces ...string) (services []*corev1.Service) {
+func servicesOf(namespaces ...string) (services []*resolve.Service) {
 	for _, namespace := range namespaces {
-		services = append(services, testkit.NewService(namespace, "shop"))
+		services = append(services, testkit.Services(testkit.NewService(namespace, "shop"))...)
 	}
 	return services
 }
@@ -179,7 +179,7 @@ func TestProxies(t *testing.T) {
 	six.AddressType = discoveryv1.AddressTypeIPv6
 	six.Endpoints = []discoveryv1.Endpoint{at("fine", "fd00::1", ready)}
 	app := testkit.NewEndpointSlice("b", "shop", "10.0.1.1")
-	got := resolve.Proxies([]*discoveryv1.EndpointSlice{six, four, app, testkit.NewEndpointSlice("c", resolve.ProxyService)})
+	got := resolve.Proxies(testkit.EndpointSlices(six, four, app, testkit.NewEndpointSlice("c", resolve.ProxyService)))
 	address := netip.MustParseAddr
 	want := map[ir.Fleet][]ir.Proxy{"a": {
 		{Name: "10.0.0.5", Addresses: []netip.Addr{address("10.0.0.5")}, IsReady: true},

@@ -9,9 +9,6 @@ package resolve
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
@@ -21,13 +18,18 @@ type World struct {
 	// ScaledObjects are the HTTPScaledObjects to serve.
 	ScaledObjects []*httpv1alpha1.HTTPScaledObject
 	// Services are the Services of at least the namespaces of ScaledObjects.
-	Services []*corev1.Service
+	Services []*Service
 	// EndpointSlices are those of Services, recognised by the label kubernetes.io/service-name.
-	EndpointSlices []*discoveryv1.EndpointSlice
+	EndpointSlices []*EndpointSlice
 	// Options are the operator's choices.
 	Options Options
 	// InForce is the Config that the proxies have now, the zero value if they have none. An HTTPScaledObject with a mistake keeps what it has there.
 	InForce ir.Config
+}
+
+// Endpoints returns what is there for every backend of routes.
+func (w World) Endpoints(routes []ir.Route) map[ir.ServicePort]ir.Endpoints {
+	return endpointsOf(routes, indexServices(w.Services), indexSlices(w.EndpointSlices))
 }
 
 // Build resolves world. The rules:

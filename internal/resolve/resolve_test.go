@@ -120,8 +120,8 @@ func TestOneMistakeIsItsOwn(t *testing.T) {
 		spoil(spoiled)
 		config, problems := resolve.Build(resolve.World{
 			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{spoiled, good},
-			Services:       []*corev1.Service{testkit.NewService("apps", "good"), testkit.NewService("apps", "poison")},
-			EndpointSlices: []*discoveryv1.EndpointSlice{testkit.NewEndpointSlice("apps", "good", "10.0.0.1")},
+			Services:       testkit.Services(testkit.NewService("apps", "good"), testkit.NewService("apps", "poison")),
+			EndpointSlices: testkit.EndpointSlices(testkit.NewEndpointSlice("apps", "good", "10.0.0.1")),
 		})
 		checkInvariants(t, config)
 		if len(problems) == 0 {
@@ -165,7 +165,7 @@ func TestLastGoodRoute(t *testing.T) {
 		"a new object that cannot be read":    {nil, unreadable, nil},
 		"a new object with a wrong port":      {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
 	} {
-		world := resolve.World{Services: []*corev1.Service{testkit.NewService("apps", "stable"), testkit.NewService("apps", "canary")}}
+		world := resolve.World{Services: testkit.Services(testkit.NewService("apps", "stable"), testkit.NewService("apps", "canary"))}
 		spoiled := bare.DeepCopy()
 		if test.before != nil {
 			world.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{test.before}
@@ -199,7 +199,7 @@ func TestProtocol(t *testing.T) {
 		service.Spec.Ports[0].AppProtocol = &appProtocol
 		config, _ := resolve.Build(resolve.World{
 			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")},
-			Services:      []*corev1.Service{service},
+			Services:      testkit.Services(service),
 		})
 		if got := config.Routes[0].Backends[0].Protocol; got != want {
 			t.Errorf("appProtocol %q: got %s, want %s", appProtocol, got, want)
@@ -234,7 +234,7 @@ func TestPorts(t *testing.T) {
 		object.Spec.ScaleTargetRef = c.target
 		object.Spec.ScaleTargetRef.Service = "shop"
 		config, problems := resolve.Build(resolve.World{
-			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: []*corev1.Service{service},
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: testkit.Services(service),
 		})
 		if got := config.Routes[0].Backends[0].Port; got != c.want || (len(problems) == 0) != (c.want != 0) {
 			t.Errorf("%s: got port %d and %v, want %d", name, got, problems, c.want)
@@ -336,7 +336,7 @@ func randomWorld(random *rand.Rand) resolve.World {
 			if name == "x" && random.IntN(2) == 0 {
 				service.Spec.Type = corev1.ServiceTypeExternalName
 			}
-			world.Services = append(world.Services, service)
+			world.Services = append(world.Services, testkit.Services(service)...)
 			world.EndpointSlices = append(world.EndpointSlices, randomSlice(random, namespace, name), randomSlice(random, namespace, name))
 		}
 	}
@@ -344,7 +344,7 @@ func randomWorld(random *rand.Rand) resolve.World {
 }
 
 // randomSlice has endpoints in every condition, of which some are in other slices too.
-func randomSlice(random *rand.Rand, namespace, service string) *discoveryv1.EndpointSlice {
+func randomSlice(random *rand.Rand, namespace, service string) *resolve.EndpointSlice {
 	slice := testkit.NewEndpointSlice(namespace, service)
 	for range random.IntN(4) {
 		condition := func() *bool {
@@ -355,7 +355,7 @@ func randomSlice(random *rand.Rand, namespace, service string) *discoveryv1.Endp
 			Conditions: discoveryv1.EndpointConditions{Ready: condition(), Serving: condition(), Terminating: condition()},
 		})
 	}
-	return slice
+	return resolve.NewEndpointSlice(slice)
 }
 
 func shuffle[T any](random *rand.Rand, list []T) {

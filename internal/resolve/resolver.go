@@ -4,9 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
@@ -17,9 +14,9 @@ type Change struct {
 	// ScaledObjects are the HTTPScaledObjects that came, changed or went.
 	ScaledObjects map[ir.Key]*httpv1alpha1.HTTPScaledObject
 	// Services are the Services that did.
-	Services map[ir.Key]*corev1.Service
+	Services map[ir.Key]*Service
 	// EndpointSlices are the EndpointSlices that did, by the name of the slice.
-	EndpointSlices map[ir.Key]*discoveryv1.EndpointSlice
+	EndpointSlices map[ir.Key]*EndpointSlice
 }
 
 // Outcome is what a Change leads to.
@@ -44,40 +41,22 @@ type Resolver struct {
 	options    Options
 	namespaces map[string]*census
 
-	objects  map[ir.Key]*httpv1alpha1.HTTPScaledObject
-	services serviceIndex
-	slices   sliceIndex
-	named    map[ir.Key]*discoveryv1.EndpointSlice // the slices by their own names
-
-	asked   map[ir.Key]asked
-	readers index[ir.Key] // the objects that a Service matters to
-	sites   map[site]*claims
-	inForce map[ir.Key][]ir.Route
-	ports   map[ir.Key][]ir.ServicePort // what inForce leads to
-	users   index[ir.ServicePort]       // the objects whose Routes in force lead there
-	used    map[ir.Key][]uint32         // the ports of a Service that have users
-	found   map[ir.ServicePort]ir.Endpoints
+	objects  map[ir.Key]*objectState
+	services map[ir.Key]*serviceState
+	slices   map[ir.Key]*EndpointSlice // by their own names
+	sites    map[site]*claims
 
 	// unsettled are objects with mistakes that now have something else in force than when they were resolved.
 	unsettled map[ir.Key]struct{}
 	isFresh   bool
 }
 
-// index finds the objects that something matters to. They are few, mostly one, so they are listed.
-type index[K comparable] map[K][]ir.Key
+// objectState is what is known of an HTTPScaledObject that is there, or of which something is in force.
+type objectState struct {
+	asked
 
-// add says that key matters to an object, which it has not done before, and remove that it no longer does.
-func (x index[K]) add(key K, object ir.Key) {
-	x[key] = append(slices.Clip(x[key]), object)
-}
-
-func (x index[K]) remove(key K, object ir.Key) {
-	rest := slices.DeleteFunc(x[key], func(each ir.Key) bool { return each == object })
-	if len(rest) == 0 {
-		delete(x, key)
-	} else {
-		x[key] = rest
-	}
+	object  *httpv1alpha1.HTTPScaledObject // nil when it is gone
+	inForce []ir.Route
 }
 
 // asked is what an object asks for as if it were the only one.
@@ -88,24 +67,101 @@ type asked struct {
 	onTop    []ir.Route // what was in force; kept of an object with mistakes, for which it matters
 }
 
-// NewResolver returns a Resolver that knows no objects. options are as World.Options, and inForce is the Config that the proxies have, as World.InForce.
-func NewResolver(options Options, inForce ir.Config) *Resolver {
+// serviceState is what is known of a Service that is there, has EndpointSlices, or matters to an object.
+type serviceState struct {
+	service *Service // nil when it is not there
+	slices  []*EndpointSlice
+	readers []ir.Key    // the objects that it matters to
+	ports   []portState // those that Routes in force lead to
+}
+
+// portState is what is known of a port of a Service.
+type portState struct {
+	number uint32
+	users  []ir.Key // the objects whose Routes in force lead there
+	found  ir.Endpoints
+}
+
+// NewResolver returns a Resolver that knows no objects. options are as World.Options, and inForce are the Routes that the proxies have, as in World.InForce.
+func NewResolver(options Options, inForce []ir.Route) *Resolver {
 	r := &Resolver{
 		options: options, namespaces: map[string]*census{},
-		objects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, services: serviceIndex{}, slices: sliceIndex{}, named: map[ir.Key]*discoveryv1.EndpointSlice{},
-		asked: map[ir.Key]asked{}, readers: index[ir.Key]{}, sites: map[site]*claims{}, inForce: map[ir.Key][]ir.Route{},
-		ports: map[ir.Key][]ir.ServicePort{}, users: index[ir.ServicePort]{}, used: map[ir.Key][]uint32{}, found: map[ir.ServicePort]ir.Endpoints{},
-		unsettled: map[ir.Key]struct{}{}, isFresh: true,
+		objects: map[ir.Key]*objectState{}, services: map[ir.Key]*serviceState{}, slices: map[ir.Key]*EndpointSlice{},
+		sites: map[site]*claims{}, unsettled: map[ir.Key]struct{}{}, isFresh: true,
 	}
-	for _, route := range inForce.Routes {
-		r.inForce[route.Owner] = append(r.inForce[route.Owner], route)
+	for _, route := range inForce {
+		is := r.object(route.Owner)
+		is.inForce = append(is.inForce, route)
 	}
 	return r
 }
 
+// object returns what is known of an object, and begins it if need be.
+func (r *Resolver) object(key ir.Key) *objectState {
+	if r.objects[key] == nil {
+		r.objects[key] = new(objectState)
+	}
+	return r.objects[key]
+}
+
+// service returns what is known of a Service, and begins it if need be.
+func (r *Resolver) service(key ir.Key) *serviceState {
+	if r.services[key] == nil {
+		r.services[key] = new(serviceState)
+	}
+	return r.services[key]
+}
+
+// port returns what is known of a port that is in use, nil for another one.
+func (s *serviceState) port(number uint32) *portState {
+	for i := range s.ports {
+		if s.ports[i].number == number {
+			return &s.ports[i]
+		}
+	}
+	return nil
+}
+
+// without is a list of objects without one of them.
+func without(objects []ir.Key, object ir.Key) []ir.Key {
+	return slices.DeleteFunc(objects, func(each ir.Key) bool { return each == object })
+}
+
+// Renew takes note of an object that differs from the one before in nothing that routing depends on, so
+// that the one before need not be kept.
+func (r *Resolver) Renew(object *httpv1alpha1.HTTPScaledObject) {
+	if is := r.objects[ownerOf(object).key]; is != nil && is.object != nil {
+		is.object = object
+	}
+}
+
 // Service returns a Service and its EndpointSlices as the Resolver knows them, nil for none. Nobody may change them.
-func (r *Resolver) Service(service ir.Key) (*corev1.Service, []*discoveryv1.EndpointSlice) {
-	return r.services[service], r.slices[service]
+func (r *Resolver) Service(service ir.Key) (*Service, []*EndpointSlice) {
+	if is := r.services[service]; is != nil {
+		return is.service, is.slices
+	}
+	return nil, nil
+}
+
+// Users returns the objects that a Service matters to, some maybe twice.
+func (r *Resolver) Users(service ir.Key) []ir.Key {
+	is := r.services[service]
+	if is == nil {
+		return nil
+	}
+	users := slices.Clone(is.readers)
+	for _, port := range is.ports {
+		users = append(users, port.users...)
+	}
+	return users
+}
+
+// InForce returns what an object has in force, the zero value for nothing. Nobody may change it.
+func (r *Resolver) InForce(object ir.Key) ir.Config {
+	if is := r.objects[object]; is != nil {
+		return r.config(is.inForce)
+	}
+	return ir.Config{}
 }
 
 // Update takes note of change and returns what it leads to. The first Update has to bring all objects, and tells everything.
@@ -129,9 +185,10 @@ func (r *Resolver) Update(change Change) Outcome {
 		problems[key] = u.grant(key)
 	}
 	u.refresh()
-	u.forget()
 	r.isFresh = false
-	return Outcome{Updates: u.told(), Problems: problems, Proxies: u.proxies()}
+	outcome := Outcome{Updates: u.told(), Problems: problems, Proxies: u.proxies()}
+	u.forget()
+	return outcome
 }
 
 // update is one Update under way.
@@ -144,7 +201,7 @@ type update struct {
 	concerned map[ir.Key]struct{} // objects whose Routes in force or Problems may be others
 	members   map[member]struct{} // objects that are new in the Config of a fleet
 	sites     map[site]struct{}   // sites that are
-	left      []ir.ServicePort    // ports that some object used last
+	loose     []ir.Key            // Services that may matter to nobody any more
 }
 
 // member is an object that a fleet serves.
@@ -153,56 +210,46 @@ type member struct {
 	object ir.Key
 }
 
-func (u *update) takeServices(changed map[ir.Key]*corev1.Service) {
+func (u *update) takeServices(changed map[ir.Key]*Service) {
 	for key, service := range changed {
-		if service == nil {
-			delete(u.services, key)
-		} else {
-			u.services[key] = service
-		}
-		u.stale[key] = struct{}{}
-		for _, object := range u.readers[key] {
+		is := u.service(key)
+		is.service = service
+		u.stale[key], u.loose = struct{}{}, append(u.loose, key)
+		for _, object := range is.readers {
 			u.dirty[object] = struct{}{}
 		}
 	}
 }
 
-func (u *update) takeSlices(changed map[ir.Key]*discoveryv1.EndpointSlice) {
+func (u *update) takeSlices(changed map[ir.Key]*EndpointSlice) {
 	for key, slice := range changed {
-		if before := u.named[key]; before != nil {
-			service := serviceOf(before)
-			u.slices[service] = slices.DeleteFunc(slices.Clone(u.slices[service]), func(each *discoveryv1.EndpointSlice) bool { return each == before })
-			if len(u.slices[service]) == 0 {
-				delete(u.slices, service)
-			}
-			u.stale[service] = struct{}{}
+		if before := u.slices[key]; before != nil {
+			of := u.service(before.Service)
+			of.slices = slices.DeleteFunc(slices.Clone(of.slices), func(each *EndpointSlice) bool { return each == before })
+			u.stale[before.Service], u.loose = struct{}{}, append(u.loose, before.Service)
 		}
 		if slice == nil {
-			delete(u.named, key)
+			delete(u.slices, key)
 			continue
 		}
-		u.named[key] = slice
-		service := serviceOf(slice)
-		u.slices[service] = append(slices.Clip(u.slices[service]), slice)
-		u.stale[service] = struct{}{}
+		u.slices[key] = slice
+		of := u.service(slice.Service)
+		of.slices = append(slices.Clip(of.slices), slice)
+		u.stale[slice.Service] = struct{}{}
 	}
 }
 
 func (u *update) takeScaledObjects(changed map[ir.Key]*httpv1alpha1.HTTPScaledObject) {
 	namespaces := map[string]struct{}{}
 	for key, object := range changed {
-		censusOf(u.namespaces, key.Namespace).replace(key, u.objects[key], object)
-		namespaces[key.Namespace] = struct{}{}
-		if object == nil {
-			delete(u.objects, key)
-		} else {
-			u.objects[key] = object
-		}
-		u.dirty[key] = struct{}{}
+		is := u.object(key)
+		censusOf(u.namespaces, key.Namespace).replace(key, is.object, object)
+		is.object = object
+		namespaces[key.Namespace], u.dirty[key] = struct{}{}, struct{}{}
 	}
 	for namespace := range namespaces {
 		own := u.namespaces[namespace]
-		for _, key := range own.judge(u.options, u.objects) {
+		for _, key := range own.judge(u.options, func(key ir.Key) *httpv1alpha1.HTTPScaledObject { return u.objects[key].object }) {
 			u.dirty[key] = struct{}{}
 		}
 		if len(own.objects) == 0 {
@@ -210,7 +257,7 @@ func (u *update) takeScaledObjects(changed map[ir.Key]*httpv1alpha1.HTTPScaledOb
 		}
 	}
 	if u.isFresh {
-		for key := range u.inForce {
+		for key := range u.objects {
 			u.dirty[key] = struct{}{} // Some may be gone.
 		}
 	}
@@ -218,18 +265,19 @@ func (u *update) takeScaledObjects(changed map[ir.Key]*httpv1alpha1.HTTPScaledOb
 
 // ask finds out what one object asks for.
 func (u *update) ask(key ir.Key) {
-	before, now := u.asked[key], asked{}
-	if object := u.objects[key]; object != nil {
-		now = u.resolve(object)
-		u.asked[key] = now
-	} else {
-		delete(u.asked, key)
+	is := u.object(key)
+	before, now := is.asked, asked{}
+	if is.object != nil {
+		now = u.resolve(is)
 	}
+	is.asked = now
 	for _, service := range before.reads {
-		u.readers.remove(service, key)
+		of := u.services[service]
+		of.readers, u.loose = without(of.readers, key), append(u.loose, service)
 	}
 	for _, service := range now.reads {
-		u.readers.add(service, key)
+		of := u.service(service)
+		of.readers = append(of.readers, key)
 	}
 	u.concerned[key] = struct{}{}
 	if slices.EqualFunc(before.routes, now.routes, ir.Route.Equal) {
@@ -243,7 +291,7 @@ func (u *update) ask(key ir.Key) {
 	}
 	for at, routes := range claimed {
 		if u.Resolver.sites[at] == nil {
-			u.Resolver.sites[at] = &claims{byOwner: make(map[ir.Key][]ir.Route, 1)}
+			u.Resolver.sites[at] = new(claims)
 		}
 		u.Resolver.sites[at].claim(key, routes)
 		u.touched[at] = struct{}{}
@@ -251,23 +299,26 @@ func (u *update) ask(key ir.Key) {
 }
 
 // resolve resolves one object and notes the Services that it looked at.
-func (r *Resolver) resolve(object *httpv1alpha1.HTTPScaledObject) asked {
+func (r *Resolver) resolve(is *objectState) asked {
 	var now asked
-	find := func(service ir.Key) *corev1.Service {
+	find := func(service ir.Key) *Service {
 		if !slices.Contains(now.reads, service) {
 			now.reads = append(now.reads, service)
 		}
-		return r.services[service]
+		if of := r.services[service]; of != nil {
+			return of.service
+		}
+		return nil
 	}
-	by := ownerOf(object)
+	by := ownerOf(is.object)
 	if wrong, isOver := r.namespaces[by.key.Namespace].excess[by.key]; isOver {
-		return asked{mistakes: problemsOf(object, wrong)}
+		return asked{mistakes: problemsOf(is.object, wrong)}
 	}
-	inForce := r.inForce[by.key]
+	inForce := is.inForce
 	if len(inForce) > 0 && inForce[0].UID != by.uid {
 		inForce = nil // It was another object's.
 	}
-	now.routes, now.mistakes = resolveObject(object, r.options, find, inForce)
+	now.routes, now.mistakes = resolveObject(is.object, r.options, find, inForce)
 	if len(now.mistakes) > 0 {
 		now.onTop = inForce
 	}
@@ -282,14 +333,14 @@ func (u *update) settle(at site) {
 	if changed || u.isFresh {
 		u.sites[at] = struct{}{}
 	}
-	if len(claims.byOwner) == 0 {
+	if len(claims.claimed) == 0 {
 		delete(u.Resolver.sites, at)
 	}
 }
 
 // grant works out what an object has in force now, and returns its Problems.
 func (u *update) grant(key ir.Key) []ir.Problem {
-	is := u.asked[key]
+	is := u.object(key)
 	granted := make([]ir.Route, 0, len(is.routes))
 	lost := map[ir.Key][]ir.Match{}
 	for _, route := range is.routes {
@@ -302,8 +353,8 @@ func (u *update) grant(key ir.Key) []ir.Problem {
 	if len(lost) == 0 {
 		granted = is.routes
 	}
-	if u.isFresh || !slices.EqualFunc(granted, u.inForce[key], ir.Route.Equal) {
-		u.put(key, granted)
+	if u.isFresh || !slices.EqualFunc(granted, is.inForce, ir.Route.Equal) {
+		u.put(key, is, granted)
 	}
 	if len(is.mistakes) > 0 && !slices.EqualFunc(granted, is.onTop, ir.Route.Equal) {
 		u.unsettled[key] = struct{}{}
@@ -317,48 +368,49 @@ func (u *update) grant(key ir.Key) []ir.Problem {
 }
 
 // put sets what an object has in force, and keeps account of where that leads.
-func (u *update) put(key ir.Key, routes []ir.Route) {
-	for _, each := range [][]ir.Route{u.inForce[key], routes} {
+func (u *update) put(key ir.Key, is *objectState, routes []ir.Route) {
+	for _, each := range [][]ir.Route{is.inForce, routes} {
 		if len(each) > 0 {
 			u.members[member{each[0].Fleet, key}] = struct{}{}
 		}
 	}
-	for _, port := range u.ports[key] {
-		if u.users.remove(port, key); len(u.users[port]) == 0 {
-			u.left = append(u.left, port) // Maybe it comes back at once, and refresh has to know what was there.
+	for _, port := range portsOf(is.inForce) {
+		// It stays for now: maybe it comes back at once, and refresh has to know what was there. At first
+		// nothing is in use.
+		if of := u.services[port.Service]; of != nil && of.port(port.Port) != nil {
+			used := of.port(port.Port)
+			used.users, u.loose = without(used.users, key), append(u.loose, port.Service)
 		}
 	}
-	if len(routes) == 0 {
-		delete(u.inForce, key)
-		delete(u.ports, key)
-		return
-	}
-	u.inForce[key], u.ports[key] = routes, portsOf(routes)
-	for _, port := range u.ports[key] {
-		u.users.add(port, key)
-		if _, known := u.found[port]; !known {
-			u.used[port.Service] = append(slices.Clip(u.used[port.Service]), port.Port)
-			u.found[port] = endpointsOfPort(port, u.services, u.slices)
+	is.inForce = routes
+	for _, port := range portsOf(routes) {
+		of := u.service(port.Service)
+		if of.port(port.Port) == nil {
+			of.ports = append(slices.Clip(of.ports), portState{number: port.Port, found: endpointsOfPort(of.service, of.slices, port.Port)})
 		}
+		used := of.port(port.Port)
+		used.users = append(used.users, key)
 	}
 }
 
 // refresh looks for the endpoints of Services of which they may be others.
 func (u *update) refresh() {
 	for service := range u.stale {
-		for _, number := range u.used[service] {
-			port := ir.ServicePort{Service: service, Port: number}
-			before, now := u.found[port], endpointsOfPort(port, u.services, u.slices)
-			u.found[port] = now
+		of := u.services[service]
+		for i := range of.ports {
+			port := &of.ports[i]
+			before, now := port.found, endpointsOfPort(of.service, of.slices, port.number)
+			port.found = now
 			if before.Equal(now) {
 				continue
 			}
-			for _, key := range u.users[port] {
-				u.members[member{u.inForce[key][0].Fleet, key}] = struct{}{}
+			for _, key := range port.users {
+				routes := u.objects[key].inForce
+				u.members[member{routes[0].Fleet, key}] = struct{}{}
 				if (len(before.Ready) == 0) == (len(now.Ready) == 0) {
 					continue // The weights in effect are the same.
 				}
-				for _, route := range u.inForce[key] {
+				for _, route := range routes {
 					u.sites[siteOf(route)] = struct{}{}
 				}
 			}
@@ -366,18 +418,21 @@ func (u *update) refresh() {
 	}
 }
 
-// forget drops what is known of ports that nobody uses any more.
+// forget drops what matters to nobody any more.
 func (u *update) forget() {
-	for _, port := range u.left {
-		if len(u.users[port]) > 0 {
+	for _, key := range u.loose {
+		of := u.services[key]
+		if of == nil {
 			continue
 		}
-		delete(u.found, port)
-		rest := slices.DeleteFunc(u.used[port.Service], func(number uint32) bool { return number == port.Port })
-		if len(rest) == 0 {
-			delete(u.used, port.Service)
-		} else {
-			u.used[port.Service] = rest
+		of.ports = slices.DeleteFunc(of.ports, func(port portState) bool { return len(port.users) == 0 })
+		if of.service == nil && len(of.slices)+len(of.readers)+len(of.ports) == 0 {
+			delete(u.services, key)
+		}
+	}
+	for key := range u.concerned {
+		if is := u.objects[key]; is.object == nil && len(is.inForce) == 0 {
+			delete(u.objects, key)
 		}
 	}
 }

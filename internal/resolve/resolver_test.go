@@ -12,9 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/proto"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -27,12 +24,12 @@ import (
 // changing is a World that changes, by name.
 type changing struct {
 	scaledObjects map[ir.Key]*httpv1alpha1.HTTPScaledObject
-	services      map[ir.Key]*corev1.Service
-	slices        map[ir.Key]*discoveryv1.EndpointSlice
+	services      map[ir.Key]*resolve.Service
+	slices        map[ir.Key]*resolve.EndpointSlice
 }
 
 func newChanging() changing {
-	return changing{map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, map[ir.Key]*corev1.Service{}, map[ir.Key]*discoveryv1.EndpointSlice{}}
+	return changing{map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, map[ir.Key]*resolve.Service{}, map[ir.Key]*resolve.EndpointSlice{}}
 }
 
 // apply makes the change.
@@ -72,31 +69,29 @@ func (c changing) all() resolve.Change {
 func randomChange(random *rand.Rand, most int) resolve.Change {
 	world := randomWorld(random)
 	change := resolve.Change{
-		ScaledObjects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, Services: map[ir.Key]*corev1.Service{},
-		EndpointSlices: map[ir.Key]*discoveryv1.EndpointSlice{},
+		ScaledObjects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, Services: map[ir.Key]*resolve.Service{},
+		EndpointSlices: map[ir.Key]*resolve.EndpointSlice{},
 	}
 	for i, slice := range world.EndpointSlices {
-		slice.Name += fmt.Sprint("-", i%2)
+		slice.Key.Name += fmt.Sprint("-", i%2)
 	}
 	for range 1 + random.IntN(most) {
-		choose(random, change.ScaledObjects, world.ScaledObjects)
+		object := world.ScaledObjects[random.IntN(len(world.ScaledObjects))]
+		choose(random, change.ScaledObjects, ir.Key{Namespace: object.Namespace, Name: object.Name}, object)
 		if random.IntN(3) == 0 {
-			choose(random, change.Services, world.Services)
+			service := world.Services[random.IntN(len(world.Services))]
+			choose(random, change.Services, service.Key, service)
 		}
 		if random.IntN(2) == 0 {
-			choose(random, change.EndpointSlices, world.EndpointSlices)
+			slice := world.EndpointSlices[random.IntN(len(world.EndpointSlices))]
+			choose(random, change.EndpointSlices, slice.Key, slice)
 		}
 	}
 	return change
 }
 
 // choose takes one object, or takes it away.
-func choose[T any, P interface {
-	*T
-	metav1.Object
-}](random *rand.Rand, into map[ir.Key]P, from []P) {
-	object := from[random.IntN(len(from))]
-	key := ir.Key{Namespace: object.GetNamespace(), Name: object.GetName()}
+func choose[T any](random *rand.Rand, into map[ir.Key]*T, key ir.Key, object *T) {
 	if into[key] = object; random.IntN(4) == 0 {
 		into[key] = nil
 	}
@@ -277,7 +272,7 @@ func TestUpdatesAddUpToBuild(t *testing.T) {
 			inForce, _ = resolve.Build(now.world(inForce))
 		}
 		sum := toldOfAll{map[ir.Fleet]*told{}, map[ir.Key][]ir.Problem{}, map[ir.Fleet][]ir.Proxy{}}
-		resolver := resolve.NewResolver(options(), inForce)
+		resolver := resolve.NewResolver(options(), inForce.Routes)
 		for step := range 30 {
 			change := randomChange(random, 4)
 			now.apply(change)
@@ -301,8 +296,8 @@ func manyObjects(count int) changing {
 		object := testkit.NewScaledObject("apps", fmt.Sprint("shop-", i), stable, 1, fmt.Sprintf("shop-%d.example.com", i))
 		world.scaledObjects[ir.Key{Namespace: "apps", Name: object.Name}] = atWeight(object, 20)
 		for _, name := range []string{stable, canary} {
-			world.services[ir.Key{Namespace: "apps", Name: name}] = testkit.NewService("apps", name)
-			world.slices[ir.Key{Namespace: "apps", Name: name + "-1"}] = testkit.NewEndpointSlice("apps", name, "10.0.0.1", "10.0.0.2")
+			world.services[ir.Key{Namespace: "apps", Name: name}] = testkit.Services(testkit.NewService("apps", name))[0]
+			world.slices[ir.Key{Namespace: "apps", Name: name + "-1"}] = testkit.EndpointSlices(testkit.NewEndpointSlice("apps", name, "10.0.0.1", "10.0.0.2"))[0]
 		}
 	}
 	return world
@@ -321,7 +316,7 @@ func BenchmarkOneWeight(b *testing.B) {
 		key := ir.Key{Namespace: "apps", Name: "shop-7"}
 		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(world.scaledObjects[key], 30), atWeight(world.scaledObjects[key], 40)}
 		b.Run(fmt.Sprint("change/", count), func(b *testing.B) {
-			resolver := resolve.NewResolver(resolve.Options{}, ir.Config{})
+			resolver := resolve.NewResolver(resolve.Options{}, nil)
 			translator, err := translate.NewTranslator(translate.DefaultOptions())
 			if err != nil {
 				b.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -43,7 +42,7 @@ func TestARestartKeepsTheLastGoodSplit(t *testing.T) {
 			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{WeightedBackends: test.reported}
 			config, _ := resolve.Build(resolve.World{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
-				Services:      []*corev1.Service{testkit.NewService("apps", "shop"), testkit.NewService("apps", "canary")},
+				Services:      testkit.Services(testkit.NewService("apps", "shop"), testkit.NewService("apps", "canary")),
 			})
 			got := map[string]uint32{}
 			for _, backend := range config.Routes[0].Backends {
@@ -67,7 +66,7 @@ func TestRecreatedWithinASecond(t *testing.T) {
 			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
 				testkit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, text),
 			},
-			Services: []*corev1.Service{testkit.NewService("apps", "shop"), testkit.NewService("apps", "canary")},
+			Services: testkit.Services(testkit.NewService("apps", "shop"), testkit.NewService("apps", "canary")),
 			InForce:  inForce,
 		})
 		return config

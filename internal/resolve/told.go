@@ -16,7 +16,7 @@ func (u *update) told() map[ir.Fleet]ir.Update {
 		return updates[fleet]
 	}
 	for each := range u.members {
-		routes := u.inForce[each.object]
+		routes := u.objects[each.object].inForce
 		if len(routes) > 0 && routes[0].Fleet != each.fleet {
 			routes = nil // It has moved.
 		}
@@ -37,7 +37,7 @@ func (u *update) proxies() map[ir.Fleet][]ir.Proxy {
 	fleets := map[ir.Fleet][]ir.Proxy{}
 	for service := range u.stale {
 		if service.Name == ProxyService {
-			fleets[ir.Fleet(service.Namespace)] = proxiesOf(u.slices[service])
+			fleets[ir.Fleet(service.Namespace)] = proxiesOf(u.services[service].slices)
 		}
 	}
 	return fleets
@@ -50,7 +50,7 @@ func (r *Resolver) config(routes []ir.Route) ir.Config {
 	}
 	part := ir.Config{Routes: routes, Services: make(map[ir.ServicePort]ir.Endpoints, 2)}
 	for _, port := range portsOf(routes) {
-		part.Services[port] = r.found[port]
+		part.Services[port] = r.services[port.Service].port(port.Port).found
 	}
 	return part
 }
@@ -58,15 +58,12 @@ func (r *Resolver) config(routes []ir.Route) ir.Config {
 // portsOf lists where routes lead, each once.
 func portsOf(routes []ir.Route) []ir.ServicePort {
 	var ports []ir.ServicePort
-	seen := map[ir.ServicePort]struct{}{}
 	for i, route := range routes {
 		if i > 0 && slices.Equal(route.Backends, routes[i-1].Backends) {
 			continue // The usual case: Routes of an object differ in nothing but their Match.
 		}
 		for _, backend := range route.Backends {
-			port := backend.ServicePort()
-			if _, known := seen[port]; !known {
-				seen[port] = struct{}{}
+			if port := backend.ServicePort(); !slices.Contains(ports, port) {
 				ports = append(ports, port)
 			}
 		}

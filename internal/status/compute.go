@@ -13,6 +13,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 )
 
 // noProxy tells that a route is published, and nobody is there to serve it.
@@ -22,30 +23,10 @@ const noProxy = "The route is published, but no proxy is Ready to serve it: Serv
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
 const maxMessage = 4096
 
-// Observation is what the last pass found out about one HTTPScaledObject.
-type Observation struct {
-	// Problems are the mistakes in the object, in the order in which they should be read.
-	Problems []ir.Problem
-	// Served says that the configuration in force has a route of the object: its present one or, with Problems, its last good one.
-	Served bool
-	// Failure says why the present route could not be published, "" when it was. It is a bug of the interceptor, not a mistake of the user.
-	Failure string
-	// WeightedBackends is the split in force, see httpv1alpha1.DataPlaneStatus.
-	WeightedBackends string
-	// StableHashes are the pod-template-hashes of the ready Pods behind the stable Service, sorted. They are empty when some are not known.
-	StableHashes []string
-	// WrittenAt is a resource version that the report must not be older than: that of the last change of the spec or the annotations that was seen, "" when
-	// none was.
-	WrittenAt string
-}
-
-// isAccepted says whether the configuration in force has the object as it is.
-func (o Observation) isAccepted() bool { return o.Served && o.Failure == "" && len(o.Problems) == 0 }
-
 // Compute returns the status that object should have: what it has now, brought up to date. A condition keeps its transition time while its status stays the
 // same, and the data-plane report its writer, so that Compute returns exactly the present status when nothing has changed. now is the transition time of
 // what did change, cut to the second, which is how Kubernetes stores it; writer is who reports it.
-func Compute(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Taken, writer string, now time.Time) httpv1alpha1.HTTPScaledObjectStatus {
+func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, taken Taken, writer string, now time.Time) httpv1alpha1.HTTPScaledObjectStatus {
 	status := *object.Status.DeepCopy()
 	// One without a time is of another form, which older definitions of the HTTP add-on have.
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(condition metav1.Condition) bool {
@@ -65,7 +46,7 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Take
 }
 
 // accepted judges the object as its owner wrote it.
-func accepted(seen Observation) metav1.Condition {
+func accepted(seen observation.Outcome) metav1.Condition {
 	condition := metav1.Condition{
 		Type:    httpv1alpha1.ConditionAccepted,
 		Status:  metav1.ConditionTrue,
@@ -91,7 +72,7 @@ func isAnnotated(object *httpv1alpha1.HTTPScaledObject) bool {
 }
 
 // ready tells what of the object is in force.
-func ready(seen Observation, taken Taken, isAnnotated bool) metav1.Condition {
+func ready(seen observation.Outcome, taken Taken, isAnnotated bool) metav1.Condition {
 	condition := metav1.Condition{Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	switch {
 	case seen.Failure != "":
@@ -118,10 +99,10 @@ func ready(seen Observation, taken Taken, isAnnotated bool) metav1.Condition {
 }
 
 // programmed tells whether the proxies have the object as it is.
-func programmed(seen Observation, taken Taken) metav1.Condition {
+func programmed(seen observation.Outcome, taken Taken) metav1.Condition {
 	condition := metav1.Condition{Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	switch {
-	case !seen.isAccepted() || taken.Refusal != "":
+	case !seen.IsAccepted() || taken.Refusal != "":
 		condition.Reason = httpv1alpha1.ReasonNotReady
 		condition.Message = "See the condition " + httpv1alpha1.ConditionReady + "."
 	case taken.Proxies.Ready == 0:

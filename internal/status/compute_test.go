@@ -12,6 +12,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
 
@@ -52,20 +53,20 @@ func TestComputeConditions(t *testing.T) {
 	atNoon := noon().Truncate(time.Second)
 	tests := []struct {
 		name            string
-		seen            status.Observation
+		seen            observation.Outcome
 		proxies         int32
 		accepted, ready condition
 	}{
 		{
 			name:     "nothing to complain about",
-			seen:     status.Observation{Served: true},
+			seen:     observation.Outcome{Served: true},
 			proxies:  1,
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready:    condition{"True", "Serving", ready, atNoon},
 		},
 		{
 			name:     "nobody to serve it",
-			seen:     status.Observation{Served: true},
+			seen:     observation.Outcome{Served: true},
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
 				"True", "Serving", "The route is published, but no proxy is Ready to serve it: Service kedify-proxy of the namespace has no ready endpoint, or that of " +
@@ -74,7 +75,7 @@ func TestComputeConditions(t *testing.T) {
 		},
 		{
 			name: "a mistake with a last good route",
-			seen: status.Observation{Served: true, Problems: []ir.Problem{
+			seen: observation.Outcome{Served: true, Problems: []ir.Problem{
 				problem(httpv1alpha1.ReasonInvalidWeightedBackends, "all weights are zero"), problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
 			}},
 			accepted: condition{"False", "InvalidWeightedBackends", "all weights are zero; a.test is taken", atNoon},
@@ -82,13 +83,13 @@ func TestComputeConditions(t *testing.T) {
 		},
 		{
 			name:     "a mistake from the start",
-			seen:     status.Observation{Problems: []ir.Problem{problem(httpv1alpha1.ReasonServiceNotFound, "no Service shop-stable")}},
+			seen:     observation.Outcome{Problems: []ir.Problem{problem(httpv1alpha1.ReasonServiceNotFound, "no Service shop-stable")}},
 			accepted: condition{"False", "ServiceNotFound", "no Service shop-stable", atNoon},
 			ready:    condition{"False", "NotAccepted", "See the condition Accepted. No request is routed to the object.", atNoon},
 		},
 		{
 			name:     "a bug of ours is not the user's mistake",
-			seen:     status.Observation{Served: true, Failure: "cluster without a name"},
+			seen:     observation.Outcome{Served: true, Failure: "cluster without a name"},
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
 				"False", "PublishFailed",
@@ -108,10 +109,10 @@ func TestComputeConditions(t *testing.T) {
 }
 
 func TestComputeProgrammed(t *testing.T) {
-	fine := status.Observation{Served: true}
+	fine := observation.Outcome{Served: true}
 	for _, test := range []struct {
 		name         string
-		seen         status.Observation
+		seen         observation.Outcome
 		ready, acked int32
 		refusal      string
 		status       metav1.ConditionStatus
@@ -121,9 +122,9 @@ func TestComputeProgrammed(t *testing.T) {
 		{"one of two has it", fine, 2, 1, "", "False", "Pending"},
 		{"no proxy is Ready", fine, 0, 0, "", "False", "NoReadyProxy"},
 		{"a proxy refused it", fine, 2, 1, "no", "False", "NotReady"},
-		{"they have what was before the mistake", status.Observation{Served: true, Problems: []ir.Problem{problem("Conflict", "taken")}}, 2, 2, "", "False", "NotReady"},
-		{"they have what was before the bug", status.Observation{Served: true, Failure: "bug"}, 2, 2, "", "False", "NotReady"},
-		{"it is not served", status.Observation{}, 2, 2, "", "False", "NotReady"},
+		{"they have what was before the mistake", observation.Outcome{Served: true, Problems: []ir.Problem{problem("Conflict", "taken")}}, 2, 2, "", "False", "NotReady"},
+		{"they have what was before the bug", observation.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False", "NotReady"},
+		{"it is not served", observation.Outcome{}, 2, 2, "", "False", "NotReady"},
 	} {
 		taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked}, Refusal: test.refusal}
 		got := meta.FindStatusCondition(status.Compute(shop(), test.seen, taken, "interceptor-0", noon()).Conditions, "Programmed")
@@ -139,7 +140,7 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 		if text != "" {
 			object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: text}
 		}
-		got := conditions(t, status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"].message
+		got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"].message
 		if isSaid := strings.Contains(got, "annotation http.kedify.io/status. To have it here, install config/crd."); isSaid != (text != "") {
 			t.Errorf("with the annotation %q condition Ready says %q", text, got)
 		}
@@ -150,7 +151,7 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 func TestComputeTakesTheFormOfOthers(t *testing.T) {
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "HTTPScaledObjectIsReady"}}
-	got := conditions(t, status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"]
+	got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"]
 	if got.since != noon().Truncate(time.Second) {
 		t.Errorf("condition Ready is %+v, want one with a time", got)
 	}
@@ -198,7 +199,7 @@ func TestComputeTargets(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			object := shop()
 			object.Spec.ScaleTargetRef = test.ref
-			got := status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", noon())
+			got := status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
 			if got.TargetWorkload != test.workload || got.TargetService != test.service {
 				t.Errorf("targets %q and %q, want %q and %q", got.TargetWorkload, got.TargetService, test.workload, test.service)
 			}
@@ -210,16 +211,16 @@ func TestComputeIsStable(t *testing.T) {
 	foreign := metav1.Condition{Type: "Audited", Status: "True", Reason: "ByHand", LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{foreign}
-	object.Status = status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", noon())
+	object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
 	before := object.DeepCopy()
 
-	again := status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", later())
+	again := status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", later())
 	if diff := cmp.Diff(before.Status, again); diff != "" {
 		t.Errorf("nothing happened, but the status changed (-before +after):\n%s", diff)
 	}
-	broken := status.Compute(object, status.Observation{Served: true, Problems: []ir.Problem{problem("Conflict", "taken")}}, status.Taken{}, "interceptor-0", later())
+	broken := status.Compute(object, observation.Outcome{Served: true, Problems: []ir.Problem{problem("Conflict", "taken")}}, status.Taken{}, "interceptor-0", later())
 	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: broken},
-		status.Observation{Served: true, Problems: []ir.Problem{problem("ServiceNotFound", "gone")}}, status.Taken{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
+		observation.Outcome{Served: true, Problems: []ir.Problem{problem("ServiceNotFound", "gone")}}, status.Taken{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
 	if want := (condition{"False", "ServiceNotFound", "gone", later().Truncate(time.Second)}); got != want {
 		t.Errorf("another reason for the same status gives %v, want %v: the transition was earlier", got, want)
 	}
@@ -229,7 +230,7 @@ func TestComputeIsStable(t *testing.T) {
 }
 
 func TestComputeBoundsMessages(t *testing.T) {
-	long := status.Observation{Problems: []ir.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
+	long := observation.Outcome{Problems: []ir.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
 	message := conditions(t, status.Compute(shop(), long, status.Taken{}, "interceptor-0", noon()))["Accepted"].message
 	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
 		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message), message[len(message)-8:])

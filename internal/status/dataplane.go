@@ -5,12 +5,13 @@ import (
 	"strconv"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
 // dataPlane returns the data-plane report that object should have. While it has one that says the same and is not older
 // than the last write, that one stays, with its writer.
-func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Taken, writer string) *httpv1alpha1.DataPlaneStatus {
+func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, taken Taken, writer string) *httpv1alpha1.DataPlaneStatus {
 	before := object.Status.DataPlane
 	report := &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends]),
@@ -21,11 +22,11 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen Observation, taken Ta
 		WeightedBackends: seen.WeightedBackends,
 		ResourceVersion:  object.ResourceVersion,
 	}
-	if !seen.isAccepted() {
+	if !seen.IsAccepted() {
 		report.Proxies.Acked = 0 // Proxies may have all that is in force, but that is not the object as its annotation has it.
 	}
 	everywhere := report.Proxies.Acked == report.Proxies.Ready
-	report.Effective = seen.isAccepted() && taken.AsDesired && everywhere && report.Proxies.Ready > 0
+	report.Effective = seen.IsAccepted() && taken.AsDesired && everywhere && report.Proxies.Ready > 0
 	if before == nil {
 		return report
 	}

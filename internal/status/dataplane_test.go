@@ -11,6 +11,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
@@ -374,7 +375,7 @@ func TestPublicationsTellObjectsApart(t *testing.T) {
 }
 
 func TestARefusalIsACondition(t *testing.T) {
-	got := conditions(t, status.Compute(shop(), status.Observation{Served: true}, status.Taken{Refusal: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
+	got := conditions(t, status.Compute(shop(), observation.Outcome{Served: true}, status.Taken{Refusal: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
 	want := condition{
 		"False", "RefusedByProxy", "A proxy refused the route and keeps what it had, which is a bug in the interceptor: proxy 10.0.0.7: bad route",
 		got.since,

@@ -7,6 +7,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
@@ -16,7 +17,7 @@ func TestDataPlaneReport(t *testing.T) {
 	counts := func(ready, acked int32) httpv1alpha1.ProxyCounts {
 		return httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}
 	}
-	fine := status.Observation{Served: true, StableHashes: []string{"new"}}
+	fine := observation.Outcome{Served: true, StableHashes: []string{"new"}}
 	was := &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(text), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true, ReportedBy: "interceptor-9",
 	}
@@ -33,7 +34,7 @@ func TestDataPlaneReport(t *testing.T) {
 	tests := []struct {
 		name  string
 		was   *httpv1alpha1.DataPlaneStatus
-		seen  status.Observation
+		seen  observation.Outcome
 		taken status.Taken
 		want  *httpv1alpha1.DataPlaneStatus
 	}{
@@ -43,13 +44,13 @@ func TestDataPlaneReport(t *testing.T) {
 		{"a share is redirected", nil, fine, status.Taken{Proxies: counts(2, 2)}, report([]string{"new"}, counts(2, 2), false)},
 		{
 			"a mistake: what is in force is not what the annotation says", nil,
-			status.Observation{Served: true, Problems: []ir.Problem{problem("InvalidWeightedBackends", "no")}},
+			observation.Outcome{Served: true, Problems: []ir.Problem{problem("InvalidWeightedBackends", "no")}},
 			status.Taken{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
 		{
 			"a failure of ours", nil,
-			status.Observation{Served: true, Failure: "no"},
+			observation.Outcome{Served: true, Failure: "no"},
 			status.Taken{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
@@ -61,19 +62,19 @@ func TestDataPlaneReport(t *testing.T) {
 		},
 		{
 			"the same as another replica reported", was,
-			status.Observation{Served: true, StableHashes: []string{"old"}},
+			observation.Outcome{Served: true, StableHashes: []string{"old"}},
 			status.Taken{Proxies: counts(2, 2), AsDesired: true},
 			was,
 		},
 		{
 			"the same, of a weight that was left and set again since", was,
-			status.Observation{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
+			observation.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
 			status.Taken{Proxies: counts(2, 2), AsDesired: true},
 			report([]string{"old"}, counts(2, 2), true),
 		},
 		{
 			"and after that was reported", reportedAt(was, "12"),
-			status.Observation{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
+			observation.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
 			status.Taken{Proxies: counts(2, 2), AsDesired: true},
 			reportedAt(was, "12"),
 		},

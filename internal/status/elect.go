@@ -85,6 +85,7 @@ type candidate struct {
 	since   time.Time // when that was first seen
 	told    string    // the holder that was last logged
 	warned  bool      // that the Lease may not be watched
+	renewed time.Time // when the last request was made that took or renewed the Lease
 }
 
 // standBy waits until the next attempt to take the Lease is due, or its holder gives it up.
@@ -117,6 +118,7 @@ const (
 func (c *candidate) try(ctx context.Context) verdict {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
+	began := time.Now()
 	lease, err := c.Leases.Get(ctx, c.Namespace, httpv1alpha1.DefaultInterceptorLease)
 	now := time.Now()
 	switch {
@@ -134,6 +136,7 @@ func (c *candidate) try(ctx context.Context) verdict {
 	}
 	switch {
 	case err == nil:
+		c.renewed = began
 		return held
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return overtaken
@@ -178,21 +181,16 @@ func (c *candidate) reign(ctx context.Context, lead func(ctx context.Context)) {
 	}
 }
 
-// renew renews the Lease until another replica holds it, or it could not be renewed for renewDeadline, or ctx ends.
+// renew renews the Lease until another replica holds it, or it could not be renewed for renewDeadline, or ctx ends. The time counts from the
+// request and not from its answer: others count from when the Lease was written.
 func (c *candidate) renew(ctx context.Context) {
-	last := time.Now()
 	for {
-		wait(ctx, min(retryPause(), time.Until(last.Add(renewDeadline))))
-		within, cancel := context.WithDeadline(ctx, last.Add(renewDeadline))
-		began := time.Now()
+		end := c.renewed.Add(renewDeadline)
+		wait(ctx, min(retryPause(), time.Until(end)))
+		within, cancel := context.WithDeadline(ctx, end)
 		outcome := c.try(within)
 		cancel()
-		switch {
-		case ctx.Err() != nil || outcome == heldElse:
-			return
-		case outcome == held:
-			last = began
-		case time.Since(last) >= renewDeadline:
+		if ctx.Err() != nil || outcome == heldElse || outcome != held && !time.Now().Before(end) {
 			return
 		}
 	}

@@ -138,6 +138,33 @@ func TestElection(t *testing.T) {
 	})
 }
 
+// TestASlowAnswerShortensTheTerm has the API server take its time to answer the request by which a
+// replica is elected, and refuse all that follow: others count from when the Lease was written.
+func TestASlowAnswerShortensTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slow = 8 * time.Second // The clock is synctest's, here and below.
+		leases := fake.NewClientset()
+		leases.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			time.Sleep(slow)
+			return false, nil, nil
+		})
+		leases.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("the API server is away")
+		})
+		var leaders atomic.Int32
+		one := campaign(t, leases, &leaders, "interceptor-0")
+		defer one.stop()
+		time.Sleep(slow + time.Second)
+		if !one.leads.Load() {
+			t.Error("whoever has the Lease does not lead")
+		}
+		time.Sleep(10*time.Second - slow)
+		if one.leads.Load() {
+			t.Error("11 s after its request, and without another one, the replica still leads")
+		}
+	})
+}
+
 func TestElectionWithoutIdentity(t *testing.T) {
 	err := status.Election{Namespace: "keda", Logger: slog.New(slog.DiscardHandler)}.Run(t.Context(), func(context.Context) {})
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
 
@@ -27,7 +28,7 @@ func (s *stage) canary(weight uint32) {
 	s.objects["shop"] = changed
 	s.mu.Unlock()
 	s.watch()
-	s.reporting.Report(status.Report{
+	s.reporting.Observe(observation.Pass{
 		Objects:  s.objectsWith(config),
 		Proxies:  map[ir.Fleet][]ir.Proxy{"apps": {readyProxy("a", "10.0.0.1"), readyProxy("b", "10.0.0.2")}},
 		Replicas: s.replicas,
@@ -185,10 +186,10 @@ func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
 		defer s.lead(t)()
 		objects := s.objectsWith(ir.Config{})
 		proxy := readyProxy("a", "10.0.0.1")
-		report := func(more map[ir.Key]status.Object) {
+		report := func(more map[ir.Key]observation.Object) {
 			all := maps.Clone(objects)
 			maps.Copy(all, more)
-			s.reporting.Report(status.Report{Objects: all, Proxies: map[ir.Fleet][]ir.Proxy{"apps": {proxy}}})
+			s.reporting.Observe(observation.Pass{Objects: all, Proxies: map[ir.Fleet][]ir.Proxy{"apps": {proxy}}})
 		}
 		report(nil)
 		time.Sleep(10 * time.Second)
@@ -205,8 +206,8 @@ func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
 		s.mu.Unlock()
 		wrong := problem("ServiceNotFound", "no Service x")
 		wrong.On.Name = late.Name
-		report(map[ir.Key]status.Object{wrong.On: {
-			ScaledObject: late, Fleet: "calm", Observation: status.Observation{Problems: []ir.Problem{wrong}},
+		report(map[ir.Key]observation.Object{wrong.On: {
+			ScaledObject: late, Fleet: "calm", Outcome: observation.Outcome{Problems: []ir.Problem{wrong}},
 		}})
 		time.Sleep(4 * time.Second)
 		s.mu.Lock()

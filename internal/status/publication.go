@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -17,9 +15,10 @@ import (
 type Publication struct {
 	// Fleet is the fleet that it is published to.
 	Fleet ir.Fleet
-	// Resources are what its requests depend on: its clusters, their load assignments, and the scopes of
-	// its hosts. Other objects may have routes in the same scopes.
-	Resources []Resource
+	// Clusters are the names of its clusters, which are those of their load assignments too, sorted.
+	Clusters []string
+	// Scopes are the names of the scopes of its hosts, sorted. Other objects may have routes in them.
+	Scopes []string
 	// Digest is a digest of the model of the object, "" when nothing is published. It says what the
 	// object asks for and not how Envoy is told, so that it is equal on replicas that translate it
 	// otherwise.
@@ -45,18 +44,10 @@ func PublicationOf(config ir.Config) Publication {
 	if len(config.Routes) == 0 {
 		return Publication{}
 	}
-	fleet := config.Routes[0].Fleet
-	publication := Publication{Fleet: fleet, Digest: digestOf(config), AsDesired: isAsDesired(config)}
-	add := func(typeURL string, names []string) {
-		for _, name := range names {
-			publication.Resources = append(publication.Resources, Resource{fleet, typeURL, name})
-		}
+	return Publication{
+		Fleet: config.Routes[0].Fleet, Clusters: clusterNames(config.Routes), Scopes: scopeNames(config.Routes),
+		Digest: digestOf(config), AsDesired: isAsDesired(config),
 	}
-	clusters := clusterNames(config.Routes)
-	add(resourcev3.ClusterType, clusters)
-	add(resourcev3.EndpointType, clusters)
-	add(resourcev3.ScopedRouteType, scopeNames(config.Routes))
-	return publication
 }
 
 // digestOf is the digest of a part of the model. It is one of JSON, in which no field of the model can
@@ -104,5 +95,5 @@ func clusterNames(routes []ir.Route) []string {
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.Clip(slices.Compact(names))
 }

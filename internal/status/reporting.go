@@ -10,10 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	discoveryv1 "k8s.io/api/discovery/v1"
 
-	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 )
 
@@ -34,28 +33,6 @@ type Source interface {
 	Versions() Versions
 	// Changed signals that Poll may return something else than before. There is one reader.
 	Changed() <-chan struct{}
-}
-
-// Report is what one pass over the HTTPScaledObjects found out.
-type Report struct {
-	// Objects are those of which anything is new since the report before.
-	Objects map[ir.Key]Object
-	// Proxies are those of each fleet.
-	Proxies map[ir.Fleet][]ir.Proxy
-	// Replicas are the EndpointSlices of the Service that all replicas of the interceptor are behind.
-	Replicas []*discoveryv1.EndpointSlice
-}
-
-// Object is what was found out about one HTTPScaledObject.
-type Object struct {
-	// ScaledObject is the object as it is now, nil when it is gone.
-	ScaledObject *httpv1alpha1.HTTPScaledObject
-	// Fleet is the fleet that serves it.
-	Fleet ir.Fleet
-	// Observation is what was found out.
-	Observation Observation
-	// InForce is what is published of it.
-	InForce ir.Config
 }
 
 // Elector chooses one of several replicas.
@@ -98,9 +75,9 @@ type Reporting struct {
 	tracker *AckTracker
 
 	mu sync.Mutex
-	// unread are the reports that look has not read yet, all together, and versions what was
+	// unread are the passes that look has not read yet, all together, and versions what was
 	// published with the last of them; nil when there is none.
-	unread   Report
+	unread   observation.Pass
 	versions Versions
 	reported chan struct{} // holds one element when there is one
 }
@@ -117,7 +94,7 @@ func New(options Options) (*Reporting, error) {
 	}
 	r.writer = newWriter(options, counted, r.taken)
 	r.peers = replicas.NewPeers(replicas.Options{
-		Name: options.Replica, Logger: options.Logger, Notify: r.writer.reconsider,
+		Logger: options.Logger, Notify: r.writer.reconsider,
 		Unreachable: func(count int) { counted.unreachable.Set(float64(count)) },
 	})
 	return r, nil
@@ -126,17 +103,16 @@ func New(options Options) (*Reporting, error) {
 // Register adds what the other replicas ask this one to a gRPC server.
 func (r *Reporting) Register(registrar grpc.ServiceRegistrar) { r.own.Register(registrar) }
 
-// Report takes note of the outcome of a pass and returns at once. It is called from one goroutine,
-// after each publication and before the next. Nobody may change report afterwards.
-func (r *Reporting) Report(report Report) {
+// Observe is observation.Observer's.
+func (r *Reporting) Observe(pass observation.Pass) {
 	versions := r.source.Versions()
 	r.mu.Lock()
 	objects := r.unread.Objects
 	if objects == nil {
-		objects = make(map[ir.Key]Object, len(report.Objects))
+		objects = make(map[ir.Key]observation.Object, len(pass.Objects))
 	}
-	maps.Copy(objects, report.Objects)
-	r.unread, r.versions = report, versions
+	maps.Copy(objects, pass.Objects)
+	r.unread, r.versions = pass, versions
 	r.unread.Objects = objects
 	r.mu.Unlock()
 	select {
@@ -197,18 +173,18 @@ func (r *Reporting) look() {
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	r.mu.Lock()
-	report, versions := r.unread, r.versions
-	r.unread, r.versions = Report{}, nil
+	pass, versions := r.unread, r.versions
+	r.unread, r.versions = observation.Pass{}, nil
 	r.mu.Unlock()
 	if versions != nil {
-		publications := make(map[ir.Key]Publication, len(report.Objects))
-		for key, object := range report.Objects {
+		publications := make(map[ir.Key]Publication, len(pass.Objects))
+		for key, object := range pass.Objects {
 			publications[key] = PublicationOf(object.InForce)
 		}
 		r.tracker.Record(publications, versions)
-		r.own.Admit(replicas.Addresses(report.Replicas))
-		r.peers.Follow(replicas.Others(report.Replicas, r.replica))
-		r.writer.assign(report, publications)
+		r.own.Admit(replicas.Addresses(pass.Replicas))
+		r.peers.Follow(replicas.Others(pass.Replicas, r.replica))
+		r.writer.assign(pass, publications)
 	}
 	r.writer.reconsider(r.own.Apply(r.tracker.Look(r.source.Poll())))
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,8 +66,8 @@ type record struct {
 	// notBefore is when a write that failed may be repeated, and slot when it is the turn of an object
 	// that nobody waits for; zero when it has none yet.
 	notBefore, slot time.Time
-	// writes bounds the writes.
-	writes *rate.Limiter
+	// nextWrite is the theoretical arrival time of the GCRA that bounds the writes.
+	nextWrite time.Time
 	// counted is what the gauges count.
 	counted Taken
 }
@@ -111,7 +110,7 @@ func (t *term) record(key ir.Key, object *httpv1alpha1.HTTPScaledObject) *record
 	if object == nil {
 		return nil
 	}
-	is = &record{uid: object.UID, writes: rate.NewLimiter(rate.Every(writesInterval), writesBurst)}
+	is = &record{uid: object.UID}
 	t.records[key] = is
 	return is
 }
@@ -150,7 +149,7 @@ func (t *term) plan(
 	if is == nil {
 		return nil, nil, nil
 	}
-	taken := t.taken(key, each.fleet, each.published, proxies)
+	taken := t.taken(key, each.fleet, Publication{Digest: each.digest, AsDesired: each.asDesired}, proxies)
 	t.metrics.count(is.counted, taken)
 	is.counted = taken
 	now := t.now()
@@ -162,7 +161,7 @@ func (t *term) plan(
 		t.queue.AddAfter(key, at.Sub(now))
 		return is, nil, nil
 	}
-	is.writes.AllowN(now, 1)
+	is.nextWrite = latest(is.nextWrite, now).Add(writesInterval)
 	return is, status, before
 }
 
@@ -210,8 +209,8 @@ func (t *term) due(is *record, each tracked, taken Taken, now time.Time) time.Ti
 	if !isWrong && (taken.isUnacked() || taken.Refusal != "") {
 		at = at.Add(settle)
 	}
-	if tokens := is.writes.TokensAt(now); tokens < 1 {
-		at = now.Add(time.Duration((1 - tokens) * float64(writesInterval)))
+	if allowed := is.nextWrite.Add(-(writesBurst - 1) * writesInterval); allowed.After(now) {
+		at = allowed
 	}
 	switch soon := now.Add(retryCanary); {
 	case each.isCanary():

@@ -3,13 +3,14 @@ package status
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"net/netip"
+	"slices"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 // noReason stands for the reason that a proxy did not give.
@@ -49,8 +50,9 @@ type Confirmation struct {
 //
 // The zero value is not usable; make it with NewAckTracker. It is not safe for concurrent use.
 type AckTracker struct {
-	objects   map[ir.Key]Publication
-	resources map[Resource]*resource
+	objects map[ir.Key]published
+	// scopes are those of the objects. A cluster is found by its name, which has that of its object.
+	scopes map[scope]scopeState
 	// proxies are the newest streams by address.
 	proxies map[netip.Addr]stream
 	// recorded are the digests since the last Look, and suspects the objects that any proxy may have
@@ -59,10 +61,26 @@ type AckTracker struct {
 	suspects map[ir.Key]struct{}
 }
 
-// resource is a resource in its published version, and the objects that depend on it.
-type resource struct {
+// published is what is published of an object, and the versions of its Clusters in their order.
+type published struct {
+	Publication
+
+	versions []clusterVersions
+}
+
+// clusterVersions are the versions of a cluster and of its load assignment.
+type clusterVersions struct{ cluster, endpoints string }
+
+// scope names a scope of a fleet.
+type scope struct {
+	fleet ir.Fleet
+	name  string
+}
+
+// scopeState is a scope in its published version, and the objects that have routes in it.
+type scopeState struct {
 	version string
-	owners  map[ir.Key]struct{}
+	owners  []ir.Key
 }
 
 // stream names a stream.
@@ -74,7 +92,7 @@ type stream struct {
 // NewAckTracker returns an AckTracker that knows of no publication and no proxy.
 func NewAckTracker() *AckTracker {
 	return &AckTracker{
-		objects: map[ir.Key]Publication{}, resources: map[Resource]*resource{}, proxies: map[netip.Addr]stream{},
+		objects: map[ir.Key]published{}, scopes: map[scope]scopeState{}, proxies: map[netip.Addr]stream{},
 		recorded: map[ir.Key]string{}, suspects: map[ir.Key]struct{}{},
 	}
 }
@@ -82,44 +100,70 @@ func NewAckTracker() *AckTracker {
 // Record notes what is published now: the Publication of each object that may have changed, the zero
 // value for one that is not published any more. versions are those of all resources now.
 func (t *AckTracker) Record(publications map[ir.Key]Publication, versions Versions) {
-	touched := map[Resource]struct{}{}
+	touched := map[scope]struct{}{}
 	for key, publication := range publications {
-		for _, name := range t.objects[key].Resources {
-			touched[name] = struct{}{}
-			if is := t.resources[name]; is != nil {
-				delete(is.owners, key)
-			}
+		before := t.objects[key]
+		for _, name := range before.Scopes {
+			at := scope{before.Fleet, name}
+			is := t.scopes[at]
+			is.owners = slices.DeleteFunc(is.owners, func(owner ir.Key) bool { return owner == key })
+			t.scopes[at], touched[at] = is, struct{}{}
 		}
-		for _, name := range publication.Resources {
-			touched[name] = struct{}{}
-			if t.resources[name] == nil {
-				t.resources[name] = &resource{owners: map[ir.Key]struct{}{}}
-			}
-			t.resources[name].owners[key] = struct{}{}
+		for _, name := range publication.Scopes {
+			at := scope{publication.Fleet, name}
+			is := t.scopes[at]
+			is.owners = append(is.owners, key)
+			t.scopes[at], touched[at] = is, struct{}{}
 		}
-		if t.objects[key].Digest != publication.Digest {
-			t.recorded[key], t.suspects[key] = publication.Digest, struct{}{}
-		}
-		if t.objects[key] = publication; publication.Digest == "" {
-			delete(t.objects, key)
-		}
+		t.put(key, before, published{publication, versionsOf(publication, versions)})
 	}
-	for name := range touched {
-		t.refresh(name, versions)
+	for at := range touched {
+		t.refresh(at, versions)
 	}
 }
 
-// refresh reads the version of a resource. If it is another one, a proxy may have lost what it had of
-// the objects that depend on it, or have it already.
-func (t *AckTracker) refresh(name Resource, versions Versions) {
-	is := t.resources[name]
+// versionsOf are the versions of the Clusters of a Publication.
+func versionsOf(publication Publication, versions Versions) []clusterVersions {
+	if len(publication.Clusters) == 0 {
+		return nil
+	}
+	all := make([]clusterVersions, len(publication.Clusters))
+	for i, name := range publication.Clusters {
+		all[i].cluster = versions(Resource{publication.Fleet, resourcev3.ClusterType, name})
+		all[i].endpoints = versions(Resource{publication.Fleet, resourcev3.EndpointType, name})
+	}
+	return all
+}
+
+// put notes what is published of an object. If it is something else, a proxy may have lost what it had
+// of the object, or have it already.
+func (t *AckTracker) put(key ir.Key, before, now published) {
+	if before.Digest != now.Digest {
+		t.recorded[key], t.suspects[key] = now.Digest, struct{}{}
+	}
+	if !slices.Equal(before.versions, now.versions) {
+		t.suspects[key] = struct{}{}
+	}
+	if t.objects[key] = now; now.Digest == "" {
+		delete(t.objects, key)
+	}
+}
+
+// refresh reads the version of a scope. If it is another one, that is news to all who have routes in it.
+func (t *AckTracker) refresh(at scope, versions Versions) {
+	is := t.scopes[at]
 	if len(is.owners) == 0 {
-		delete(t.resources, name)
+		delete(t.scopes, at)
 		return
 	}
-	if version := versions(name); version != is.version {
-		is.version = version
-		maps.Copy(t.suspects, is.owners)
+	version := versions(Resource{at.fleet, resourcev3.ScopedRouteType, at.name})
+	if version == is.version {
+		return
+	}
+	is.version = version
+	t.scopes[at] = is
+	for _, owner := range is.owners {
+		t.suspects[owner] = struct{}{}
 	}
 }
 
@@ -158,24 +202,29 @@ func (t *AckTracker) Look(streams []Stream) replicas.Delta {
 // about those of which the published form or a confirmation is new.
 func (t *AckTracker) answers(each Stream, isNew bool) map[ir.Key]replicas.Answer {
 	answers := map[ir.Key]replicas.Answer{}
-	judge := func(keys iter.Seq[ir.Key]) {
-		for key := range keys {
-			publication := t.objects[key]
-			if _, isJudged := answers[key]; !isJudged && publication.Fleet == each.Fleet && publication.Digest != "" {
-				answers[key] = t.judge(publication, each)
-			}
+	judge := func(key ir.Key) {
+		is := t.objects[key]
+		if _, isJudged := answers[key]; !isJudged && is.Fleet == each.Fleet && is.Digest != "" {
+			answers[key] = t.judge(is, each)
 		}
 	}
 	if isNew {
-		judge(maps.Keys(t.objects))
+		for key := range t.objects {
+			judge(key)
+		}
 		return answers
 	}
-	judge(maps.Keys(t.suspects))
-	for _, typeURL := range [...]string{resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ScopedRouteType} {
+	for key := range t.suspects {
+		judge(key)
+	}
+	for _, typeURL := range [...]string{resourcev3.ClusterType, resourcev3.EndpointType} {
 		for name := range each.Changed(typeURL) {
-			if is := t.resources[Resource{each.Fleet, typeURL, name}]; is != nil {
-				judge(maps.Keys(is.owners))
-			}
+			judge(translate.OwnerOf(name))
+		}
+	}
+	for name := range each.Changed(resourcev3.ScopedRouteType) {
+		for _, owner := range t.scopes[scope{each.Fleet, name}].owners {
+			judge(owner)
 		}
 	}
 	return answers
@@ -184,16 +233,23 @@ func (t *AckTracker) answers(each Stream, isNew bool) map[ir.Key]replicas.Answer
 // judge says whether a stream has confirmed an object as it is published, and if not, why it may have
 // refused it: what travelled in a response that it refused. Good resources beside the culprit are
 // among those until the proxy confirms them.
-func (t *AckTracker) judge(publication Publication, each Stream) replicas.Answer {
+func (t *AckTracker) judge(object published, each Stream) replicas.Answer {
 	answer := replicas.Answer{Confirmed: true}
-	for _, name := range publication.Resources {
-		is, version := each.Confirmed(name.TypeURL, name.Name), t.resources[name].version
+	look := func(typeURL, name, version string) {
+		is := each.Confirmed(typeURL, name)
 		if !is.InSync || version == "" || is.Acked != version {
 			answer.Confirmed = false
 		}
 		if is.Nacked != "" && is.Nacked == version && answer.Refusal == "" {
 			answer.Refusal = shorten(cmp.Or(is.Message, noReason), replicas.MaxRefusal)
 		}
+	}
+	for i, name := range object.Clusters {
+		look(resourcev3.ClusterType, name, object.versions[i].cluster)
+		look(resourcev3.EndpointType, name, object.versions[i].endpoints)
+	}
+	for _, name := range object.Scopes {
+		look(resourcev3.ScopedRouteType, name, t.scopes[scope{object.Fleet, name}].version)
 	}
 	if answer.Confirmed {
 		answer.Refusal = ""

@@ -13,6 +13,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 )
 
@@ -52,8 +53,9 @@ type writer struct {
 type tracked struct {
 	object    *httpv1alpha1.HTTPScaledObject
 	fleet     ir.Fleet
-	seen      Observation
-	published Publication // the zero value when nothing is
+	seen      observation.Outcome
+	digest    string // of what is published, "" when nothing is
+	asDesired bool   // as in Publication
 }
 
 // isCanary says whether the object shares requests between Services: somebody waits for its report.
@@ -75,20 +77,23 @@ func newWriter(
 	}
 }
 
-// assign takes note of reports, and of what is published of the objects in them.
-func (w *writer) assign(report Report, publications map[ir.Key]Publication) {
+// assign takes note of a pass, and of what is published of the objects in them.
+func (w *writer) assign(pass observation.Pass, publications map[ir.Key]Publication) {
 	w.mu.Lock()
-	keys := make([]ir.Key, 0, len(report.Objects))
-	for key, object := range report.Objects {
+	keys := make([]ir.Key, 0, len(pass.Objects))
+	for key, object := range pass.Objects {
 		keys = append(keys, key)
 		if object.ScaledObject == nil {
 			delete(w.objects, key)
 			continue
 		}
-		w.objects[key] = tracked{object.ScaledObject, object.Fleet, object.Observation, publications[key]}
+		published := publications[key]
+		w.objects[key] = tracked{
+			object.ScaledObject, object.Fleet, object.Outcome, published.Digest, published.AsDesired,
+		}
 	}
-	fleets := changedFleets(w.fleets, report.Proxies)
-	w.fleets = report.Proxies
+	fleets := changedFleets(w.fleets, pass.Proxies)
+	w.fleets = pass.Proxies
 	w.mu.Unlock()
 	w.enqueue(keys, fleets)
 }

@@ -20,6 +20,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
 
@@ -162,24 +163,24 @@ func (s *stage) lead(t *testing.T) (stop func()) {
 }
 
 // objectsWith are all objects that are watched, with what is published of them and the problems that were found.
-func (s *stage) objectsWith(config ir.Config, problems ...ir.Problem) map[ir.Key]status.Object {
-	objects, parts := map[ir.Key]status.Object{}, byObject(config)
+func (s *stage) objectsWith(config ir.Config, problems ...ir.Problem) map[ir.Key]observation.Object {
+	objects, parts := map[ir.Key]observation.Object{}, byObject(config)
 	for _, object := range s.listed {
 		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
-		seen := status.Observation{Served: true}
+		seen := observation.Outcome{Served: true}
 		for _, found := range problems {
 			if found.On == key {
 				seen.Problems = append(seen.Problems, found)
 			}
 		}
-		objects[key] = status.Object{ScaledObject: object, Fleet: "apps", Observation: seen, InForce: parts[key]}
+		objects[key] = observation.Object{ScaledObject: object, Fleet: "apps", Outcome: seen, InForce: parts[key]}
 	}
 	return objects
 }
 
 // report tells the Reporting of a pass that found these problems, each in an object that is served, and waits until it has written.
 func (s *stage) report(problems ...ir.Problem) {
-	s.reporting.Report(status.Report{Objects: s.objectsWith(ir.Config{}, problems...)})
+	s.reporting.Observe(observation.Pass{Objects: s.objectsWith(ir.Config{}, problems...)})
 	time.Sleep(time.Second) // The clock is synctest's.
 	synctest.Wait()
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 )
 
 // Objects are the Kubernetes objects that routing depends on.
@@ -90,4 +91,22 @@ func decodeStrictly[T any](tb testing.TB, document []byte) *T {
 		tb.Fatalf("decode: %v\n%s", err, document)
 	}
 	return object
+}
+
+// Services are what is read of Services.
+func Services(services ...*corev1.Service) []*resolve.Service {
+	var read []*resolve.Service
+	for _, service := range services {
+		read = append(read, resolve.NewService(service))
+	}
+	return read
+}
+
+// EndpointSlices are what is read of EndpointSlices.
+func EndpointSlices(endpointSlices ...*discoveryv1.EndpointSlice) []*resolve.EndpointSlice {
+	var read []*resolve.EndpointSlice
+	for _, slice := range endpointSlices {
+		read = append(read, resolve.NewEndpointSlice(slice))
+	}
+	return read
 }

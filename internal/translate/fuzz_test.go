@@ -3,8 +3,6 @@ package translate_test
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
@@ -29,8 +27,8 @@ func FuzzScaledObject(f *testing.F) {
 		neighbour.Spec.Headers = []httpv1alpha1.Header{{Name: "a-header-that-no-fuzzer-finds"}}
 		config, _ := resolve.Build(resolve.World{
 			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{object, neighbour},
-			Services:       []*corev1.Service{testkit.NewService("apps", "stable"), testkit.NewService("apps", "canary")},
-			EndpointSlices: []*discoveryv1.EndpointSlice{testkit.NewEndpointSlice("apps", "stable", "10.0.0.1")},
+			Services:       testkit.Services(testkit.NewService("apps", "stable"), testkit.NewService("apps", "canary")),
+			EndpointSlices: testkit.EndpointSlices(testkit.NewEndpointSlice("apps", "stable", "10.0.0.1")),
 		})
 		resources, err := translate.Envoy(config)
 		if err != nil {

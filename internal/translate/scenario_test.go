@@ -46,8 +46,8 @@ func TestScenarios(t *testing.T) {
 func world(objects testkit.Objects, inForce ir.Config) resolve.World {
 	return resolve.World{
 		ScaledObjects:  objects.ScaledObjects,
-		Services:       objects.Services,
-		EndpointSlices: objects.EndpointSlices,
+		Services:       testkit.Services(objects.Services...),
+		EndpointSlices: testkit.EndpointSlices(objects.EndpointSlices...),
 		Options:        resolve.Options{SharedFleet: "keda"},
 		InForce:        inForce,
 	}

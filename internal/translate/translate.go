@@ -19,6 +19,7 @@ package translate
 
 import (
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -94,6 +95,14 @@ func updateOf(config ir.Config) ir.Update {
 // <namespace>/<httpscaledobject>/<service>. It is an identity: nothing else ever has it, whatever
 // comes and goes.
 func ClusterName(owner, service ir.Key) string { return owner.String() + "/" + service.Name }
+
+// OwnerOf returns the HTTPScaledObject that a cluster belongs to, by the name that ClusterName gave it. Of
+// another name the Key is nobody's.
+func OwnerOf(cluster string) ir.Key {
+	namespace, rest, _ := strings.Cut(cluster, "/")
+	name, _, _ := strings.Cut(rest, "/")
+	return ir.Key{Namespace: namespace, Name: name}
+}
 
 // validate holds message against the rules of Envoy's API. Of a message that is packed inside of it
 // pack has done so.

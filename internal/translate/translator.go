@@ -29,10 +29,16 @@ type Translator struct {
 	options  Options
 	factory  clusterFactory
 	scopes   scopeFactory
-	clusters map[ir.Key]map[string]ir.Protocol // the protocols by the name of the cluster, by object
+	clusters map[ir.Key][]clusterOf // by object
 
 	wildcards map[ir.Host]*routev3.VirtualHost
 	isStarted bool
+}
+
+// clusterOf is a cluster of an object.
+type clusterOf struct {
+	name     string
+	protocol ir.Protocol
 }
 
 // NewTranslator returns a Translator of an empty Config. An error is a bug.
@@ -47,7 +53,7 @@ func NewTranslator(options Options) (*Translator, error) {
 	}
 	return &Translator{
 		options: options, factory: factory, scopes: scopes,
-		clusters: map[ir.Key]map[string]ir.Protocol{}, wildcards: map[ir.Host]*routev3.VirtualHost{},
+		clusters: map[ir.Key][]clusterOf{}, wildcards: map[ir.Host]*routev3.VirtualHost{},
 	}, nil
 }
 
@@ -148,35 +154,42 @@ func (t *Translator) keepWildcard(host ir.Host, config ir.Config) error {
 // translateObject makes the clusters of one object that are new, and all of its load assignments,
 // which Update has because they may be new.
 func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update) error {
-	before, now := t.clusters[owner], make(map[string]ir.Protocol, 2)
+	before := t.clusters[owner]
+	var now []clusterOf
 	for _, route := range config.Routes {
 		for _, backend := range route.Backends {
-			name := ClusterName(owner, backend.Service)
-			if _, done := now[name]; done {
+			cluster := clusterOf{ClusterName(owner, backend.Service), backend.Protocol}
+			if had := slices.IndexFunc(before, cluster.hasName); had >= 0 {
+				cluster.name = before[had].name // One text for all who keep it.
+			}
+			if slices.ContainsFunc(now, cluster.hasName) {
 				continue
 			}
-			now[name] = backend.Protocol
-			if had, known := before[name]; !known || had != backend.Protocol {
-				if err := t.translateCluster(name, backend.Protocol, out); err != nil {
+			now = append(now, cluster)
+			if !slices.Contains(before, cluster) {
+				if err := t.translateCluster(cluster.name, cluster.protocol, out); err != nil {
 					return err
 				}
 			}
 			out.reserve(resourcev3.EndpointType, 2)
-			assignment, err := loadAssignment(name, config.Services[backend.ServicePort()])
+			assignment, err := loadAssignment(cluster.name, config.Services[backend.ServicePort()])
 			if err != nil {
-				return fmt.Errorf("load assignment %s: %w", name, err)
+				return fmt.Errorf("load assignment %s: %w", cluster.name, err)
 			}
-			out.Changed[resourcev3.EndpointType][name] = assignment
+			out.Changed[resourcev3.EndpointType][cluster.name] = assignment
 		}
 	}
 	out.removeMissing(before, now)
 	if len(now) == 0 {
 		delete(t.clusters, owner)
 	} else {
-		t.clusters[owner] = now
+		t.clusters[owner] = slices.Clip(now)
 	}
 	return nil
 }
+
+// hasName says whether another cluster has the same name.
+func (c clusterOf) hasName(other clusterOf) bool { return c.name == other.name }
 
 // translateCluster makes one cluster.
 func (t *Translator) translateCluster(name string, protocol ir.Protocol, out Update) error {
@@ -190,11 +203,11 @@ func (t *Translator) translateCluster(name string, protocol ir.Protocol, out Upd
 }
 
 // removeMissing removes the clusters that an object no longer has, and their load assignments.
-func (u Update) removeMissing(before, now map[string]ir.Protocol) {
-	for name := range before {
-		if _, still := now[name]; !still {
-			u.Removed[resourcev3.ClusterType] = append(u.Removed[resourcev3.ClusterType], name)
-			u.Removed[resourcev3.EndpointType] = append(u.Removed[resourcev3.EndpointType], name)
+func (u Update) removeMissing(before, now []clusterOf) {
+	for _, cluster := range before {
+		if !slices.ContainsFunc(now, cluster.hasName) {
+			u.Removed[resourcev3.ClusterType] = append(u.Removed[resourcev3.ClusterType], cluster.name)
+			u.Removed[resourcev3.EndpointType] = append(u.Removed[resourcev3.EndpointType], cluster.name)
 		}
 	}
 }

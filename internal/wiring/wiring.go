@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/demand"
-	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
@@ -58,31 +58,21 @@ func (p Publisher) Assign(proxies map[ir.Fleet][]ir.Proxy) {
 	}
 }
 
-// Reporter hands the outcome of passes on to a Reporting. It is an ingest.Reporter.
-type Reporter struct {
-	// Reporting takes the outcome.
-	Reporting *status.Reporting
-	// Sink is told of objects; nil for none.
+// Demand tells a metric sink of objects. It is an observation.Observer.
+type Demand struct {
+	// Sink is told.
 	Sink *metricsink.Sink
 }
 
-// Report is ingest.Reporter's.
-func (r Reporter) Report(pass ingest.Pass) {
-	objects := make(map[ir.Key]status.Object, len(pass.Objects))
-	for key, object := range pass.Objects {
-		objects[key] = status.Object{
-			ScaledObject: object.ScaledObject, Fleet: object.Fleet,
-			Observation: status.Observation(object.Outcome), InForce: object.InForce,
-		}
-	}
-	r.Reporting.Report(status.Report{Objects: objects, Proxies: pass.Proxies, Replicas: pass.Replicas})
-	if r.Sink != nil && len(pass.Objects) > 0 {
-		r.Sink.SetObjects(measured(pass.Objects))
+// Observe is observation.Observer's.
+func (d Demand) Observe(pass observation.Pass) {
+	if len(pass.Objects) > 0 {
+		d.Sink.SetObjects(measured(pass.Objects))
 	}
 }
 
 // measured says what there is to know of objects for the demand for them; nil for one that is gone.
-func measured(objects map[ir.Key]ingest.Object) map[ir.Key]*demand.Object {
+func measured(objects map[ir.Key]observation.Object) map[ir.Key]*demand.Object {
 	out := make(map[ir.Key]*demand.Object, len(objects))
 	for key, object := range objects {
 		if object.ScaledObject == nil {

@@ -65,7 +65,7 @@ func (s *session) accept(k kind, p pendingResponse) {
 		s.setMaybeActive(rec, rec.laterThan(p.number))
 		_, named := sub.names[name]
 		isGone := rec.sent == nil && len(rec.maybeActive) == 0
-		if isGone && !named && s.snapshot.resources[k][name] == nil {
+		if isGone && !named && s.snapshot.resources[k].get(name) == nil {
 			delete(sub.records, name)
 		}
 	}
@@ -147,10 +147,10 @@ func (s *session) removeAgain(k kind, p pendingResponse) {
 		return // The next list has them no more either; what has removals only would be refused again.
 	}
 	for _, name := range p.removed {
-		if s.snapshot.resources[k][name] != nil || !sub.wants(name) {
+		if s.snapshot.resources[k].get(name) != nil || !sub.wants(name) {
 			continue
 		}
-		if rec := sub.record(name, p.number); rec.sent == nil {
+		if rec := s.record(k, name, p.number); rec.sent == nil {
 			rec.force = true
 			sub.dirty.add(name)
 		}

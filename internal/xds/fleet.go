@@ -51,7 +51,7 @@ func (f *fleet) follow(successor func(before *snapshot) (*snapshot, error)) erro
 	defer f.publishing.Unlock()
 	before := f.current()
 	next, err := successor(before.snapshot)
-	if err != nil || before.snapshot != nil && next.changes == before.snapshot.changes {
+	if err != nil || before.snapshot != nil && next.resources == before.snapshot.resources {
 		return err
 	}
 	f.rejected.keep(next)

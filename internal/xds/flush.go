@@ -87,7 +87,7 @@ func (s *session) collect(now time.Time, k kind) (sending []*resource, removed [
 	}
 	for left := sub.dirty.count(); left > 0 && !isFull(); left-- {
 		name, _ := sub.dirty.pop()
-		if sub.retries.has(name) && s.snapshot.resources[k][name] != nil {
+		if sub.retries.has(name) && s.snapshot.resources[k].get(name) != nil {
 			continue
 		}
 		sub.note(name)
@@ -138,7 +138,10 @@ func (s *session) retry(now time.Time, k kind, out *output) bool {
 
 // decide tells what is to be done about one name, and with which version.
 func (s *session) decide(now time.Time, k kind, name string) (*resource, action) {
-	rec, want := s.subs[k].records[name], s.snapshot.resources[k][name]
+	if s.isSettled(k, name) {
+		return nil, nothing
+	}
+	rec, want := s.subs[k].records[name], s.snapshot.resources[k].get(name)
 	if want == nil {
 		delete(s.drainingEndpoints, name)
 		return s.decideAbsent(k, name, rec)

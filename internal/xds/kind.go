@@ -4,7 +4,7 @@ import resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
 // kind is a resource type that is served. The order of the constants is the order in which
 // responses leave.
-type kind int
+type kind uint8
 
 const (
 	clusterKind kind = iota

@@ -92,7 +92,7 @@ func (m *model) publish(items string) {
 		m.t.Fatal(err)
 	}
 	m.snapshot = w
-	for name, endpoints := range w.resources[endpointKind] {
+	for name, endpoints := range w.resources[endpointKind].all() {
 		if since, known := m.emptied[name]; endpoints.serving {
 			delete(m.emptied, name)
 		} else if !known || since.IsZero() {
@@ -151,15 +151,15 @@ func (m *model) canReturn() bool {
 	}
 	gone := false
 	for name, res := range m.held[clusterKind] {
-		missing := m.snapshot.resources[clusterKind][name] == nil
+		missing := m.snapshot.resources[clusterKind].get(name) == nil
 		if missing && res.endpoints == "" || m.warming[name] {
 			return false
 		}
 		gone = gone || missing
 	}
-	for _, routes := range m.snapshot.resources[scopeKind] {
+	for _, routes := range m.snapshot.resources[scopeKind].all() {
 		for _, cluster := range routes.clusters {
-			if gone && (!m.subscribed[endpointKind][cluster] || m.snapshot.resources[clusterKind][cluster].endpoints == "") {
+			if gone && (!m.subscribed[endpointKind][cluster] || m.snapshot.resources[clusterKind].get(cluster).endpoints == "") {
 				return false
 			}
 		}
@@ -230,7 +230,7 @@ func (m *model) checkLosses(endpoints []*resource) {
 			continue
 		}
 		for name, held := range m.held[scopeKind] {
-			if want := m.snapshot.resources[scopeKind][name]; !want.is(held) && held.refersTo(res.name) {
+			if want := m.snapshot.resources[scopeKind].get(name); !want.is(held) && held.refersTo(res.name) {
 				m.fail(fmt.Sprintf("%s lost its endpoints before scope %s was replaced", res.name, name))
 			}
 		}
@@ -269,7 +269,7 @@ func (m *model) serverStep() {
 	}
 	if answered, isAnswer := m.answered[r.nonce]; isAnswer && !r.refused {
 		for _, res := range answered.resources {
-			if k != endpointKind || m.session.subs[clusterKind].records[res.name] != nil {
+			if k != endpointKind || m.session.knows(clusterKind, res.name) {
 				m.confirmed[k][res.name] = true
 				m.direct[res.name] = m.direct[res.name] || k == clusterKind && res.endpoints == ""
 			}
@@ -319,7 +319,7 @@ func (m *model) proxyStep() {
 
 // record notes the bytes of a scope, and tells whether it is used from now on.
 func (m *model) record(res *resource, refused bool) bool {
-	bytes := string(res.packed.GetValue())
+	bytes := string(res.body)
 	isNew := m.recorded[res.name] != bytes
 	m.recorded[res.name] = bytes
 	return isNew && !refused

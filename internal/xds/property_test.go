@@ -62,14 +62,38 @@ func (m *model) play(steps int) {
 	m.checkCulprits()
 	m.settle(m.randomWorld(10, false))
 	for k := range kind(kindCount) {
-		want, got := versionsOf(m.snapshot.resources[k]), versionsOf(m.held[k])
+		want, got := versionsOf(mapOf(m.snapshot.resources[k])), versionsOf(m.held[k])
 		if diff := cmp.Diff(want, got); diff != "" {
 			m.fail(fmt.Sprintf("in the end the %ss differ (-world +proxy):\n%s", k, diff))
 		}
-		if n := len(m.session.rejections(k)); n > 0 {
+		if n := len(m.session.heldBack(k)); n > 0 {
 			m.fail(fmt.Sprintf("in the end %d %ss are held back", n, k))
 		}
 	}
+}
+
+// mapOf are the resources of a table by name.
+func mapOf(t table) map[string]*resource { return maps.Collect(t.all()) }
+
+// knows tells whether a session has anything to do with a resource.
+func (s *session) knows(k kind, name string) bool {
+	return s.isSettled(k, name) || s.subs[k].records[name] != nil
+}
+
+// states are what a session knows of the resources of a kind.
+func (s *session) states(k kind) map[string]ResourceState {
+	states := map[string]ResourceState{}
+	for name := range s.subs[k].records {
+		states[name] = s.state(k, name)
+	}
+	if s.snapshot != nil {
+		for name := range s.snapshot.resources[k].all() {
+			if s.isSettled(k, name) {
+				states[name] = s.state(k, name)
+			}
+		}
+	}
+	return states
 }
 
 // checkPolled looks at what has changed, and wants what is known by that to be what the session has.
@@ -86,10 +110,7 @@ func (m *model) checkPolled() {
 		}
 	}
 	for k := range kind(kindCount) {
-		want := map[string]ResourceState{}
-		for name, rec := range m.session.subs[k].records {
-			want[name] = rec.state()
-		}
+		want := m.session.states(k)
 		isBlank := func(_ string, state ResourceState) bool { return state == ResourceState{} }
 		maps.DeleteFunc(want, isBlank)
 		maps.DeleteFunc(m.polled[k], isBlank)
@@ -115,9 +136,9 @@ func (m *model) checkCulprits() {
 	m.t.Helper()
 	var bad, named []string
 	for k := range kind(kindCount) {
-		for name, want := range m.snapshot.resources[k] {
+		for name, want := range m.snapshot.resources[k].all() {
 			switch {
-			case k == endpointKind && isBad(labelOf(m.t, m.snapshot.resources[clusterKind][name])):
+			case k == endpointKind && isBad(labelOf(m.t, m.snapshot.resources[clusterKind].get(name))):
 				// Whether the proxy asks for them depends on the cluster that it has.
 			case k == scopeKind && slices.ContainsFunc(want.clusters, m.isTainted) && !m.session.serves(want):
 			case isBad(labelOf(m.t, want)):
@@ -126,11 +147,11 @@ func (m *model) checkCulprits() {
 				m.fail(fmt.Sprintf("the good %s %s isn't on the proxy", k, name))
 			}
 		}
-		for _, rejected := range m.session.rejections(k) {
-			if k == endpointKind && isBad(labelOf(m.t, m.snapshot.resources[clusterKind][rejected.Resource])) {
+		for _, rejected := range m.session.heldBack(k) {
+			if k == endpointKind && isBad(labelOf(m.t, m.snapshot.resources[clusterKind].get(rejected))) {
 				continue
 			}
-			named = append(named, k.String()+" "+rejected.Resource)
+			named = append(named, k.String()+" "+rejected)
 		}
 	}
 	slices.Sort(bad)
@@ -142,8 +163,8 @@ func (m *model) checkCulprits() {
 
 // isTainted tells whether a cluster or its endpoints are bad as they are desired.
 func (m *model) isTainted(cluster string) bool {
-	endpoints := m.snapshot.resources[endpointKind][cluster]
-	return isBad(labelOf(m.t, m.snapshot.resources[clusterKind][cluster])) || endpoints != nil && isBad(labelOf(m.t, endpoints))
+	endpoints := m.snapshot.resources[endpointKind].get(cluster)
+	return isBad(labelOf(m.t, m.snapshot.resources[clusterKind].get(cluster))) || endpoints != nil && isBad(labelOf(m.t, endpoints))
 }
 
 // randomWorld has up to six clusters and up to six scopes with routes to some of them. With an era, every version is of that era. With

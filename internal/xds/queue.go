@@ -1,10 +1,5 @@
 package xds
 
-import (
-	"maps"
-	"slices"
-)
-
 // queue is a set of names in the order in which they came.
 type queue struct {
 	set   map[string]struct{}
@@ -21,13 +16,6 @@ func (q *queue) add(name string) {
 	}
 	q.set[name] = struct{}{}
 	q.names = append(q.names, name)
-}
-
-// addAll adds names in order.
-func (q *queue) addAll(names map[string]struct{}) {
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		q.add(name)
-	}
 }
 
 // has tells whether the name is there.

@@ -76,10 +76,10 @@ func (s *session) forgetEndpoints(cluster *record, number uint64) {
 	name := cluster.sent.endpointsName()
 	delete(s.warming, name)
 	sub := &s.subs[endpointKind]
-	if rec := sub.records[name]; rec != nil {
+	if rec := s.find(endpointKind, name); rec != nil {
 		sub.note(name)
 		rec.lastAcked, rec.since = nil, number
-		rec.force = s.snapshot.resources[endpointKind][name] != nil
+		rec.force = s.snapshot.resources[endpointKind].get(name) != nil
 		sub.dirty.add(name)
 	}
 }

@@ -29,23 +29,22 @@ const (
 type resource struct {
 	name    string
 	version string
-	// packed is the resource as it travels. Nil for a resource that a reconnecting proxy says it has
-	// in a version that this server doesn't know.
-	packed *anypb.Any
+	// body is the marshalled message. Nil for a resource that a reconnecting proxy says it has in a
+	// version that this server doesn't know.
+	body []byte
 	// endpoints is the name under which a cluster asks for its endpoints; empty when it doesn't get
 	// them by EDS.
 	endpoints string
+	kind      kind
 	// serving tells of endpoints whether one of them takes new requests.
 	serving bool
-	// routes is the name of a scope's route configuration.
-	routes string
 	// clusters are the names of the clusters to which a scope may send requests, sorted.
 	clusters []string
 }
 
 // newResource marshals and hashes a message once, for all streams.
 func newResource(k kind, name string, message proto.Message) (*resource, error) {
-	r := &resource{name: name}
+	r := &resource{name: name, kind: k}
 	own, err := r.inspect(k, message)
 	if err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func newResource(k kind, name string, message proto.Message) (*resource, error) 
 	}
 	sum := sha256.Sum256(body)
 	r.version = hex.EncodeToString(sum[:versionBytes])
-	r.packed = &anypb.Any{TypeUrl: k.typeURL(), Value: body}
+	r.body = body
 	return r, nil
 }
 
@@ -85,7 +84,6 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 	case *routev3.ScopedRouteConfiguration:
 		if k == scopeKind && m.GetRouteConfiguration() != nil {
 			r.clusters = clustersOf(m.GetRouteConfiguration())
-			r.routes = m.GetRouteConfiguration().GetName()
 			return m.GetName(), nil
 		}
 	}
@@ -100,17 +98,31 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 func (r *resource) inOtherBytes(salt string) *resource {
 	var routes []byte
 	routes = protowire.AppendTag(routes, nameField, protowire.BytesType)
-	routes = protowire.AppendString(routes, r.routes+"@"+salt)
-	body := slices.Clone(r.packed.GetValue())
+	routes = protowire.AppendString(routes, r.routesName()+"@"+salt)
+	body := slices.Clone(r.body)
 	body = protowire.AppendTag(body, routesField, protowire.BytesType)
 	body = protowire.AppendBytes(body, routes)
 	other := *r
-	other.packed = &anypb.Any{TypeUrl: r.packed.GetTypeUrl(), Value: body}
+	other.body = body
 	return &other
 }
 
 // known is false for a resource of which only the proxy knows the content.
-func (r *resource) known() bool { return r.packed != nil }
+func (r *resource) known() bool { return r.body != nil }
+
+// packed is the resource as it travels.
+func (r *resource) packed() *anypb.Any {
+	return &anypb.Any{TypeUrl: r.kind.typeURL(), Value: r.body}
+}
+
+// routesName is the name of the route configuration of a scope.
+func (r *resource) routesName() string {
+	scope := new(routev3.ScopedRouteConfiguration)
+	if err := proto.Unmarshal(r.body, scope); err != nil { // It was marshalled here.
+		return r.name
+	}
+	return scope.GetRouteConfiguration().GetName()
+}
 
 // refersTo tells whether a scope may send requests to the cluster. Of an unknown one the worst is
 // assumed.

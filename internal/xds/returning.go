@@ -88,12 +88,12 @@ func (s *session) mustReturn(now time.Time) bool {
 // isGone tells whether a cluster is one that the proxy brought along and that
 // isn't desired.
 func (s *session) isGone(name string, rec *record) bool {
-	return rec.sent != nil && !rec.sent.known() && s.snapshot.resources[clusterKind][name] == nil
+	return rec.sent != nil && !rec.sent.known() && s.snapshot.resources[clusterKind].get(name) == nil
 }
 
 // canRoute tells whether the proxy has all clusters that its routes need.
 func (s *session) canRoute() bool {
-	for _, scope := range s.snapshot.resources[scopeKind] {
+	for _, scope := range s.snapshot.resources[scopeKind].all() {
 		for _, cluster := range scope.clusters {
 			if rec := s.subs[clusterKind].records[cluster]; rec == nil || rec.sent == nil {
 				return false

@@ -104,7 +104,7 @@ func settledOn(tb testing.TB, w *snapshot) *session {
 	for k := range kind(kindCount) {
 		r := request{typeURL: k.typeURL()}
 		if !k.traits().wildcard {
-			r.subscribe = slices.Sorted(maps.Keys(w.resources[k]))
+			r.subscribe = slices.Sorted(maps.Keys(mapOf(w.resources[k])))
 		}
 		more, err := s.receive(now, r)
 		if err != nil {
@@ -128,7 +128,7 @@ func answerAll(tb testing.TB, s *session, out output) []string {
 		if r.kind == clusterKind {
 			follower := request{typeURL: endpointKind.typeURL()}
 			for _, name := range namesOf(r.resources) {
-				if s.subs[endpointKind].records[name] == nil {
+				if !s.knows(endpointKind, name) {
 					follower.subscribe = append(follower.subscribe, name)
 				}
 			}
@@ -177,10 +177,10 @@ func TestApplyDeltaIsPublishOfTheDelta(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k := range kind(kindCount) {
-		if diff := cmp.Diff(versionsOf(whole.resources[k]), versionsOf(applied.resources[k])); diff != "" {
+		if diff := cmp.Diff(versionsOf(mapOf(whole.resources[k])), versionsOf(mapOf(applied.resources[k]))); diff != "" {
 			t.Errorf("the %ss differ (-Publish +ApplyDelta):\n%s", k, diff)
 		}
-		if diff := cmp.Diff(versionsOf(first.resources[k]), versionsOf(back.resources[k])); diff != "" {
+		if diff := cmp.Diff(versionsOf(mapOf(first.resources[k])), versionsOf(mapOf(back.resources[k]))); diff != "" {
 			t.Errorf("the %ss that came back differ (-before +after):\n%s", k, diff)
 		}
 	}

@@ -4,7 +4,7 @@ import "slices"
 
 // noteSent keeps the books of a resource that goes out.
 func (s *session) noteSent(k kind, res *resource, number uint64) {
-	rec := s.subs[k].record(res.name, number-1)
+	rec := s.record(k, res.name, number-1)
 	before := rec.sent
 	rec.sent, rec.sentIn = res, number
 	rec.force, rec.absent = false, false
@@ -30,7 +30,7 @@ func (s *session) rewarm(name string) {
 	}
 	s.warming[name] = struct{}{}
 	sub := &s.subs[endpointKind]
-	if rec := sub.records[name]; rec != nil {
+	if rec := s.find(endpointKind, name); rec != nil {
 		rec.force = true
 		sub.dirty.add(name)
 	}
@@ -39,7 +39,7 @@ func (s *session) rewarm(name string) {
 // noteRemoved keeps the books of a resource whose removal goes out.
 func (s *session) noteRemoved(k kind, name string, number uint64) {
 	sub := &s.subs[k]
-	rec := sub.record(name, number)
+	rec := s.record(k, name, number)
 	switch k {
 	case scopeKind:
 		// The proxy may use it until it ACKs the removal.
@@ -96,11 +96,13 @@ func (s *session) recognise(rec *record, want *resource) {
 }
 
 // mayBeUsed tells whether the proxy may hold a route that names the cluster. One that comes back
-// asks for its routes last, and until then nothing is known of them.
+// asks for its routes last, and until then nothing is known of them. Settled scopes name clusters that
+// are desired, and no other.
 func (s *session) mayBeUsed(cluster string) bool {
 	rec := s.subs[clusterKind].records[cluster]
 	if !s.subs[scopeKind].started && rec != nil && rec.sent != nil && !rec.sent.known() {
 		return true
 	}
-	return s.unlisted || s.unknownUses > 0 || s.uses[cluster] > 0
+	isDesired := s.mode == ModeDelta && s.snapshot.resources[clusterKind].get(cluster) != nil
+	return isDesired || s.unlisted || s.unknownUses > 0 || s.uses[cluster] > 0
 }

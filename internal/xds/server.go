@@ -86,6 +86,7 @@ type Server struct {
 	remedy     string
 	membership atomic.Pointer[membership]
 	changed    chan struct{}
+	joining    chan struct{} // holds an element for each proxy that joins
 
 	mu      sync.Mutex // guards what follows
 	fleets  map[string]*fleet
@@ -104,6 +105,7 @@ func NewServer(options ...Option) *Server {
 		observer:   silent{},
 		logger:     slog.New(slog.DiscardHandler),
 		changed:    make(chan struct{}, 1),
+		joining:    make(chan struct{}, joinsAtOnce),
 		fleets:     map[string]*fleet{},
 		streams:    map[*stream]struct{}{},
 		closed:     make(chan struct{}),

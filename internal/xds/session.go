@@ -110,16 +110,6 @@ func (sub *subscription) wants(name string) bool {
 	return named
 }
 
-// record returns the record of a name and begins it if need be.
-func (sub *subscription) record(name string, since uint64) *record {
-	rec := sub.records[name]
-	if rec == nil {
-		rec = &record{since: since}
-		sub.records[name] = rec
-	}
-	return rec
-}
-
 // note says that what is known of the name may be something else now.
 func (sub *subscription) note(name string) { sub.changed[name] = struct{}{} }
 
@@ -184,19 +174,15 @@ func newSession(mode Mode, grace time.Duration, salt string, elsewhere *rejectio
 
 // publish makes w the desired snapshot.
 func (s *session) publish(now time.Time, w *snapshot) output {
-	old := s.snapshot
-	s.snapshot = w
-	if old == nil {
-		s.markAll()
-	} else if changes, complete := w.since(old.changes); complete {
-		for _, c := range changes {
-			if sub := &s.subs[c.kind]; sub.wants(c.name) {
-				sub.dirty.add(c.name)
+	for _, c := range w.changesSince(s.snapshot) {
+		if sub := &s.subs[c.kind]; sub.wants(c.name) {
+			if s.mode == ModeDelta && s.find(c.kind, c.name) == nil {
+				sub.records[c.name] = neverSent(s.sent)
 			}
+			sub.dirty.add(c.name)
 		}
-	} else {
-		s.markAll()
 	}
+	s.snapshot = w
 	var out output
 	s.flush(now, &out)
 	return out
@@ -212,6 +198,7 @@ func (s *session) receive(now time.Time, r request) (output, error) {
 	}
 	sub := &s.subs[k]
 	answer := s.settle(k, r, &out)
+	defer s.settleAll()
 	if answer && !r.refused && k < listenerKind && !s.progress.IsZero() {
 		s.progress = now
 	}
@@ -255,28 +242,6 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// markAll has every subscription compared with the snapshot in full.
-func (s *session) markAll() {
-	for k := range kind(kindCount) {
-		s.markKind(k)
-	}
-}
-
-// markKind has the subscription to one kind compared with the snapshot in full.
-func (s *session) markKind(k kind) {
-	sub := &s.subs[k]
-	all := make(map[string]struct{}, len(sub.records))
-	for name := range sub.records {
-		all[name] = struct{}{}
-	}
-	if sub.subscribed && s.snapshot != nil {
-		for name := range s.snapshot.resources[k] {
-			all[name] = struct{}{}
-		}
-	}
-	sub.dirty.addAll(all)
 }
 
 // lists tells whether each response of the kind is the list of all resources.

@@ -14,10 +14,6 @@ import (
 // bug; the last good resources stay in force.
 var ErrInconsistent = errors.New("inconsistent resources")
 
-// logLimit is how many changes a snapshot remembers. A stream that fell further behind compares
-// everything once.
-const logLimit = 1024
-
 // Delta is how a fleet's snapshot differs from the one before it.
 type Delta struct {
 	// Fleet is the fleet.
@@ -47,11 +43,7 @@ type change struct {
 
 // snapshot is everything that is desired of one fleet at one time. It is immutable.
 type snapshot struct {
-	resources [kindCount]map[string]*resource
-	// log holds the last changes that led here, oldest first.
-	log []change
-	// changes counts all changes since the first snapshot, so it also numbers the end of log.
-	changes uint64
+	resources [kindCount]table
 }
 
 // replace builds the snapshot that follows s (nil for the first one) and has exactly what is
@@ -62,7 +54,7 @@ func (s *snapshot) replace(desired map[string]map[string]proto.Message) (*snapsh
 		if s == nil {
 			break
 		}
-		for name := range s.resources[k] {
+		for name := range s.resources[k].all() {
 			if _, wanted := desired[k.typeURL()][name]; !wanted {
 				removed[k.typeURL()] = append(removed[k.typeURL()], name)
 			}
@@ -72,8 +64,8 @@ func (s *snapshot) replace(desired map[string]map[string]proto.Message) (*snapsh
 }
 
 // apply builds the snapshot that follows s (nil for the first one) and differs from it as d says.
-// It costs what d holds and a copy of the names of the kinds in it. An error is about the first
-// thing found wrong, and no snapshot comes of it.
+// It costs what d holds. An error is about the first thing found wrong, and the snapshot is of no use
+// then.
 func (s *snapshot) apply(d Delta) (*snapshot, error) {
 	if s == nil {
 		s = &snapshot{}
@@ -81,79 +73,60 @@ func (s *snapshot) apply(d Delta) (*snapshot, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	next := &snapshot{resources: s.resources, changes: s.changes}
-	var changed []change
+	next := &snapshot{resources: s.resources}
 	for k := range kind(kindCount) {
-		names, err := next.put(k, d.Changed[k.typeURL()], d.Removed[k.typeURL()])
-		if err != nil {
+		if err := next.put(k, d.Changed[k.typeURL()], d.Removed[k.typeURL()]); err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			changed = append(changed, change{k, name})
-		}
 	}
-	if err := next.check(changed); err != nil {
-		return nil, err
-	}
-	next.record(s.log, changed)
-	return next, nil
+	return next, next.check(next.changesSince(s))
 }
 
-// put changes the resources of one kind, and names those that are new, in order.
-func (s *snapshot) put(
-	k kind, messages map[string]proto.Message, removed []string,
-) ([]string, error) {
-	if len(messages) == 0 && len(removed) == 0 {
-		return nil, nil
-	}
-	next := maps.Clone(s.resources[k])
-	if next == nil {
-		next = make(map[string]*resource, len(messages))
-	}
-	var changed []string
+// put changes the resources of one kind.
+func (s *snapshot) put(k kind, messages map[string]proto.Message, removed []string) error {
+	changed := make(map[string]*resource, len(messages)+len(removed))
 	for name, message := range messages {
 		now, err := newResource(k, name, message)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if !next[name].is(now) {
-			next[name] = now
-			changed = append(changed, name)
+		if !s.resources[k].get(name).is(now) {
+			s.shareNames(now)
+			changed[name] = now
 		}
 	}
 	for _, name := range removed {
-		if next[name] == nil {
-			return nil, fmt.Errorf("%s %q is removed and wasn't there: %w", k, name, ErrInconsistent)
+		if s.resources[k].get(name) == nil {
+			return fmt.Errorf("%s %q is removed and wasn't there: %w", k, name, ErrInconsistent)
 		}
-		delete(next, name)
-		changed = append(changed, name)
+		changed[name] = nil
 	}
-	if len(changed) > 0 {
-		s.resources[k] = next
-	}
-	slices.Sort(changed)
-	return changed, nil
+	s.resources[k] = s.resources[k].with(changed)
+	return nil
 }
 
-// record appends the changes to a copy of the log of the snapshot before and drops the oldest past
-// the limit.
-func (s *snapshot) record(log, changed []change) {
-	s.changes += uint64(len(changed))
-	if len(changed) > logLimit {
-		return
+// shareNames replaces the names of clusters in a new resource by the texts that the snapshot has
+// already. Clusters are put before scopes.
+func (s *snapshot) shareNames(r *resource) {
+	for i, name := range r.clusters {
+		if cluster := s.resources[clusterKind].get(name); cluster != nil {
+			r.clusters[i] = cluster.name
+		}
 	}
-	excess := max(0, len(log)+len(changed)-logLimit)
-	s.log = slices.Concat(log[excess:], changed)
 }
 
-// since returns the changes after the given count of changes, or false when the log doesn't reach
-// back that far.
-func (s *snapshot) since(changes uint64) ([]change, bool) {
-	behind := s.changes - changes
-	if behind > uint64(len(s.log)) {
-		return nil, false
+// changesSince returns what differs from an earlier snapshot, nil for one without anything.
+func (s *snapshot) changesSince(earlier *snapshot) []change {
+	if earlier == nil {
+		earlier = &snapshot{}
 	}
-	return s.log[uint64(len(s.log))-behind:], true
+	var changes []change
+	for k := range kind(kindCount) {
+		for _, name := range s.resources[k].changedSince(earlier.resources[k]) {
+			changes = append(changes, change{k, name})
+		}
+	}
+	return changes
 }
 
 // check finds what would make a proxy answer 503, refuse, or wait in vain: a route to a cluster
@@ -163,7 +136,7 @@ func (s *snapshot) since(changes uint64) ([]change, bool) {
 func (s *snapshot) check(changed []change) error {
 	var anyGone [kindCount]bool
 	for _, c := range changed {
-		now := s.resources[c.kind][c.name]
+		now := s.resources[c.kind].get(c.name)
 		if now == nil {
 			anyGone[c.kind] = true
 			continue
@@ -177,7 +150,7 @@ func (s *snapshot) check(changed []change) error {
 		if !anyGone[dependent.needs] {
 			continue
 		}
-		for _, r := range s.resources[dependent.kind] {
+		for _, r := range s.resources[dependent.kind].all() {
 			if err := s.checkReferences(dependent.kind, r); err != nil {
 				return err
 			}
@@ -188,13 +161,13 @@ func (s *snapshot) check(changed []change) error {
 
 // checkReferences finds what a resource needs and isn't there.
 func (s *snapshot) checkReferences(k kind, r *resource) error {
-	if k == clusterKind && r.endpoints != "" && s.resources[endpointKind][r.endpoints] == nil {
+	if k == clusterKind && r.endpoints != "" && s.resources[endpointKind].get(r.endpoints) == nil {
 		return fmt.Errorf("cluster %q: no cluster load assignment %q: %w",
 			r.name, r.endpoints, ErrInconsistent)
 	}
-	for _, cluster := range r.clusters {
-		if s.resources[clusterKind][cluster] == nil {
-			return fmt.Errorf("scope %q: no cluster %q: %w", r.name, cluster, ErrInconsistent)
+	for _, name := range r.clusters {
+		if s.resources[clusterKind].get(name) == nil {
+			return fmt.Errorf("scope %q: no cluster %q: %w", r.name, name, ErrInconsistent)
 		}
 	}
 	return nil
@@ -202,8 +175,8 @@ func (s *snapshot) checkReferences(k kind, r *resource) error {
 
 // version returns the version of a resource; empty when there is none.
 func (s *snapshot) version(k kind, name string) string {
-	if s == nil || s.resources[k][name] == nil {
+	if s == nil || s.resources[k].get(name) == nil {
 		return ""
 	}
-	return s.resources[k][name].version
+	return s.resources[k].get(name).version
 }

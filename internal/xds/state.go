@@ -7,17 +7,6 @@ import (
 	"slices"
 )
 
-// Rejection is a resource that a proxy refused when nothing else was new in the response. It is
-// held back until its content changes, and everything else goes on.
-type Rejection struct {
-	// TypeURL and Resource name the resource, Version is the refused one.
-	TypeURL, Resource, Version string
-	// Message is the proxy's reason.
-	Message string
-	// Retained is true when the proxy goes on with an older version; otherwise it has none.
-	Retained bool
-}
-
 // ResourceState is the state of one resource on one stream. Versions are those of [Server.Versions];
 // empty means none.
 type ResourceState struct {
@@ -54,28 +43,33 @@ func (rec *record) state() ResourceState {
 	return out
 }
 
-// rejections lists what is held back of a kind: what was refused alone in the version that is
-// desired.
-func (s *session) rejections(k kind) []Rejection {
+// state is what is known of one resource.
+func (s *session) state(k kind, name string) ResourceState {
+	if s.isSettled(k, name) {
+		version := s.snapshot.version(k, name)
+		return ResourceState{Sent: version, Acked: version, InSync: true}
+	}
+	return s.subs[k].records[name].state()
+}
+
+// heldBack names what is held back of a kind: what was refused alone in the version that is desired.
+func (s *session) heldBack(k kind) []string {
 	sub := &s.subs[k]
 	if s.snapshot == nil || len(sub.rejected) == 0 {
 		return nil
 	}
-	var out []Rejection
+	var names []string
 	for _, name := range slices.Sorted(maps.Keys(sub.rejected)) {
 		rec := sub.records[name]
 		if rec == nil || !rec.isAlone() {
 			delete(sub.rejected, name)
 			continue
 		}
-		if rec.rejects(s.snapshot.resources[k][name]) {
-			out = append(out, Rejection{
-				TypeURL: sub.typeURL, Resource: name, Version: rec.rejection.version,
-				Message: rec.rejection.message, Retained: rec.lastAcked != nil,
-			})
+		if rec.rejects(s.snapshot.resources[k].get(name)) {
+			names = append(names, name)
 		}
 	}
-	return out
+	return names
 }
 
 // StreamState shows one open stream. It goes on meanwhile: what is asked later may be newer.
@@ -149,18 +143,7 @@ func (v StreamState) Resource(typeURL, name string) ResourceState {
 	}
 	v.stream.mu.Lock()
 	defer v.stream.mu.Unlock()
-	return v.stream.session.subs[k].records[name].state()
-}
-
-// Rejections are what the proxy refused on its own merits, in order of type and name.
-func (v StreamState) Rejections() []Rejection {
-	v.stream.mu.Lock()
-	defer v.stream.mu.Unlock()
-	var rejections []Rejection
-	for k := range kind(kindCount) {
-		rejections = append(rejections, v.stream.session.rejections(k)...)
-	}
-	return rejections
+	return v.stream.session.state(k, name)
 }
 
 // Versions returns a lookup of the versions of resources that are published to fleets now, whatever is

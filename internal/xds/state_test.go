@@ -64,7 +64,7 @@ func TestStateTellsWhatIsCertain(t *testing.T) {
 						t.Fatal(err)
 					}
 					w = next
-					versions[w.resources[endpointKind]["a"].version] = items[len("a/1."):]
+					versions[w.resources[endpointKind].get("a").version] = items[len("a/1."):]
 				}
 				if len(step.worlds) > 0 {
 					s.publish(now, w)
@@ -75,7 +75,7 @@ func TestStateTellsWhatIsCertain(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got := s.subs[endpointKind].records["a"].state()
+				got := s.state(endpointKind, "a")
 				got.Sent, got.Acked, got.Nacked = versions[got.Sent], versions[got.Acked], versions[got.Nacked]
 				if diff := cmp.Diff(step.want, got); diff != "" {
 					t.Errorf("after step %d the state differs (-want +got):\n%s", i+1, diff)

@@ -62,7 +62,7 @@ func (st *stream) held(ended bool) (changes [kindCount]int) {
 	for k := range kind(kindCount) {
 		now := 0
 		if !ended {
-			now = len(st.session.rejections(k))
+			now = len(st.session.heldBack(k))
 		}
 		changes[k], st.heldBack[k] = now-st.heldBack[k], now
 	}
@@ -101,15 +101,17 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 		s.observer.StreamClosed(t.mode())
 		logger.InfoContext(ctx, "Proxy disconnected")
 	}()
+	joined := s.admit(ctx, st.fleet)
+	defer joined()
 	requests, ended := make(chan request), make(chan error, 1)
 	go receiveAll(ctx, t, requests, ended)
-	return s.run(ctx, st, t, logger, requests, ended)
+	return s.run(ctx, st, t, logger, requests, ended, joined)
 }
 
-// run steps the session until the stream ends.
+// run steps the session until the stream ends. It calls joined once the proxy has what it asked for first.
 func (s *Server) run(
 	ctx context.Context, st *stream, t transport, logger *slog.Logger,
-	requests <-chan request, ended <-chan error,
+	requests <-chan request, ended <-chan error, joined func(),
 ) error {
 	timer := time.NewTimer(pingInterval)
 	timer.Stop()
@@ -158,6 +160,9 @@ func (s *Server) run(
 		s.tellHeld(st, false)
 		if err := s.sendAll(t, out.responses); err != nil {
 			return err
+		}
+		if st.hasJoined() {
+			joined()
 		}
 		if wait, due := st.wake(); due {
 			timer.Reset(max(0, wait))

@@ -1,5 +1,7 @@
 package xds
 
+import "slices"
+
 // wildcardName subscribes to all resources of a kind.
 const wildcardName = "*"
 
@@ -8,24 +10,25 @@ func (s *session) subscribeDelta(k kind, r request) error {
 	sub := &s.subs[k]
 	first := !sub.started
 	sub.started = true
+	var initial map[string]string
+	if first {
+		initial = r.initial
+		sub.brought = len(initial) > 0
+		s.returned = s.returned || sub.brought
+	}
 	if first && len(r.subscribe) == 0 {
-		s.subscribeAll(k)
+		s.subscribeAll(k, initial)
 	}
 	sub.named = sub.named || len(r.subscribe) > 0
 	for _, name := range r.subscribe {
-		if err := s.subscribe(k, name); err != nil {
+		if err := s.subscribe(k, name, initial); err != nil {
 			return err
 		}
 	}
 	for _, name := range r.unsubscribe {
 		s.unsubscribe(k, name)
 	}
-	if !first {
-		return nil
-	}
-	sub.brought = len(r.initial) > 0
-	s.returned = s.returned || sub.brought
-	for name, version := range r.initial {
+	for name, version := range initial {
 		if err := s.assume(k, name, version); err != nil {
 			return err
 		}
@@ -42,7 +45,7 @@ func (s *session) subscribeWhole(k kind, r request, again bool) error {
 	sub.named = sub.named || len(r.names) > 0
 	if !sub.named {
 		if first {
-			s.subscribeAll(k)
+			s.subscribeAll(k, nil)
 			return s.welcome(k, r)
 		}
 		return nil
@@ -57,14 +60,14 @@ func (s *session) subscribeWhole(k kind, r request, again bool) error {
 			continue
 		}
 		changed = true
-		if err := s.subscribe(k, name); err != nil {
+		if err := s.subscribe(k, name, nil); err != nil {
 			return err
 		}
 	}
 	if again && !changed {
 		// Envoy does this when it warms a cluster whose endpoints it knows.
 		for name := range sub.names {
-			sub.record(name, s.sent).force = true
+			s.record(k, name, s.sent).force = true
 			sub.dirty.add(name)
 		}
 	}
@@ -95,33 +98,90 @@ func (s *session) unsubscribeMissing(k kind, want map[string]struct{}) bool {
 }
 
 // subscribe adds one name. A name that is subscribed to already is answered once
-// more: the client may have forgotten the resource.
-func (s *session) subscribe(k kind, name string) error {
+// more: the client may have forgotten the resource. initial are the versions that the proxy brings.
+func (s *session) subscribe(k kind, name string, initial map[string]string) error {
 	sub := &s.subs[k]
 	if name == wildcardName && sub.wildcard {
-		s.subscribeAll(k)
+		s.subscribeAll(k, initial)
 		return nil
 	}
-	if _, had := sub.names[name]; !had {
+	_, had := sub.names[name]
+	if !had {
 		s.nameBytes += len(name)
 	}
 	if len(name) > nameLimit || len(sub.names) >= namesLimit || s.nameBytes > nameBytesLimit {
 		return errTooMuch
 	}
+	desired := s.desired(k, name)
+	if desired != nil {
+		name = desired.name // One text for all streams.
+	}
+	if !had && !sub.wants(name) {
+		if s.settlesWith(k, desired, initial) {
+			sub.note(name)
+		} else if sub.records[name] == nil {
+			sub.records[name] = &record{since: s.sent}
+		}
+		sub.names[name] = struct{}{}
+		if s.isSettled(k, name) {
+			return nil
+		}
+	}
 	sub.names[name] = struct{}{}
-	sub.record(name, s.sent).force = true
+	s.record(k, name, s.sent).force = true
 	sub.dirty.add(name)
 	return nil
 }
 
-// subscribeAll makes the subscription a wildcard, for the kinds that have it.
-func (s *session) subscribeAll(k kind) {
+// desired is what is desired of a name, nil for nothing.
+func (s *session) desired(k kind, name string) *resource {
+	if s.snapshot == nil {
+		return nil
+	}
+	return s.snapshot.resources[k].get(name)
+}
+
+// settlesWith tells whether a resource is settled by the version that the proxy brings of it.
+func (s *session) settlesWith(k kind, desired *resource, initial map[string]string) bool {
+	if s.mode != ModeDelta || desired == nil || initial[desired.name] != desired.version {
+		return false
+	}
+	_, isWarming := s.warming[desired.name]
+	return k != endpointKind || !isWarming
+}
+
+// subscribeAll makes the subscription a wildcard, for the kinds that have it. initial are the versions
+// that the proxy brings.
+func (s *session) subscribeAll(k kind, initial map[string]string) {
 	sub := &s.subs[k]
 	if !sub.wildcard || sub.subscribed {
 		return
 	}
+	var unsettled []string
+	if s.snapshot != nil {
+		for name, res := range s.snapshot.resources[k].all() {
+			switch {
+			case s.mode == ModeDelta && sub.wants(name):
+			case s.settlesWith(k, res, initial):
+				sub.note(name)
+			default:
+				if s.mode == ModeDelta && sub.records[name] == nil {
+					sub.records[name] = neverSent(s.sent)
+				}
+				unsettled = append(unsettled, name)
+			}
+		}
+	}
+	for name := range sub.records {
+		if s.desired(k, name) == nil {
+			unsettled = append(unsettled, name)
+		}
+	}
 	sub.subscribed, sub.mustReply = true, true
-	s.markKind(k)
+	slices.Sort(unsettled)
+	for _, name := range unsettled {
+		sub.dirty.add(name)
+	}
 }
 
 // unsubscribe takes back one name or the wildcard; a name that wasn't subscribed
@@ -145,7 +205,7 @@ func (s *session) unsubscribe(k kind, name string) {
 	if sub.subscribed {
 		// The client can't know whether the wildcard still covers the name, so the
 		// protocol wants an answer.
-		sub.record(name, s.sent).force = true
+		s.record(k, name, s.sent).force = true
 		sub.dirty.add(name)
 		return
 	}
@@ -176,14 +236,14 @@ func (s *session) drop(k kind, name string) {
 // ACKed, so only a difference from the world will be sent.
 func (s *session) assume(k kind, name, version string) error {
 	sub := &s.subs[k]
-	if !sub.wants(name) {
+	if !sub.wants(name) || s.isSettled(k, name) {
 		return nil
 	}
 	if len(name) > nameLimit || len(version) > nameLimit || len(sub.records) >= namesLimit {
 		return errTooMuch
 	}
 	sub.note(name)
-	rec := sub.record(name, s.sent)
+	rec := s.record(k, name, s.sent)
 	r := &resource{name: name, version: version}
 	rec.assume(r)
 	if k == scopeKind {

@@ -22,6 +22,8 @@ func (s *session) serves(r *resource) bool {
 func (s *session) isWarm(cluster string) bool {
 	rec := s.subs[clusterKind].records[cluster]
 	switch {
+	case s.isSettled(clusterKind, cluster):
+		return s.isSettledWarm(s.snapshot.resources[clusterKind].get(cluster))
 	case rec == nil:
 		return false
 	case rec.warm:
@@ -31,7 +33,8 @@ func (s *session) isWarm(cluster string) bool {
 	}
 	if needs := rec.lastAcked.endpointsName(); needs != "" {
 		endpoints := s.subs[endpointKind].records[needs]
-		if endpoints == nil || endpoints.lastAcked == nil {
+		isMissing := endpoints == nil || endpoints.lastAcked == nil
+		if isMissing && !s.isSettled(endpointKind, needs) {
 			return false
 		}
 	}
@@ -63,7 +66,7 @@ func (s *session) holdsScopes(now time.Time) bool {
 
 // anyScopeWaits tells whether a scope can't be served yet, and will.
 func (s *session) anyScopeWaits() bool {
-	for _, scope := range s.snapshot.resources[scopeKind] {
+	for _, scope := range s.snapshot.resources[scopeKind].all() {
 		if !s.serves(scope) && !s.isHopeless(scope) {
 			return true
 		}
@@ -75,7 +78,7 @@ func (s *session) anyScopeWaits() bool {
 // which it refuses the endpoints, so that waiting is in vain.
 func (s *session) isHopeless(scope *resource) bool {
 	return slices.ContainsFunc(scope.clusters, func(name string) bool {
-		want := s.snapshot.resources[clusterKind][name]
+		want := s.snapshot.resources[clusterKind].get(name)
 		return want != nil && !s.isWarm(name) &&
 			(s.isRejected(clusterKind, name) || s.isRejected(endpointKind, want.endpoints))
 	})
@@ -84,7 +87,7 @@ func (s *session) isHopeless(scope *resource) bool {
 // isRejected tells whether a resource was refused alone as it is desired.
 func (s *session) isRejected(k kind, name string) bool {
 	rec := s.subs[k].records[name]
-	return rec != nil && rec.rejects(s.snapshot.resources[k][name])
+	return rec != nil && rec.rejects(s.snapshot.resources[k].get(name))
 }
 
 // awaitsRoutes tells whether endpoints of which none can serve any more have to wait, in place of
@@ -116,11 +119,14 @@ func (s *session) routesLeave(endpoints string) bool {
 	if !s.subs[scopeKind].started || s.unlisted {
 		return true
 	}
+	leaves := func(cluster string) bool { return s.mayBeUsed(cluster) && s.scopesLeave(cluster) }
 	for cluster, rec := range s.subs[clusterKind].records {
-		if cluster != endpoints && (rec.sent == nil || rec.sent.endpointsName() != endpoints) {
-			continue
+		if (cluster == endpoints || rec.sent != nil && rec.sent.endpointsName() == endpoints) && leaves(cluster) {
+			return true
 		}
-		if s.mayBeUsed(cluster) && s.scopesLeave(cluster) {
+	}
+	for cluster, res := range s.snapshot.resources[clusterKind].all() {
+		if res.endpointsName() == endpoints && s.isSettled(clusterKind, cluster) && leaves(cluster) {
 			return true
 		}
 	}
@@ -133,7 +139,7 @@ func (s *session) scopesLeave(cluster string) bool {
 	sub := &s.subs[scopeKind]
 	leaves := func(name string) bool {
 		rec := sub.records[name]
-		return rec != nil && rec.mayUseOther(cluster, s.snapshot.resources[scopeKind][name])
+		return rec != nil && rec.mayUseOther(cluster, s.snapshot.resources[scopeKind].get(name))
 	}
 	for _, names := range []map[string]struct{}{sub.dirty.set, sub.retries.set} {
 		for name := range names {

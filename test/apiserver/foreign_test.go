@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
@@ -111,7 +112,7 @@ func (f *foreign) report(t *testing.T, writer status.Client) *httpv1alpha1.HTTPS
 	object := f.object(t, "shop", "shop")
 	object.Status = httpv1alpha1.StatusOf(object)
 	taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
-	is := status.Compute(object, status.Observation{Served: true}, taken, interceptorPod, time.Now())
+	is := status.Compute(object, observation.Outcome{Served: true}, taken, interceptorPod, time.Now())
 	if err := writer.ApplyStatus(t.Context(), object, is); err != nil {
 		t.Fatal(err)
 	}

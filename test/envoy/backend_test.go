@@ -133,8 +133,8 @@ func world(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScale
 	world := resolve.World{ScaledObjects: objects}
 	for _, b := range backends {
 		service, slice := b.service(t)
-		world.Services = append(world.Services, service)
-		world.EndpointSlices = append(world.EndpointSlices, slice)
+		world.Services = append(world.Services, testkit.Services(service)...)
+		world.EndpointSlices = append(world.EndpointSlices, testkit.EndpointSlices(slice)...)
 	}
 	return world
 }

@@ -51,7 +51,7 @@ func TestDraining(t *testing.T) {
 	objects := world(t, []*backend{old, young}, testkit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
 	// Both apps are endpoints of the Service old: two slices, each with a port number of its own.
 	slice := objects.EndpointSlices[1]
-	slice.Labels["kubernetes.io/service-name"] = "old"
+	slice.Service.Name = "old"
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
 	answers := make(chan answer, 100)
 	failures := make(chan string, 100)
@@ -75,10 +75,9 @@ func TestDraining(t *testing.T) {
 		}
 		break
 	}
-	no, yes := false, true
 	const endpointsTaken = "cluster.apps/shop/old.update_success"
-	leaving := &objects.EndpointSlices[0].Endpoints[0].Conditions
-	leaving.Ready, leaving.Serving, leaving.Terminating = &no, &yes, &yes
+	leaving := &objects.EndpointSlices[0].Endpoints[0]
+	leaving.IsReady, leaving.IsServing, leaving.HasServing, leaving.IsTerminating = false, true, true, true
 	p.update(t, translated(t, objects, translate.DefaultOptions()), endpointsTaken)
 	for range 50 {
 		if got := p.mustAsk(t, "http://shop.example.com/", nil); got.seen.Backend != "young" {

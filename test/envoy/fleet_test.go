@@ -28,8 +28,8 @@ func TestAProxyKnowsItsFleetOnly(t *testing.T) {
 			all.Options = resolve.Options{SharedFleet: "keda"}
 			all.ScaledObjects = append(all.ScaledObjects, greedy, shared)
 			for _, other := range []string{"greedy", "third"} {
-				all.Services = append(all.Services, testkit.NewService(other, "shop"))
-				all.EndpointSlices = append(all.EndpointSlices, testkit.NewEndpointSlice(other, "shop", "192.0.2.1"))
+				all.Services = append(all.Services, testkit.Services(testkit.NewService(other, "shop"))...)
+				all.EndpointSlices = append(all.EndpointSlices, testkit.EndpointSlices(testkit.NewEndpointSlice(other, "shop", "192.0.2.1"))...)
 			}
 			config, problems := resolve.Build(all)
 			if len(problems) > 0 {

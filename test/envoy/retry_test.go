@@ -3,6 +3,7 @@ package envoy_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestADeadPodIsPassedOver(t *testing.T) {
 	objects := world(t, []*backend{startBackend(t, "shop")}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	slice := objects.EndpointSlices[0]
 	dead := slice.Endpoints[0]
-	dead.Addresses = []string{"127.0.0.2"} // the app listens on 127.0.0.1 only
+	dead.Address = netip.MustParseAddr("127.0.0.2") // the app listens on 127.0.0.1 only
 	slice.Endpoints = append(slice.Endpoints, dead)
 	s := start(t, translated(t, objects, translate.DefaultOptions()))
 	for range 50 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -153,8 +154,7 @@ func TestWhatPasses(t *testing.T) {
 	objects := world(t, []*backend{plain, h2c},
 		testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
 		testkit.NewScaledObject(namespace, "h2c", "h2c", 1, "h2c.example.com"))
-	protocol := "kubernetes.io/h2c"
-	objects.Services[1].Spec.Ports[0].AppProtocol = &protocol
+	objects.Services[1].Ports[0].Protocol = ir.HTTP2
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
 	trusting := translate.DefaultOptions()
 	trusting.TrustedHops = 1

@@ -33,6 +33,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
 	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
@@ -269,7 +270,8 @@ func (c *cluster) startReplica(name string, elected status.Elector) *replica {
 			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices), Replicas: watched(c.replicas),
 		},
 		Resolve:   c.options,
-		Translate: c.flags, Publisher: wiring.Publisher{Server: r.xds, Sink: r.sink}, Reporter: wiring.Reporter{Reporting: reporting, Sink: r.sink},
+		Translate: c.flags, Publisher: wiring.Publisher{Server: r.xds, Sink: r.sink}, 
+		Observers: []observation.Observer{reporting, wiring.Demand{Sink: r.sink}},
 		Registerer: registry, Logger: logger,
 	})
 	if err != nil {

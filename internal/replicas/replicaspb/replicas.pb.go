@@ -25,9 +25,7 @@ const (
 
 // WatchRequest begins a stream.
 type WatchRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// replica is the name of who asks, for the log.
-	Replica       string `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -60,13 +58,6 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
 	return file_internal_replicas_replicaspb_replicas_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *WatchRequest) GetReplica() string {
-	if x != nil {
-		return x.Replica
-	}
-	return ""
 }
 
 // Delta is what is new about a replica. All of it holds at once, objects before proxies.
@@ -353,9 +344,8 @@ var File_internal_replicas_replicaspb_replicas_proto protoreflect.FileDescriptor
 
 const file_internal_replicas_replicaspb_replicas_proto_rawDesc = "" +
 	"\n" +
-	"+internal/replicas/replicaspb/replicas.proto\x12\x12kedify.replicas.v1\"(\n" +
-	"\fWatchRequest\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\"\x9a\x01\n" +
+	"+internal/replicas/replicaspb/replicas.proto\x12\x12kedify.replicas.v1\"\x14\n" +
+	"\fWatchRequestJ\x04\b\x01\x10\x02\"\x9a\x01\n" +
 	"\x05Delta\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
 	"\aobjects\x18\x02 \x03(\v2\x1a.kedify.replicas.v1.ObjectR\aobjects\x123\n" +

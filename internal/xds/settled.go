@@ -1,0 +1,126 @@
+package xds
+
+// Most resources of most streams are settled: the proxy has ACKed what is desired, and nothing is under
+// way. Of these a stream keeps nothing. What a delta stream asked for and what is in its snapshot has no
+// record exactly when it is settled. In state of the world, where each response lists everything, every
+// resource has its record.
+
+// sweepLimit is how many records a stream drops at a time before the room that they took is given back.
+const sweepLimit = 64
+
+// isSettled tells whether a name has no record because the proxy has what is desired.
+func (s *session) isSettled(k kind, name string) bool {
+	sub := &s.subs[k]
+	return s.mode == ModeDelta && s.snapshot != nil && sub.wants(name) && sub.records[name] == nil &&
+		s.snapshot.resources[k].get(name) != nil
+}
+
+// find returns the record of a name, and makes that of a settled one. It is nil when the stream has
+// nothing to do with the name.
+func (s *session) find(k kind, name string) *record {
+	sub := &s.subs[k]
+	if s.isSettled(k, name) {
+		s.restore(k, s.snapshot.resources[k].get(name))
+	}
+	return sub.records[name]
+}
+
+// restore makes the record of a resource that the proxy has.
+func (s *session) restore(k kind, res *resource) *record {
+	rec := &record{sent: res, lastAcked: res}
+	if k == clusterKind {
+		rec.warm = s.isSettledWarm(res)
+	}
+	s.subs[k].records[res.name] = rec
+	if k == scopeKind {
+		s.setMaybeActive(rec, []activeVersion{{res, 0}})
+	}
+	return rec
+}
+
+// record returns the record of a name and begins it if need be.
+func (s *session) record(k kind, name string, since uint64) *record {
+	if rec := s.find(k, name); rec != nil {
+		return rec
+	}
+	rec := &record{since: since}
+	s.subs[k].records[name] = rec
+	return rec
+}
+
+// neverSent is the record of what a proxy wants and does not know of.
+func neverSent(since uint64) *record { return &record{since: since, absent: true} }
+
+// isSettledWarm is isWarm for a settled cluster: the proxy has its endpoints, in whatever version.
+func (s *session) isSettledWarm(cluster *resource) bool {
+	needs := cluster.endpointsName()
+	if needs == "" || s.isSettled(endpointKind, needs) {
+		return true
+	}
+	rec := s.subs[endpointKind].records[needs]
+	return rec != nil && rec.lastAcked != nil
+}
+
+// settleAll drops the records of what is settled, of the kinds of which all is answered: an answer that
+// is still to come has to find the record.
+func (s *session) settleAll() {
+	if s.mode != ModeDelta || s.snapshot == nil {
+		return
+	}
+	for k := range kind(kindCount) {
+		sub := &s.subs[k]
+		if len(sub.pending) > 0 {
+			continue
+		}
+		dropped := 0
+		for name, rec := range sub.records {
+			if !s.maySettle(k, name, rec) {
+				continue
+			}
+			if k == scopeKind {
+				s.setMaybeActive(rec, nil)
+			}
+			delete(sub.records, name)
+			dropped++
+		}
+		if dropped > sweepLimit {
+			s.shrink(sub)
+		}
+	}
+}
+
+// maySettle tells whether a record says no more than that the proxy has what is desired.
+func (s *session) maySettle(k kind, name string, rec *record) bool {
+	want := s.snapshot.resources[k].get(name)
+	if want == nil || !s.subs[k].wants(name) || !rec.inSync() || !rec.sent.is(want) || !rec.sent.known() ||
+		rec.force || rec.rejection != nil || rec.refusals > 0 {
+		return false
+	}
+	switch k {
+	case clusterKind:
+		_, leaves := s.pendingRemoval[name]
+		return !leaves && s.isSettledWarm(want)
+	case endpointKind:
+		_, isWarming := s.warming[name]
+		return !isWarming
+	case scopeKind:
+		return len(rec.maybeActive) == 1 && rec.maybeActive[0].resource.is(want)
+	default:
+		return true
+	}
+}
+
+// shrink gives back the room of what a stream once needed: maps keep theirs.
+func (s *session) shrink(sub *subscription) {
+	records := make(map[string]*record, len(sub.records))
+	for name, rec := range sub.records {
+		records[name] = rec
+	}
+	sub.records = records
+	if len(s.uses) == 0 {
+		s.uses = map[string]int{}
+	}
+	if len(s.warming) == 0 {
+		s.warming = map[string]struct{}{}
+	}
+}

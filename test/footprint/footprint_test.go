@@ -1,0 +1,65 @@
+package footprint
+
+import (
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"testing"
+)
+
+// profileVariable names the file that BenchmarkLiveHeap writes a heap profile to, if it is set.
+const profileVariable = "FOOTPRINT_PROFILE"
+
+// live returns how many bytes of the heap an interceptor of a size keeps.
+func live(tb testing.TB, size size) int64 {
+	tb.Helper()
+	before := heap()
+	s := set(tb, size)
+	bytes := heap() - before
+	defer s.stop()
+	if file := os.Getenv(profileVariable); file != "" {
+		out, err := os.Create(file)
+		if err == nil {
+			err = pprof.Lookup("heap").WriteTo(out, 0)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	runtime.KeepAlive(s)
+	return bytes
+}
+
+// TestLiveHeap holds limits on what one more HTTPScaledObject costs, in a canary, with its Services,
+// their endpoints, its status and what one proxy has of it, and on what one more proxy costs for each
+// object. Bytes differ a little from run to run: maps have room to grow.
+func TestLiveHeap(t *testing.T) {
+	const (
+		perObject         = 9500
+		perObjectAndProxy = 250
+	)
+	few, many, proxies := size{1, 100, 1}, size{1, 1000, 1}, size{1, 1000, 11}
+	least, most, crowd := live(t, few), live(t, many), live(t, proxies)
+	object := (most - least) / int64(many.objects-few.objects)
+	proxy := (crowd - most) / int64((proxies.proxies-many.proxies)*many.objects)
+	t.Logf("%d bytes for an object, %d for each with one more proxy", object, proxy)
+	if object > perObject {
+		t.Errorf("one more object costs %d bytes of the heap, at most %d are allowed", object, perObject)
+	}
+	if proxy > perObjectAndProxy {
+		t.Errorf("one more proxy costs %d bytes for each object, at most %d are allowed", proxy, perObjectAndProxy)
+	}
+}
+
+// BenchmarkLiveHeap is what the interceptor keeps, objects and their share of a proxy included.
+func BenchmarkLiveHeap(b *testing.B) {
+	for _, size := range []size{{1, 1000, 1}, {1, 1000, 10}, {1, 10_000, 1}, {100, 10_000, 1}} {
+		b.Run(size.String(), func(b *testing.B) {
+			for b.Loop() {
+				bytes := live(b, size)
+				b.ReportMetric(float64(bytes)/1e6, "MB")
+				b.ReportMetric(float64(bytes)/float64(size.objects), "B/object")
+			}
+		})
+	}
+}

@@ -1,0 +1,260 @@
+package footprint
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
+	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+)
+
+// patience is how long a stage may take to come to rest.
+const patience = 5 * time.Minute
+
+// server plays the API server. It keeps no objects: a list makes them anew.
+type server struct {
+	size    size
+	changes chan watch.Event // of HTTPScaledObjects
+
+	mu      sync.Mutex
+	version int
+	acked   map[string]int32 // by name, how many proxies have the object by its last status
+}
+
+// source is a list of the server, and its watch.
+type source struct {
+	list  func() apiruntime.Object
+	watch watch.Interface
+}
+
+func (s source) List(metav1.ListOptions) (apiruntime.Object, error) { return s.list(), nil }
+
+func (s source) Watch(metav1.ListOptions) (watch.Interface, error) { return s.watch, nil }
+
+// watched is a source as ingest takes it.
+func watched(list func() apiruntime.Object, changes chan watch.Event) []cache.ListerWatcherWithContext {
+	return []cache.ListerWatcherWithContext{cache.ToListerWatcherWithContext(
+		source{list, watch.NewProxyWatcher(changes)},
+	)}
+}
+
+// ApplyStatus is status.Client's: the object comes back by the watch.
+func (s *server) ApplyStatus(
+	_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus,
+) error {
+	number, err := strconv.Atoi(object.Name[len("web-"):])
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.version++
+	version := s.size.objects + s.version
+	s.acked[object.Name] = is.DataPlane.Proxies.Acked
+	s.mu.Unlock()
+	s.changes <- watch.Event{Type: watch.Modified, Object: decoded(s.size.scaledObject(number, version, is))}
+	return nil
+}
+
+// CreateEvent is status.Client's.
+func (s *server) CreateEvent(context.Context, *eventsv1.Event) error { return nil }
+
+// isReported says whether every object has its report, those of the first fleet that all proxies have it.
+func (s *server) isReported() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.size.objects {
+		acked, is := s.acked[nameOf(i)]
+		if !is || s.size.fleetOf(i) == s.size.fleetOf(0) && int(acked) != s.size.proxies {
+			return false
+		}
+	}
+	return true
+}
+
+// elected is a status.Elector that elects.
+type elected struct{}
+
+func (elected) Run(ctx context.Context, lead func(context.Context)) error {
+	lead(ctx)
+	return nil
+}
+
+// stage is an interceptor with all of its proxies.
+type stage struct {
+	tb      testing.TB
+	server  *server
+	address string
+	running sync.WaitGroup
+	ctx     context.Context
+	stop    func()
+	kept    []any // so that it is live while it is measured
+}
+
+// set puts an interceptor together, lets it serve and returns when all has come to rest. It ends with
+// the test.
+func set(tb testing.TB, size size) *stage {
+	tb.Helper()
+	s := &stage{tb: tb, server: &server{
+		size: size, changes: make(chan watch.Event, 1000), acked: map[string]int32{},
+	}}
+	ctx, cancel := context.WithCancel(tb.Context())
+	s.ctx = ctx
+	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	discovery := xds.NewServer()
+	sink, err := metricsink.New(metricsink.Options{
+		Replica: "interceptor-0", Now: time.Now, MaxStreams: 10, Registerer: registry, Logger: logger,
+	})
+	s.must(err)
+	reporting, err := status.New(status.Options{
+		Client: s.server, Source: wiring.ProxyStates{Server: discovery}, Elector: elected{},
+		Replica: "interceptor-0", Now: time.Now, Registerer: registry, Logger: logger,
+	})
+	s.must(err)
+	loop, err := ingest.New(ingest.Options{
+		Sources: ingest.Sources{
+			ScaledObjects: watched(size.scaledObjects, s.server.changes),
+			Services:      watched(size.services, nil), EndpointSlices: watched(size.slices, nil),
+		},
+		Resolve: resolve.Options{SharedFleet: "keda"}, Translate: translate.DefaultOptions(),
+		Publisher:  wiring.Publisher{Server: discovery, Sink: sink},
+		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: sink}},
+		Registerer: registry, Logger: logger,
+	})
+	s.must(err)
+	s.running.Go(func() { s.must(loop.Run(ctx)) })
+	s.running.Go(func() { s.must(reporting.Run(ctx, loop.Observed())) })
+	<-loop.Seeded()
+	stop := s.listen(discovery, reporting)
+	s.stop = sync.OnceFunc(func() { cancel(); stop(); s.running.Wait() })
+	tb.Cleanup(s.stop)
+	for i := range size.proxies {
+		s.running.Go(func() { s.follow(proxyAddress(i)) })
+	}
+	s.await(s.server.isReported)
+	s.kept = []any{discovery, sink, reporting, loop}
+	return s
+}
+
+// must fails the test for an error.
+func (s *stage) must(err error) {
+	if err != nil && s.ctx.Err() == nil {
+		s.tb.Error(err)
+	}
+}
+
+// listen serves discovery, and returns what ends that.
+func (s *stage) listen(discovery *xds.Server, reporting *status.Reporting) (stop func()) {
+	listener, err := (&net.ListenConfig{}).Listen(s.ctx, "tcp", "127.0.0.1:0")
+	s.must(err)
+	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
+	discovery.Register(grpcServer)
+	reporting.Register(grpcServer)
+	s.running.Go(func() {
+		if err := grpcServer.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {
+			s.must(err)
+		}
+	})
+	s.address = listener.Addr().String()
+	return func() { discovery.Close(); grpcServer.Stop() }
+}
+
+// follow is a proxy: it takes and ACKs everything, and keeps nothing.
+func (s *stage) follow(from string) {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(256<<20)),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}))
+	if err != nil {
+		s.must(err)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(s.ctx)
+	if err != nil {
+		s.must(err)
+		return
+	}
+	for _, typeURL := range []string{resourcev3.ClusterType, resourcev3.ListenerType, resourcev3.ScopedRouteType} {
+		s.must(stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL}))
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			s.must(err)
+			return
+		}
+		s.must(stream.Send(&discoveryv3.DeltaDiscoveryRequest{
+			TypeUrl: response.GetTypeUrl(), ResponseNonce: response.GetNonce(),
+		}))
+		if response.GetTypeUrl() != resourcev3.ClusterType {
+			continue
+		}
+		subscribe := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: resourcev3.EndpointType}
+		for _, cluster := range response.GetResources() {
+			subscribe.ResourceNamesSubscribe = append(subscribe.ResourceNamesSubscribe, cluster.GetName())
+		}
+		s.must(stream.Send(subscribe))
+	}
+}
+
+// await waits until a condition holds.
+func (s *stage) await(holds func() bool) {
+	s.tb.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.tb.Fatalf("%v: not everything was reported", s.server.size)
+		}
+	}
+}
+
+// heap is how many bytes of the heap are in use, without garbage, once all has come to rest: the last
+// statuses come back and are looked at after they were written.
+func heap() int64 {
+	const quiet, tolerance = 10, 20_000
+	var last int64
+	for same := 0; same < quiet; {
+		runtime.GC()
+		runtime.GC() // What sync.Pool has goes with the second one.
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		now := int64(stats.HeapAlloc) //nolint:gosec // It is less than 2^63.
+		if same++; now-last > tolerance || last-now > tolerance {
+			same = 0
+		}
+		last = now
+		time.Sleep(100 * time.Millisecond)
+	}
+	return last
+}

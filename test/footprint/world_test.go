@@ -1,0 +1,150 @@
+package footprint
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+)
+
+// size is how much there is: objects, spread evenly over fleets, and proxies of the first fleet.
+type size struct{ fleets, objects, proxies int }
+
+func (s size) String() string { return fmt.Sprintf("%dx%d/%d", s.fleets, s.objects, s.proxies) }
+
+// nameOf is the name of an object, and fleetOf its namespace.
+func nameOf(i int) string          { return fmt.Sprintf("web-%05d", i) }
+func (s size) fleetOf(i int) string { return fmt.Sprintf("shop-%03d", i%s.fleets) }
+
+// metadata is what every object has in a cluster.
+func metadata(namespace, name string, version int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("3f2b1c9e-5d4a-4c1e-9f00-%012d", version)),
+		ResourceVersion: strconv.Itoa(version), Generation: 1,
+		CreationTimestamp: metav1.NewTime(time.Unix(1_700_000_000, 0)), Labels: map[string]string{"app": name},
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:hosts":{}}}`)},
+		}},
+	}
+}
+
+// scaledObject is object i, in a canary, in a version and with a status.
+func (s size) scaledObject(i, version int, status httpv1alpha1.HTTPScaledObjectStatus) *httpv1alpha1.HTTPScaledObject {
+	name := nameOf(i)
+	object := &httpv1alpha1.HTTPScaledObject{
+		TypeMeta:   metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
+		ObjectMeta: metadata(s.fleetOf(i), name, i+1),
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			Hosts: []string{name + ".shop.test"}, PathPrefixes: []string{"/"},
+			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{
+				Name: name, APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Service: name + "-stable", Port: 80,
+			},
+		},
+		Status: status,
+	}
+	object.ResourceVersion = strconv.Itoa(version)
+	object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: split.Format([]split.Backend{
+		{Service: name + "-stable", Weight: 90}, {Service: name + "-canary", Weight: 10},
+	})}
+	return object
+}
+
+// service is one of the two Services of object i.
+func (s size) service(i int, side string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metadata(s.fleetOf(i), nameOf(i)+side, i+1),
+		Spec: corev1.ServiceSpec{
+			ClusterIP: "10.96.1.1", ClusterIPs: []string{"10.96.1.1"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": nameOf(i), "rollouts-pod-template-hash": "6c54544bf9"},
+			Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+		},
+	}
+}
+
+// slice is the EndpointSlice of one of the two Services of object i, with one Pod.
+func (s size) slice(i int, side string) *discoveryv1.EndpointSlice {
+	isTrue, isFalse, port, portName, protocol := true, false, int32(8080), "http", corev1.ProtocolTCP
+	service, node := nameOf(i)+side, "node-1"
+	meta := metadata(s.fleetOf(i), service+"-x2v9q", i+1)
+	meta.Labels = map[string]string{
+		discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
+	}
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Name: &portName, Port: &port, Protocol: &protocol}},
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses:  []string{fmt.Sprintf("10.%d.%d.%d", len(side), i/250, i%250+1)},
+			Conditions: discoveryv1.EndpointConditions{Ready: &isTrue, Serving: &isTrue, Terminating: &isFalse},
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: s.fleetOf(i), Name: service + "-6c54544bf9-x7k2z"},
+			NodeName:   &node,
+		}},
+	}
+}
+
+// proxies are the proxies of the first fleet, each with an address of the loopback.
+func (s size) proxiesSlice() *discoveryv1.EndpointSlice {
+	slice := s.slice(0, "")
+	slice.Name, slice.Labels[discoveryv1.LabelServiceName] = resolve.ProxyService, resolve.ProxyService
+	slice.Endpoints = nil
+	for i := range s.proxies {
+		isReady := true
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{proxyAddress(i)}, Conditions: discoveryv1.EndpointConditions{Ready: &isReady},
+		})
+	}
+	return slice
+}
+
+// proxyAddress is the address of a proxy: every address of 127.0.0.0/8 is this host's own.
+func proxyAddress(i int) string { return fmt.Sprintf("127.1.%d.%d", i/250, i%250+1) }
+
+// scaledObjects, services and slices are the lists of an API server. They are made anew each time.
+func (s size) scaledObjects() runtime.Object {
+	list := new(httpv1alpha1.HTTPScaledObjectList)
+	for i := range s.objects {
+		list.Items = append(list.Items, *decoded(s.scaledObject(i, i+1, httpv1alpha1.HTTPScaledObjectStatus{})))
+	}
+	return list
+}
+
+func (s size) services() runtime.Object {
+	list := new(corev1.ServiceList)
+	for i := range s.objects {
+		list.Items = append(list.Items, *decoded(s.service(i, "-stable")), *decoded(s.service(i, "-canary")))
+	}
+	return list
+}
+
+func (s size) slices() runtime.Object {
+	list := new(discoveryv1.EndpointSliceList)
+	for i := range s.objects {
+		list.Items = append(list.Items, *decoded(s.slice(i, "-stable")), *decoded(s.slice(i, "-canary")))
+	}
+	list.Items = append(list.Items, *decoded(s.proxiesSlice()))
+	return list
+}
+
+// decoded is an object as it comes from the API server: it shares nothing with another one.
+func decoded[T any](object *T) *T {
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err) // No type of these can fail.
+	}
+	fresh := new(T)
+	if err := json.Unmarshal(text, fresh); err != nil {
+		panic(err)
+	}
+	return fresh
+}
+
