@@ -45,7 +45,7 @@ type Totals struct {
 // proxy is a proxy with what is known of its requests, over all its streams.
 type proxy struct {
 	name    string
-	isReady bool          // takes requests
+	serves  bool          // takes requests, be it about to go away
 	isGone  bool          // is no proxy of the fleet any more
 	since   time.Duration // when it was first seen in the fleet
 	stream  *Stream       // the latest one; nil before the first
@@ -162,13 +162,13 @@ func (m *Meter) SetProxies(now time.Time, fleets map[ir.Fleet][]ir.Proxy) {
 		for _, p := range known {
 			p.isGone = !slices.ContainsFunc(fleets[fleet], func(each ir.Proxy) bool { return each.Name == p.name })
 			if p.isGone {
-				p.isReady = false
+				p.serves = false
 			}
 		}
 	}
 	for fleet, proxies := range fleets {
 		for _, each := range proxies {
-			m.proxy(now, fleet, each.Name).isReady = each.IsReady
+			m.proxy(now, fleet, each.Name).serves = each.IsServing
 		}
 	}
 	m.prune(now)

@@ -123,7 +123,7 @@ func (s *Stream) Close() {
 	}
 	s.isEnded = true
 	if s.fleet == ExternalFleet {
-		s.proxy.isReady, s.proxy.isGone = false, true
+		s.proxy.serves, s.proxy.isGone = false, true
 	}
 }
 
@@ -207,7 +207,7 @@ func (s *Stream) take(sample Sample) bool {
 		return false
 	}
 	if s.fleet == ExternalFleet { // It has requests of an object: from now on they would be missed.
-		s.proxy.isReady = true
+		s.proxy.serves = true
 	}
 	c := s.clusters[sample.Cluster]
 	if c == nil {

@@ -87,7 +87,7 @@ func newStage(t *testing.T, change func(*metricsink.Options)) *stage {
 func (s *stage) joins(fleets ...ir.Fleet) {
 	proxies := map[ir.Fleet][]ir.Proxy{}
 	for _, each := range fleets {
-		proxies[each] = []ir.Proxy{{Name: "proxy-1", IsReady: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}
+		proxies[each] = []ir.Proxy{{Name: "proxy-1", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}
 	}
 	s.SetProxies(proxies)
 }
@@ -213,14 +213,28 @@ kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="
 	}
 }
 
+// TestAStreamThatEndsIsMissed has the only stream end while the proxy takes requests, or goes on to take
+// them until it is gone.
 func TestAStreamThatEndsIsMissed(t *testing.T) {
-	s := newStage(t, nil)
-	s.joins(fleet)
-	p := s.connect()
-	p.flush("1000", "3")
-	p.ends(codes.OK, "")
-	if got, err := s.inFlight(); err == nil {
-		t.Errorf("%v requests in flight by nobody's word", got)
+	for name, isReady := range map[string]bool{"of a proxy that stays": true, "of one that leaves": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.joins(fleet)
+			p := s.connect()
+			p.flush("1000", "3")
+			s.SetProxies(map[ir.Fleet][]ir.Proxy{fleet: {
+				{Name: "proxy-1", IsReady: isReady, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
+				{Name: "proxy-2", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.2")}},
+			}})
+			s.connectFrom("127.0.0.2").flush("1000", "1")
+			if got, err := s.inFlight(); err != nil || got != 4 {
+				t.Errorf("%v requests in flight, %v; want 4", got, err)
+			}
+			p.ends(codes.OK, "")
+			if got, err := s.inFlight(); err == nil {
+				t.Errorf("%v requests in flight by nobody's word", got)
+			}
+		})
 	}
 }
 

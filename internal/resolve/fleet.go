@@ -84,7 +84,9 @@ func proxiesOf(endpointSlices []*discoveryv1.EndpointSlice) []ir.Proxy {
 				name = endpoint.TargetRef.Name
 			}
 			proxy := found[name]
-			proxy.Name, proxy.IsReady = name, proxy.IsReady || isReady(endpoint.Conditions)
+			proxy.Name = name
+			proxy.IsServing = proxy.IsServing || isServing(endpoint.Conditions)
+			proxy.IsReady = proxy.IsReady || isReady(endpoint.Conditions)
 			if !slices.Contains(proxy.Addresses, address) {
 				proxy.Addresses = append(proxy.Addresses, address)
 			}
@@ -98,9 +100,13 @@ func proxiesOf(endpointSlices []*discoveryv1.EndpointSlice) []ir.Proxy {
 	return slices.SortedFunc(maps.Values(found), byName)
 }
 
-// isReady says whether an endpoint takes requests and stays. The condition serving is asked first: a
-// Service that publishes addresses which are not ready calls all of them ready.
+// isReady says whether an endpoint takes requests and stays.
 func isReady(conditions discoveryv1.EndpointConditions) bool {
-	ready := valueOr(conditions.Serving, valueOr(conditions.Ready, true))
-	return ready && !valueOr(conditions.Terminating, false)
+	return isServing(conditions) && !valueOr(conditions.Terminating, false)
+}
+
+// isServing says whether an endpoint takes requests. The condition serving is asked first: a Service
+// that publishes addresses which are not ready calls all of them ready.
+func isServing(conditions discoveryv1.EndpointConditions) bool {
+	return valueOr(conditions.Serving, valueOr(conditions.Ready, true))
 }
