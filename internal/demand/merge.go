@@ -24,6 +24,20 @@ type Value struct {
 	RateError error
 	// Concurrency is requests in flight.
 	Concurrency float64
+	// Backends are what each of the Services that share the object's requests was asked in the last minute.
+	Backends map[string]Totals
+}
+
+// addBackends adds what one replica has counted.
+func (v *Value) addBackends(backends map[string]Totals) {
+	for service, more := range backends {
+		if v.Backends == nil {
+			v.Backends = map[string]Totals{}
+		}
+		sum := v.Backends[service]
+		sum.add(&more)
+		v.Backends[service] = sum
+	}
 }
 
 // Amount is the value of the measure that decides.
@@ -62,6 +76,7 @@ func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 		value.Metric, value.Target = object.Metric, object.Target
 		value.RequestRate += object.RequestRate
 		value.Concurrency += object.Concurrency
+		value.addBackends(object.Backends)
 		unpaced = append(unpaced, object.Unpaced...)
 		if object.Problem != "" {
 			wrong = append(wrong, object.Problem)

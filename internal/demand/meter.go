@@ -32,14 +32,23 @@ type object struct {
 
 	since  time.Duration // before it nothing was counted
 	totals map[string]*Totals
+	recent map[string]*recent // of an object that shares requests between Services; else empty
 }
 
-// Totals count what one backend of an object was asked, since this replica knows of it.
+// Totals count what one backend of an object was asked.
 type Totals struct {
 	// Requests were sent to the backend, and Errors of them were answered with 500 to 599.
-	Requests, Errors float64
+	Requests float64 `json:"requests"`
+	Errors   float64 `json:"errors"`
 	// Times are how long it took to answer.
-	Times Times
+	Times Times `json:"times"`
+}
+
+// add adds what was counted elsewhere, or at another time.
+func (t *Totals) add(more *Totals) {
+	t.Requests += more.Requests
+	t.Errors += more.Errors
+	t.Times.add(&more.Times)
 }
 
 // proxy is a proxy with what is known of its requests, over all its streams.
@@ -79,12 +88,12 @@ func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)
 func (m *Meter) SetObject(now time.Time, key ir.Key, desired Object) {
 	known := m.objects[key]
 	if known == nil || !known.countsLike(desired) {
-		totals := map[string]*Totals{}
+		anew := &object{since: m.at(now), totals: map[string]*Totals{}, recent: map[string]*recent{}}
 		if known != nil {
-			totals = known.totals
+			anew.totals, anew.recent = known.totals, known.recent
 			m.RemoveObject(key)
 		}
-		known = &object{since: m.at(now), totals: totals}
+		known = anew
 		m.objects[key] = known
 	}
 	known.Object = desired
@@ -96,7 +105,21 @@ func (m *Meter) SetObject(now time.Time, key ir.Key, desired Object) {
 			known.totals[service] = new(Totals)
 		}
 	}
+	known.remember()
 	m.claim(key, desired.Spec.ExternalKey)
+}
+
+// remember begins to keep what the Services were asked lately while requests are shared between several,
+// and ends it.
+func (o *object) remember() {
+	maps.DeleteFunc(o.recent, func(service string, _ *recent) bool {
+		return len(o.Services) < 2 || !slices.Contains(o.Services, service)
+	})
+	for _, service := range o.Services {
+		if len(o.Services) > 1 && o.recent[service] == nil {
+			o.recent[service] = new(recent)
+		}
+	}
 }
 
 // countsLike says that requests are counted for both in the same way.
@@ -200,7 +223,7 @@ func (m *Meter) prune(now time.Time) {
 	}
 }
 
-// EachBackend visits what every backend of every object was asked. The backends that no object has any more
+// EachBackend visits what every backend of every object was asked since this replica knows of it. The backends that no object has any more
 // are not among them.
 func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals)) {
 	for key, o := range m.objects {
@@ -210,11 +233,12 @@ func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals
 	}
 }
 
-// count adds to the totals of a backend, if the object has it.
-func (o *object) count(service string, more Totals) {
+// count adds to what a backend was asked until an instant, if the object has it.
+func (o *object) count(at time.Duration, service string, more Totals) {
 	if totals := o.totals[service]; totals != nil {
-		totals.Requests += more.Requests
-		totals.Errors += more.Errors
-		totals.Times.add(&more.Times)
+		totals.add(&more)
+	}
+	if lately := o.recent[service]; lately != nil {
+		lately.add(at, &more)
 	}
 }

@@ -39,6 +39,9 @@ type ObjectReport struct {
 	// Past are further requests per second over the window: of proxies that serve no more and that this
 	// replica hears no more, by their names. Who hears such a proxy has them in its RequestRate.
 	Past map[string]float64 `json:"past,omitempty"`
+	// Backends are what the Services that share the object's requests were asked in the last minute, by
+	// their names. They are absent where there is but one.
+	Backends map[string]Totals `json:"backends,omitempty"`
 	// Unpaced are the proxies that are heard, but not long enough to tell a rate, sorted.
 	Unpaced []string `json:"unpaced,omitempty"`
 	// Problem says why the object has no demand whatever proxies say, "" usually.
@@ -88,6 +91,12 @@ func (m *Meter) objectReport(at time.Duration, key ir.Key, o *object, active flo
 		}
 	}
 	m.addRates(&out, at, key, o)
+	for service, lately := range o.recent {
+		if out.Backends == nil {
+			out.Backends = map[string]Totals{}
+		}
+		out.Backends[service] = lately.sum(at)
+	}
 	return out
 }
 

@@ -227,12 +227,12 @@ func (s *Stream) take(sample Sample) bool {
 	switch {
 	case !s.isKnown:
 	case sample.Measure == RequestsTotal:
-		o.count(service, Totals{Requests: added})
+		o.count(s.last, service, Totals{Requests: added})
 		s.add(key, o, added)
 	case sample.Measure == Responses5xx:
-		o.count(service, Totals{Errors: added})
+		o.count(s.last, service, Totals{Errors: added})
 	case sample.Times != nil:
-		o.count(service, Totals{Times: *sample.Times})
+		o.count(s.last, service, Totals{Times: *sample.Times})
 	}
 	return true
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
@@ -51,6 +54,7 @@ func TestTheGuidesScaledObject(t *testing.T) {
 		g.keeps(t, 45, "a canary at 20 %: both sides are counted")
 		g.argo(t, "abort", bed.App)
 	})
+	g.judge(t, repo)
 	// The guide's object has the default, by which replicas go after five minutes.
 	g.do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
 		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
@@ -97,8 +101,65 @@ func (g guide) deploy(t *testing.T, repo string) {
 	}
 }
 
+// judge sets an image of which every second answer is an error, with the analysis of docs/analysis.md: it is
+// aborted by nobody but the analysis. The requests that go on afterwards, see ask, don't fail any more.
+func (g guide) judge(t *testing.T, repo string) {
+	t.Helper()
+	g.do(t, "apply", "-n", namespace, "-f", filepath.Join(repo, "examples", "argo-rollouts-canary", "analysis.yaml"))
+	const bad = `[{"name": "rollouts-demo", "image": "argoproj/rollouts-demo:yellow", "ports": [{"name": "http", "containerPort": 8080}],
+		"env": [{"name": "ERROR_RATE", "value": "50"}]}]`
+	stop := g.send(t, 25)
+	began := time.Now()
+	g.do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", analysis(t, repo))
+	g.do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
+	g.do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.abort}=true", "--timeout=120s")
+	took := time.Since(began)
+	totals := stop()
+	why := g.do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.status.message}")
+	if !strings.Contains(why, `"error-rate" assessed Failed`) || totals.Failed == 0 {
+		t.Errorf("aborted with %q, after %d failed requests", why, totals.Failed)
+	}
+	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", took.Seconds(), totals.Failed, totals.Sent, why)
+	err := await.Until(t.Context(), "the canary has no weight", time.Minute, func() bool {
+		return g.do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`) == ""
+	}, func() string { return "" })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// analysis is the part of a Rollout that docs/analysis.md shows.
+func analysis(t *testing.T, repo string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(repo, "docs", "analysis.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, has := strings.Cut(string(page), "```yaml analysis\n")
+	block, _, _ = strings.Cut(block, "```")
+	patch, err := yaml.YAMLToJSON([]byte(block))
+	if err != nil || !has {
+		t.Fatalf("docs/analysis.md has no such block: %v", err)
+	}
+	return string(patch)
+}
+
 // ask sends so many requests a second while something is done. None may fail.
 func (g guide) ask(t *testing.T, rate float64, do func()) {
+	t.Helper()
+	stop := g.send(t, rate)
+	defer func() {
+		totals := stop()
+		t.Logf("%v requests a second: %d sent, %d failed", rate, totals.Sent, totals.Failed)
+		if totals.Failed > 0 {
+			t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Sent, totals.Reasons)
+		}
+	}()
+	do()
+}
+
+// send sends so many requests a second until stop is called.
+func (g guide) send(t *testing.T, rate float64) (stop func() load.Totals) {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
 		Address: g.Addresses[proxies], Host: bed.Host, Path: "/color", Rate: rate, Timeout: answerLimit,
@@ -107,14 +168,10 @@ func (g guide) ask(t *testing.T, rate float64, do func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	return func() load.Totals {
 		totals, _ := client.Stop()
-		t.Logf("%v requests a second: %d sent, %d failed", rate, totals.Sent, totals.Failed)
-		if totals.Failed > 0 {
-			t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Sent, totals.Reasons)
-		}
-	}()
-	do()
+		return totals
+	}
 }
 
 // wanted says whether a number of replicas is right for a rate, within one, or within the tenth in which
