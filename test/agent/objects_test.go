@@ -94,40 +94,6 @@ scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}
 	}
 }
 
-// TestThePluginsReadme applies the ScaledObject of the plugin's README as it is: it has no minimum, so KEDA's own count.
-func TestThePluginsReadme(t *testing.T) {
-	t.Parallel()
-	team := namespace(t, "readme")
-	apply(t, team, `
-apiVersion: argoproj.io/v1alpha1
-kind: Rollout
-metadata: {name: myapp}
-spec: {selector: {matchLabels: {app: myapp}}, strategy: {canary: {stableService: myapp-stable, canaryService: myapp-canary}}}
----
-apiVersion: keda.sh/v1alpha1
-kind: ScaledObject
-metadata:
-  name: myapp
-spec:
-  scaleTargetRef:
-    apiVersion: argoproj.io/v1alpha1
-    kind: Rollout
-    name: myapp
-  triggers:
-    - type: kedify-http
-      metadata:
-        hosts: myapp.example.com
-        port: "80"
-        scalingMetric: requestRate
-        targetValue: "5"
-        trafficAutowire: "ingress"
-`)
-	found := await(t, team, "myapp", "made", there).Spec
-	if found.ScaleTargetRef.Service != "myapp-stable" || *found.Replicas.Min != 0 || *found.Replicas.Max != 100 {
-		t.Errorf("spec is %+v with replicas from %d to %d", found, *found.Replicas.Min, *found.Replicas.Max)
-	}
-}
-
 // TestWhatAUserDoesToTheObject deletes and edits the HTTPScaledObject by hand.
 func TestWhatAUserDoesToTheObject(t *testing.T) {
 	t.Parallel()
@@ -174,7 +140,7 @@ func TestWhatAUserAddsToTheAgentsFieldsIsTakenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			team := namespace(t, "adds-"+strings.NewReplacer(" ", "-", "'", "").Replace(name))
+			team := namespaceOf(t, "adds", name)
 			apply(t, team, shop(simple))
 			before := await(t, team, "shop", "its conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
 				return len(object.Status.Conditions) > 0
