@@ -39,11 +39,7 @@ const (
 // The guide's objects, unchanged, on a stock KEDA: the agent makes the HTTPScaledObject, Envoy counts the
 // requests, and the Rollout has as many replicas as they ask for, in a canary too.
 func TestTheGuidesScaledObject(t *testing.T) {
-	cluster, repo := bed.Launch(t, provider.Wishes{
-		Addons: []string{"keda"}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
-	})
-	g := guide{cluster}
-	g.deploy(t, repo)
+	g, repo := launch(t)
 
 	g.ask(t, 8, func() { g.keeps(t, 8, "8 requests a second") })
 	g.ask(t, 25, func() { g.follows(t, 25) })
@@ -55,14 +51,30 @@ func TestTheGuidesScaledObject(t *testing.T) {
 		g.argo(t, "abort", bed.App)
 	})
 	g.judge(t, repo)
-	// The guide's object has the default, by which replicas go after five minutes.
-	g.do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
-		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
+	g.scalesInAtOnce(t)
 	g.ask(t, 8, func() { g.follows(t, 8) })
 }
 
 // guide is a cluster with the guide's objects.
 type guide struct{ *provider.Cluster }
+
+// launch starts a cluster with a stock KEDA, and applies the guide's objects.
+func launch(t *testing.T) (g guide, repo string) {
+	t.Helper()
+	cluster, repo := bed.Launch(t, provider.Wishes{
+		Addons: []string{"keda"}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+	})
+	g = guide{cluster}
+	g.deploy(t, repo)
+	return g, repo
+}
+
+// scalesInAtOnce takes the default away by which replicas go after five minutes, the highest number of which counts.
+func (g guide) scalesInAtOnce(t *testing.T) {
+	t.Helper()
+	g.do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
+		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
+}
 
 // do runs kubectl, which must succeed, and returns what it says.
 func (g guide) do(t *testing.T, args ...string) string {
@@ -108,13 +120,13 @@ func (g guide) judge(t *testing.T, repo string) {
 	g.do(t, "apply", "-n", namespace, "-f", filepath.Join(repo, "examples", "argo-rollouts-canary", "analysis.yaml"))
 	const bad = `[{"name": "rollouts-demo", "image": "argoproj/rollouts-demo:yellow", "ports": [{"name": "http", "containerPort": 8080}],
 		"env": [{"name": "ERROR_RATE", "value": "50"}]}]`
-	stop := g.send(t, 25)
+	client := g.send(t, 25)
 	began := time.Now()
 	g.do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", analysis(t, repo))
 	g.do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
 	g.do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.abort}=true", "--timeout=120s")
 	took := time.Since(began)
-	totals := stop()
+	totals, _ := client.Stop()
 	why := g.do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.status.message}")
 	if !strings.Contains(why, `"error-rate" assessed Failed`) || totals.Failed == 0 {
 		t.Errorf("aborted with %q, after %d failed requests", why, totals.Failed)
@@ -147,9 +159,9 @@ func analysis(t *testing.T, repo string) string {
 // ask sends so many requests a second while something is done. None may fail.
 func (g guide) ask(t *testing.T, rate float64, do func()) {
 	t.Helper()
-	stop := g.send(t, rate)
+	client := g.send(t, rate)
 	defer func() {
-		totals := stop()
+		totals, _ := client.Stop()
 		t.Logf("%v requests a second: %d sent, %d failed", rate, totals.Sent, totals.Failed)
 		if totals.Failed > 0 {
 			t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Sent, totals.Reasons)
@@ -158,8 +170,8 @@ func (g guide) ask(t *testing.T, rate float64, do func()) {
 	do()
 }
 
-// send sends so many requests a second until stop is called.
-func (g guide) send(t *testing.T, rate float64) (stop func() load.Totals) {
+// send sends so many requests a second until the client is stopped.
+func (g guide) send(t *testing.T, rate float64) *load.Client {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
 		Address: g.Addresses[proxies], Host: bed.Host, Path: "/color", Rate: rate, Timeout: answerLimit,
@@ -168,10 +180,7 @@ func (g guide) send(t *testing.T, rate float64) (stop func() load.Totals) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() load.Totals {
-		totals, _ := client.Stop()
-		return totals
-	}
+	return client
 }
 
 // wanted says whether a number of replicas is right for a rate, within one, or within the tenth in which
