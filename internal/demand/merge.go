@@ -28,18 +28,6 @@ type Value struct {
 	Backends map[string]Totals
 }
 
-// addBackends adds what one replica has counted.
-func (v *Value) addBackends(backends map[string]Totals) {
-	for service, more := range backends {
-		if v.Backends == nil {
-			v.Backends = map[string]Totals{}
-		}
-		sum := v.Backends[service]
-		sum.add(&more)
-		v.Backends[service] = sum
-	}
-}
-
 // Amount is the value of the measure that decides.
 func (v Value) Amount() float64 {
 	if v.Metric == Concurrency {
@@ -76,7 +64,6 @@ func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 		value.Metric, value.Target = object.Metric, object.Target
 		value.RequestRate += object.RequestRate
 		value.Concurrency += object.Concurrency
-		value.addBackends(object.Backends)
 		unpaced = append(unpaced, object.Unpaced...)
 		if object.Problem != "" {
 			wrong = append(wrong, object.Problem)
@@ -92,6 +79,7 @@ func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 		}
 	}
 	value.RequestRate += past(key, reports, heard)
+	value.Backends = backendsOf(key, reports)
 	wrong = append(wrong, twice(fleet, heard)...)
 	missed := missing(fleet, sortedSet(serving), heard)
 	if young := tooYoung(fleet, unpaced); value.Metric != Concurrency {
@@ -106,6 +94,19 @@ func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 		return value, unknown(key, absent, sortedSet(missed)...)
 	}
 	return value, nil
+}
+
+// backendsOf is what the object's backends were asked, over all replicas.
+func backendsOf(key ir.Key, reports []Report) map[string]Totals {
+	backends := map[string]Totals{}
+	for _, report := range reports {
+		for service, more := range report.Objects[key.String()].Backends {
+			sum := backends[service]
+			sum.add(&more)
+			backends[service] = sum
+		}
+	}
+	return backends
 }
 
 // past is the rate of the proxies that nobody hears any more.

@@ -106,7 +106,8 @@ func (l *lines) newest(of *Sink) (line []byte, next time.Time, err error) {
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		l.line, l.next = append(text, '\n'), now.Add(ReportInterval)
+		text = append(text, '\n')
+		l.line, l.next = text, now.Add(ReportInterval)
 	}
 	return l.line, l.next, nil
 }

@@ -76,11 +76,11 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 		rollout  string // none if empty
 		want     []summary
 	}{
-		"one has the ScaledObject's name":  {`[` + other + `, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}}},
-		"no trigger is ours":               {`[` + other + `]`, canary, nil},
-		"several have names of their own":  {`[` + other + `, ` + plain + `, {type: kedify-http, name: api, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-api", "shop-stable", nil}}},
-		"a name that is given stays":       {`[{type: external-push, metadata: {hosts: a.test, port: "80", convertedFrom: kedify-http, httpScaledObject: shop}}, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-1", "shop-stable", nil}}},
-		"written by hand":                  {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"one has the ScaledObject's name": {`[` + other + `, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"no trigger is ours":              {`[` + other + `]`, canary, nil},
+		"several have names of their own": {`[` + other + `, ` + plain + `, {type: kedify-http, name: api, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-api", "shop-stable", nil}}},
+		"a name that is given stays":      {`[{type: external-push, metadata: {hosts: a.test, port: "80", convertedFrom: kedify-http, httpScaledObject: shop}}, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-1", "shop-stable", nil}}},
+		"written by hand":                 {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
 		"several written by hand": {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}, ` +
 			`{type: external-push, name: b, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}, ` +
 			`{type: external-push, metadata: {hosts: c.test, port: "80", scalerAddress: "` + address + `", httpScaledObject: shop-c}}]`, canary, []summary{
