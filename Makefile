@@ -141,11 +141,12 @@ test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Ga
 
 .PHONY: test-autoscaling
 test-autoscaling: tools-cluster ## have the guide's Rollout follow its requests with KEDA, on a real cluster (needs root, about 6 minutes)
-	$(call suite,autoscaling,30m)
+	$(call suite,autoscaling,30m,,-test.run=Guide)
 
 .PHONY: test-keda
-test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, on a real cluster (builds KEDA, about 15 minutes once)
+test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, and kill each part of that under load, on real clusters (builds KEDA, about 15 minutes once)
 	$(call suite,keda,60m)
+	$(call suite,autoscaling,30m,,-test.run=Kill)
 
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, a request beside a plain Envoy, and a weight's way to Envoy beside a bare push (about 40 minutes)

@@ -102,7 +102,7 @@ func (p *process) parts(ctx context.Context) ([]lifecycle.Part, error) {
 		{Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: figures},
 	}
 	if p.settings.webhookAddress != "" {
-		hook, err := conversion.NewServer(p.settings.scalerAddress, p.manager.GetLogger())
+		hook, err := conversion.NewServer(p.settings.scalerAddress, p.settings.namespaces, p.manager.GetLogger())
 		if err != nil {
 			return nil, err
 		}

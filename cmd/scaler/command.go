@@ -82,7 +82,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&s.grpcAddress, "grpc-address", ":9090", "`address` for KEDA (gRPC)")
 	flags.StringVar(&s.healthAddress, "health-address", ":8080", "`address` for /livez and /readyz")
-	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
+	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus) and /backends (analyses)")
 
 	flags.StringVar(&s.tls.Certificate, "tls-cert-file", "",
 		"certificate `file` of the server, read anew for each connection; without it there is no TLS")

@@ -31,6 +31,8 @@ type source interface {
 	scaler.Reader
 	// Run keeps the figures up to date until ctx ends.
 	Run(ctx context.Context) error
+	// Register adds the page of backends to mux.
+	Register(mux *http.ServeMux)
 	// Seeded returns a channel that is closed when every interceptor was asked for the first time.
 	Seeded() <-chan struct{}
 }
@@ -143,10 +145,11 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]l
 	return append(parts, opened...), err
 }
 
-// inside serves those who look into the process.
+// inside serves those who look into the process, and at what it knows.
 func (p *process) inside(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", telemetry.MetricsHandler(registry))
+	p.figures.Register(mux)
 	if p.settings.profiling {
 		telemetry.AddProfiling(mux)
 	}

@@ -44,6 +44,10 @@ func (busy) Run(ctx context.Context) error {
 	return nil
 }
 
+func (busy) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /backends/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+}
+
 func (b busy) Seeded() <-chan struct{} { return b.seeded }
 
 // local returns settings with free ports of this host.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -67,6 +68,9 @@ func (i *interceptors) Demand(_ context.Context, object types.NamespacedName) (s
 
 // Changed tells of the next report, of whatever object.
 func (i *interceptors) Changed(types.NamespacedName) <-chan struct{} { return i.reader.Updated() }
+
+// Register adds demandreader.BackendPath to mux.
+func (i *interceptors) Register(mux *http.ServeMux) { i.reader.Register(mux) }
 
 // Seeded tells of the first answers.
 func (i *interceptors) Seeded() <-chan struct{} { return i.seeded }

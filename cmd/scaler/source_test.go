@@ -84,7 +84,7 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 	report := func(name, hears string, rate, concurrency float64) demand.Report {
 		return demand.Report{
 			Replica: name,
-			Fleets:  map[ir.Fleet]demand.FleetReport{"shop": {Ready: both, Heard: []string{hears}}},
+			Fleets:  map[ir.Fleet]demand.FleetReport{"shop": {Serving: both, Heard: []string{hears}}},
 			Objects: map[string]demand.ObjectReport{
 				"shop/web": {Fleet: "shop", Metric: demand.RequestRate, Target: 100, RequestRate: rate, Concurrency: concurrency},
 			},
@@ -138,7 +138,7 @@ func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
 	}))
 	t.Cleanup(failing.Close)
 	text, err := json.Marshal(demand.Report{
-		Fleets: map[ir.Fleet]demand.FleetReport{"shop": {Ready: []string{"proxy-1", "proxy-2"}, Heard: []string{"proxy-2"}}},
+		Fleets: map[ir.Fleet]demand.FleetReport{"shop": {Serving: []string{"proxy-1", "proxy-2"}, Heard: []string{"proxy-2"}}},
 		Objects: map[string]demand.ObjectReport{
 			"shop/web": {Fleet: "shop", Metric: demand.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1, Unpaced: []string{"proxy-2"}},
 		},

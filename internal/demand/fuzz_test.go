@@ -18,7 +18,7 @@ func FuzzApply(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03\xff\xff\xff\xff\xff\xff\xef\x7f\x00\x01\x02\x03\xff\xff\xff\xff\xff\xff\xef\x7f"))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		now, m := epoch, demand.NewMeter(epoch)
-		m.SetProxies(now, map[ir.Fleet][]ir.Proxy{fleet: {{Name: "1", IsReady: true}}})
+		m.SetProxies(now, map[ir.Fleet][]ir.Proxy{fleet: {{Name: "1", IsServing: true}}})
 		m.SetObject(now, shop, shopObject(""))
 		stream := m.Open(now, fleet, "1")
 		for ; len(script) >= 12; script = script[12:] {

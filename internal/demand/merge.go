@@ -24,6 +24,8 @@ type Value struct {
 	RateError error
 	// Concurrency is requests in flight.
 	Concurrency float64
+	// Backends are what each of the Services that share the object's requests was asked in the last minute.
+	Backends map[string]Totals
 }
 
 // Amount is the value of the measure that decides.
@@ -40,13 +42,14 @@ func (v Value) Amount() float64 {
 // The Value is known when every proxy that takes the object's requests is heard by exactly one
 // replica that knows the object: one that nobody hears has requests that nobody counts, and the requests of
 // one that two hear, while its stream goes from one to the other, are counted twice. Otherwise the error has
-// ErrUnknown in its chain and names what is missing.
+// ErrUnknown in its chain and names what is missing. A proxy that is about to go away takes requests for as
+// long as it serves.
 //
 // The Value beside an error is a lower bound where proxies are missing, what the others have counted. It
 // is zero where something may be counted twice, or not at all.
 func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 	var value Value
-	var heard, ready, unpaced, wrong []string
+	var heard, serving, unpaced, wrong []string
 	var fleet ir.Fleet
 	isKnown := false
 	for _, report := range reports {
@@ -70,13 +73,15 @@ func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 		return Value{}, unknown(key, absent, "no replica of the interceptor knows it")
 	}
 	for _, report := range reports {
-		ready = append(ready, report.Fleets[fleet].Ready...)
+		serving = append(serving, report.Fleets[fleet].Serving...)
 		if _, counts := report.Objects[key.String()]; counts {
 			heard = append(heard, report.Fleets[fleet].Heard...)
 		}
 	}
+	value.RequestRate += past(key, reports, heard)
+	value.Backends = backendsOf(key, reports)
 	wrong = append(wrong, twice(fleet, heard)...)
-	missed := missing(fleet, sortedSet(ready), heard)
+	missed := missing(fleet, sortedSet(serving), heard)
 	if young := tooYoung(fleet, unpaced); value.Metric != Concurrency {
 		missed = append(missed, young...)
 	} else if len(young) > 0 {
@@ -91,12 +96,37 @@ func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 	return value, nil
 }
 
-// missing says which proxies of a fleet nobody counts.
-func missing(fleet ir.Fleet, ready, heard []string) (problems []string) {
-	if len(ready) == 0 {
-		return []string{fmt.Sprintf("fleet %s has no ready proxy", fleet)}
+// backendsOf is what the object's backends were asked, over all replicas.
+func backendsOf(key ir.Key, reports []Report) map[string]Totals {
+	backends := map[string]Totals{}
+	for _, report := range reports {
+		for service, more := range report.Objects[key.String()].Backends {
+			sum := backends[service]
+			sum.add(&more)
+			backends[service] = sum
+		}
 	}
-	for _, name := range ready {
+	return backends
+}
+
+// past is the rate of the proxies that nobody hears any more.
+func past(key ir.Key, reports []Report, heard []string) (rate float64) {
+	for _, report := range reports {
+		for name, each := range report.Objects[key.String()].Past {
+			if !slices.Contains(heard, name) {
+				rate += each
+			}
+		}
+	}
+	return rate
+}
+
+// missing says which proxies of a fleet nobody counts.
+func missing(fleet ir.Fleet, serving, heard []string) (problems []string) {
+	if len(serving) == 0 {
+		return []string{fmt.Sprintf("fleet %s has no proxy that serves", fleet)}
+	}
+	for _, name := range serving {
 		if !slices.Contains(heard, name) {
 			problems = append(problems, fmt.Sprintf("proxy %s/%s sends no metrics", fleet, name))
 		}

@@ -30,22 +30,31 @@ type Object struct {
 type object struct {
 	Object
 
-	since  time.Duration // before it nothing was counted
+	since  time.Duration      // before it nothing was counted
 	totals map[string]*Totals // of the Services that were asked; nil for none
+	recent map[string]*recent // of an object that shares requests between Services; else empty
 }
 
-// Totals count what one backend of an object was asked, since this replica knows of it.
+// Totals count what one backend of an object was asked.
 type Totals struct {
 	// Requests were sent to the backend, and Errors of them were answered with 500 to 599.
-	Requests, Errors float64
+	Requests float64 `json:"requests"`
+	Errors   float64 `json:"errors"`
 	// Times are how long it took to answer.
-	Times Times
+	Times Times `json:"times"`
+}
+
+// add adds what was counted elsewhere, or at another time.
+func (t *Totals) add(more *Totals) {
+	t.Requests += more.Requests
+	t.Errors += more.Errors
+	t.Times.add(&more.Times)
 }
 
 // proxy is a proxy with what is known of its requests, over all its streams.
 type proxy struct {
 	name    string
-	isReady bool          // takes requests
+	serves  bool          // takes requests, be it about to go away
 	isGone  bool          // is no proxy of the fleet any more
 	since   time.Duration // when it was first seen in the fleet
 	stream  *Stream       // the latest one; nil before the first
@@ -79,19 +88,39 @@ func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)
 func (m *Meter) SetObject(now time.Time, key ir.Key, desired Object) {
 	known := m.objects[key]
 	if known == nil || !known.countsLike(desired) {
-		var totals map[string]*Totals
+		anew := &object{since: m.at(now)}
 		if known != nil {
-			totals = known.totals
+			anew.totals, anew.recent = known.totals, known.recent
 			m.RemoveObject(key)
 		}
-		known = &object{since: m.at(now), totals: totals}
+		known = anew
 		m.objects[key] = known
 	}
 	known.Object = desired
 	maps.DeleteFunc(known.totals, func(service string, _ *Totals) bool {
 		return !slices.Contains(desired.Services, service)
 	})
+	known.remember()
 	m.claim(key, desired.Spec.ExternalKey)
+}
+
+// remember begins to keep what the Services were asked lately while requests are shared between several,
+// and ends it.
+func (o *object) remember() {
+	maps.DeleteFunc(o.recent, func(service string, _ *recent) bool {
+		return len(o.Services) < 2 || !slices.Contains(o.Services, service)
+	})
+	if len(o.Services) < 2 {
+		return
+	}
+	if o.recent == nil {
+		o.recent = make(map[string]*recent, len(o.Services))
+	}
+	for _, service := range o.Services {
+		if o.recent[service] == nil {
+			o.recent[service] = new(recent)
+		}
+	}
 }
 
 // countsLike says that requests are counted for both in the same way.
@@ -157,13 +186,13 @@ func (m *Meter) SetProxies(now time.Time, fleets map[ir.Fleet][]ir.Proxy) {
 		for _, p := range known {
 			p.isGone = !slices.ContainsFunc(fleets[fleet], func(each ir.Proxy) bool { return each.Name == p.name })
 			if p.isGone {
-				p.isReady = false
+				p.serves = false
 			}
 		}
 	}
 	for fleet, proxies := range fleets {
 		for _, each := range proxies {
-			m.proxy(now, fleet, each.Name).isReady = each.IsReady
+			m.proxy(now, fleet, each.Name).serves = each.IsServing
 		}
 	}
 	m.prune(now)
@@ -195,7 +224,7 @@ func (m *Meter) prune(now time.Time) {
 	}
 }
 
-// EachBackend visits what every backend of every object was asked. The backends that no object has any more
+// EachBackend visits what every backend of every object was asked since this replica knows of it. The backends that no object has any more
 // are not among them.
 func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals)) {
 	for key, o := range m.objects {
@@ -209,10 +238,13 @@ func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals
 	}
 }
 
-// count adds to the totals of a backend, if the object has it.
-func (o *object) count(service string, more Totals) {
+// count adds to what a backend was asked until an instant, if the object has it.
+func (o *object) count(at time.Duration, service string, more Totals) {
 	if !slices.Contains(o.Services, service) {
 		return
+	}
+	if lately := o.recent[service]; lately != nil {
+		lately.add(at, &more)
 	}
 	if o.totals == nil {
 		o.totals = make(map[string]*Totals, len(o.Services))
@@ -220,8 +252,5 @@ func (o *object) count(service string, more Totals) {
 	if o.totals[service] == nil {
 		o.totals[service] = new(Totals)
 	}
-	totals := o.totals[service]
-	totals.Requests += more.Requests
-	totals.Errors += more.Errors
-	totals.Times.add(&more.Times)
+	o.totals[service].add(&more)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/demand"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
@@ -19,11 +21,11 @@ type scene struct {
 	streams map[string]*demand.Stream
 }
 
-// newScene has one object with a window of 10 s, and ready proxies.
-func newScene(t *testing.T, ready ...string) *scene {
+// newScene has one object with a window of 10 s, and proxies that serve.
+func newScene(t *testing.T, serving ...string) *scene {
 	t.Helper()
 	s := &scene{t: t, now: epoch, meter: demand.NewMeter(epoch), streams: map[string]*demand.Stream{}}
-	s.ready(ready...)
+	s.serving(serving...)
 	s.meter.SetObject(s.now, shop, shopObject(""))
 	return s
 }
@@ -37,12 +39,12 @@ func shopObject(externalKey string) demand.Object {
 	}
 }
 
-// ready says which proxies there are; one with "-" before its name is not ready.
-func (s *scene) ready(names ...string) {
+// serving says which proxies there are; one with "-" before its name serves no more.
+func (s *scene) serving(names ...string) {
 	var proxies []ir.Proxy
 	for _, name := range names {
 		bare, isLeaving := strings.CutPrefix(name, "-")
-		proxies = append(proxies, ir.Proxy{Name: bare, IsReady: !isLeaving})
+		proxies = append(proxies, ir.Proxy{Name: bare, IsServing: !isLeaving})
 	}
 	s.meter.SetProxies(s.now, map[ir.Fleet][]ir.Proxy{fleet: proxies})
 }
@@ -98,7 +100,7 @@ func (s *scene) want(rate float64, says string) {
 func TestProxiesComeAndGo(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(s *scene){
-		"a ready proxy that nobody hears makes the demand unknown": func(s *scene) {
+		"a proxy that serves and that nobody hears makes the demand unknown": func(s *scene) {
 			s.want(-1, "proxy apps/1 sends no metrics; proxy apps/2 sends no metrics")
 			s.run(20, "1")
 			s.want(-1, "HTTPScaledObject apps/shop: demand is unknown: proxy apps/2 sends no metrics")
@@ -129,26 +131,26 @@ func TestProxiesComeAndGo(t *testing.T) {
 		},
 		"a proxy that leaves keeps what it had": func(s *scene) {
 			s.run(20, "1", "2")
-			s.ready("1", "-2")
+			s.serving("1", "-2")
 			s.end("2")
 			s.want(20, "")
 			s.run(5, "1")
 			s.want(10+10*0.5, "") // for half of the window
-			s.ready("1")
+			s.serving("1")
 			s.run(20, "1")
 			s.want(10, "")
 		},
 		"a proxy that joins was not there before": func(s *scene) {
-			s.ready("1")
+			s.serving("1")
 			s.run(20, "1")
-			s.ready("1", "2")
+			s.serving("1", "2")
 			s.run(5, "1", "2")
 			s.want(10+10*0.5, "")
 		},
-		"a fleet without a ready proxy is unknown": func(s *scene) {
-			s.ready("-1")
+		"a fleet without a proxy that serves is unknown": func(s *scene) {
+			s.serving("-1")
 			s.run(20, "1")
-			s.want(-1, "fleet apps has no ready proxy")
+			s.want(-1, "fleet apps has no proxy that serves")
 		},
 		"a new stream of a proxy takes the place of the old one": func(s *scene) {
 			s.run(20, "1", "2")
@@ -187,7 +189,7 @@ func TestProxiesComeAndGo(t *testing.T) {
 			object.Fleet = "keda"
 			s.meter.SetObject(s.now, shop, object)
 			s.run(5, "1", "2")
-			s.want(-1, "fleet keda has no ready proxy")
+			s.want(-1, "fleet keda has no proxy that serves")
 		},
 	}
 	for name, play := range tests {
@@ -245,7 +247,7 @@ func TestMergeOfReplicas(t *testing.T) {
 	}
 	report := func(rate float64, heard ...string) demand.Report {
 		return demand.Report{
-			Fleets: map[ir.Fleet]demand.FleetReport{fleet: {Ready: []string{"1", "2"}, Heard: heard}}, Objects: object(rate),
+			Fleets: map[ir.Fleet]demand.FleetReport{fleet: {Serving: []string{"1", "2"}, Heard: heard}}, Objects: object(rate),
 		}
 	}
 	stranger := demand.Report{Fleets: map[ir.Fleet]demand.FleetReport{fleet: {Heard: []string{"2"}}}}
@@ -290,6 +292,36 @@ func TestMergeOfReplicas(t *testing.T) {
 	}
 }
 
+// TestAStreamThatMovesCountsOnce has a proxy's stream go from one replica to another in the middle of the
+// window, and the proxy then begin to leave: what the first replica has counted is in the other one's rate.
+func TestAStreamThatMovesCountsOnce(t *testing.T) {
+	t.Parallel()
+	a := newScene(t, "1", "2")
+	b := newScene(t, "1", "2")
+	want := func(rate float64, what string) {
+		t.Helper()
+		reports := []demand.Report{a.meter.Report(a.now, "a"), b.meter.Report(a.now, "b")}
+		value, err := demand.Merge(shop, reports, nil)
+		if err != nil || math.Abs(value.RequestRate-rate) > 0.01 {
+			t.Errorf("%s: %v requests/s, %v; want %v", what, value.RequestRate, err, rate)
+		}
+	}
+	a.run(20, "1", "2")
+	b.run(20)
+	a.end("2")
+	a.run(5, "1")
+	b.run(5, "2")
+	want(20, "after the move")
+	a.serving("1", "-2")
+	b.serving("1", "-2")
+	want(20, "the proxy leaves")
+	b.end("2")
+	want(19, "it has left") // Its second since the move that was but one flush is known to nobody.
+	a.run(20, "1")
+	b.run(20)
+	want(10, "the window is over")
+}
+
 func TestExternalProxies(t *testing.T) {
 	t.Parallel()
 	const key = "outbound|80||shop.apps.svc.cluster.local"
@@ -300,7 +332,7 @@ func TestExternalProxies(t *testing.T) {
 	s.meter.SetObject(s.now, other, younger)
 	s.meter.SetObject(s.now, shop, shopObject(key))
 	s.run(5, "1")
-	s.want(-1, "fleet (external) has no ready proxy")
+	s.want(-1, "fleet (external) has no proxy that serves")
 	stream := s.meter.Open(s.now, demand.ExternalFleet, "192.0.2.1")
 	for range 20 {
 		s.now = s.now.Add(time.Second)
@@ -333,7 +365,7 @@ func TestExternalProxies(t *testing.T) {
 		t.Errorf("the second object with the key: %v", err)
 	}
 	stream.Close()
-	s.want(-1, "fleet (external) has no ready proxy")
+	s.want(-1, "fleet (external) has no proxy that serves")
 	s.meter.RemoveObject(shop)
 	if owner := s.meter.ExternalKeys()[key]; owner != other {
 		t.Errorf("after its owner went, the key is that of %s", owner)
@@ -366,6 +398,76 @@ func TestBackendsAreCounted(t *testing.T) {
 	s.meter.RemoveObject(shop)
 	if got := read(); len(got) != 0 {
 		t.Errorf("with the object gone: %+v", got)
+	}
+}
+
+// TestWhatBackendsWereAskedLately has a canary begin, go bad and end, with the requests to each side over all
+// replicas.
+func TestWhatBackendsWereAskedLately(t *testing.T) {
+	t.Parallel()
+	a, b := newScene(t, "1", "2"), newScene(t, "1", "2")
+	read := func() map[string]demand.Totals {
+		t.Helper()
+		value, err := demand.Merge(shop, []demand.Report{a.meter.Report(a.now, "a"), b.meter.Report(b.now, "b")}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value.Backends
+	}
+	services := func(names ...string) {
+		object := shopObject("")
+		object.Services = names
+		a.meter.SetObject(a.now, shop, object)
+		b.meter.SetObject(b.now, shop, object)
+	}
+	services("stable")
+	run := func(seconds int) {
+		a.run(seconds, "1")
+		b.run(seconds, "2")
+	}
+	run(30)
+	if got := read(); len(got) > 0 {
+		t.Errorf("without a canary: %+v", got)
+	}
+	services("stable", "canary")
+	run(5)
+	want := map[string]demand.Totals{"stable": {Requests: 100}, "canary": {Errors: 10}}
+	if diff := cmp.Diff(want, read()); diff != "" {
+		t.Errorf("in five seconds (-want +got):\n%s", diff)
+	}
+	run(295)
+	got := read()
+	if least, most := 60*20.0, 70*20.0; got["stable"].Requests < least || got["stable"].Requests > most {
+		t.Errorf("%v requests in the last minute, want %v to %v", got["stable"].Requests, least, most)
+	}
+	services("stable")
+	if got := read(); len(got) > 0 {
+		t.Errorf("after the canary: %+v", got)
+	}
+}
+
+// TestQuantiles has how long the fastest part of some responses took.
+func TestQuantiles(t *testing.T) {
+	t.Parallel()
+	var times demand.Times
+	if got := times.Quantile(0.95); got != 0 {
+		t.Errorf("without responses: %v", got)
+	}
+	times.Count = 200
+	for _, bound := range demand.TimeBounds() {
+		upTo := uint64(190)
+		if bound < 100 {
+			upTo = 100
+		}
+		if bound < 10 {
+			upTo = 0
+		}
+		times.Set(bound, upTo)
+	}
+	for part, want := range map[float64]float64{0: 5, 0.25: 7.5, 0.5: 10, 0.725: 75, 0.95: 100, 0.99: 3600000} {
+		if got := times.Quantile(part); math.Abs(got-want) > 0.001 {
+			t.Errorf("%v of the responses in %v ms, want %v", part, got, want)
+		}
 	}
 }
 

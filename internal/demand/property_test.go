@@ -85,7 +85,7 @@ func play(t *testing.T, seed uint64, proxies []*playedProxy, spec demand.Spec, l
 	m := demand.NewMeter(epoch)
 	members := make([]ir.Proxy, 0, len(proxies))
 	for _, p := range proxies {
-		members = append(members, ir.Proxy{Name: p.name, IsReady: true})
+		members = append(members, ir.Proxy{Name: p.name, IsServing: true})
 		p.since, p.next = epoch, epoch.Add(time.Duration(random.Float64()*float64(p.flush)))
 	}
 	m.SetProxies(epoch, map[ir.Fleet][]ir.Proxy{fleet: members})

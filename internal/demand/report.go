@@ -20,8 +20,8 @@ type Report struct {
 
 // FleetReport says which proxies of a fleet there are, by their names, sorted.
 type FleetReport struct {
-	// Ready are those that take requests, whoever hears them.
-	Ready []string `json:"ready,omitempty"`
+	// Serving are those that take requests, be they about to go away, whoever hears them.
+	Serving []string `json:"serving,omitempty"`
 	// Heard are those that this replica hears.
 	Heard []string `json:"heard,omitempty"`
 }
@@ -36,6 +36,12 @@ type ObjectReport struct {
 	// RequestRate is requests per second over the window, Concurrency requests in flight.
 	RequestRate float64 `json:"requestRate"`
 	Concurrency float64 `json:"concurrency"`
+	// Past are further requests per second over the window: of proxies that serve no more and that this
+	// replica hears no more, by their names. Who hears such a proxy has them in its RequestRate.
+	Past map[string]float64 `json:"past,omitempty"`
+	// Backends are what the Services that share the object's requests were asked in the last minute, by
+	// their names. They are absent where there is but one.
+	Backends map[string]Totals `json:"backends,omitempty"`
 	// Unpaced are the proxies that are heard, but not long enough to tell a rate, sorted.
 	Unpaced []string `json:"unpaced,omitempty"`
 	// Problem says why the object has no demand whatever proxies say, "" usually.
@@ -54,8 +60,8 @@ func (m *Meter) Report(now time.Time, replica string) Report {
 		var f FleetReport
 		for _, name := range slices.Sorted(maps.Keys(proxies)) {
 			p := proxies[name]
-			if p.isReady {
-				f.Ready = append(f.Ready, name)
+			if p.serves {
+				f.Serving = append(f.Serving, name)
 			}
 			if p.stream.isFresh(at) {
 				f.Heard = append(f.Heard, name)
@@ -84,33 +90,42 @@ func (m *Meter) objectReport(at time.Duration, key ir.Key, o *object, active flo
 			out.Problem = "external key " + external + " is that of HTTPScaledObject " + owner.String()
 		}
 	}
-	out.RequestRate, out.Unpaced = m.rate(at, key, o, m.fleets[out.Fleet])
+	m.addRates(&out, at, key, o)
+	for service, lately := range o.recent {
+		if out.Backends == nil {
+			out.Backends = map[string]Totals{}
+		}
+		out.Backends[service] = lately.sum(at)
+	}
 	return out
 }
 
-// rate is the request rate of an object by what proxies say, and which of them say too little.
+// addRates adds the request rate of an object by what proxies say, and which of them say too little.
 //
-// A proxy that is heard counts with the rate of the time that is known, for as long as it exists. One that is
-// neither heard nor ready any more counts with the requests that it had. One that is ready and not heard is
-// left to others: it may be heard by another replica.
-func (m *Meter) rate(at time.Duration, key ir.Key, o *object, proxies map[string]*proxy) (rate float64, unpaced []string) {
+// A proxy that is heard counts with the rate of the time that is known, for as long as it exists. One that
+// neither is heard nor serves any more counts with the requests that it had, unless another replica hears it.
+// One that serves and is not heard is left to others.
+func (m *Meter) addRates(out *ObjectReport, at time.Duration, key ir.Key, o *object) {
 	from := min(max((at-o.Spec.Window).Truncate(o.Spec.bucketWidth()), o.since, 0), at)
-	var requests float64
-	for _, p := range proxies {
+	length := max(at-from, 1).Seconds()
+	for _, p := range m.fleets[out.Fleet] {
 		switch {
 		case p.stream.isFresh(at):
 			each, isKnown := p.rate(key, o)
-			if !isKnown && p.isReady {
-				unpaced = append(unpaced, p.name)
+			if !isKnown && p.serves {
+				out.Unpaced = append(out.Unpaced, p.name)
 			}
-			requests += each * (at - max(from, min(p.since, at))).Seconds()
-		case !p.isReady:
-			each, _ := p.requests(key, from)
-			requests += each
+			out.RequestRate += each * (at - max(from, min(p.since, at))).Seconds() / length
+		case !p.serves:
+			if each, _ := p.requests(key, from); each > 0 {
+				if out.Past == nil {
+					out.Past = map[string]float64{}
+				}
+				out.Past[p.name] = each / length
+			}
 		}
 	}
-	slices.Sort(unpaced)
-	return requests / max(at-from, 1).Seconds(), unpaced
+	slices.Sort(out.Unpaced)
 }
 
 // rate is the request rate of an object at a proxy, over the window before its last flush: since then nothing is

@@ -123,7 +123,7 @@ func (s *Stream) Close() {
 	}
 	s.isEnded = true
 	if s.fleet == ExternalFleet {
-		s.proxy.isReady, s.proxy.isGone = false, true
+		s.proxy.serves, s.proxy.isGone = false, true
 	}
 }
 
@@ -207,7 +207,7 @@ func (s *Stream) take(sample Sample) bool {
 		return false
 	}
 	if s.fleet == ExternalFleet { // It has requests of an object: from now on they would be missed.
-		s.proxy.isReady = true
+		s.proxy.serves = true
 	}
 	c := s.clusters[sample.Cluster]
 	if c == nil {
@@ -227,12 +227,12 @@ func (s *Stream) take(sample Sample) bool {
 	switch {
 	case !s.isKnown:
 	case sample.Measure == RequestsTotal:
-		o.count(service, Totals{Requests: added})
+		o.count(s.last, service, Totals{Requests: added})
 		s.add(key, o, added)
 	case sample.Measure == Responses5xx:
-		o.count(service, Totals{Errors: added})
+		o.count(s.last, service, Totals{Errors: added})
 	case sample.Times != nil:
-		o.count(service, Totals{Times: *sample.Times})
+		o.count(s.last, service, Totals{Times: *sample.Times})
 	}
 	return true
 }

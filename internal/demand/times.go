@@ -16,10 +16,29 @@ func TimeBounds() [TimeBuckets]float64 {
 // Times is a histogram of how long a backend took to answer.
 type Times struct {
 	// Count is the number of responses, and Sum their times in milliseconds.
-	Count uint64
-	Sum   float64
+	Count uint64  `json:"count"`
+	Sum   float64 `json:"sum"`
 	// Cumulative are the responses that took at most so long, by the indices of TimeBounds.
-	Cumulative [TimeBuckets]uint64
+	Cumulative [TimeBuckets]uint64 `json:"cumulative"`
+}
+
+// Quantile is the time in milliseconds in which a part of the responses, from 0 to 1, came: 0.95 for the
+// 95th percentile. Within a bucket they are taken to be spread evenly, as Prometheus takes them
+// (histogram_quantile); beyond the last bound it is that. It is 0 without responses.
+func (t *Times) Quantile(part float64) float64 {
+	rank := part * float64(t.Count)
+	var lower, below float64
+	for i, bound := range TimeBounds() {
+		upTo := float64(t.Cumulative[i])
+		if upTo >= rank && upTo > below {
+			return lower + (bound-lower)*(rank-below)/(upTo-below)
+		}
+		lower, below = bound, upTo
+	}
+	if t.Count == 0 {
+		return 0
+	}
+	return lower
 }
 
 // Set sets the bucket of a bound in milliseconds. Bounds of a proxy's own are left out.

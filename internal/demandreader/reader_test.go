@@ -69,7 +69,7 @@ func (i *interceptor) replica(name string) demandreader.Replica {
 func report(t *testing.T, rate float64, heard ...string) string {
 	t.Helper()
 	text, err := json.Marshal(demand.Report{
-		Fleets: map[ir.Fleet]demand.FleetReport{"apps": {Ready: []string{"1", "2"}, Heard: heard}},
+		Fleets: map[ir.Fleet]demand.FleetReport{"apps": {Serving: []string{"1", "2"}, Heard: heard}},
 		Objects: map[string]demand.ObjectReport{shop.String(): {
 			Fleet: "apps", Metric: demand.RequestRate, Target: 5, RequestRate: rate,
 		}},

@@ -17,11 +17,13 @@ type Proxy struct {
 	Addresses []netip.Addr
 	// IsReady says that it takes requests and is not about to go away.
 	IsReady bool
+	// IsServing says that it takes requests, be it about to go away.
+	IsServing bool
 }
 
 // Equal says whether two Proxies are the same in every part.
 func (p Proxy) Equal(other Proxy) bool {
-	return p.Name == other.Name && p.IsReady == other.IsReady &&
+	return p.Name == other.Name && p.IsReady == other.IsReady && p.IsServing == other.IsServing &&
 		slices.Equal(p.Addresses, other.Addresses)
 }
 

@@ -3,6 +3,7 @@ package metricsink
 import (
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -13,8 +14,8 @@ const (
 	QueuePath = "/queue"
 	// ExternalKeysPath serves {"<external key>": "<ns>/<hso>"}.
 	ExternalKeysPath = "/envoy-metrics-map"
-	// DemandPath serves demand.Reports as JSON, one a line, for as long as the client listens: one
-	// at once and one each second.
+	// DemandPath serves demand.Reports as JSON, one a line, for as long as the client listens: the
+	// newest at once and one each ReportInterval. They are the same for all clients.
 	DemandPath = "/demand"
 )
 
@@ -61,24 +62,52 @@ func writeJSON(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// serveDemand serves DemandPath.
+// serveDemand serves DemandPath. A client that has gone away, or is too slow, is not worth a word.
 func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
-	control, encoder := http.NewResponseController(w), json.NewEncoder(w)
-	ticker := time.NewTicker(ReportInterval)
-	defer ticker.Stop()
+	control := http.NewResponseController(w)
 	for {
-		report, _ := s.Report()
-		if control.SetWriteDeadline(s.now().Add(reportPatience)) != nil || encoder.Encode(report) != nil || control.Flush() != nil {
+		line, next, err := s.lines.newest(s)
+		if err == nil {
+			err = control.SetWriteDeadline(s.now().Add(reportPatience))
+		}
+		if err == nil {
+			_, err = w.Write(line)
+		}
+		if err != nil || control.Flush() != nil {
 			return
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(next.Sub(s.now())):
 		case <-r.Context().Done():
 			return
 		case <-s.stopping:
 			return
 		}
 	}
+}
+
+// lines are the reports of DemandPath. Each is made for the first client that waits for it, and the others
+// are told the same.
+type lines struct {
+	mu   sync.Mutex
+	line []byte    // the newest one
+	next time.Time // when it is to be made anew
+}
+
+// newest returns the newest report of a sink as a line of JSON, and when there will be another one.
+func (l *lines) newest(of *Sink) (line []byte, next time.Time, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := of.now(); !now.Before(l.next) {
+		report, _ := of.Report()
+		text, err := json.Marshal(report)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		text = append(text, '\n')
+		l.line, l.next = text, now.Add(ReportInterval)
+	}
+	return l.line, l.next, nil
 }

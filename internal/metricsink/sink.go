@@ -52,6 +52,7 @@ type Sink struct {
 	logger     *slog.Logger
 	metrics    *metrics
 	stopping   chan struct{} // closed when Serve is to end
+	lines      lines
 
 	mu      sync.Mutex // guards what follows
 	meter   *demand.Meter

@@ -3,12 +3,15 @@ package metricsink_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,7 +90,7 @@ func newStage(t *testing.T, change func(*metricsink.Options)) *stage {
 func (s *stage) joins(fleets ...ir.Fleet) {
 	proxies := map[ir.Fleet][]ir.Proxy{}
 	for _, each := range fleets {
-		proxies[each] = []ir.Proxy{{Name: "proxy-1", IsReady: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}
+		proxies[each] = []ir.Proxy{{Name: "proxy-1", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}
 	}
 	s.SetProxies(proxies)
 }
@@ -213,14 +216,28 @@ kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="
 	}
 }
 
+// TestAStreamThatEndsIsMissed has the only stream end while the proxy takes requests, or goes on to take
+// them until it is gone.
 func TestAStreamThatEndsIsMissed(t *testing.T) {
-	s := newStage(t, nil)
-	s.joins(fleet)
-	p := s.connect()
-	p.flush("1000", "3")
-	p.ends(codes.OK, "")
-	if got, err := s.inFlight(); err == nil {
-		t.Errorf("%v requests in flight by nobody's word", got)
+	for name, isReady := range map[string]bool{"of a proxy that stays": true, "of one that leaves": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.joins(fleet)
+			p := s.connect()
+			p.flush("1000", "3")
+			s.SetProxies(map[ir.Fleet][]ir.Proxy{fleet: {
+				{Name: "proxy-1", IsReady: isReady, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
+				{Name: "proxy-2", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.2")}},
+			}})
+			s.connectFrom("127.0.0.2").flush("1000", "1")
+			if got, err := s.inFlight(); err != nil || got != 4 {
+				t.Errorf("%v requests in flight, %v; want 4", got, err)
+			}
+			p.ends(codes.OK, "")
+			if got, err := s.inFlight(); err == nil {
+				t.Errorf("%v requests in flight by nobody's word", got)
+			}
+		})
 	}
 }
 
@@ -342,33 +359,73 @@ func TestPages(t *testing.T) {
 			t.Errorf("GET %s: %d %s, want %s", path, recorder.Code, got, want)
 		}
 	}
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+metricsink.DemandPath, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := server.Client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	decoder := json.NewDecoder(response.Body)
+	next := s.listen()
 	for range 2 { // There is one each second.
-		var report demand.Report
-		if err := decoder.Decode(&report); err != nil {
-			t.Fatal(err)
-		}
-		if value, err := demand.Merge(shop, []demand.Report{report}, nil); err != nil || value.Amount() != 3 {
-			t.Errorf("%+v, %v; want 3", value, err)
+		if got, err := next(); err != nil || got != 3 {
+			t.Errorf("%v requests in flight, %v; want 3", got, err)
 		}
 	}
 	s.stop()
-	var report demand.Report
+	var err error
 	for err == nil {
-		err = decoder.Decode(&report)
+		_, err = next()
 	}
-	if err.Error() != "EOF" {
+	if !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ends with %v, want an orderly end", err)
 	}
+}
+
+// listen reads DemandPath. What it returns waits for the next report, and returns the object's requests in flight.
+func (s *stage) listen() (next func() (float64, error)) {
+	s.t.Helper()
+	mux := http.NewServeMux()
+	s.Register(mux)
+	server := httptest.NewServer(mux)
+	s.t.Cleanup(server.Close)
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, server.URL+metricsink.DemandPath, http.NoBody)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response, err := server.Client().Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = response.Body.Close() })
+	decoder := json.NewDecoder(response.Body)
+	return func() (float64, error) {
+		var report demand.Report
+		if err := decoder.Decode(&report); err != nil {
+			return 0, err
+		}
+		value, err := demand.Merge(shop, []demand.Report{report}, nil)
+		return value.Amount(), err
+	}
+}
+
+// TestOneReportForAllClients has a second client come while the report of the first is new: it is told the
+// same, and a second later both are told what is new.
+func TestOneReportForAllClients(t *testing.T) {
+	var passed atomic.Int64
+	began := time.Now()
+	s := newStage(t, func(options *metricsink.Options) {
+		options.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+	})
+	s.joins(fleet)
+	proxy := s.connect()
+	proxy.flush("1000", "3")
+	want := func(amount float64, clients ...func() (float64, error)) {
+		t.Helper()
+		for i, next := range clients {
+			if got, err := next(); err != nil || got != amount {
+				t.Errorf("client %d is told %v, %v; want %v", i, got, err, amount)
+			}
+		}
+	}
+	first := s.listen()
+	want(3, first)
+	proxy.flush("2000", "4")
+	second := s.listen()
+	want(3, second)
+	passed.Store(int64(metricsink.ReportInterval))
+	want(4, first, second)
 }

@@ -78,7 +78,9 @@ func proxiesOf(endpointSlices []*EndpointSlice) []ir.Proxy {
 			}
 			name := cmp.Or(endpoint.Target, address.String())
 			proxy := found[name]
-			proxy.Name, proxy.IsReady = name, proxy.IsReady || takesRequests(endpoint)
+			proxy.Name = name
+			proxy.IsServing = proxy.IsServing || serves(endpoint)
+			proxy.IsReady = proxy.IsReady || serves(endpoint) && !endpoint.IsTerminating
 			if !slices.Contains(proxy.Addresses, address) {
 				proxy.Addresses = append(proxy.Addresses, address)
 			}
@@ -92,9 +94,8 @@ func proxiesOf(endpointSlices []*EndpointSlice) []ir.Proxy {
 	return slices.SortedFunc(maps.Values(found), byName)
 }
 
-// takesRequests says whether an endpoint takes requests and stays. The condition serving is asked first: a
-// Service that publishes addresses which are not ready calls all of them ready.
-func takesRequests(endpoint Endpoint) bool {
-	isServing := endpoint.IsServing || !endpoint.HasServing && endpoint.IsReady
-	return isServing && !endpoint.IsTerminating
+// serves says whether an endpoint takes requests. The condition serving is asked first: a Service that
+// publishes addresses which are not ready calls all of them ready.
+func serves(endpoint Endpoint) bool {
+	return endpoint.IsServing || !endpoint.HasServing && endpoint.IsReady
 }

@@ -182,9 +182,9 @@ func TestProxies(t *testing.T) {
 	got := resolve.Proxies(testkit.EndpointSlices(six, four, app, testkit.NewEndpointSlice("c", resolve.ProxyService)))
 	address := netip.MustParseAddr
 	want := map[ir.Fleet][]ir.Proxy{"a": {
-		{Name: "10.0.0.5", Addresses: []netip.Addr{address("10.0.0.5")}, IsReady: true},
-		{Name: "ending", Addresses: []netip.Addr{address("10.0.0.3")}},
-		{Name: "fine", Addresses: []netip.Addr{address("10.0.0.1"), address("fd00::1")}, IsReady: true},
+		{Name: "10.0.0.5", Addresses: []netip.Addr{address("10.0.0.5")}, IsReady: true, IsServing: true},
+		{Name: "ending", Addresses: []netip.Addr{address("10.0.0.3")}, IsServing: true},
+		{Name: "fine", Addresses: []netip.Addr{address("10.0.0.1"), address("fd00::1")}, IsReady: true, IsServing: true},
 		{Name: "published", Addresses: []netip.Addr{address("10.0.0.4")}},
 		{Name: "starting", Addresses: []netip.Addr{address("10.0.0.2")}},
 	}}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // readTimeout bounds one reading of a figure. KEDA sets no deadline of its own.
@@ -74,7 +75,7 @@ func (s *Service) GetMetricSpec(
 	if err != nil {
 		return nil, s.refuse(ctx, ref, err)
 	}
-	spec := &externalscaler.MetricSpec{MetricName: t.metric(), TargetSizeFloat: t.target}
+	spec := &externalscaler.MetricSpec{MetricName: t.metric(), TargetSizeFloat: float64(t.TargetValue)}
 	return &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler.MetricSpec{spec}}, nil
 }
 
@@ -102,11 +103,11 @@ func (s *Service) GetMetrics(
 }
 
 // demand reads the trigger's figure in bounded time.
-func (s *Service) demand(ctx context.Context, t trigger) (Figure, error) {
+func (s *Service) demand(ctx context.Context, t asked) (Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	figure, err := s.reader.Demand(ctx, t.object)
-	if err == nil && !t.concurrency {
+	if err == nil && t.Metric == trigger.MetricRequestRate {
 		err = figure.RateError
 	}
 	return figure, err
@@ -123,12 +124,12 @@ const (
 
 // activity finds out why the trigger's workload should have replicas. An error says that nothing
 // speaks for it, but that not all is known.
-func (s *Service) activity(ctx context.Context, t trigger) (activity, error) {
+func (s *Service) activity(ctx context.Context, t asked) (activity, error) {
 	figure, err := s.demand(ctx, t)
 	switch {
 	case figure.Held > 0:
 		return held, nil
-	case t.value(figure) > t.activation:
+	case t.value(figure) > t.ActivationTargetValue:
 		return active, nil
 	}
 	underWay, errCanary := s.canaries.UnderWay(t.object)

@@ -122,21 +122,21 @@ func TestMetricSpec(t *testing.T) {
 		{name: "defaults", want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 100}},
 		{
 			name: "all that counts", metadata: map[string]string{
-				"scalingMetric": "concurrency", "targetValue": "0.5", "activationTargetValue": "1", "httpScaledObject": "web-2",
+				"scalingMetric": "concurrency", "targetValue": "5", "activationTargetValue": "1", "httpScaledObject": "web-2",
 			},
-			want: &externalscaler.MetricSpec{MetricName: "http-concurrency", TargetSizeFloat: 0.5},
+			want: &externalscaler.MetricSpec{MetricName: "http-concurrency", TargetSizeFloat: 5},
 		},
 		{
 			name: "keys for others are passed over", metadata: map[string]string{"hosts": "a.test", "window": "1m", "scalerAddress": "x:1", "targetValue": "7"},
 			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
 		},
-		{name: "an unknown metric", metadata: map[string]string{"scalingMetric": "cpu"}, says: []string{"shop/web", "scalingMetric", `"cpu"`, "requestRate or concurrency"}},
+		{name: "an unknown metric", metadata: map[string]string{"scalingMetric": "cpu"}, says: []string{"shop/web", "scalingMetric", `"cpu"`, "use one of requestRate, concurrency"}},
 		{
 			name: "what is empty is not there, as the agent has it", metadata: map[string]string{"scalingMetric": "", "httpScaledObject": " ", "targetValue": " 7 "},
 			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
 		},
-		{name: "no number", metadata: map[string]string{"targetValue": "ten"}, says: []string{"targetValue", `"ten"`, "a number from 0.001"}},
-		{name: "KEDA would make 0 of it", metadata: map[string]string{"targetValue": "0.0009"}, says: []string{"targetValue"}},
+		{name: "no number", metadata: map[string]string{"targetValue": "ten"}, says: []string{"targetValue", `"ten"`, "a whole number of at least 1"}},
+		{name: "no whole number, which the HTTPScaledObject could not have", metadata: map[string]string{"targetValue": "0.5"}, says: []string{"targetValue"}},
 		{name: "not a number", metadata: map[string]string{"targetValue": "NaN"}, says: []string{"targetValue"}},
 		{name: "no end", metadata: map[string]string{"targetValue": "Inf"}, says: []string{"targetValue"}},
 		{name: "negative", metadata: map[string]string{"activationTargetValue": "-1"}, says: []string{"activationTargetValue", `"-1"`}},

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 )
@@ -34,9 +35,12 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, ta
 	})
 	status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
 	status.TargetService = targetService(object.Spec.ScaleTargetRef)
-	for _, condition := range []metav1.Condition{
-		accepted(seen), ready(seen, taken, isAnnotated(object)), programmed(seen, taken),
-	} {
+	all := []metav1.Condition{accepted(seen), ready(seen, taken, isAnnotated(object)), programmed(seen, taken)}
+	metric := scalingMetric(object)
+	if metric.Status == metav1.ConditionFalse || meta.FindStatusCondition(status.Conditions, metric.Type) != nil {
+		all = append(all, metric)
+	}
+	for _, condition := range all {
 		condition.ObservedGeneration = object.Generation
 		condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 		meta.SetStatusCondition(&status.Conditions, condition)
@@ -115,6 +119,22 @@ func programmed(seen observation.Outcome, taken Taken) metav1.Condition {
 		condition.Status = metav1.ConditionTrue
 		condition.Reason = httpv1alpha1.ReasonProgrammed
 		condition.Message = "Every Ready proxy has acknowledged the object."
+	}
+	return condition
+}
+
+// scalingMetric tells whether the demand for the object can be measured as it asks.
+func scalingMetric(object *httpv1alpha1.HTTPScaledObject) metav1.Condition {
+	condition := metav1.Condition{
+		Type:    httpv1alpha1.ConditionScalingMetricAccepted,
+		Status:  metav1.ConditionTrue,
+		Reason:  httpv1alpha1.ReasonScalingMetricAccepted,
+		Message: "The scaling metric is understood.",
+	}
+	if _, err := demand.SpecOf(object); err != nil {
+		condition.Status = metav1.ConditionFalse
+		condition.Reason = httpv1alpha1.ReasonInvalidScalingMetric
+		condition.Message = err.Error() + ". Until then the demand is unknown, and the workload keeps its replicas."
 	}
 	return condition
 }

@@ -134,6 +134,34 @@ func TestComputeProgrammed(t *testing.T) {
 	}
 }
 
+// TestComputeScalingMetric has a spec.scalingMetric that means nothing, and its correction. Requests are
+// routed all the same.
+func TestComputeScalingMetric(t *testing.T) {
+	object := shop()
+	look := func(now time.Time) *metav1.Condition {
+		t.Helper()
+		object.Status = status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", now)
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
+			t.Errorf("conditions %+v", object.Status.Conditions)
+		}
+		return meta.FindStatusCondition(object.Status.Conditions, "ScalingMetricAccepted")
+	}
+	if got := look(noon()); got != nil {
+		t.Errorf("nothing is wrong: %+v", got)
+	}
+	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: -1}}
+	const says = "spec.scalingMetric.concurrency.targetValue is -1; set it to 1 or more"
+	got := look(noon())
+	if got == nil || got.Status != "False" || got.Reason != "InvalidScalingMetric" || !strings.Contains(got.Message, says) || got.ObservedGeneration != 3 {
+		t.Errorf("%+v, want one that says %q", got, says)
+	}
+	object.Spec.ScalingMetric.Concurrency.TargetValue = 1
+	got = look(later())
+	if got == nil || got.Status != "True" || !got.LastTransitionTime.Time.Equal(later().Truncate(time.Second)) {
+		t.Errorf("once it is right again: %+v", got)
+	}
+}
+
 func TestComputeSaysWhereTheReportIs(t *testing.T) {
 	object := shop()
 	for _, text := range []string{"", "{}"} {

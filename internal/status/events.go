@@ -23,8 +23,8 @@ const (
 	maxInstance = 128
 )
 
-// eventFor returns the Event that tells of the step from one Accepted condition to the next, or nil when the step is not worth one: when nothing changed,
-// and when an object is fine from the start. was is the zero value for an object that had no condition yet.
+// eventFor returns the Event that tells of the step from one condition about the object as its owner wrote it to the next, or nil when the step is not worth
+// one: when nothing changed, and when an object is fine from the start. was is the zero value for an object that had no condition yet.
 //
 // The name is made of what the Event is about, so that telling the same thing twice, say by two replicas in turn, leaves one Event.
 func eventFor(object *httpv1alpha1.HTTPScaledObject, was, is metav1.Condition, instance string, now time.Time) *eventsv1.Event {

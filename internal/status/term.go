@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -236,7 +237,7 @@ func (t *term) giveBack(is *record, now time.Time) {
 // latest is the last of some times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// bringUpToDate writes one object's status, and tells of it by an Event if that is worth one. before
+// bringUpToDate writes one object's status, and tells of it by Events if that is worth some. before
 // are the conditions that it had.
 func (t *term) bringUpToDate(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, status httpv1alpha1.HTTPScaledObjectStatus,
@@ -251,22 +252,29 @@ func (t *term) bringUpToDate(
 	if err != nil {
 		return err
 	}
-	var was metav1.Condition
-	if found := meta.FindStatusCondition(before, httpv1alpha1.ConditionAccepted); found != nil {
-		was = *found
+	for _, of := range []string{httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted} {
+		var was metav1.Condition
+		if found := meta.FindStatusCondition(before, of); found != nil {
+			was = *found
+		}
+		if is := meta.FindStatusCondition(status.Conditions, of); is != nil {
+			t.tell(ctx, object, eventFor(object, was, *is, t.instance, t.now()))
+		}
 	}
-	is := meta.FindStatusCondition(status.Conditions, httpv1alpha1.ConditionAccepted)
-	event := eventFor(object, was, *is, t.instance, t.now())
+	return nil
+}
+
+// tell creates an Event, unless it is nil.
+func (t *term) tell(ctx context.Context, object *httpv1alpha1.HTTPScaledObject, event *eventsv1.Event) {
 	if event == nil {
-		return nil
+		return
 	}
-	err = t.write(ctx, "event", func(ctx context.Context) error { return t.client.CreateEvent(ctx, event) })
+	err := t.write(ctx, "event", func(ctx context.Context) error { return t.client.CreateEvent(ctx, event) })
 	if err != nil {
 		// The condition says the same and stays, so nothing is lost that would be worth another try.
 		t.logger.WarnContext(ctx, "cannot create the event", "namespace", object.Namespace,
 			"httpScaledObject", object.Name, "error", err)
 	}
-	return nil
 }
 
 // write makes one request within its deadline and counts it.

@@ -296,6 +296,35 @@ func (c *collector) CreateEvent(_ context.Context, event *eventsv1.Event) error 
 	return nil
 }
 
+// TestAnInvalidScalingMetricIsToldOnce has the Events of a mistake in spec.scalingMetric and of its correction.
+func TestAnInvalidScalingMetricIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		object := shop()
+		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
+		reporting := newReporting(t, client, newProxies(), "a")
+		s := &stage{server: &client.server, reporting: reporting, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		defer s.lead(t)()
+		for _, target := range []int{1, -1, -1, 2} {
+			object = object.DeepCopy()
+			object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: target}}
+			s.listed = []*httpv1alpha1.HTTPScaledObject{object}
+			s.report()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			object.Status = s.server.objects[object.Name].Status
+		}
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		var got []string
+		for _, event := range client.events {
+			got = append(got, event.Type+" "+event.Reason)
+		}
+		if diff := cmp.Diff([]string{"Warning InvalidScalingMetric", "Normal ScalingMetricAccepted"}, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestEventsFitTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		object := shop()

@@ -65,6 +65,16 @@ func Recognise(triggerType string, metadata map[string]string, address string) S
 	}
 }
 
+// ObjectName is the name of a trigger's HTTPScaledObject: the one that the metadata names, else otherwise.
+// Of a TypePush trigger that is the ScaledObject's name, whoever asks: KEDA tells the scaler the metadata
+// of one trigger, not which of several it is.
+func ObjectName(metadata map[string]string, otherwise string) string {
+	if has(metadata, KeyHTTPScaledObject) {
+		return strings.TrimSpace(metadata[KeyHTTPScaledObject])
+	}
+	return otherwise
+}
+
 // isAboutRequests says whether metadata has a key that says which requests are meant and where they go,
 // or one that is probably meant to be one.
 func isAboutRequests(metadata map[string]string) bool {

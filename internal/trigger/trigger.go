@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -137,11 +138,23 @@ func Usable(problems []Problem) bool {
 // the order of the table of keys, unknown keys last. Unless the problems are Usable the Trigger is
 // only a part. A key with an empty value counts as absent, which is what templates leave behind.
 func Parse(metadata map[string]string) (Trigger, []Problem) {
-	var (
-		parsed   Trigger
-		problems []Problem
-	)
-	for _, known := range keys() {
+	parsed, problems := read(metadata, keys())
+	problems = append(problems, contradictions(parsed, metadata, problems)...)
+	return parsed, append(problems, unknown(metadata)...)
+}
+
+// ParseScaling reads what the scaler goes by, of any TypePush trigger that leads to it: Metric, TargetValue
+// and ActivationTargetValue, as Parse reads them. Other keys are passed over, mistakes included: the
+// HTTPScaledObject is as it was before them.
+func ParseScaling(metadata map[string]string) (Trigger, []Problem) {
+	return read(metadata, slices.DeleteFunc(keys(), func(each key) bool {
+		return each.name != KeyScalingMetric && each.name != KeyTargetValue && each.name != KeyActivationTargetValue
+	}))
+}
+
+// read reads the keys of a table, and returns the mistakes in each by itself.
+func read(metadata map[string]string, table []key) (parsed Trigger, problems []Problem) {
+	for _, known := range table {
 		value, given := known.fallback, false
 		if text := strings.TrimSpace(metadata[known.name]); text != "" {
 			value, given = text, true
@@ -155,8 +168,7 @@ func Parse(metadata map[string]string) (Trigger, []Problem) {
 			problems = append(problems, Problem{known.name, value, reason, true})
 		}
 	}
-	problems = append(problems, contradictions(parsed, metadata, problems)...)
-	return parsed, append(problems, unknown(metadata)...)
+	return parsed, problems
 }
 
 // contradictions are the mistakes that no key has by itself.

@@ -197,6 +197,26 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
+// TestWhatTheScalerReads has mistakes that concern it, and those that don't.
+func TestWhatTheScalerReads(t *testing.T) {
+	t.Parallel()
+	got, problems := trigger.ParseScaling(map[string]string{
+		"hosts": "a b", "port": "x", "colour": "red", "scalingMetric": "concurrency", "targetValue": "0", "activationTargetValue": " 2.5 ",
+	})
+	want := []trigger.Problem{{Key: "targetValue", Value: "0", Remedy: "use a whole number of at least 1, such as 100"}}
+	if diff := cmp.Diff(want, problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(trigger.Trigger{Metric: trigger.MetricConcurrency, ActivationTargetValue: 2.5}, got); diff != "" {
+		t.Errorf("trigger (-want +got):\n%s", diff)
+	}
+	for metadata, want := range map[string]string{"": "shop", " ": "shop", " api ": "api"} {
+		if got := trigger.ObjectName(map[string]string{"httpScaledObject": metadata}, "shop"); got != want {
+			t.Errorf("httpScaledObject %q means %q, want %q", metadata, got, want)
+		}
+	}
+}
+
 func TestRecognise(t *testing.T) {
 	t.Parallel()
 	const address = "scaler.keda:9090"
@@ -258,7 +278,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("headers", "[{name: &a x, value: *a}]", "hosts", "*,", "trafficAutowire", "false")
 	f.Add("pathPrefix", "/é", "portName", "-", "granularity", "-1s")
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2, key3, value3 string) {
-		parsed, problems := trigger.Parse(map[string]string{key1: value1, key2: value2, key3: value3})
+		metadata := map[string]string{key1: value1, key2: value2, key3: value3}
+		parsed, problems := trigger.Parse(metadata)
 		for _, problem := range problems {
 			if problem.Key == "" && key1 != "" && key2 != "" && key3 != "" || problem.Remedy == "" {
 				t.Errorf("a problem without words: %#v", problem)
@@ -270,6 +291,14 @@ func FuzzParse(f *testing.F) {
 		if len(parsed.Hosts) == 0 || (parsed.Port == 0) == (parsed.PortName == "") || parsed.TargetValue < 1 ||
 			parsed.Granularity <= 0 || parsed.Window < parsed.Granularity || parsed.Metric == "" || parsed.ActivationTargetValue < 0 {
 			t.Errorf("usable, but not whole: %+v", parsed)
+		}
+		// The scaler goes by the same.
+		scaling, problems := trigger.ParseScaling(metadata)
+		want := trigger.Trigger{
+			Metric: parsed.Metric, TargetValue: parsed.TargetValue, ActivationTargetValue: parsed.ActivationTargetValue,
+		}
+		if diff := cmp.Diff(want, scaling); diff != "" || len(problems) > 0 {
+			t.Errorf("for the scaler: %v (-want +got)\n%s", problems, diff)
 		}
 	})
 }

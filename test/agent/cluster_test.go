@@ -227,6 +227,12 @@ func namespace(t *testing.T, name string) string {
 	return name
 }
 
+// namespaceOf makes a namespace for one case of a test.
+func namespaceOf(t *testing.T, test, name string) string {
+	t.Helper()
+	return namespace(t, test+"-"+strings.NewReplacer(" ", "-", "'", "").Replace(name))
+}
+
 // apply applies manifests in a namespace.
 func apply(t *testing.T, namespace string, manifests ...string) {
 	t.Helper()

@@ -94,40 +94,6 @@ scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}
 	}
 }
 
-// TestThePluginsReadme applies the ScaledObject of the plugin's README as it is: it has no minimum, so KEDA's own count.
-func TestThePluginsReadme(t *testing.T) {
-	t.Parallel()
-	team := namespace(t, "readme")
-	apply(t, team, `
-apiVersion: argoproj.io/v1alpha1
-kind: Rollout
-metadata: {name: myapp}
-spec: {selector: {matchLabels: {app: myapp}}, strategy: {canary: {stableService: myapp-stable, canaryService: myapp-canary}}}
----
-apiVersion: keda.sh/v1alpha1
-kind: ScaledObject
-metadata:
-  name: myapp
-spec:
-  scaleTargetRef:
-    apiVersion: argoproj.io/v1alpha1
-    kind: Rollout
-    name: myapp
-  triggers:
-    - type: kedify-http
-      metadata:
-        hosts: myapp.example.com
-        port: "80"
-        scalingMetric: requestRate
-        targetValue: "5"
-        trafficAutowire: "ingress"
-`)
-	found := await(t, team, "myapp", "made", there).Spec
-	if found.ScaleTargetRef.Service != "myapp-stable" || *found.Replicas.Min != 0 || *found.Replicas.Max != 100 {
-		t.Errorf("spec is %+v with replicas from %d to %d", found, *found.Replicas.Min, *found.Replicas.Max)
-	}
-}
-
 // TestWhatAUserDoesToTheObject deletes and edits the HTTPScaledObject by hand.
 func TestWhatAUserDoesToTheObject(t *testing.T) {
 	t.Parallel()
@@ -156,6 +122,44 @@ func TestWhatAUserDoesToTheObject(t *testing.T) {
 	})
 	if found.Annotations["team"] != "a" || found.Spec.Timeouts == nil {
 		t.Errorf("what the user added is gone: %v, %v", found.Annotations, found.Spec.Timeouts)
+	}
+}
+
+// TestWhatAUserAddsToTheAgentsFieldsIsTakenBack has additions that the trigger says nothing of, in fields
+// that it decides. A server-side apply leaves such alone.
+func TestWhatAUserAddsToTheAgentsFieldsIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"paths":           `{"spec": {"pathPrefixes": ["/mine"]}}`,
+		"headers":         `{"spec": {"headers": [{"name": "X-Mine"}]}}`,
+		"a port's name":   `{"spec": {"scaleTargetRef": {"port": null, "portName": "mine"}}}`,
+		"another measure": `{"spec": {"scalingMetric": {"requestRate": null, "concurrency": {"targetValue": 7}}}}`,
+		"both measures":   `{"spec": {"scalingMetric": {"concurrency": {"targetValue": 7}}}}`,
+		"a key's own":     `{"metadata": {"annotations": {"http.kedify.io/healthcheck-path": "/mine"}}}`,
+		"everything":      `{"spec": {"hosts": ["mine.test"], "pathPrefixes": ["/mine"], "scaleTargetRef": {"port": null, "portName": "mine"}, "replicas": {"max": 7}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			team := namespaceOf(t, "adds", name)
+			apply(t, team, shop(simple))
+			before := await(t, team, "shop", "its conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
+				return len(object.Status.Conditions) > 0
+			})
+			patch(t, httpScaledObject(team, "shop"), `{"metadata": {"annotations": {"team": "a"}}, "spec": {"scaledownPeriod": 7}}`)
+			patch(t, httpScaledObject(team, "shop"), body)
+			after := await(t, team, "shop", "as it was, but for what is the user's", func(object *httpv1alpha1.HTTPScaledObject) bool {
+				want := before.DeepCopy()
+				want.Spec.ScaledownPeriod, want.Annotations["team"] = new(int32(7)), "a"
+				return object.Generation > before.Generation && cmp.Equal(want.Spec, object.Spec) && cmp.Equal(want.Annotations, object.Annotations)
+			})
+			// The trigger's own changes still go through, whoever owned the fields in between.
+			apply(t, team, shop(`{hosts: shop.test, portName: web, service: shop, scalingMetric: concurrency}`))
+			await(t, team, "shop", "the port's name", func(object *httpv1alpha1.HTTPScaledObject) bool {
+				metric := object.Spec.ScalingMetric
+				return object.UID == after.UID && object.Spec.ScaleTargetRef.Port == 0 && object.Spec.ScaleTargetRef.PortName == "web" &&
+					metric.RequestRate == nil && metric.Concurrency != nil
+			})
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -303,5 +305,46 @@ func TestOthersAreNotCalledFor(t *testing.T) {
 	other := strings.Replace(shop(simple), "kedify-http", "cron", 1)
 	if err := controlplane.Apply(t.Context(), shared.admin, "dead", other); err != nil {
 		t.Errorf("another trigger is refused: %v", err)
+	}
+}
+
+// TestArgoCDsServerSideDiff has what Argo CD asks with ServerSideDiff and IncludeMutationWebhook, and kubectl diff
+// --server-side: what would become of the manifest, by an apply that is not carried out. It is what is stored.
+func TestArgoCDsServerSideDiff(t *testing.T) {
+	t.Parallel()
+	team := withWebhook(t, "argocd")
+	git, err := os.ReadFile(example + "scaledobject.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applyFiles(t, team, example+"manifests.yaml")
+	wouldBe := func(manifest string, dryRun ...string) (is map[string]any) {
+		t.Helper()
+		body, err := yaml.YAMLToJSON([]byte(manifest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := shared.admin.Patch(types.ApplyPatchType).AbsPath(scaledObject(team, "rollouts-demo")).
+			Param("fieldManager", "argocd-controller").Param("force", "true").Body(body)
+		for _, mode := range dryRun {
+			request = request.Param("dryRun", mode)
+		}
+		answer, err := request.DoRaw(t.Context())
+		if err := errors.Join(err, json.Unmarshal(answer, &is)); err != nil {
+			t.Fatal(err)
+		}
+		return is["spec"].(map[string]any)
+	}
+	stored := wouldBe(string(git))
+	await(t, team, "rollouts-demo", "made", there)
+	if diff := cmp.Diff(stored, wouldBe(string(git), "All")); diff != "" {
+		t.Errorf("Argo CD sees a difference (-stored +would be):\n%s", diff)
+	}
+	if trigger := stored["triggers"].([]any)[0].(map[string]any); trigger["type"] != "external-push" {
+		t.Errorf("the stored trigger is %v", trigger)
+	}
+	changed := strings.Replace(string(git), `targetValue: "5"`, `targetValue: "6"`, 1)
+	if cmp.Equal(stored, wouldBe(changed, "All")) {
+		t.Error("Argo CD does not see a new targetValue")
 	}
 }

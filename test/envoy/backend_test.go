@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
@@ -55,6 +58,9 @@ func startBackend(t *testing.T, name string) *backend {
 	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/websocket", upgrade)
+	calls := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(calls, health.NewServer())
+	mux.Handle("/grpc.health.v1.Health/", calls)
 	b.server = httptest.NewUnstartedServer(mux)
 	b.server.Config.Protocols = new(http.Protocols)
 	b.server.Config.Protocols.SetHTTP1(true)

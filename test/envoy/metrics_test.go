@@ -52,7 +52,7 @@ func startSink(t *testing.T, address string, objects map[ir.Key]*demand.Object) 
 	}
 	sink.SetObjects(objects)
 	sink.SetProxies(map[ir.Fleet][]ir.Proxy{
-		namespace: {{Name: "kedify-proxy-1", IsReady: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}},
+		namespace: {{Name: "kedify-proxy-1", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}},
 	})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 	if err != nil {

@@ -230,11 +230,23 @@ func request(t *testing.T, url string) *http.Request {
 // checkWebSocket upgrades a connection and sends a line to and fro.
 func checkWebSocket(t *testing.T, address string) {
 	t.Helper()
+	connection, reader := openWebSocket(t, address)
+	defer connection.Close()
+	if _, err := io.WriteString(connection, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := reader.ReadString('\n'); err != nil || line != "hello\n" {
+		t.Errorf("got %q, %v back", line, err)
+	}
+}
+
+// openWebSocket upgrades a connection to plain.example.com, which is not to wait longer than patience for anything.
+func openWebSocket(t *testing.T, address string) (net.Conn, *bufio.Reader) {
+	t.Helper()
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer connection.Close()
 	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
@@ -252,10 +264,5 @@ func checkWebSocket(t *testing.T, address string) {
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("got %d, want 101", response.StatusCode)
 	}
-	if _, err := io.WriteString(connection, "hello\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := reader.ReadString('\n'); err != nil || line != "hello\n" {
-		t.Errorf("got %q, %v back", line, err)
-	}
+	return connection, reader
 }

@@ -46,6 +46,9 @@ const (
 	// ConditionProgrammed is True when every Ready proxy of the object's fleet has acknowledged the object
 	// as it is, and there is one. The name and the meaning are Gateway API's.
 	ConditionProgrammed = "Programmed"
+	// ConditionScalingMetricAccepted is False when spec.scalingMetric means nothing: the demand for the object is unknown then, and its workload keeps
+	// its replicas. Requests are routed all the same. It is absent where nothing was ever wrong.
+	ConditionScalingMetricAccepted = "ScalingMetricAccepted"
 )
 
 // Reasons of ConditionAccepted.
@@ -74,6 +77,14 @@ const (
 	ReasonNamespaceLimit = "NamespaceLimit"
 	// ReasonConflict says that an older HTTPScaledObject of the same fleet already has the same host, path prefix and headers.
 	ReasonConflict = "Conflict"
+)
+
+// Reasons of ConditionScalingMetricAccepted.
+const (
+	// ReasonScalingMetricAccepted says that there is nothing to complain about any more. It is the only reason with status True.
+	ReasonScalingMetricAccepted = "ScalingMetricAccepted"
+	// ReasonInvalidScalingMetric says that spec.scalingMetric has two measures, or a number or duration that means nothing.
+	ReasonInvalidScalingMetric = "InvalidScalingMetric"
 )
 
 // Reasons of ConditionProgrammed.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
@@ -36,11 +39,7 @@ const (
 // The guide's objects, unchanged, on a stock KEDA: the agent makes the HTTPScaledObject, Envoy counts the
 // requests, and the Rollout has as many replicas as they ask for, in a canary too.
 func TestTheGuidesScaledObject(t *testing.T) {
-	cluster, repo := bed.Launch(t, provider.Wishes{
-		Addons: []string{"keda"}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
-	})
-	g := guide{cluster}
-	g.deploy(t, repo)
+	g, repo := launch(t)
 
 	g.ask(t, 8, func() { g.keeps(t, 8, "8 requests a second") })
 	g.ask(t, 25, func() { g.follows(t, 25) })
@@ -51,14 +50,31 @@ func TestTheGuidesScaledObject(t *testing.T) {
 		g.keeps(t, 45, "a canary at 20 %: both sides are counted")
 		g.argo(t, "abort", bed.App)
 	})
-	// The guide's object has the default, by which replicas go after five minutes.
-	g.do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
-		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
+	g.judge(t, repo)
+	g.scalesInAtOnce(t)
 	g.ask(t, 8, func() { g.follows(t, 8) })
 }
 
 // guide is a cluster with the guide's objects.
 type guide struct{ *provider.Cluster }
+
+// launch starts a cluster with a stock KEDA, and applies the guide's objects.
+func launch(t *testing.T) (g guide, repo string) {
+	t.Helper()
+	cluster, repo := bed.Launch(t, provider.Wishes{
+		Addons: []string{"keda"}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+	})
+	g = guide{cluster}
+	g.deploy(t, repo)
+	return g, repo
+}
+
+// scalesInAtOnce takes the default away by which replicas go after five minutes, the highest number of which counts.
+func (g guide) scalesInAtOnce(t *testing.T) {
+	t.Helper()
+	g.do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
+		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
+}
 
 // do runs kubectl, which must succeed, and returns what it says.
 func (g guide) do(t *testing.T, args ...string) string {
@@ -97,16 +113,53 @@ func (g guide) deploy(t *testing.T, repo string) {
 	}
 }
 
-// ask sends so many requests a second while something is done. None may fail.
-func (g guide) ask(t *testing.T, rate float64, do func()) {
+// judge sets an image of which every second answer is an error, with the analysis of docs/analysis.md: it is
+// aborted by nobody but the analysis. The requests that go on afterwards, see ask, don't fail any more.
+func (g guide) judge(t *testing.T, repo string) {
 	t.Helper()
-	client, err := load.Start(t.Context(), load.Config{
-		Address: g.Addresses[proxies], Host: bed.Host, Path: "/color", Rate: rate, Timeout: answerLimit,
-		MaxInFlight: 100, Colors: []string{"blue", "yellow"},
-	})
+	g.do(t, "apply", "-n", namespace, "-f", filepath.Join(repo, "examples", "argo-rollouts-canary", "analysis.yaml"))
+	const bad = `[{"name": "rollouts-demo", "image": "argoproj/rollouts-demo:yellow", "ports": [{"name": "http", "containerPort": 8080}],
+		"env": [{"name": "ERROR_RATE", "value": "50"}]}]`
+	client := g.send(t, 25)
+	began := time.Now()
+	g.do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", analysis(t, repo))
+	g.do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
+	g.do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.abort}=true", "--timeout=120s")
+	took := time.Since(began)
+	totals, _ := client.Stop()
+	why := g.do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.status.message}")
+	if !strings.Contains(why, `"error-rate" assessed Failed`) || totals.Failed == 0 {
+		t.Errorf("aborted with %q, after %d failed requests", why, totals.Failed)
+	}
+	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", took.Seconds(), totals.Failed, totals.Sent, why)
+	err := await.Until(t.Context(), "the canary has no weight", time.Minute, func() bool {
+		return g.do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`) == ""
+	}, func() string { return "" })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// analysis is the part of a Rollout that docs/analysis.md shows.
+func analysis(t *testing.T, repo string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(repo, "docs", "analysis.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, block, has := strings.Cut(string(page), "```yaml analysis\n")
+	block, _, _ = strings.Cut(block, "```")
+	patch, err := yaml.YAMLToJSON([]byte(block))
+	if err != nil || !has {
+		t.Fatalf("docs/analysis.md has no such block: %v", err)
+	}
+	return string(patch)
+}
+
+// ask sends so many requests a second while something is done. None may fail.
+func (g guide) ask(t *testing.T, rate float64, do func()) {
+	t.Helper()
+	client := g.send(t, rate)
 	defer func() {
 		totals, _ := client.Stop()
 		t.Logf("%v requests a second: %d sent, %d failed", rate, totals.Sent, totals.Failed)
@@ -115,6 +168,19 @@ func (g guide) ask(t *testing.T, rate float64, do func()) {
 		}
 	}()
 	do()
+}
+
+// send sends so many requests a second until the client is stopped.
+func (g guide) send(t *testing.T, rate float64) *load.Client {
+	t.Helper()
+	client, err := load.Start(t.Context(), load.Config{
+		Address: g.Addresses[proxies], Host: bed.Host, Path: "/color", Rate: rate, Timeout: answerLimit,
+		MaxInFlight: 100, Colors: []string{"blue", "yellow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // wanted says whether a number of replicas is right for a rate, within one, or within the tenth in which

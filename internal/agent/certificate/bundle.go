@@ -1,6 +1,7 @@
 package certificate
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -19,15 +20,14 @@ const (
 	backdate = time.Hour
 	// authority is the common name of the authority, which lives as long as its only certificate.
 	authority = "kedify-http-agent"
-	// authorityKey is the key of the Secret with the certificates of the authorities to trust.
+	// authorityKey is the key of the Secret with the authority's certificate.
 	authorityKey = "ca.crt"
 )
 
 // bundle is what the Secret holds, in PEM.
 type bundle struct {
-	// authorities are the certificates to trust, the newest first: that of this bundle, and the one
-	// before it, by which other replicas may still serve for a moment.
-	authorities []byte
+	// authority is the certificate to trust.
+	authority []byte
 	// certificate and key are the server's.
 	certificate, key []byte
 }
@@ -40,7 +40,7 @@ func bundleOf(content map[string][]byte) bundle {
 // content is what goes into the Secret.
 func (b bundle) content() map[string][]byte {
 	return map[string][]byte{
-		authorityKey: b.authorities, corev1.TLSCertKey: b.certificate, corev1.TLSPrivateKeyKey: b.key,
+		authorityKey: b.authority, corev1.TLSCertKey: b.certificate, corev1.TLSPrivateKeyKey: b.key,
 	}
 }
 
@@ -49,7 +49,7 @@ func (b bundle) valid(names []string, now time.Time) bool {
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, name := range names {
 		for _, at := range []time.Time{now, now.Add(renewal)} {
-			good, err := rotator.ValidCert(b.authorities, b.certificate, b.key, name, &usage, at)
+			good, err := rotator.ValidCert(b.authority, b.certificate, b.key, name, &usage, at)
 			if !good || err != nil {
 				return false
 			}
@@ -67,9 +67,8 @@ func (b bundle) pair() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// newBundle makes a certificate for names, and an authority for it whose key is forgotten. before
-// is the bundle that it replaces.
-func newBundle(names []string, now time.Time, before bundle) (bundle, error) {
+// newBundle makes a certificate for names, and an authority for it whose key is forgotten.
+func newBundle(names []string, now time.Time) (bundle, error) {
 	maker := rotator.CertRotator{
 		CAName: authority, CAOrganization: authority, DNSName: names[0], ExtraDNSNames: names[1:],
 		ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -83,19 +82,23 @@ func newBundle(names []string, now time.Time, before bundle) (bundle, error) {
 	if err != nil {
 		return bundle{}, fmt.Errorf("make a certificate: %w", err)
 	}
-	authorities := slices.Concat(issuer.CertPEM, first(before.authorities, now))
-	return bundle{authorities, certificate, key}, nil
+	return bundle{issuer.CertPEM, certificate, key}, nil
 }
 
-// first is the first certificate of a PEM text, if it is still good.
-func first(text []byte, now time.Time) []byte {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil
+// trust is what a webhook trusts, in PEM, that trusted other authorities before: the bundle's, and the one
+// before it, by which other replicas may still serve for a moment.
+func (b bundle) trust(before []byte, now time.Time) []byte {
+	for len(before) > 0 {
+		block, rest := pem.Decode(before)
+		if block == nil {
+			break
+		}
+		text := pem.EncodeToMemory(block)
+		parsed, err := x509.ParseCertificate(block.Bytes)
+		if err == nil && now.Before(parsed.NotAfter) && !bytes.Equal(text, b.authority) {
+			return slices.Concat(b.authority, text)
+		}
+		before = rest
 	}
-	parsed, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || now.After(parsed.NotAfter) {
-		return nil
-	}
-	return pem.EncodeToMemory(block)
+	return b.authority
 }

@@ -84,7 +84,7 @@ func (r *Rotation) ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.tell(ctx, found.authorities); err != nil {
+	if err := r.tell(ctx, found); err != nil {
 		return err
 	}
 	pair, err := found.pair()
@@ -106,7 +106,7 @@ func (r *Rotation) stored(ctx context.Context) (bundle, error) {
 	if found.valid(r.Names, r.Now()) {
 		return found, nil
 	}
-	if found, err = newBundle(r.Names, r.Now(), found); err != nil {
+	if found, err = newBundle(r.Names, r.Now()); err != nil {
 		return bundle{}, err
 	}
 	secret.Data = found.content()
@@ -123,8 +123,8 @@ func (r *Rotation) stored(ctx context.Context) (bundle, error) {
 	return found, nil
 }
 
-// tell writes the authorities into the MutatingWebhookConfiguration, if there is one.
-func (r *Rotation) tell(ctx context.Context, authorities []byte) error {
+// tell writes whom to trust into the MutatingWebhookConfiguration, if there is one.
+func (r *Rotation) tell(ctx context.Context, found bundle) error {
 	configuration := new(admissionregistrationv1.MutatingWebhookConfiguration)
 	err := r.Client.Get(ctx, types.NamespacedName{Name: r.Webhook}, configuration)
 	if apierrors.IsNotFound(err) {
@@ -137,8 +137,9 @@ func (r *Rotation) tell(ctx context.Context, authorities []byte) error {
 	told := true
 	for i := range configuration.Webhooks {
 		target := &configuration.Webhooks[i].ClientConfig
-		told = told && bytes.Equal(target.CABundle, authorities)
-		target.CABundle = authorities
+		trust := found.trust(target.CABundle, r.Now())
+		told = told && bytes.Equal(target.CABundle, trust)
+		target.CABundle = trust
 	}
 	if told {
 		return nil

@@ -154,13 +154,36 @@ func TestWhatSomebodyBreaksIsMended(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api, now := newAPI(t), time.Now()
-			replica := newRotation(api, &now)
+			replica, other := newRotation(api, &now), newRotation(api, &now)
 			ensure(t, replica)
+			ensure(t, other)
 			damage(t, api)
 			ensure(t, replica)
 			accepted(t, api, replica, now)
+			if name != "the bundle is emptied" {
+				accepted(t, api, other, now) // which has not looked yet
+			}
+			ensure(t, other)
+			accepted(t, api, other, now)
 		})
 	}
+}
+
+// TestOtherNames has a replica of a new version ask for one name more while the other one serves on.
+func TestOtherNames(t *testing.T) {
+	t.Parallel()
+	api, now := newAPI(t), time.Now()
+	old, updated := newRotation(api, &now), newRotation(api, &now)
+	updated.Names = append(names(), "agent.keda.svc.cluster.local")
+	ensure(t, old)
+	ensure(t, updated)
+	accepted(t, api, old, now)
+	accepted(t, api, updated, now)
+	first := ensure(t, updated)
+	if same := ensure(t, old); !bytes.Equal(first.Certificate[0], same.Certificate[0]) {
+		t.Error("the old version serves another certificate than the one that has its names, too")
+	}
+	accepted(t, api, old, now)
 }
 
 func TestWithoutAWebhookConfiguration(t *testing.T) {

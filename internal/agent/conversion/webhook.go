@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -18,10 +19,11 @@ import (
 // Path is where the webhook is served.
 const Path = "/mutate-scaledobjects"
 
-// NewServer returns what serves the webhook. address is where KEDA reaches our scaler.
-func NewServer(address string, logger logr.Logger) (http.Handler, error) {
+// NewServer returns what serves the webhook. address is where KEDA reaches our scaler, and namespaces are
+// those whose ScaledObjects are converted; none means all.
+func NewServer(address string, namespaces []string, logger logr.Logger) (http.Handler, error) {
 	hook, err := admission.StandaloneWebhook(
-		&admission.Webhook{Handler: webhook{address}}, admission.StandaloneOptions{Logger: logger})
+		&admission.Webhook{Handler: webhook{address, namespaces}}, admission.StandaloneOptions{Logger: logger})
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
@@ -31,7 +33,10 @@ func NewServer(address string, logger logr.Logger) (http.Handler, error) {
 }
 
 // webhook is an admission.Handler.
-type webhook struct{ address string }
+type webhook struct {
+	address    string
+	namespaces []string
+}
 
 // Handle implements admission.Handler.
 func (w webhook) Handle(_ context.Context, request admission.Request) admission.Response {
@@ -51,6 +56,10 @@ func (w webhook) Handle(_ context.Context, request admission.Request) admission.
 	patch := plan.Convert(&scaled, old, w.address)
 	if len(patch) == 0 {
 		return admission.Allowed("")
+	}
+	if len(w.namespaces) > 0 && !slices.Contains(w.namespaces, request.Namespace) {
+		return admission.Allowed("").WithWarnings(fmt.Sprintf("spec.triggers stay as they are, because the agent's "+
+			"--namespaces has no %q: KEDA knows no type %s", request.Namespace, trigger.TypeHTTP))
 	}
 	text, err := json.Marshal(patch)
 	if err != nil {

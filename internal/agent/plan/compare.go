@@ -12,6 +12,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 )
 
+// maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
+const maxMessage = 4096
+
 // Changes are what is to be done about one ScaledObject.
 type Changes struct {
 	// Create and Update are the objects to write, as Want.Object. Those to update have the UID of
@@ -94,11 +97,7 @@ func (c *Changes) write(want Want, found *httpv1alpha1.HTTPScaledObject) {
 // differs says whether an object, which has a controller, is not what it should be, as far as that
 // is the agent's. What others have added to it does not count.
 func differs(found, want *httpv1alpha1.HTTPScaledObject) bool {
-	spec, own := found.Spec, want.Spec
-	spec.Hosts, spec.PathPrefixes, spec.Headers = own.Hosts, own.PathPrefixes, own.Headers
-	spec.ScaleTargetRef, spec.Replicas = own.ScaleTargetRef, own.Replicas
-	spec.ScalingMetric = own.ScalingMetric
-	if !equality.Semantic.DeepEqual(spec, found.Spec) {
+	if !equality.Semantic.DeepEqual(ownSpec(found.Spec), want.Spec) {
 		return true
 	}
 	for _, name := range ownAnnotations() {
@@ -117,7 +116,7 @@ func conditionsOf(want Want) []metav1.Condition {
 		Reason: httpv1alpha1.ReasonTriggerAccepted, Message: "The object says what its trigger says.",
 	}
 	if len(want.Problems) > 0 {
-		accepted.Reason, accepted.Message = want.Problems[0].Reason, Text(want.Problems)
+		accepted.Reason, accepted.Message = want.Problems[0].Reason, Shorten(Text(want.Problems), maxMessage)
 	}
 	if want.Object == nil {
 		accepted.Status = metav1.ConditionFalse
@@ -154,6 +153,19 @@ func hasConditions(found, want []metav1.Condition) bool {
 	return true
 }
 
+// Untold are those of an object's conditions that no Problem tells of, as Problems: for where they can be
+// told in no other way.
+func Untold(name string, conditions []metav1.Condition) []Problem {
+	var problems []Problem
+	for _, condition := range conditions {
+		if condition.Type != httpv1alpha1.ConditionTriggerAccepted && condition.Status == metav1.ConditionFalse {
+			message := fmt.Sprintf("HTTPScaledObject %q: %s", name, condition.Message)
+			problems = append(problems, Problem{condition.Reason, message, true})
+		}
+	}
+	return problems
+}
+
 // Text says problems in one line, one after another.
 func Text(problems []Problem) string {
 	var out []string
@@ -161,4 +173,13 @@ func Text(problems []Problem) string {
 		out = append(out, problem.Message)
 	}
 	return strings.Join(out, "; ")
+}
+
+// Shorten cuts a text that is longer than limit bytes, between characters, and marks the cut.
+func Shorten(text string, limit int) string {
+	const mark = " …"
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -50,21 +49,26 @@ type named struct {
 }
 
 // ours are the triggers that scale by HTTP requests, each with the name of its HTTPScaledObject, which
-// carries the weights of a canary: as long as it can be told which trigger is which, none is renamed. A
-// trigger that names its object has that name. One of which old, the version before or nil, had the name
-// keeps it: it is the trigger of the same name, or of the same requests. Of the others the first one has
-// the ScaledObject's name, and the next ones that with the trigger's name or position behind it. address
-// is where our scaler listens.
+// carries the weights of a canary: as long as it can be told which trigger is which, none is renamed. One
+// that KEDA reads has the name by which the scaler looks for it, and so has any that names its object. One
+// to be converted of which old, the version before or nil, had the name keeps it: it is the trigger of the
+// same name, or of the same requests. Of the others the first one has the ScaledObject's name, and the next
+// ones that with the trigger's name or position behind it. address is where our scaler listens.
 func ours(scaled, old *objects.ScaledObject, address string) []named {
 	var found []named
 	taken := map[string]bool{}
 	for i, each := range scaled.Spec.Triggers {
-		standing := trigger.Recognise(each.Type, each.Metadata, address)
-		if standing == trigger.Unconverted || standing == trigger.Ours {
-			name := nameIn(each)
-			taken[name] = true
-			found = append(found, named{trigger: each, index: i, standing: standing, name: name})
+		one := named{trigger: each, index: i, standing: trigger.Recognise(each.Type, each.Metadata, address)}
+		switch one.standing {
+		case trigger.Unconverted:
+			one.name = trigger.ObjectName(each.Metadata, "")
+		case trigger.Ours:
+			one.name = trigger.ObjectName(each.Metadata, scaled.Name)
+		default:
+			continue
 		}
+		taken[one.name] = true
+		found = append(found, one)
 	}
 	for i := range found {
 		if name := inherited(found[i].trigger, old); found[i].name == "" && !taken[name] {
@@ -86,11 +90,6 @@ func ours(scaled, old *objects.ScaledObject, address string) []named {
 	return found
 }
 
-// nameIn is the name of the HTTPScaledObject that a trigger says, or empty.
-func nameIn(one objects.Trigger) string {
-	return strings.TrimSpace(one.Metadata[trigger.KeyHTTPScaledObject])
-}
-
 // inherited is the name that the same trigger says in the version before, or empty.
 func inherited(one objects.Trigger, old *objects.ScaledObject) string {
 	if old == nil || len(one.Metadata) == 0 {
@@ -101,8 +100,8 @@ func inherited(one objects.Trigger, old *objects.ScaledObject) string {
 		for _, key := range []string{trigger.KeyHosts, trigger.KeyPathPrefixes, trigger.KeyHeaders} {
 			isSame = isSame && (one.Name != "" || one.Metadata[key] == before.Metadata[key])
 		}
-		if isSame && nameIn(before) != "" {
-			return nameIn(before)
+		if name := trigger.ObjectName(before.Metadata, ""); isSame && name != "" {
+			return name
 		}
 	}
 	return ""
@@ -147,7 +146,7 @@ func Desired(scaled *objects.ScaledObject, rollout *objects.Rollout, address str
 		} else if taken[one.name] {
 			want.Name = ""
 			want.add(httpv1alpha1.ReasonInvalidName, false, "%s: another trigger already has the "+
-				"HTTPScaledObject %q; give the trigger a name of its own", where, one.name)
+				"HTTPScaledObject %q; name another one by httpScaledObject in the metadata", where, one.name)
 		}
 		taken[one.name] = true
 		want.read(scaled, rollout, one, where)

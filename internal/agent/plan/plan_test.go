@@ -76,11 +76,21 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 		rollout  string // none if empty
 		want     []summary
 	}{
-		"one has the ScaledObject's name":  {`[` + other + `, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}}},
-		"no trigger is ours":               {`[` + other + `]`, canary, nil},
-		"several have names of their own":  {`[` + other + `, ` + plain + `, {type: kedify-http, name: api, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-api", "shop-stable", nil}}},
-		"a name that is given stays":       {`[{type: external-push, metadata: {hosts: a.test, port: "80", convertedFrom: kedify-http, httpScaledObject: shop}}, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-1", "shop-stable", nil}}},
-		"written by hand":                  {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"one has the ScaledObject's name": {`[` + other + `, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"no trigger is ours":              {`[` + other + `]`, canary, nil},
+		"several have names of their own": {`[` + other + `, ` + plain + `, {type: kedify-http, name: api, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-api", "shop-stable", nil}}},
+		"a name that is given stays":      {`[{type: external-push, metadata: {hosts: a.test, port: "80", convertedFrom: kedify-http, httpScaledObject: shop}}, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-1", "shop-stable", nil}}},
+		"written by hand":                 {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"several written by hand": {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}, ` +
+			`{type: external-push, name: b, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}, ` +
+			`{type: external-push, metadata: {hosts: c.test, port: "80", scalerAddress: "` + address + `", httpScaledObject: shop-c}}]`, canary, []summary{
+			{"shop", "shop-stable", nil},
+			{"", "", []string{`InvalidName: spec.triggers[1]: another trigger already has the HTTPScaledObject "shop"; name another one by httpScaledObject in the metadata`}},
+			{"shop-c", "shop-stable", nil},
+		}},
+		"one written by hand beside one that is not": {`[` + plain + `, {type: external-push, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{
+			{"shop-0", "shop-stable", nil}, {"shop", "shop-stable", nil},
+		}},
 		"the ScaledObject's name is taken": {`[` + plain + `, {type: kedify-http, metadata: {hosts: b.test, port: "80", httpScaledObject: shop}}]`, canary, []summary{{"shop-0", "shop-stable", nil}, {"shop", "shop-stable", nil}}},
 		"an object that the user made":     {`[{type: external-push, metadata: {httpScaledObject: mine, scalerAddress: "` + address + `"}}]`, canary, nil},
 		"a service that agrees":            {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop-stable}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
@@ -109,7 +119,7 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 		"a name twice": {`[` + plain + `, {type: kedify-http, name: x, metadata: {hosts: c.test, port: "80"}}, {type: kedify-http, name: x, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
 			{"shop-x", "shop-stable", nil},
-			{"", "", []string{`InvalidName: spec.triggers[2]: another trigger already has the HTTPScaledObject "shop-x"; give the trigger a name of its own`}},
+			{"", "", []string{`InvalidName: spec.triggers[2]: another trigger already has the HTTPScaledObject "shop-x"; name another one by httpScaledObject in the metadata`}},
 		}},
 	}
 	for name, test := range tests {

@@ -32,6 +32,8 @@ type Reconciler struct {
 	Now func() time.Time
 	// ScalerAddress is where KEDA reaches our scaler, as host:port.
 	ScalerAddress string
+
+	conditions place
 }
 
 // retryAfter is how long a write that met a newer version waits for the cache. The watch usually
@@ -40,7 +42,7 @@ const retryAfter = time.Second
 
 // Reconcile makes the HTTPScaledObjects of one ScaledObject what its triggers say.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	scaled := new(objects.ScaledObject)
+	scaled, result := new(objects.ScaledObject), ctrl.Result{}
 	err := r.Client.Get(ctx, request.NamespacedName, scaled)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -48,12 +50,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		err = fmt.Errorf("read ScaledObject %s: %w", request, err)
 	case scaled.DeletionTimestamp == nil:
-		err = r.reconcile(ctx, scaled)
+		result, err = r.reconcile(ctx, scaled)
 	}
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
-	return ctrl.Result{}, err
+	return result, err
 }
 
 // deleteAll deletes the HTTPScaledObjects of a ScaledObject that is gone, which the garbage
@@ -71,38 +73,41 @@ func (r *Reconciler) deleteAll(ctx context.Context, name types.NamespacedName) e
 }
 
 // reconcile does what the plan says about a ScaledObject, all of it as far as that is possible.
-func (r *Reconciler) reconcile(ctx context.Context, scaled *objects.ScaledObject) error {
+func (r *Reconciler) reconcile(ctx context.Context, scaled *objects.ScaledObject) (ctrl.Result, error) {
 	rollout, err := r.rollout(ctx, scaled)
 	if err != nil {
-		return err
+		return ctrl.Result{}, err
 	}
 	wants := plan.Desired(scaled, rollout, r.ScalerAddress)
 	existing, err := r.existing(ctx, scaled, wants)
 	if err != nil {
-		return err
+		return ctrl.Result{}, err
 	}
 	changes := plan.Compare(scaled, wants, existing)
 	if plan.Keeps(scaled, r.ScalerAddress) {
 		changes.Delete = nil
 	}
-	failed := r.carryOut(ctx, scaled, changes, existing)
+	untold, failed := r.carryOut(ctx, scaled, changes, existing)
 	failed = errors.Join(failed, r.convert(ctx, scaled))
-	return errors.Join(failed, r.report(ctx, scaled, changes.Problems))
+	failed = errors.Join(failed, r.report(ctx, scaled, append(changes.Problems, untold...)))
+	if r.conditions.isMissing(r.Now()) {
+		return ctrl.Result{RequeueAfter: placeAgain}, failed
+	}
+	return ctrl.Result{}, failed
 }
 
 // carryOut writes and deletes HTTPScaledObjects, and tells the ScaledObject's owner what the API
-// server refused.
+// server refused. It returns what is still to be told.
 func (r *Reconciler) carryOut(
 	ctx context.Context, scaled *objects.ScaledObject,
 	changes plan.Changes, existing []*httpv1alpha1.HTTPScaledObject,
-) error {
+) (untold []plan.Problem, failed error) {
 	current := map[string]*httpv1alpha1.HTTPScaledObject{}
 	for _, object := range existing {
 		current[object.Name] = object
 	}
-	var failed error
 	for _, want := range append(changes.Create, changes.Update...) {
-		written, err := r.apply(ctx, want)
+		written, err := r.apply(ctx, current[want.Name], want)
 		if err != nil {
 			failed = errors.Join(failed, r.refused(scaled, want.Name, err))
 			delete(changes.Conditions, want.Name) // they would say that it is what it is not
@@ -110,18 +115,14 @@ func (r *Reconciler) carryOut(
 		}
 		current[want.Name] = written
 	}
-	for name, conditions := range changes.Conditions {
-		if err := r.applyConditions(ctx, current[name], conditions); err != nil {
-			failed = errors.Join(failed, r.refused(scaled, name, err))
-		}
-	}
-	if failed != nil {
-		return failed // What is to go may be all that serves until the rest is there.
+	untold, err := r.putConditions(ctx, scaled, changes.Conditions, current)
+	if failed = errors.Join(failed, err); failed != nil {
+		return untold, failed // What is to go may be all that serves until the rest is there.
 	}
 	for _, object := range changes.Delete {
 		failed = errors.Join(failed, r.remove(ctx, object))
 	}
-	return failed
+	return untold, failed
 }
 
 // refused tells of an error of the API server that comes again unless somebody does something.
@@ -199,5 +200,5 @@ func (r *Reconciler) owned(
 
 // warn writes a Warning on a ScaledObject.
 func (r *Reconciler) warn(scaled *objects.ScaledObject, reason, message string) {
-	r.Events.Event(scaled, corev1.EventTypeWarning, reason, shorten(message, maxEvent))
+	r.Events.Event(scaled, corev1.EventTypeWarning, reason, plan.Shorten(message, maxEvent))
 }

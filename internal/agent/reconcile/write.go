@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,12 +66,17 @@ func named(object client.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// apply writes an object and returns what has become of it. One with a UID is there and the
-// agent's: then its fields win over those that others wrote. One without is new: should somebody
-// have created another at this moment, the write fails with a conflict and takes nothing over.
+// apply writes an object and returns what has become of it. With found it is there and the agent's: then
+// its fields win over those that others wrote. Without it is new: should somebody have created another at
+// this moment, the write fails with a conflict and takes nothing over.
 func (r *Reconciler) apply(
-	ctx context.Context, want *httpv1alpha1.HTTPScaledObject,
+	ctx context.Context, found, want *httpv1alpha1.HTTPScaledObject,
 ) (*httpv1alpha1.HTTPScaledObject, error) {
+	if found != nil {
+		if err := r.takeBack(ctx, found, want); err != nil {
+			return nil, err
+		}
+	}
 	body := fieldsOf(want)
 	body.Metadata.Labels, body.Metadata.Annotations = want.Labels, want.Annotations
 	body.Metadata.OwnerReferences = want.OwnerReferences
@@ -82,34 +86,25 @@ func (r *Reconciler) apply(
 		return nil, err
 	}
 	options := []client.PatchOption{fieldOwner}
-	if want.UID != "" {
+	if found != nil {
 		options = append(options, client.ForceOwnership)
 	}
 	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(want)}
 	return written, r.Client.Patch(ctx, written, patch, options...)
 }
 
-// applyConditions writes the agent's conditions on an object. A condition whose status does not
-// change keeps its time.
-func (r *Reconciler) applyConditions(
-	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition,
-) error {
-	body := fieldsOf(object)
-	body.Status = &fieldsStatus{}
-	for _, condition := range conditions {
-		condition.LastTransitionTime = metav1.NewTime(r.Now())
-		before := meta.FindStatusCondition(object.Status.Conditions, condition.Type)
-		if before != nil && before.Status == condition.Status {
-			condition.LastTransitionTime = before.LastTransitionTime
-		}
-		body.Status.Conditions = append(body.Status.Conditions, condition)
+// takeBack takes away what others have added to the agent's fields of an object.
+func (r *Reconciler) takeBack(ctx context.Context, found, want *httpv1alpha1.HTTPScaledObject) error {
+	surplus, err := plan.Surplus(found, want)
+	if err != nil || surplus == nil {
+		return err
 	}
-	patch, err := applyPatch(body)
+	text, err := json.Marshal(surplus)
 	if err != nil {
 		return err
 	}
-	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(object)}
-	return r.Client.Status().Patch(ctx, written, patch, fieldOwner, client.ForceOwnership)
+	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(found)}
+	return r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, text), fieldOwner)
 }
 
 // applyPatch is a server-side apply of fields.
@@ -176,7 +171,7 @@ func (r *Reconciler) outdated(ctx context.Context, scaled *objects.ScaledObject)
 func (r *Reconciler) report(
 	ctx context.Context, scaled *objects.ScaledObject, problems []plan.Problem,
 ) error {
-	text := shorten(plan.Text(problems), maxAnnotation)
+	text := plan.Shorten(plan.Text(problems), maxAnnotation)
 	if text == scaled.Annotations[httpv1alpha1.AnnotationTriggerProblems] {
 		return nil
 	}
@@ -198,17 +193,4 @@ func (r *Reconciler) report(
 		r.warn(scaled, problem.Reason, problem.Message)
 	}
 	return nil
-}
-
-// shorten cuts a text that is longer than limit bytes.
-func shorten(text string, limit int) string {
-	const cut = " …"
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len(cut)
-	for end > 0 && text[end]&0xC0 == 0x80 { // in the middle of a character
-		end--
-	}
-	return text[:end] + cut
 }

@@ -1,0 +1,117 @@
+package autoscaling
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+const (
+	// watched is how long replicas are watched after a kill: some ten syncs of the HorizontalPodAutoscaler, and the
+	// time that a killed container is away.
+	watched = 25 * time.Second
+	// back bounds the time until KEDA has a figure again. It waits for up to a minute before it asks anew for a stream, and
+	// the operator's and the agent's Leases last 15 s.
+	back = 2 * time.Minute
+	// steadyRate is answered by 5 replicas, which stay for any rate from 22.5 to 27.5.
+	steadyRate = 25
+)
+
+// parts are the programs without which no figure gets from a request to the HorizontalPodAutoscaler. All processes
+// of one are killed at once. Envoy comes last, the only one whose end requests may notice.
+func parts() []string {
+	return []string{"scaler", "interceptor", "agent", "keda", "keda-adapter", "kube-apiserver", "envoy"}
+}
+
+// TestKillsScaleNothingIn has each part on the way of the figures die by kill -9 under load, where a figure that is
+// too low would take replicas away at once. None goes, and no request fails but by the proxy's own end.
+func TestKillsScaleNothingIn(t *testing.T) {
+	g, _ := launch(t)
+	node, err := inside.Open(g.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.scalesInAtOnce(t)
+	client := g.send(t, steadyRate)
+	defer client.Stop()
+	g.follows(t, steadyRate)
+	for _, part := range parts() {
+		t.Run(part, func(t *testing.T) { g.survives(t, node, client, part) })
+	}
+}
+
+// survives kills all processes of a program, and watches the replicas until KEDA has figures again.
+func (g guide) survives(t *testing.T, node *inside.Cluster, client *load.Client, program string) {
+	t.Helper()
+	before, had := client.Totals(), g.count(t)
+	killed := kill(t, node, program)
+	began, least := time.Now(), had
+	unknown := false
+	for time.Since(began) < watched {
+		if replicas, err := strconv.Atoi(g.look(t, "rollout/"+bed.App, "{.spec.replicas}")); err == nil {
+			least = min(least, replicas)
+		}
+		unknown = unknown || g.look(t, "hpa", hpaActive) == "False"
+	}
+	if least < had {
+		t.Errorf("%d of %d replicas were left", least, had)
+	}
+	err := await.Until(t.Context(), "KEDA has figures again", back, func() bool {
+		return g.look(t, "scaledobject/"+bed.App, scaledObjectReady) == "True" && g.look(t, "hpa", hpaActive) == "True"
+	}, func() string { return g.look(t, "scaledobject/"+bed.App, "{.status.conditions}") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := client.Totals()
+	failed := after.Failed - before.Failed
+	if failed > 0 && program != "envoy" {
+		t.Errorf("%d requests failed: %v", failed, after.Reasons)
+	}
+	t.Logf("%d × %s killed: at least %d of %d replicas; the figure was missed: %v; figures again after %.0f s; %d of %d requests failed",
+		killed, program, least, had, unknown, time.Since(began).Seconds(), failed, after.Sent-before.Sent)
+}
+
+// Conditions of objects, as JSON paths.
+const (
+	hpaActive         = `{.items[0].status.conditions[?(@.type=="ScalingActive")].status}`
+	scaledObjectReady = `{.status.conditions[?(@.type=="Ready")].status}`
+)
+
+// kill kills all processes of a program, and says how many.
+func kill(t *testing.T, node *inside.Cluster, program string) int {
+	t.Helper()
+	found, err := node.Find(program)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d processes of %s, %v", len(found), program, err)
+	}
+	var killing sync.WaitGroup
+	for _, process := range found {
+		killing.Go(func() {
+			if _, _, err := process.Kill(t.Context()); err != nil {
+				t.Errorf("kill %s: %v", program, err)
+			}
+		})
+	}
+	killing.Wait()
+	return len(found)
+}
+
+// look reads a part of an object; nothing while the API server does not answer.
+func (g guide) look(t *testing.T, object, path string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), answerLimit)
+	defer cancel()
+	out, err := g.Run(ctx, "kubectl", "get", "-n", namespace, object, "-o", "jsonpath="+path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(out)
+}

@@ -1,0 +1,98 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+)
+
+// placeAgain is how long a definition is taken to have no place for conditions after it had none.
+const placeAgain = time.Minute
+
+// place remembers whether the installed CustomResourceDefinition has a place for the agent's conditions:
+// those of the KEDA HTTP add-on before v0.12 and of Kedify's chart have one for conditions of their own
+// only, and refuse the whole write.
+type place struct {
+	mu      sync.Mutex
+	missing time.Time // when it had none
+}
+
+// isMissing says that there was none a moment ago.
+func (p *place) isMissing(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.missing.IsZero() && now.Sub(p.missing) < placeAgain
+}
+
+// miss notes that there is none.
+func (p *place) miss(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.missing = now
+}
+
+// putConditions writes the conditions of objects. What the definition has no place for, and the problems
+// don't say, is returned: it can be told on the ScaledObject.
+func (r *Reconciler) putConditions(
+	ctx context.Context, scaled *objects.ScaledObject, all map[string][]metav1.Condition,
+	current map[string]*httpv1alpha1.HTTPScaledObject,
+) (untold []plan.Problem, failed error) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		var err error
+		isMissing := r.conditions.isMissing(r.Now())
+		if !isMissing {
+			err = r.applyConditions(ctx, current[name], all[name])
+		}
+		switch {
+		case isMissing || mayBeUndeclared(err):
+			if !isMissing {
+				r.conditions.miss(r.Now())
+			}
+			untold = append(untold, plan.Untold(name, all[name])...)
+		case err != nil:
+			failed = errors.Join(failed, r.refused(scaled, name, err))
+		}
+	}
+	return untold, failed
+}
+
+// mayBeUndeclared says whether a write may have been refused for a field or a value that the definition
+// lacks. Kubernetes answers the first with an internal error.
+func mayBeUndeclared(err error) bool {
+	return apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+}
+
+// applyConditions writes the agent's conditions on an object. A condition whose status does not
+// change keeps its time.
+func (r *Reconciler) applyConditions(
+	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition,
+) error {
+	body := fieldsOf(object)
+	body.Status = &fieldsStatus{}
+	for _, condition := range conditions {
+		condition.LastTransitionTime = metav1.NewTime(r.Now())
+		before := meta.FindStatusCondition(object.Status.Conditions, condition.Type)
+		if before != nil && before.Status == condition.Status {
+			condition.LastTransitionTime = before.LastTransitionTime
+		}
+		body.Status.Conditions = append(body.Status.Conditions, condition)
+	}
+	patch, err := applyPatch(body)
+	if err != nil {
+		return err
+	}
+	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(object)}
+	return r.Client.Status().Patch(ctx, written, patch, fieldOwner, client.ForceOwnership)
+}

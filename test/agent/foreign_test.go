@@ -1,0 +1,95 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// otherConditions makes our definition have conditions as those of the KEDA HTTP add-on before v0.12 have them.
+func otherConditions(t *testing.T) string {
+	t.Helper()
+	var definition map[string]any
+	text, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
+	if err := errors.Join(err, yaml.Unmarshal(text, &definition)); err != nil {
+		t.Fatal(err)
+	}
+	version := definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+	properties := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
+	status := properties["status"].(map[string]any)["properties"].(map[string]any)
+	is := map[string]any{"type": "string"}
+	status["conditions"] = map[string]any{"type": "array", "items": map[string]any{
+		"type": "object", "required": []any{"type", "status"}, "properties": map[string]any{
+			"type": map[string]any{"type": "string", "enum": []any{"Ready"}}, "status": is, "reason": is, "message": is, "timestamp": is,
+		},
+	}}
+	edited, err := json.Marshal(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(edited)
+}
+
+// TestADefinitionThatHasNoPlaceForConditions has the agent run where somebody else's definition is
+// installed: everything is made and deleted as elsewhere, and what the conditions would say is told on the
+// ScaledObject.
+//
+//nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
+func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	state := filepath.Join(folder, "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	running, err := controlplane.Start(t.Context(), binaries, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = running.Stop() })
+	before := shared
+	t.Cleanup(func() { shared = before })
+	shared = cluster{ControlPlane: running, folder: before.folder}
+	if shared.admin, err = running.Client(controlplane.AdminToken); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, "", otherConditions(t))
+	keda, err := moduleFolder(t.Context(), "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applyFiles(t, "", manifests+"interceptor/namespace.yaml", manifests+"agent/rbac.yaml", filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"))
+	agent, _, err := shared.start(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Kill() })
+
+	team := namespace(t, "team")
+	two := `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [
+		{type: kedify-http, metadata: {hosts: shop.test, port: "80", service: shop}},
+		{type: kedify-http, name: api, metadata: {hosts: api.test, port: "80", service: shop, trafficAutowire: "false"}}]}}`
+	apply(t, team, two)
+	await(t, team, "shop-api", "made", there)
+	const says = `HTTPScaledObject "shop": trafficAutowire [ingress httproute virtualservice route] is not carried out by this version: `
+	testkit.Eventually(t, patience, "what the condition would say", func() bool { return strings.HasPrefix(problemsOf(t, team, "shop"), says) })
+	awaitEvent(t, team, httpv1alpha1.ReasonNotCarriedOut, problemsOf(t, team, "shop"))
+	apply(t, team, shop(simple))
+	awaitGone(t, team, "shop-api")
+	if found := await(t, team, "shop", "there", there); meta.FindStatusCondition(found.Status.Conditions, "Autowired") != nil {
+		t.Errorf("conditions %+v", found.Status.Conditions)
+	}
+}

@@ -1,0 +1,99 @@
+package envoy_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// TestWhatLastsIsInFlight has requests that last over many flushes: long ones, WebSockets, and the streams of
+// one gRPC connection. Each is in flight from its beginning to its end, and counts for its own object.
+func TestWhatLastsIsInFlight(t *testing.T) {
+	t.Parallel()
+	const long, sockets, streams, flushes = 2, 3, 4, 5
+	plain, calls := ir.Key{Namespace: namespace, Name: "plain"}, ir.Key{Namespace: namespace, Name: "calls"}
+	spec := rateOver(demand.DefaultWindow)
+	spec.Metric = demand.Concurrency
+	sink := startSink(t, anyPort, map[ir.Key]*demand.Object{
+		plain: {Fleet: namespace, Spec: spec, Services: []string{"plain"}}, calls: {Fleet: namespace, Spec: spec, Services: []string{"calls"}},
+	})
+	app, server := startBackend(t, "plain"), startBackend(t, "calls")
+	objects := world(t, []*backend{app, server},
+		testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
+		testkit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"))
+	protocol := "kubernetes.io/h2c"
+	objects.Services[1].Spec.Ports[0].AppProtocol = &protocol
+	resources := translated(t, objects, translate.DefaultOptions())
+	s := serve(t, "DELTA_GRPC", resources, [2]string{"stats_flush_interval: 1s", "stats_flush_interval: 0.2s"}, toSink(t, sink.address))
+	s.await(t, resources)
+	want := func(what string, ofPlain, ofCalls float64) {
+		t.Helper()
+		is := func() bool {
+			one, err := sink.value(plain)
+			other, errOther := sink.value(calls)
+			return err == nil && errOther == nil && one.Concurrency == ofPlain && other.Concurrency == ofCalls
+		}
+		testkit.Eventually(t, patience, what, is)
+		for range flushes {
+			if awaitFlush(t, sink); !is() {
+				t.Errorf("%s: no longer", what)
+			}
+		}
+	}
+	want("nothing yet", 0, 0)
+
+	var asking sync.WaitGroup
+	for range long {
+		asking.Go(func() { _, _ = traffic.Ask(t.Context(), "http://"+s.address+"/held", "plain.example.com", nil) })
+	}
+	var open []net.Conn
+	for range sockets {
+		connection, _ := openWebSocket(t, s.address)
+		defer connection.Close()
+		open = append(open, connection)
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	watch(ctx, t, s.address, streams)
+	want("all of them", long+sockets, streams)
+	for _, connection := range open {
+		_ = connection.Close()
+	}
+	want("without the WebSockets", long, streams)
+	hangUp()
+	want("without the gRPC streams", long, 0)
+	close(app.release)
+	asking.Wait()
+	want("nothing any more", 0, 0)
+}
+
+// watch opens streams on one gRPC connection that last until ctx ends.
+func watch(ctx context.Context, t *testing.T, address string, streams int) {
+	t.Helper()
+	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("calls.example.com"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	for range streams {
+		stream, err := grpc_health_v1.NewHealthClient(connection).Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
