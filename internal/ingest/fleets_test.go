@@ -51,7 +51,7 @@ func proxies(namespace, address string, isReady bool) *discoveryv1.EndpointSlice
 
 // proxyAt is what is told of a proxy of proxies.
 func proxyAt(address string, isReady bool) []ir.Proxy {
-	return []ir.Proxy{{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr(address)}, IsReady: isReady}}
+	return []ir.Proxy{{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr(address)}, IsReady: isReady, IsServing: isReady}}
 }
 
 func TestProxiesAreToldAndChangeNothing(t *testing.T) {

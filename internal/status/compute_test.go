@@ -140,7 +140,7 @@ func TestComputeScalingMetric(t *testing.T) {
 	object := shop()
 	look := func(now time.Time) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, status.Observation{Served: true}, status.Taken{}, "interceptor-0", now)
+		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", now)
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
 		}

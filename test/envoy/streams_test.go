@@ -32,8 +32,7 @@ func TestWhatLastsIsInFlight(t *testing.T) {
 	objects := world(t, []*backend{app, server},
 		testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
 		testkit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"))
-	protocol := "kubernetes.io/h2c"
-	objects.Services[1].Spec.Ports[0].AppProtocol = &protocol
+	objects.Services[1].Ports[0].Protocol = ir.HTTP2
 	resources := translated(t, objects, translate.DefaultOptions())
 	s := serve(t, "DELTA_GRPC", resources, [2]string{"stats_flush_interval: 1s", "stats_flush_interval: 0.2s"}, toSink(t, sink.address))
 	s.await(t, resources)
