@@ -39,8 +39,8 @@ func (s Shares) Idle() bool {
 	return s.Canary.Weight == 0
 }
 
-// SharesOf works out what a SetWeight of rollout asks for. A canary weight above maxTrafficWeight counts as maxTrafficWeight: the controller asks for 100 at
-// times whatever the maximum is. It is an error when the Services are not named, a weight is negative, or the weights exceed the maximum together.
+// SharesOf works out what a SetWeight of rollout asks for. A canary weight of up to 100 that is above maxTrafficWeight counts as that: the controller asks for 100 at
+// times whatever the maximum is. It is an error when the Services are not named, a weight is negative or above both, or the weights exceed the maximum together.
 func SharesOf(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (Shares, error) {
 	stable, canary, err := services(rollout)
 	if err != nil {
@@ -50,7 +50,10 @@ func SharesOf(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightD
 		return Shares{}, fmt.Errorf("rollout %q: the canary weight %d is negative: correct setWeight in spec.strategy.canary.steps", NameOf(rollout), weight)
 	}
 	limit := maxWeight(rollout)
-	shares := Shares{Canary: Share{Service: canary, Weight: min(uint32(weight), limit)}, PingPong: rollout.Spec.Strategy.Canary.PingPong != nil}
+	if highest := max(limit, defaultMaxWeight); uint32(weight) > highest {
+		return Shares{}, fmt.Errorf("rollout %q: the canary weight %d is above %d: correct setWeight in spec.strategy.canary.steps", NameOf(rollout), weight, highest)
+	}
+	shares := Shares{Canary: Share{Service: canary, Weight: min(uint32(weight), limit)}, PingPong: isPingPong(rollout.Spec.Strategy.Canary)}
 	rest := limit - shares.Canary.Weight
 	for _, other := range others {
 		if other.Weight < 0 {
@@ -78,7 +81,7 @@ func services(rollout *v1alpha1.Rollout) (stable, canary string, err error) {
 	}
 	type field struct{ name, value string }
 	stableField, canaryField := field{"stableService", strategy.StableService}, field{"canaryService", strategy.CanaryService}
-	if strategy.PingPong != nil {
+	if isPingPong(strategy) {
 		stableField, canaryField = field{"pingPong.pongService", strategy.PingPong.PongService}, field{"pingPong.pingService", strategy.PingPong.PingService}
 		if rollout.Status.Canary.StablePingPong == v1alpha1.PPPing {
 			stableField, canaryField = canaryField, stableField
@@ -90,6 +93,12 @@ func services(rollout *v1alpha1.Rollout) (stable, canary string, err error) {
 		}
 	}
 	return stableField.value, canaryField.value, nil
+}
+
+// isPingPong says whether the ping and the pong Service share the requests. A Rollout that names a stable or a canary Service too has those share them, as the
+// controller has it for every router but ALB's (GetStableAndCanaryServices in rollout/trafficrouting/service_helper.go).
+func isPingPong(strategy *v1alpha1.CanaryStrategy) bool {
+	return strategy.PingPong != nil && strategy.StableService == "" && strategy.CanaryService == ""
 }
 
 // maxWeight is what the weights of rollout add up to. A missing maximum is 100; so is one of zero, which travels as a missing one.

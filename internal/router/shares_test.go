@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -50,5 +51,45 @@ func TestSharesAddUpToTheMaximum(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("the generator never asked for too much")
+	}
+}
+
+func TestSharesOfUnusualRollouts(t *testing.T) {
+	t.Parallel()
+	limited := func(limit int32) func(*v1alpha1.Rollout) {
+		return func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.TrafficRouting.MaxTrafficWeight = &limit }
+	}
+	both := func(r *v1alpha1.Rollout) {
+		r.Spec.Strategy.Canary.PingPong = &v1alpha1.PingPongSpec{PingService: "ping", PongService: "pong"}
+	}
+	tests := map[string]struct {
+		change func(*v1alpha1.Rollout)
+		weight int32
+		want   string // the stable Service and its weight, the canary Service and its weight; an error's text
+	}{
+		"everything":                                   {weight: 100, want: "web-stable 0, web-canary 100"},
+		"more than everything":                         {weight: 101, want: `rollout "shop/web": the canary weight 101 is above 100: correct setWeight in spec.strategy.canary.steps`},
+		"100, whatever the maximum is":                 {change: limited(10), weight: 100, want: "web-stable 0, web-canary 10"},
+		"above a smaller maximum, and not 100":         {change: limited(10), weight: 20, want: "web-stable 0, web-canary 10"},
+		"above a greater maximum":                      {change: limited(1000), weight: 1001, want: `rollout "shop/web": the canary weight 1001 is above 1000: correct setWeight in spec.strategy.canary.steps`},
+		"ping-pong beside stable and canary Services":  {change: both, weight: 20, want: "web-stable 80, web-canary 20"},
+		"ping-pong beside one of them, which is wrong": {change: func(r *v1alpha1.Rollout) { both(r); r.Spec.Strategy.Canary.CanaryService = "" }, weight: 20, want: `rollout "shop/web": spec.strategy.canary.canaryService is empty: name the Service there`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rollout := routertest.Rollout("test/none", "")
+			if test.change != nil {
+				test.change(rollout)
+			}
+			shares, err := router.SharesOf(rollout, test.weight, nil)
+			got := fmt.Sprintf("%s %d, %s %d", shares.Stable.Service, shares.Stable.Weight, shares.Canary.Service, shares.Canary.Weight)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != test.want || shares.PingPong {
+				t.Errorf("shares are %s, want %s", got, test.want)
+			}
+		})
 	}
 }

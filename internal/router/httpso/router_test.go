@@ -75,7 +75,6 @@ func TestSetWeight(t *testing.T) {
 		"0 where there is none":    {weight: 0, want: "", writes: 0},
 		"another notation of it":   {weight: 20, have: "[{service: web-stable, weight: 80}, {service: web-canary, weight: 20}]", want: at20, writes: 1},
 		"something broken":         {weight: 20, have: "{{{", want: at20, writes: 1},
-		"above the maximum":        {weight: 120, want: "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n", writes: 1},
 		"an experiment takes a share": {
 			weight: 20, others: []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}},
 			want: "- service: web-stable\n  weight: 70\n- service: web-canary\n  weight: 20\n- service: web-try\n  weight: 10\n", writes: 1,

@@ -77,7 +77,7 @@ func TestRequestsOfSetWeight(t *testing.T) {
 		"without the right to watch, each call reads": {
 			{"watch ends", func(api *routertest.APIServer) { api.Unlisted(forbidden); api.Expire() }, 20, 1, 1, ""},
 			{"again", nothing, 20, 1, 0, ""},
-			{"allowed again", func(api *routertest.APIServer) { api.Unlisted(nil); pass(time.Minute) }, 20, 0, 0, ""},
+			{"allowed again", func(api *routertest.APIServer) { api.Unlisted(nil); pass(11 * time.Minute) }, 20, 0, 0, ""},
 		},
 	}
 	for name, steps := range tests {
@@ -114,4 +114,46 @@ func annotations(object *httpv1alpha1.HTTPScaledObject) map[string]string {
 		return nil
 	}
 	return object.Annotations
+}
+
+// TestWithoutTheRightToWatchListsAreRare has the permissions of the published plugin's ClusterRole: each list is of every object of the cluster.
+func TestWithoutTheRightToWatchListsAreRare(t *testing.T) {
+	t.Parallel()
+	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	tests := map[string]struct {
+		unlisted http.HandlerFunc
+		want     int // lists in an hour
+	}{
+		"neither list nor watch": {forbidden, 7},
+		"list, and no watch": {func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("watch") {
+				forbidden(w, r)
+			}
+		}, 7},
+		"both": {nil, 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewInMemory(t, reported(at20, nil))
+				api.Unlisted(test.unlisted)
+				watching(t, api)
+				pass(time.Hour)
+				lists, watches := 0, 0
+				for _, request := range api.Requests(http.MethodGet) {
+					switch {
+					case request.Path != "/apis/http.keda.sh/v1alpha1/httpscaledobjects":
+					case request.Watch:
+						watches++
+					default:
+						lists++
+					}
+				}
+				if lists > test.want {
+					t.Errorf("%d lists and %d watches in an hour, want at most %d lists", lists, watches, test.want)
+				}
+			})
+		})
+	}
 }

@@ -198,6 +198,13 @@ func (c *Cache[S]) lost() {
 	c.open = false
 }
 
+// forget empties the cache.
+func (c *Cache[S]) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.states)
+}
+
 // Older says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
 // (KEP-5504, "comparable resource version"); of others nothing is known.
 func Older(a, b string) bool {
