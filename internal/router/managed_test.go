@@ -64,10 +64,10 @@ func TestManagedRoutesFollowFromTheRollout(t *testing.T) {
 		rollout *v1alpha1.Rollout
 		want    []router.ManagedRoute
 	}{
-		"no step":                                {inTheMiddle(0), nil},
-		"the current step, which is the first":   {inTheMiddle(0, header("a", "qa"), weight), []router.ManagedRoute{set("a", "qa")}},
-		"an earlier step":                        {inTheMiddle(2, header("a", "qa"), weight, weight), []router.ManagedRoute{set("a", "qa")}},
-		"a later step":                           {inTheMiddle(1, weight, weight, header("a", "qa")), nil},
+		"no step":                              {inTheMiddle(0), nil},
+		"the current step, which is the first": {inTheMiddle(0, header("a", "qa"), weight), []router.ManagedRoute{set("a", "qa")}},
+		"an earlier step":                      {inTheMiddle(2, header("a", "qa"), weight, weight), []router.ManagedRoute{set("a", "qa")}},
+		"a later step":                         {inTheMiddle(1, weight, weight, header("a", "qa")), nil},
 		"rolled back within the window, by which no step was taken": {changed(func(r *v1alpha1.Rollout) {
 			r.Spec.RollbackWindow = &v1alpha1.RollbackWindowSpec{Revisions: 3}
 		}, 2, header("a", "qa"), weight), nil},

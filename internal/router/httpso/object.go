@@ -42,6 +42,14 @@ func (o *object) Name() types.NamespacedName { return o.name }
 // Version is the object's resource version.
 func (o *object) Version() string { return o.resourceVersion }
 
+// Marks is the Rollout that the object's weights belong to, if any.
+func (o *object) Marks() []string {
+	if other, marked := parseOwner(o.owner, o.name.Namespace); marked && o.present {
+		return []string{other.rollout.String()}
+	}
+	return nil
+}
+
 // parseObject takes from an HTTPScaledObject in JSON what an object holds.
 func parseObject(document []byte) (*object, error) {
 	var from httpv1alpha1.HTTPScaledObject

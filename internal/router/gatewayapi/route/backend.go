@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
 // The defaults of a backendRef (Gateway API, BackendRef and BackendObjectReference).
@@ -143,7 +145,8 @@ func (d *draft) share(sources []*rule, weights Weights) error {
 	return nil
 }
 
-// addDestinations puts an experiment's Services right behind the canary: copies of its backendRef, so with its port and filters, under other names.
+// addDestinations puts an experiment's Services right behind the canary: copies of its backendRef, so with its filters, under other names, each with the port
+// that goes with the canary's.
 func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, others []Destination) error {
 	var added []map[string]any
 	for _, other := range others {
@@ -153,6 +156,9 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 		}
 		ref := cloneMap(backends[canary])
 		ref["name"], ref["weight"] = other.Service, int64(other.Weight)
+		if err := d.setPort(ref, other); err != nil {
+			return fmt.Errorf("%s.backendRefs[%d]: %w", r.path, canary, err)
+		}
 		added = append(added, ref)
 	}
 	if len(added) == 0 {
@@ -163,6 +169,21 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 			ErrLimit, r.path, total, MaxBackends)
 	}
 	r.fields["backendRefs"] = listOf(slices.Insert(backends, canary+1, added...))
+	return nil
+}
+
+// setPort gives the backendRef of an experiment's Service, a copy of the canary's, the port that goes with it.
+func (d *draft) setPort(ref map[string]any, other Destination) error {
+	number, given := numberOf(ref, "port")
+	if !given || other.Ports == nil || d.want.Weights.CanaryPorts == nil {
+		return nil
+	}
+	port, is := split.PortFor(d.want.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the API's schema
+	if !is {
+		return fmt.Errorf("%w: Service %q has no port that goes with port %d of Service %q; it has %s: give the experiment's template one container port, or one "+
+			"of that number, its name or the name http", ErrClash, other.Service, number, d.want.Canary, split.PortNumbers(other.Ports))
+	}
+	ref["port"] = int64(port.Number)
 	return nil
 }
 
