@@ -67,6 +67,35 @@ func (d *draft) scoped(r *rule) bool {
 	return r.owner == "" && (d.want.RuleName == "" || r.name() == d.want.RuleName)
 }
 
+// scope is the Rule of the entry: the rule that the Intent is limited to.
+func (d *draft) scope() string {
+	if d.want.RuleName == "" {
+		return allRules
+	}
+	return d.want.RuleName
+}
+
+// leave gives the stable Service everything in the rules that were shared in the scope of before, and that are no source any more: the Rollout named another rule.
+func (d *draft) leave(sources []*rule, before string, weights Weights) error {
+	total := weights.Stable + weights.Canary
+	for _, other := range weights.Others {
+		total += other.Weight
+	}
+	for _, r := range d.rules {
+		if r.owner != "" || slices.Contains(sources, r) || before != allRules && r.name() != before {
+			continue
+		}
+		backends, stable, canary, both, err := d.pair(r)
+		if err != nil {
+			return err
+		}
+		if both {
+			backends[stable]["weight"], backends[canary]["weight"] = int64(total), int64(0)
+		}
+	}
+	return nil
+}
+
 // sources are the user's rules in scope that have both Services. It is an error when there are none.
 func (d *draft) sources() ([]*rule, error) {
 	if d.want.RuleName != "" && !d.want.NamedRules {
