@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -89,6 +90,54 @@ func TestSharesOfUnusualRollouts(t *testing.T) {
 			}
 			if got != test.want || shares.PingPong {
 				t.Errorf("shares are %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAnExperimentsServiceThatTheControllerForgot is about destinations without a name: the controller writes an Experiment's status from an old copy at times.
+func TestAnExperimentsServiceThatTheControllerForgot(t *testing.T) {
+	t.Parallel()
+	template := func(name, service string, weight int32) v1alpha1.RolloutExperimentTemplate {
+		made := v1alpha1.RolloutExperimentTemplate{Name: name}
+		if weight > 0 {
+			made.Weight = &weight
+		}
+		if service != "" {
+			made.Service = &v1alpha1.TemplateService{Name: service}
+		}
+		return made
+	}
+	type destinations = []v1alpha1.WeightDestination
+	tests := map[string]struct {
+		templates []v1alpha1.RolloutExperimentTemplate
+		given     destinations
+		want      string // the names, or an error's text
+	}{
+		"named":                       {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10)}, destinations{{ServiceName: "own", Weight: 10}}, "own"},
+		"by default":                  {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10)}, destinations{{Weight: 10}}, "web-1-a"},
+		"by the template":             {[]v1alpha1.RolloutExperimentTemplate{template("a", "try", 10)}, destinations{{Weight: 10}}, "try"},
+		"beside one without a weight": {[]v1alpha1.RolloutExperimentTemplate{template("x", "", 0), template("a", "", 10)}, destinations{{Weight: 10}}, "web-1-a"},
+		"one of two":                  {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 10)}, destinations{{ServiceName: "web-1-a", Weight: 10}, {Weight: 10}}, "web-1-a web-1-b"},
+		"both, in another order":      {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 5)}, destinations{{Weight: 5}, {Weight: 10}}, "web-1-b web-1-a"},
+		"none that it can be":         {nil, destinations{{Weight: 10}}, `rollout "shop/web": a Service of the experiment has no name yet, so its weight 10 cannot be given to it`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rollout := routertest.Rollout("test/none", "")
+			rollout.Status.Canary.CurrentExperiment, rollout.Status.CurrentStepIndex = "web-1", new(int32(1))
+			rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{Experiment: &v1alpha1.RolloutExperimentStep{Templates: test.templates}}, {Pause: &v1alpha1.RolloutPause{}}}
+			shares, err := router.SharesOf(rollout, 20, test.given)
+			var got []string
+			for _, other := range shares.Others {
+				got = append(got, other.Service)
+			}
+			if err != nil {
+				got = []string{err.Error()}
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("Services are %q, want %q", got, test.want)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package scenarios_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -76,6 +77,9 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := flag.Set("test.parallel", "12"); err != nil { // most of the time, a scenario waits
+		return 1, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := program.Build(ctx, folder, "v9.9.9-test", "gatewayapi-plugin", "rollouts-plugin-kedify"); err != nil {

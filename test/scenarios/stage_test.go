@@ -154,7 +154,8 @@ func (s *stage) configure(config string) {
 }
 
 // promote, promoteFull, abort and retry do what kubectl argo rollouts does.
-func (s *stage) promote()     { s.t.Helper(); s.merge("/status", `{"status":{"pauseConditions":null}}`) }
+func (s *stage) promote() { s.t.Helper(); s.merge("/status", `{"status":{"pauseConditions":null}}`) }
+
 func (s *stage) promoteFull() { s.t.Helper(); s.merge("/status", `{"status":{"promoteFull":true}}`) }
 func (s *stage) abort()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":true}}`) }
 func (s *stage) retry()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":false}}`) }
@@ -203,7 +204,7 @@ func (s *stage) await(what, want string, look func() string) {
 		}
 		select {
 		case <-ctx.Done():
-			log, err := s.main.LogAbout(s.namespace, 30)
+			log, err := s.main.LogAbout(s.namespace, 400)
 			s.t.Fatalf("%s: not within %v: %q, want %q\n%s\n%v", what, patience, got, want, log, err)
 		case <-ticker.C:
 		}

@@ -29,11 +29,13 @@ func TestNobodyElsesLabelIsTouched(t *testing.T) {
 		want     map[string]any
 	}{
 		"a user's, by a Rollout with both Services there": {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(0)}, map[string]any{"team": "shop"}},
-		"after its canary":                                {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(20), at(0)}, map[string]any{"team": "shop"}},
-		"a user's, with another value":                    {both, "{team: shop}", Label{"team", "x"}, []*Weights{at(20)}, map[string]any{"team": "shop"}},
+		"after its canary":                           {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(20), at(0)}, map[string]any{"team": "shop"}},
+		"a user's, with another value":               {both, "{team: shop}", Label{"team", "x"}, []*Weights{at(20)}, map[string]any{"team": "shop"}},
 		"a user's, by a Rollout without any Service": {neither, "{team: shop}", Label{"team", "shop"}, []*Weights{nil}, map[string]any{"team": "shop"}},
 		"the published plugin's, by a Rollout without any Service": {
-			neither, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}", Label{DefaultLabelKey, "in-progress"}, []*Weights{nil},
+			neither, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
+			Label{DefaultLabelKey, "in-progress"},
+			[]*Weights{nil},
 			map[string]any{DefaultLabelKey: "in-progress"},
 		},
 		"the published plugin's": {both, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}", Label{DefaultLabelKey, "in-progress"}, []*Weights{at(0)}, nil},
@@ -64,10 +66,10 @@ func TestALostRecordIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	for title, test := range map[string]struct {
 		fails bool
-		edit        func(rule map[string]any)
+		edit  func(rule map[string]any)
 	}{
-		"as it was":                     {},
-		"a user's rule of the name":     {edit: func(rule map[string]any) { rule["timeouts"] = map[string]any{"request": "1s"} }, fails: true},
+		"as it was":                 {},
+		"a user's rule of the name": {edit: func(rule map[string]any) { rule["timeouts"] = map[string]any{"request": "1s"} }, fails: true},
 		"a user's rule to somebody else": {edit: func(rule map[string]any) {
 			rule["backendRefs"] = []any{map[string]any{"name": "other", "port": int64(80)}}
 		}, fails: true},
