@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
 )
 
 // errNoHeaderRoutes says that a Rollout has a header or mirror route but no route that takes one.
@@ -125,7 +125,7 @@ func (r *routing) intentOf(ctx context.Context, ask reconcile.Ask, chosen settin
 }
 
 // ports are those of a Service; nil where it may not be read.
-func (r *routing) ports(ctx context.Context, namespace, name string) ([]split.Port, error) {
+func (r *routing) ports(ctx context.Context, namespace, name string) ([]serviceport.Port, error) {
 	body, err := r.client.api.Do(ctx, connect.Request{Path: []string{"api", "v1", "namespaces", namespace, "services", name}})
 	if apierrors.IsForbidden(err) {
 		return nil, nil
@@ -137,9 +137,9 @@ func (r *routing) ports(ctx context.Context, namespace, name string) ([]split.Po
 	if err != nil {
 		return nil, fmt.Errorf("ports of Service %q: %w", namespace+"/"+name, err)
 	}
-	ports := make([]split.Port, 0, len(service.Spec.Ports))
+	ports := make([]serviceport.Port, 0, len(service.Spec.Ports))
 	for _, port := range service.Spec.Ports {
-		ports = append(ports, split.Port{Number: port.Port, Name: port.Name, Target: port.TargetPort.String()})
+		ports = append(ports, serviceport.Port{Number: port.Port, Name: port.Name, Target: port.TargetPort.String()})
 	}
 	return ports, nil
 }

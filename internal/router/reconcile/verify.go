@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ func (r *Reconciler[O]) VerifyWeight(ctx context.Context, rollout *v1alpha1.Roll
 	}
 	targets, err := r.routing.Targets(ctx, ask)
 	if err != nil {
-		r.unverified(ctx, ask, named(ask), err.Error())
+		r.unverified(ctx, slog.LevelWarn, ask, named(ask), err.Error())
 		return false, nil
 	}
 	verified := make([]bool, len(targets))
@@ -52,7 +53,7 @@ func (r *Reconciler[O]) verify(ctx context.Context, ask Ask, chosen Settings, t 
 	case t.Missing(err) && ask.Idle():
 		return true
 	case err != nil:
-		r.unverified(ctx, ask, t.String(), t.Explain(err).Error())
+		r.unverified(ctx, slog.LevelWarn, ask, t.String(), t.Explain(err).Error())
 		return false
 	case !chosen.VerifyDataPlane:
 		return true
@@ -74,7 +75,7 @@ func (r *Reconciler[O]) verify(ctx context.Context, ask Ask, chosen Settings, t 
 		r.waits.End(waitKey(ask, t.String()))
 		return true
 	}
-	r.unverified(ctx, ask, t.String(), why)
+	r.unverified(ctx, slog.LevelDebug, ask, t.String(), why)
 	return false
 }
 
@@ -120,11 +121,9 @@ func (r *Reconciler[O]) excused(ctx context.Context, ask Ask, t Target[O], found
 }
 
 // unverified logs why a weight is not verified, and tells the user after a minute of that.
-func (r *Reconciler[O]) unverified(ctx context.Context, ask Ask, object, why string) {
-	waited, first := r.waits.Elapsed(waitKey(ask, object), ask.about())
-	if first {
-		r.log.InfoContext(ctx, "weights are not verified", "rollout", ask.Name(), "object", object, "why", why)
-	}
+func (r *Reconciler[O]) unverified(ctx context.Context, level slog.Level, ask Ask, object, why string) {
+	waited, _ := r.waits.Elapsed(waitKey(ask, object), ask.about())
+	r.log.Log(ctx, level, "weights are not verified", "rollout", ask.Name(), "object", object, "why", why)
 	if waited >= stillLimit && !ask.atRest() {
 		r.board.WarnOf(ctx, ask.Rollout, "WeightNotVerified", object, fmt.Sprintf("%s: its weights have not been verified for %v: %s", object,
 			waited.Round(time.Second), why))

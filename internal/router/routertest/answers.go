@@ -29,7 +29,7 @@ func (s *APIServer) list(w http.ResponseWriter) {
 	respond(w, http.StatusOK, list)
 }
 
-// errTestFailed says that a test in a JSON patch failed.
+// errTestFailed says that a JSON patch does not go with the object, as that a test in it failed.
 var errTestFailed = errors.New("testing path failed")
 
 // patch applies a JSON patch (RFC 6902) to the annotations of a copy of object: test, add and remove, which is what routers send.
@@ -54,7 +54,7 @@ func patch(object *httpv1alpha1.HTTPScaledObject, body []byte) (*httpv1alpha1.HT
 		case !isOne && one.Op == "add":
 			patched.Annotations = map[string]string{}
 		case isOne && patched.Annotations == nil:
-			return nil, fmt.Errorf("there is nothing at the parent of %q", one.Path)
+			return nil, fmt.Errorf("%w: there is nothing at the parent of %q", errTestFailed, one.Path)
 		case isOne && one.Op == "test" && there == (one.Value != nil) && live == text:
 		case one.Op == "test":
 			return nil, errTestFailed

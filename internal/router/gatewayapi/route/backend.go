@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
 )
 
 // The defaults of a backendRef (Gateway API, BackendRef and BackendObjectReference).
@@ -207,10 +207,10 @@ func (d *draft) setPort(ref map[string]any, other Destination) error {
 	if !given || other.Ports == nil || d.want.Weights.CanaryPorts == nil {
 		return nil
 	}
-	port, is := split.PortFor(d.want.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the API's schema
+	port, is := serviceport.For(d.want.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the API's schema
 	if !is {
 		return fmt.Errorf("%w: Service %q has no port that goes with port %d of Service %q; it has %s: give the experiment's template one container port, or one "+
-			"of that number, its name or the name http", ErrClash, other.Service, number, d.want.Canary, split.PortNumbers(other.Ports))
+			"of that number, its name or the name http", ErrClash, other.Service, number, d.want.Canary, serviceport.Numbers(other.Ports))
 	}
 	ref["port"] = int64(port.Number)
 	return nil

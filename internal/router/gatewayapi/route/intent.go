@@ -3,7 +3,7 @@ package route
 import (
 	"errors"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
 )
 
 // Annotation is the key of the annotation that records what the Rollouts active on a route own there. It is a JSON object from "namespace/name" of a Rollout
@@ -53,7 +53,7 @@ type Destination struct {
 	// Weight is its share, from 0 to the Rollout's maximum.
 	Weight int32
 	// Ports are the Service's; nil where they are not known. Its backendRef then has the canary's port.
-	Ports []split.Port
+	Ports []serviceport.Port
 }
 
 // Weights is how requests are shared. The weights add up to the Rollout's maxTrafficWeight, 100 by default.
@@ -65,7 +65,7 @@ type Weights struct {
 	// Others are the shares of an experiment's Services, in the order of the call.
 	Others []Destination
 	// CanaryPorts are the ports of the canary Service; nil where they are not known. They count for Others only.
-	CanaryPorts []split.Port
+	CanaryPorts []serviceport.Port
 }
 
 // Idle says whether everything goes to the stable Service, as outside of a canary.

@@ -1,4 +1,5 @@
-package split
+// Package serviceport finds the port of an experiment's Service that takes the requests of the canary Service: routers and the interceptor have to agree on it.
+package serviceport
 
 import (
 	"slices"
@@ -19,12 +20,12 @@ type Port struct {
 	Target string
 }
 
-// PortFor finds the port of an experiment's Service that takes what port number of the canary Service takes. The controller makes such a Service with the container's
+// For finds the port of an experiment's Service that takes what port number of the canary Service takes. The controller makes such a Service with the container's
 // ports (argo-rollouts experiments/experiment.go, createTemplateService), so that the numbers of the two differ wherever a Service's port isn't its target.
 //
 // It is the port of the same number; else that of the number, or the name, of the container port that the canary's port leads to; else of the canary port's
 // name; else the one named http; else the only one.
-func PortFor(canary []Port, number int32, offered []Port) (Port, bool) {
+func For(canary []Port, number int32, offered []Port) (Port, bool) {
 	var asked Port
 	if at := slices.IndexFunc(canary, func(p Port) bool { return p.Number == number }); at >= 0 {
 		asked = canary[at]
@@ -45,8 +46,8 @@ func PortFor(canary []Port, number int32, offered []Port) (Port, bool) {
 	return Port{}, false
 }
 
-// PortNumbers lists ports for a message.
-func PortNumbers(ports []Port) string {
+// Numbers lists ports for a message.
+func Numbers(ports []Port) string {
 	texts := make([]string, 0, len(ports))
 	for _, port := range ports {
 		texts = append(texts, strconv.Itoa(int(port.Number)))
