@@ -3,11 +3,13 @@ package resolve
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
@@ -44,7 +46,7 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, find finder) ([]ir.Backen
 	target := object.Spec.ScaleTargetRef
 	own := split.Backend{Service: target.Service, Weight: soleWeight}
 	if !hasAnnotation(object) {
-		backend, wrong := backendOf(object, own, "spec.scaleTargetRef.service", find)
+		backend, wrong := backendOf(object, own, "spec.scaleTargetRef.service", find, nil)
 		return []ir.Backend{backend}, wrong
 	}
 	const field = "annotation " + httpv1alpha1.AnnotationWeightedBackends
@@ -56,13 +58,13 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, find finder) ([]ir.Backen
 	if err != nil {
 		mistakes = append(mistakes, mistake{httpv1alpha1.ReasonInvalidWeightedBackends, fmt.Sprintf("%s: %v; %s", field, err, remedy(err))})
 	}
-	for _, share := range shares {
-		backend, wrong := backendOf(object, share, field, find)
+	for i, share := range shares {
+		backend, wrong := backendOf(object, share, field, find, canaryOf(object, shares, i))
 		backends = append(backends, backend)
 		mistakes = append(mistakes, wrong...)
 	}
 	if len(mistakes) > 0 {
-		backend, _ := backendOf(object, own, "", find) // whether the own Service is right is not what this object was asked for
+		backend, _ := backendOf(object, own, "", find, nil) // whether the own Service is right is not what this object was asked for
 		return []ir.Backend{backend}, mistakes
 	}
 	return backends, nil
@@ -84,8 +86,8 @@ func lastGood(object *httpv1alpha1.HTTPScaledObject, inForce []ir.Route, own []i
 		return own
 	}
 	backends := make([]ir.Backend, 0, len(shares))
-	for _, share := range shares {
-		backend, _ := backendOf(object, share, "", find) // One that is gone by now keeps its share, as it would in force.
+	for i, share := range shares {
+		backend, _ := backendOf(object, share, "", find, canaryOf(object, shares, i)) // One that is gone by now keeps its share, as it would in force.
 		backends = append(backends, backend)
 	}
 	return backends
@@ -105,8 +107,17 @@ func remedy(err error) string {
 	}
 }
 
-// backendOf finds the Service and port of one share. When they cannot be routed to, the backend is one without endpoints.
-func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field string, find finder) (ir.Backend, []mistake) {
+// canaryOf names the canary Service where the share of that number is one of an experiment's Services: shares are in the order stable, canary, others.
+func canaryOf(object *httpv1alpha1.HTTPScaledObject, shares []split.Backend, number int) *ir.Key {
+	if number < 2 {
+		return nil
+	}
+	return &ir.Key{Namespace: object.Namespace, Name: shares[1].Service}
+}
+
+// backendOf finds the Service and port of one share; canary is the canary Service where that is an experiment's. When they cannot be routed to, the backend is one
+// without endpoints.
+func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field string, find finder, canary *ir.Key) (ir.Backend, []mistake) {
 	backend := ir.Backend{
 		Service:  ir.Key{Namespace: object.Namespace, Name: share.Service},
 		Weight:   share.Weight,
@@ -126,6 +137,9 @@ func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field
 		}}
 	}
 	port, wrong := portOf(object.Spec.ScaleTargetRef, service)
+	if wrong != "" && canary != nil {
+		port, wrong = experimentPort(object.Spec.ScaleTargetRef, service, find(*canary), wrong)
+	}
 	if wrong != "" {
 		return backend, []mistake{{httpv1alpha1.ReasonPortNotFound, wrong}}
 	}
@@ -150,6 +164,36 @@ func portOf(target httpv1alpha1.ScaleTargetRef, service *Service) (Port, string)
 	}
 	return Port{}, fmt.Sprintf("spec.scaleTargetRef.port: Service %q has no TCP port %d; it has %s: name another or add it",
 		service.Key.Name, target.Port, describePorts(service))
+}
+
+// experimentPort finds the port of an experiment's Service that takes what the canary's takes. The second result says what is wrong: wrong, where the canary's port is
+// not known either.
+func experimentPort(target httpv1alpha1.ScaleTargetRef, service, canary *corev1.Service, wrong string) (corev1.ServicePort, string) {
+	if canary == nil {
+		return corev1.ServicePort{}, wrong
+	}
+	asked, missing := portOf(target, canary)
+	if missing != "" {
+		return corev1.ServicePort{}, wrong
+	}
+	port, is := serviceport.For(tcpPorts(canary), asked.Port, tcpPorts(service))
+	if !is {
+		return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef: Service %q has no TCP port that goes with port %d of Service %q; it has %s: give the experiment's "+
+			"template one container port, or one of that number, its name or the name http", service.Name, asked.Port, canary.Name, describePorts(service))
+	}
+	at := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port.Number && p.Name == port.Name })
+	return service.Spec.Ports[at], ""
+}
+
+// tcpPorts are the TCP ports of a Service.
+func tcpPorts(service *corev1.Service) []serviceport.Port {
+	var ports []serviceport.Port
+	for _, port := range service.Spec.Ports {
+		if port.Port > 0 && (port.Protocol == "" || port.Protocol == corev1.ProtocolTCP) {
+			ports = append(ports, serviceport.Port{Number: port.Port, Name: port.Name, Target: port.TargetPort.String()})
+		}
+	}
+	return ports
 }
 
 // describePorts lists a Service's ports for a message.

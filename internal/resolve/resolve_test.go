@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -373,5 +374,49 @@ func many(count int, format string) []string {
 func annotate(text string) func(*httpv1alpha1.HTTPScaledObject) {
 	return func(object *httpv1alpha1.HTTPScaledObject) {
 		metav1.SetMetaDataAnnotation(&object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends, text)
+	}
+}
+
+// TestAnExperimentsServiceHasAPortOfItsOwn has Services of 80 to 8080, and one of an experiment as the controller of Argo Rollouts makes it: with the number of the
+// container's port.
+func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
+	t.Parallel()
+	service := func(name string, ports ...corev1.ServicePort) *corev1.Service {
+		made := testkit.NewService("apps", name)
+		made.Spec.Ports = ports
+		return made
+	}
+	outer := corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(8080)}
+	for name, c := range map[string]struct {
+		canary, experiment []corev1.ServicePort
+		want               []uint32 // of stable, canary and the experiment; nil where it is refused
+	}{
+		"that of the container": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 9090}, {Port: 8080}}, []uint32{80, 80, 8080}},
+		"of the same number":    {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080}, {Port: 80}}, []uint32{80, 80, 80}},
+		"none that goes with":   {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 1}, {Port: 2}}, nil},
+		"UDP alone":             {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080, Protocol: corev1.ProtocolUDP}}, nil},
+		// A canary Service is the user's own: it has the port that the object names.
+		"a canary without the port": {[]corev1.ServicePort{{Port: 8080}}, []corev1.ServicePort{{Port: 8080}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := testkit.WithAnnotation(testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.test"), httpv1alpha1.AnnotationWeightedBackends,
+				"[{service: shop, weight: 70}, {service: canary, weight: 20}, {service: try, weight: 10}]")
+			object.Spec.ScaleTargetRef.Port, object.Spec.ScaleTargetRef.PortName = 80, ""
+			config, problems := resolve.Build(resolve.World{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
+				Services:      []*corev1.Service{service("shop", outer), service("canary", c.canary...), service("try", c.experiment...)},
+			})
+			var got []uint32
+			for _, backend := range config.Routes[0].Backends {
+				got = append(got, backend.Port)
+			}
+			if c.want == nil {
+				got = got[1:] // its own Service alone
+			}
+			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" || (len(problems) > 0) != (c.want == nil) {
+				t.Errorf("%v; ports (-want +got):\n%s", problems, diff)
+			}
+		})
 	}
 }

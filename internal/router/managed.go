@@ -30,7 +30,8 @@ type ManagedRoute struct {
 // Pod: a canary that loses its Pods for a moment would lose its routes for good. So the set follows from the Rollout alone: from the steps up to the
 // current one, the last that names a route wins, and one without matches removes it.
 //
-// Outside of a canary the set is empty, whatever the steps: after a promotion the current step is the one behind the last, and after an abort the first.
+// Outside of a canary the set is empty, whatever the steps: after a promotion the current step is the one behind the last, and after an abort the first. Behind the
+// last step it is empty too for a Rollout with a rollbackWindow: a rollback within it goes there at once, without the steps in between.
 func ManagedRoutes(rollout *v1alpha1.Rollout) []ManagedRoute {
 	if !inCanary(rollout) {
 		return nil
@@ -39,6 +40,9 @@ func ManagedRoutes(rollout *v1alpha1.Rollout) []ManagedRoute {
 	current := 0 // a pointer to 0 arrives as nil
 	if index := rollout.Status.CurrentStepIndex; index != nil {
 		current = int(*index)
+	}
+	if rollout.Spec.RollbackWindow != nil && current >= len(strategy.Steps) {
+		return nil
 	}
 	var set []ManagedRoute
 	for _, step := range strategy.Steps[:min(current+1, len(strategy.Steps))] {

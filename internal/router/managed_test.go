@@ -64,10 +64,16 @@ func TestManagedRoutesFollowFromTheRollout(t *testing.T) {
 		rollout *v1alpha1.Rollout
 		want    []router.ManagedRoute
 	}{
-		"no step":                                {inTheMiddle(0), nil},
-		"the current step, which is the first":   {inTheMiddle(0, header("a", "qa"), weight), []router.ManagedRoute{set("a", "qa")}},
-		"an earlier step":                        {inTheMiddle(2, header("a", "qa"), weight, weight), []router.ManagedRoute{set("a", "qa")}},
-		"a later step":                           {inTheMiddle(1, weight, weight, header("a", "qa")), nil},
+		"no step":                              {inTheMiddle(0), nil},
+		"the current step, which is the first": {inTheMiddle(0, header("a", "qa"), weight), []router.ManagedRoute{set("a", "qa")}},
+		"an earlier step":                      {inTheMiddle(2, header("a", "qa"), weight, weight), []router.ManagedRoute{set("a", "qa")}},
+		"a later step":                         {inTheMiddle(1, weight, weight, header("a", "qa")), nil},
+		"rolled back within the window, by which no step was taken": {changed(func(r *v1alpha1.Rollout) {
+			r.Spec.RollbackWindow = &v1alpha1.RollbackWindowSpec{Revisions: 3}
+		}, 2, header("a", "qa"), weight), nil},
+		"in the steps of one that could be rolled back": {changed(func(r *v1alpha1.Rollout) {
+			r.Spec.RollbackWindow = &v1alpha1.RollbackWindowSpec{Revisions: 3}
+		}, 1, header("a", "qa"), weight), []router.ManagedRoute{set("a", "qa")}},
 		"behind the last step":                   {inTheMiddle(2, header("a", "qa"), weight), []router.ManagedRoute{set("a", "qa")}},
 		"the last step of a name wins":           {inTheMiddle(1, header("a", "qa"), header("a", "dev")), []router.ManagedRoute{set("a", "dev")}},
 		"one without a match removes it":         {inTheMiddle(1, header("a", "qa"), header("a", "")), nil},

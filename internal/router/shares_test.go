@@ -1,8 +1,10 @@
 package router_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -50,5 +52,93 @@ func TestSharesAddUpToTheMaximum(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("the generator never asked for too much")
+	}
+}
+
+func TestSharesOfUnusualRollouts(t *testing.T) {
+	t.Parallel()
+	limited := func(limit int32) func(*v1alpha1.Rollout) {
+		return func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.TrafficRouting.MaxTrafficWeight = &limit }
+	}
+	both := func(r *v1alpha1.Rollout) {
+		r.Spec.Strategy.Canary.PingPong = &v1alpha1.PingPongSpec{PingService: "ping", PongService: "pong"}
+	}
+	tests := map[string]struct {
+		change func(*v1alpha1.Rollout)
+		weight int32
+		want   string // the stable Service and its weight, the canary Service and its weight; an error's text
+	}{
+		"everything":                                   {weight: 100, want: "web-stable 0, web-canary 100"},
+		"more than everything":                         {weight: 101, want: `rollout "shop/web": the canary weight 101 is above 100: correct setWeight in spec.strategy.canary.steps`},
+		"100, whatever the maximum is":                 {change: limited(10), weight: 100, want: "web-stable 0, web-canary 10"},
+		"above a smaller maximum, and not 100":         {change: limited(10), weight: 20, want: "web-stable 0, web-canary 10"},
+		"above a greater maximum":                      {change: limited(1000), weight: 1001, want: `rollout "shop/web": the canary weight 1001 is above 1000: correct setWeight in spec.strategy.canary.steps`},
+		"ping-pong beside stable and canary Services":  {change: both, weight: 20, want: "web-stable 80, web-canary 20"},
+		"ping-pong beside one of them, which is wrong": {change: func(r *v1alpha1.Rollout) { both(r); r.Spec.Strategy.Canary.CanaryService = "" }, weight: 20, want: `rollout "shop/web": spec.strategy.canary.canaryService is empty: name the Service there`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rollout := routertest.Rollout("test/none", "")
+			if test.change != nil {
+				test.change(rollout)
+			}
+			shares, err := router.SharesOf(rollout, test.weight, nil)
+			got := fmt.Sprintf("%s %d, %s %d", shares.Stable.Service, shares.Stable.Weight, shares.Canary.Service, shares.Canary.Weight)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != test.want || shares.PingPong {
+				t.Errorf("shares are %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAnExperimentsServiceThatTheControllerForgot is about destinations without a name: the controller writes an Experiment's status from an old copy at times.
+func TestAnExperimentsServiceThatTheControllerForgot(t *testing.T) {
+	t.Parallel()
+	template := func(name, service string, weight int32) v1alpha1.RolloutExperimentTemplate {
+		made := v1alpha1.RolloutExperimentTemplate{Name: name}
+		if weight > 0 {
+			made.Weight = &weight
+		}
+		if service != "" {
+			made.Service = &v1alpha1.TemplateService{Name: service}
+		}
+		return made
+	}
+	type destinations = []v1alpha1.WeightDestination
+	tests := map[string]struct {
+		templates []v1alpha1.RolloutExperimentTemplate
+		given     destinations
+		want      string // the names, or an error's text
+	}{
+		"named":                       {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10)}, destinations{{ServiceName: "own", Weight: 10}}, "own"},
+		"by default":                  {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10)}, destinations{{Weight: 10}}, "web-1-a"},
+		"by the template":             {[]v1alpha1.RolloutExperimentTemplate{template("a", "try", 10)}, destinations{{Weight: 10}}, "try"},
+		"beside one without a weight": {[]v1alpha1.RolloutExperimentTemplate{template("x", "", 0), template("a", "", 10)}, destinations{{Weight: 10}}, "web-1-a"},
+		"one of two":                  {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 10)}, destinations{{ServiceName: "web-1-a", Weight: 10}, {Weight: 10}}, "web-1-a web-1-b"},
+		"both, in another order":      {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 5)}, destinations{{Weight: 5}, {Weight: 10}}, "web-1-b web-1-a"},
+		"none that it can be":         {nil, destinations{{Weight: 10}}, `rollout "shop/web": a Service of the experiment has no name yet, so its weight 10 cannot be given to it`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rollout := routertest.Rollout("test/none", "")
+			rollout.Status.Canary.CurrentExperiment, rollout.Status.CurrentStepIndex = "web-1", new(int32(1))
+			rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{Experiment: &v1alpha1.RolloutExperimentStep{Templates: test.templates}}, {Pause: &v1alpha1.RolloutPause{}}}
+			shares, err := router.SharesOf(rollout, 20, test.given)
+			var got []string
+			for _, other := range shares.Others {
+				got = append(got, other.Service)
+			}
+			if err != nil {
+				got = []string{err.Error()}
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("Services are %q, want %q", got, test.want)
+			}
+		})
 	}
 }

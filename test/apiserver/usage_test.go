@@ -163,6 +163,10 @@ func useAsRouter(t *testing.T, namespace string) {
 	_, answer := asked.VerifyWeight(canary, 100, nil)
 	must(t, "VerifyWeight(100)", answer)
 	canary.Spec.Strategy.Canary.DynamicStableScale = true
+	if err := controlplane.Apply(t.Context(), shared.admin, namespace,
+		"{apiVersion: v1, kind: Endpoints, metadata: {name: shop-canary}, subsets: [{addresses: [{ip: 10.1.2.3}], ports: [{port: 8080}]}]}"); err != nil {
+		t.Fatal(err)
+	}
 	if answer := asked.UpdateHash(canary, "new", "new", nil); !strings.Contains(answer.ErrorString, `waits for Service "shop-stable"`) {
 		t.Fatalf("UpdateHash without endpoints answered %q", answer.ErrorString)
 	}

@@ -38,7 +38,7 @@ type writer struct {
 }
 
 // TestTenWritersOnOneObject has everybody write to one object at once, half of them the whole object and half of them a patch. Each finds what it wrote last,
-// the router sets each weight within the call in spite of conflicts, and touches nothing but its own two annotations.
+// the router sets each weight by one patch whatever the others do, and touches nothing but its own two annotations.
 func TestTenWritersOnOneObject(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "writers", "shop"
@@ -68,7 +68,7 @@ func TestTenWritersOnOneObject(t *testing.T) {
 		}
 	}
 	checkWritten(t, before, shared.object(t, namespace, name), all)
-	checkConflicts(t, namespace)
+	checkPatches(t, namespace)
 }
 
 // run writes writesEach times.
@@ -152,8 +152,8 @@ func checkWritten(t *testing.T, before, after *httpv1alpha1.HTTPScaledObject, al
 	}
 }
 
-// checkConflicts makes sure that the router did meet conflicts, and no other trouble.
-func checkConflicts(t *testing.T, namespace string) {
+// checkPatches makes sure that what others write to the object was no conflict for the router.
+func checkPatches(t *testing.T, namespace string) {
 	t.Helper()
 	codes := map[int]int{}
 	for _, event := range shared.requests(t, rolloutsAccount) {
@@ -161,8 +161,8 @@ func checkConflicts(t *testing.T, namespace string) {
 			codes[event.ResponseStatus.Code]++
 		}
 	}
-	t.Logf("%d weights took %d patches, %d of them in conflict", weightsSet, codes[http.StatusOK]+codes[http.StatusConflict], codes[http.StatusConflict])
-	if codes[http.StatusOK] != weightsSet || codes[http.StatusConflict] == 0 || len(codes) != 2 {
-		t.Errorf("patches by status code: %v, want %d times 200 and some 409", codes, weightsSet)
+	// Whether there are annotations at all is the one thing that is tested beside the router's own: the first to write one may be somebody else.
+	if codes[http.StatusOK] != weightsSet || codes[http.StatusUnprocessableEntity] > 1 || codes[http.StatusConflict] > 0 {
+		t.Errorf("patches by status code: %v, want %d times 200 and at most one 422", codes, weightsSet)
 	}
 }

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +13,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
 )
 
 const (
@@ -75,7 +72,8 @@ type cluster struct {
 	release release
 	folder  string // has the built plugin
 	admin   *rest.RESTClient
-	log     *os.File // the controller's
+
+	controller *rolloutscontroller.Controller
 }
 
 // clusters are those of all tests, one for each release; TestMain starts them.
@@ -140,9 +138,8 @@ func start(ctx context.Context, binaries controlplane.Binaries, which release, f
 	if c.admin, err = plane.Client(controlplane.AdminToken); err == nil {
 		err = c.install(ctx)
 	}
-	var controller *exec.Cmd
 	if err == nil {
-		controller, err = c.startController(own)
+		c.controller, err = rolloutscontroller.Start(plane, os.Getenv(controllerVariable), own, "--leader-elect=false")
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, plane.Stop())
@@ -151,13 +148,12 @@ func start(ctx context.Context, binaries controlplane.Binaries, which release, f
 	played := make(chan struct{})
 	go func() {
 		defer close(played)
-		c.play(playing)
+		rolloutscontroller.NewPlayer(c.admin, which.versions).Play(playing)
 	}()
 	return c, func() {
 		end()
 		<-played
-		_ = controller.Process.Kill() // with its plugin, which notices
-		_ = controller.Wait()
+		_ = c.controller.End()
 		_ = plane.Stop()
 	}, nil
 }
@@ -168,49 +164,6 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifests := []string{
-		"{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}",
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: argo-rollouts}\ndata:\n  trafficRouterPlugins: |\n" +
-			"    - {name: argoproj-labs/gatewayAPI, location: 'file://" + filepath.Join(c.folder, "gatewayapi-plugin") + "'}\n",
-	}
-	for _, file := range append(files, os.Getenv(installVariable), "../../config/argo-rollouts/gatewayapi/rbac.yaml") {
-		text, err := os.ReadFile(filepath.Clean(file))
-		if err != nil {
-			return err
-		}
-		manifests = append(manifests, withoutDeployment(string(text)))
-	}
-	return controlplane.Apply(ctx, c.admin, "argo-rollouts", manifests...)
-}
-
-// withoutDeployment leaves the controller's Deployment out of install.yaml, and what else would want Pods, and the empty ConfigMap that is filled here.
-func withoutDeployment(manifest string) string {
-	documents := strings.Split(manifest, "\n---\n")
-	documents = slices.DeleteFunc(documents, func(document string) bool {
-		return strings.Contains(document, "\nkind: Deployment\n") || strings.Contains(document, "\nkind: ConfigMap\n") || strings.Contains(document, "\nkind: Secret\n")
-	})
-	return strings.Join(documents, "\n---\n")
-}
-
-// startController starts the Argo Rollouts controller as its ServiceAccount, with own as its home.
-func (c *cluster) startController(own string) (*exec.Cmd, error) {
-	kubeconfig := filepath.Join(own, "kubeconfig")
-	if err := c.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(own, "controller.log"))
-	if err != nil {
-		return nil, err
-	}
-	c.log = log
-	ports, err := controlplane.FreePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	controller := exec.Command(os.Getenv(controllerVariable), "--kubeconfig", kubeconfig, "--namespace", "argo-rollouts", //nolint:noctx // ended after the tests
-		"--leader-elect=false", "--metricsPort", strconv.Itoa(ports[0]), "--healthzPort", strconv.Itoa(ports[1]))
-	controller.Dir, controller.Stdout, controller.Stderr = own, log, log
-	// The plugin inherits the environment, and finds the API server by it.
-	controller.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
-	return controller, controller.Start()
+	return rolloutscontroller.Install(ctx, c.admin, os.Getenv(installVariable),
+		map[string]string{"argoproj-labs/gatewayAPI": filepath.Join(c.folder, "gatewayapi-plugin")}, append(files, "../../config/argo-rollouts/gatewayapi/rbac.yaml")...)
 }

@@ -75,6 +75,9 @@ func (s *stage) inCanary(given string) *v1alpha1.Rollout {
 func TestWhatTheAPIServerMakesOfARouteIsNotWrittenAgain(t *testing.T) {
 	onStage(t, func(s *stage) {
 		asked := s.plugin()
+		for _, name := range []string{"web-canary", "web-try"} {
+			s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {selector: {app: web}, ports: [{port: 80}]}}")
+		}
 		for key, kind := range map[string]string{"httpRoute": "HTTPRoute", "grpcRoute": "GRPCRoute"} {
 			name, rollout := strings.ToLower(kind)+"s/web", s.inCanary(`{"`+key+`":"web"}`)
 			// It has no parent, so that nobody else writes it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,12 +74,11 @@ func (s *stage) explain() {
 			s.t.Logf("%s: %v", path, item)
 		}
 	}
-	text, err := os.ReadFile(s.log.Name())
+	lines, err := s.controller.LogAbout(s.namespace, 60)
 	if err != nil {
 		s.t.Error(err)
 	}
-	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return !strings.Contains(line, s.namespace) })
-	s.t.Logf("the controller's log:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
+	s.t.Logf("the controller's log:\n%s", lines)
 }
 
 // rollout applies a Rollout with its Services <name>-stable and <name>-canary, and waits until its first version is healthy. given is the router's configuration and

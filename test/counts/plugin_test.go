@@ -147,6 +147,17 @@ type calls struct {
 	rollout func(n int) *v1alpha1.Rollout
 }
 
+// since are the calls of a later reconcile: the Rollouts' status says that the canary has this weight.
+func (c calls) since(weight int32) calls {
+	of := c.rollout
+	c.rollout = func(n int) *v1alpha1.Rollout {
+		r := of(n)
+		r.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: weight}}
+		return r
+	}
+	return c
+}
+
 func (c calls) setWeight(weight int32) func(n int) error {
 	return func(n int) error { return pluginprocess.Failure(c.SetWeight(c.rollout(n), weight, nil)) }
 }

@@ -103,15 +103,17 @@ func TestRequestsForRoutes(t *testing.T) {
 	}
 	asked := start(t, "gatewayapi-plugin", controlplane.RolloutsToken)
 	at := func(index int32) calls { return calls{asked, inCanary(index)} }
-	weights, header, mirror, full, promoted := at(0), at(1), at(2), at(3), calls{asked, ofRoutes}
+	first, header, mirror, full, promoted := at(0), at(1), at(2).since(20), at(3), calls{asked, ofRoutes}
+	weights := first.since(20)
 	asked.awaitWatch(t, promoted.removeManagedRoutes)
 	asked.play(t,
-		step{name: "SetWeight, another weight", call: weights.setWeight(20), want: requests{putRoute: routesEach}},
+		step{name: "SetWeight, another weight", call: first.setWeight(20), want: requests{putRoute: routesEach}},
 		step{name: "SetWeight, the same weight", call: weights.setWeight(20)},
 		step{name: "UpdateHash, in a canary", call: weights.updateHash("new", "old")},
 		step{name: "VerifyWeight, nothing accepted", call: weights.verifyNot(20)},
 		step{name: "VerifyWeight", before: accept(ctx), call: weights.verify(ctx, 20)},
-		// What isn't so costs the controller 10 s, and the full weight costs the old Pods: neither rests on a watch.
+		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old Pods: none of them rests on a watch.
+		step{name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20), want: requests{getRoute: routesEach}},
 		step{name: "VerifyWeight, another weight", call: weights.verifyNot(30), want: requests{getRoute: routesEach}},
 		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{putRoute: 1}},
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},

@@ -22,6 +22,7 @@ const (
 	getLease    = "get leases"
 	// getEndpoints is asked by both routers.
 	getEndpoints = "get endpoints"
+	createEvent  = "create events"
 )
 
 // scaledObject is an HTTPScaledObject of a Rollout of its name.
@@ -68,17 +69,19 @@ func TestRequestsForScaledObjects(t *testing.T) {
 	}
 	c := calls{start(t, "rollouts-plugin-kedify", controlplane.RolloutsToken, getLease), ofScaledObjects}
 	c.awaitWatch(t, c.setWeight(0))
+	at20 := c.since(20)
 	renew := func(int) error { return renewLease(ctx) }
 	c.play(t,
 		step{name: "SetWeight, another weight", call: c.setWeight(20), want: requests{patchObject: 1}},
-		step{name: "SetWeight, the same weight", call: c.setWeight(20)},
+		step{name: "SetWeight, the same weight", call: at20.setWeight(20)},
 		step{name: "UpdateHash, in a canary", call: c.updateHash("new", "old")},
 		step{name: "RemoveManagedRoutes", call: c.removeManagedRoutes},
-		step{name: "SetHeaderRoute", call: refused(c.setHeaderRoute)},
-		step{name: "SetMirrorRoute", call: refused(c.setMirrorRoute)},
-		step{name: "VerifyWeight, nothing reported", before: renew, call: c.verifyNot(20)},
-		step{name: "VerifyWeight", before: report(ctx, 20), call: c.verify(ctx, 20)},
-		// What isn't so costs the controller 10 s, and the full weight costs the old Pods: neither rests on a watch.
+		step{name: "SetHeaderRoute", call: refused(c.setHeaderRoute), want: requests{createEvent: 1}},
+		step{name: "SetMirrorRoute", call: refused(c.setMirrorRoute), want: requests{createEvent: 1}},
+		step{name: "VerifyWeight, nothing reported", before: renew, call: at20.verifyNot(20)},
+		step{name: "VerifyWeight", before: report(ctx, 20), call: at20.verify(ctx, 20)},
+		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old Pods: none of them rests on a watch.
+		step{name: "VerifyWeight, in the first reconcile of a step", call: c.verify(ctx, 20), want: requests{getObject: 1}},
 		step{name: "VerifyWeight, another weight", call: c.verifyNot(30), want: requests{getObject: 1}},
 		step{name: "SetWeight, full", call: c.setWeight(100), want: requests{patchObject: 1}},
 		step{name: "VerifyWeight, full", before: report(ctx, 100), call: c.verify(ctx, 100), want: requests{getObject: 1}},

@@ -159,10 +159,10 @@ func TestTheFlagsOfThePublishedGatewayPlugin(t *testing.T) {
 		args []string
 		log  string // how the log shows a written route
 	}{
-		"none":       {nil, "[INFO]  gatewayapi-plugin: route written: "},
-		"limits":     {[]string{"-kubeClientQPS=40", "-kubeClientBurst=80"}, "[INFO]  gatewayapi-plugin: route written: "},
-		"JSON":       {[]string{"-logformat=json"}, "[INFO]  gatewayapi-plugin: route written: "},
-		"JSON again": {[]string{"--logformat", "json"}, "[INFO]  gatewayapi-plugin: route written: "},
+		"none":       {nil, "[INFO]  gatewayapi-plugin: shares written: "},
+		"limits":     {[]string{"-kubeClientQPS=40", "-kubeClientBurst=80"}, "[INFO]  gatewayapi-plugin: shares written: "},
+		"JSON":       {[]string{"-logformat=json"}, "[INFO]  gatewayapi-plugin: shares written: "},
+		"JSON again": {[]string{"--logformat", "json"}, "[INFO]  gatewayapi-plugin: shares written: "},
 		"text":       {[]string{"-logformat=text"}, ""}, // the controller shows such lines at debug level only
 	}
 	for name, test := range tests {
@@ -174,7 +174,7 @@ func TestTheFlagsOfThePublishedGatewayPlugin(t *testing.T) {
 				t.Errorf("the route has %q", got)
 			}
 			asked.process.Kill() // ends the journal
-			if shown := strings.Contains(asked.log.String(), "route written"); shown != (test.log != "") || !strings.Contains(asked.log.String(), test.log) {
+			if shown := strings.Contains(asked.log.String(), "shares written"); shown != (test.log != "") || !strings.Contains(asked.log.String(), test.log) {
 				t.Errorf("the log is\n%s", asked.log)
 			}
 		})

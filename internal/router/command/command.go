@@ -107,7 +107,7 @@ func (p Program) Run(args []string, getenv func(string) string, stdout, stderr i
 func (p Program) flags(chosen *options) *flag.FlagSet {
 	flags := flag.NewFlagSet(p.Name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&chosen.kubeconfig, "kubeconfig", "", "kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
+	flags.StringVar(&chosen.kubeconfig, "kubeconfig", "", "kubeconfig `file`; by default $KUBECONFIG, else the Pod's ServiceAccount, else ~/.kube/config")
 	flags.TextVar(&chosen.level, "log-level", slog.LevelInfo, "lowest `level` that is logged: debug, info, warn or error")
 	flags.TextVar(&chosen.format, "logformat", jsonFormat, "`notation` of the log: json, of which the controller keeps levels and attributes, or text")
 	flags.Float64Var(&chosen.qps, "kubeClientQPS", 0, "limit of requests to the API server, a `second`; 0 for none")

@@ -5,21 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config returns how to reach the API server: by the kubeconfig file of that name where one is given; else as the ServiceAccount of the Pod; else, outside of
-// a Pod, by $KUBECONFIG or ~/.kube/config. Nothing is contacted. Requests carry userAgent and are not limited in number: client-go's default of 5 a second
-// would make each weight change of a large cluster wait for those before it. An API server that starts is asked again by the caller, when the caller likes.
+// Config returns how to reach the API server: by the kubeconfig file of that name where one is given; else by $KUBECONFIG, where that names a file; else as the
+// ServiceAccount of the Pod; else, outside of a Pod, by ~/.kube/config. Nothing is contacted. Requests carry userAgent and are not limited in number: client-go's
+// default of 5 a second would make each weight change of a large cluster wait for those before it. An API server that starts is asked again by the caller, when
+// the caller likes. Warnings in its answers, such as that Endpoints are deprecated, are dropped: they are for whoever wrote the client.
 func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	config, err := find(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.UserAgent = userAgent
-	config.QPS = -1
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return prompt{next} })
 	return config, nil
 }
@@ -49,6 +52,9 @@ func find(kubeconfig string) (*rest.Config, error) {
 		}
 		return config, nil
 	}
+	if config, err := fromEnvironment(); config != nil || err != nil {
+		return config, err
+	}
 	config, err := rest.InClusterConfig()
 	if err == nil {
 		return config, nil
@@ -60,6 +66,26 @@ func find(kubeconfig string) (*rest.Config, error) {
 	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("no way to the API server: this is not a Pod, and neither $KUBECONFIG nor ~/.kube/config can be used: %w", err)
+	}
+	return config, nil
+}
+
+// fromEnvironment is what $KUBECONFIG says, and nil where it says nothing: it is empty, or what it names isn't there.
+func fromEnvironment() (*rest.Config, error) {
+	given := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if given == "" {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	loaded, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	var config *rest.Config
+	switch {
+	case err == nil && api.IsConfigEmpty(loaded):
+		return nil, nil //nolint:nilnil // as documented
+	case err == nil:
+		config, err = clientcmd.NewDefaultClientConfig(*loaded, &clientcmd.ConfigOverrides{}).ClientConfig()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no way to the API server: $KUBECONFIG (%s) cannot be used: %w", given, err)
 	}
 	return config, nil
 }

@@ -62,6 +62,24 @@ func TestConfigIsFound(t *testing.T) {
 	}
 }
 
+func TestTheEnvironmentComesBeforeThePod(t *testing.T) {
+	file := outsideOfAPod(t)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	t.Setenv("KUBECONFIG", file)
+	config, err := connect.Config("", "")
+	if err != nil || config.Host != "http://api.test:8080" {
+		t.Errorf("Config is for %v, %v; want the API server of $KUBECONFIG", config, err)
+	}
+}
+
+func TestTheAPIServersWarningsAreNotLogged(t *testing.T) {
+	config, err := connect.Config(outsideOfAPod(t), "")
+	if err != nil || config.WarningHandler != (rest.NoWarnings{}) {
+		t.Errorf("warnings, such as that Endpoints are deprecated, go to %T, %v", config.WarningHandler, err)
+	}
+}
+
 func TestConfigSaysWhereItLooked(t *testing.T) {
 	outsideOfAPod(t)
 	for flag, want := range map[string]string{"": "neither $KUBECONFIG nor ~/.kube/config", "/does/not/exist": `kubeconfig "/does/not/exist"`} {

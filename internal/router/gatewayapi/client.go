@@ -25,7 +25,7 @@ const FieldManager = "rollouts-plugin-kedify"
 // Client reads and writes routes. It connects at its first call, as connect.Client has it, and finds out which version of the Gateway API the cluster serves.
 //
 // What it reads and writes goes into a cache for each kind of route, which Watch keeps up to date from the first use of that kind on; without Watch, every read is
-// a request.
+// a request. The cache has the names and labels of all routes, and the whole of those that were used.
 type Client struct {
 	api     *connect.Client
 	catalog *catalog
@@ -38,6 +38,7 @@ type kindCache struct {
 	*watchcache.Cache[*object]
 
 	want sync.Once
+	used sync.Map // names of the routes that somebody uses, of which the whole is kept
 }
 
 // NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
@@ -45,7 +46,7 @@ func NewClient(config func() (*rest.Config, error)) *Client {
 	api := connect.NewClient(config)
 	client := &Client{api: api, catalog: newCatalog(api), caches: map[route.Kind]*kindCache{}, wanted: make(chan route.Kind, len(kinds()))}
 	for _, kind := range kinds() {
-		client.caches[kind] = &kindCache{Cache: watchcache.New[*object](nil)}
+		client.caches[kind] = &kindCache{Cache: watchcache.New((*object).after)}
 	}
 	return client
 }
@@ -76,7 +77,7 @@ func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) 
 			}
 			return []string{"apis", group, schema.version, kind.Resource()}, nil
 		},
-		Decode: parseObject,
+		Decode: c.caches[kind].decode,
 		Title:  string(kind) + "s", Meanwhile: watchcache.EachCallReads,
 		Remedies: resilience.Remedies{
 			NotFound: fmt.Sprintf("install the CustomResourceDefinition %s.%s", kind.Resource(), group),
@@ -84,6 +85,18 @@ func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) 
 				"argo-rollouts-gateway-api", kind.Resource(), group),
 		},
 	}, log)
+}
+
+// decode takes a route in JSON: the whole of one that somebody uses, of the others the head.
+func (c *kindCache) decode(document []byte) (*object, error) {
+	head, err := parseHead(document)
+	if err != nil {
+		return nil, err
+	}
+	if _, isUsed := c.used.Load(head.name); isUsed {
+		return parseObject(document)
+	}
+	return head, nil
 }
 
 // path is where a route is in a version of the Gateway API.
@@ -111,6 +124,7 @@ func (c *Client) served(ctx context.Context, kind route.Kind, request func(versi
 
 // get reads one route from the API server, not from a cache.
 func (c *Client) get(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
+	c.caches[kind].used.Store(name, true) // first, so that what the watch tells after this answer is kept whole
 	return c.answered(kind)(c.served(ctx, kind, func(version string) connect.Request {
 		return connect.Request{Path: path(kind, version, name)}
 	}))

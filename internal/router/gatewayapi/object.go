@@ -3,11 +3,14 @@ package gatewayapi
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
 // object is a route as it was read. It never changes once made.
@@ -15,7 +18,9 @@ type object struct {
 	name    types.NamespacedName
 	version string // resource version
 	labels  labels.Set
-	content map[string]any // the whole object
+	owners  []string       // the Rollouts that its record names, as namespace/name
+	made    time.Time      // metadata.creationTimestamp
+	content map[string]any // the whole object; nil where nobody uses the route
 }
 
 // Name is the route's namespace and name.
@@ -24,17 +29,45 @@ func (o *object) Name() types.NamespacedName { return o.name }
 // Version is the route's resource version.
 func (o *object) Version() string { return o.version }
 
-// parseObject takes a route in JSON, its numbers as int64 and float64.
-func parseObject(document []byte) (*object, error) {
-	var content map[string]any
-	if err := utiljson.Unmarshal(document, &content); err != nil {
+// Whole says whether the route's content is known.
+func (o *object) Whole() bool { return o.content != nil }
+
+// Marks are the Rollouts that its record names.
+func (o *object) Marks() []string { return o.owners }
+
+// after returns the object as the state that follows known. Of one version, the state with a content is kept.
+func (o *object) after(known *object) *object {
+	if o.content == nil && o.version == known.version {
+		return known
+	}
+	return o
+}
+
+// parseHead takes from a route in JSON what is kept of routes that nobody uses: a cluster may have thousands.
+func parseHead(document []byte) (*object, error) {
+	var head struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(document, &head); err != nil {
 		return nil, fmt.Errorf("not a route: %w", err)
 	}
-	read := unstructured.Unstructured{Object: content}
+	read := head.Metadata
 	return &object{
-		name:    types.NamespacedName{Namespace: read.GetNamespace(), Name: read.GetName()},
-		version: read.GetResourceVersion(), labels: read.GetLabels(), content: content,
+		name: types.NamespacedName{Namespace: read.Namespace, Name: read.Name}, version: read.ResourceVersion, labels: read.Labels,
+		owners: route.Owners(read.Annotations[route.Annotation]), made: read.CreationTimestamp.Time,
 	}, nil
+}
+
+// parseObject takes a route in JSON, its numbers as int64 and float64.
+func parseObject(document []byte) (*object, error) {
+	read, err := parseHead(document)
+	if err != nil {
+		return nil, err
+	}
+	if err := utiljson.Unmarshal(document, &read.content); err != nil {
+		return nil, fmt.Errorf("not a route: %w", err)
+	}
+	return read, nil
 }
 
 // parseList takes a list of routes in JSON.
@@ -47,7 +80,7 @@ func parseList(document []byte) ([]*object, error) {
 	}
 	objects := make([]*object, 0, len(list.Items))
 	for _, item := range list.Items {
-		read, err := parseObject(item)
+		read, err := parseHead(item)
 		if err != nil {
 			return nil, err
 		}

@@ -106,7 +106,6 @@ func TestSharesOfARollout(t *testing.T) {
 	}{
 		"a hundredth":               {weight: 1, want: "99/1"},
 		"everything":                {weight: 100, want: "0/100"},
-		"more than everything":      {weight: 120, want: "0/100"},
 		"ping-pong, ping is stable": {rollout: pingPong(v1alpha1.PPPing), weight: 20, want: "80/20"},
 		"ping-pong, pong is stable": {rollout: pingPong(v1alpha1.PPPong), weight: 20, want: "20/80"},
 		"ping-pong at rest":         {rollout: pingPong(v1alpha1.PPPong), weight: 0, want: "0/100"},

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/promotion"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 )
 
 // Type is the name under which Rollouts and the controller's configuration know this router.
@@ -40,11 +40,8 @@ const (
 	configMapKey, skipKey = "configMap", "skipManagedRoutesOnSetWeight"
 )
 
-// The label that a route carries while a Rollout is active on it, unless the Rollout says otherwise. Argo CD configurations look for it.
-const (
-	defaultLabelKey   = "rollouts.argoproj.io/gatewayapi-canary"
-	defaultLabelValue = "in-progress"
-)
+// defaultLabelValue is the value of the label that a route carries while a Rollout is active on it, unless the Rollout says otherwise.
+const defaultLabelValue = "in-progress"
 
 // kinds are the kinds of routes, in the order in which they are handled.
 func kinds() []route.Kind {
@@ -58,15 +55,15 @@ func prefix(kind route.Kind) string {
 
 // settings are what a Rollout configures of this router.
 type settings struct {
-	routes        []target // in the order of kinds, of those in lists first
-	selections    []selection
-	label         *route.Label // nil where the label is turned off
-	verifyStatus  bool
-	safePromotion bool
+	reconcile.Settings
+
+	routes     []reference // in the order of kinds, of those in lists first
+	selections []selection
+	label      *route.Label // nil where the label is turned off
 }
 
-// target is one route.
-type target struct {
+// reference is one route as a Rollout means it.
+type reference struct {
 	kind         route.Kind
 	name         types.NamespacedName
 	ruleName     string // the only rule to touch; empty for all
@@ -75,7 +72,7 @@ type target struct {
 }
 
 // String names the route in messages.
-func (t target) String() string { return fmt.Sprintf("%s %q", t.kind, t.name) }
+func (t reference) String() string { return fmt.Sprintf("%s %q", t.kind, t.name) }
 
 // selection is a set of routes, by their labels.
 type selection struct {
@@ -127,7 +124,7 @@ type configuration map[string]json.RawMessage
 
 // keys are all keys of the configuration, sorted.
 func keys() []string {
-	known := []string{namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, promotion.OptOutKey, configMapKey, skipKey}
+	known := []string{namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, reconcile.PromotionKey, reconcile.AbortKey, configMapKey, skipKey}
 	for _, kind := range kinds() {
 		known = append(known, prefix(kind), prefix(kind)+"RuleName", prefix(kind)+"s", prefix(kind)+"Selector")
 	}
@@ -158,12 +155,16 @@ func (c configuration) settings(namespace string) (settings, error) {
 			err = fmt.Errorf("%s.%s is %.80s: write %s", configField, key, value, form)
 		}
 	}
-	chosen := settings{verifyStatus: true, safePromotion: true, label: &route.Label{Key: defaultLabelKey, Value: defaultLabelValue}}
+	chosen := settings{
+		Settings: reconcile.Settings{VerifyDataPlane: true, SafePromotion: true, ImmediateAbort: true},
+		label:    &route.Label{Key: route.DefaultLabelKey, Value: defaultLabelValue},
+	}
 	var labelOff, skip bool
 	var configMap string
 	read(namespaceKey, &namespace, "the name of a namespace")
-	read(verifyKey, &chosen.verifyStatus, "true or false")
-	read(promotion.OptOutKey, &chosen.safePromotion, "true or false")
+	read(verifyKey, &chosen.VerifyDataPlane, "true or false")
+	read(reconcile.PromotionKey, &chosen.SafePromotion, "true or false")
+	read(reconcile.AbortKey, &chosen.ImmediateAbort, "true or false")
 	read(labelOffKey, &labelOff, "true or false")
 	read(skipKey, &skip, "true or false")
 	read(configMapKey, &configMap, "a name, or nothing: it is not used")
@@ -235,10 +236,10 @@ func (s *settings) add(kind route.Kind, e entry, field string) error {
 	if faults := validation.IsDNS1123Label(e.Namespace); len(faults) > 0 {
 		return fmt.Errorf("%s is in namespace %.80q, which cannot be a namespace's name: %s", field, e.Namespace, strings.Join(faults, "; "))
 	}
-	added := target{
+	added := reference{
 		kind: kind, name: types.NamespacedName{Namespace: e.Namespace, Name: e.Name}, ruleName: e.RuleName, headerRoutes: e.UseHeaderRoutes, field: field,
 	}
-	at := slices.IndexFunc(s.routes, func(t target) bool { return t.kind == kind && t.name == added.name })
+	at := slices.IndexFunc(s.routes, func(t reference) bool { return t.kind == kind && t.name == added.name })
 	if at < 0 {
 		s.routes = append(s.routes, added)
 		return nil

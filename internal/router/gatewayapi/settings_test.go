@@ -16,7 +16,7 @@ const field = `spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewa
 
 // allKeys are the keys as messages list them.
 const allKeys = "configMap, disableInProgressLabel, grpcRoute, grpcRouteRuleName, grpcRouteSelector, grpcRoutes, httpRoute, httpRouteRuleName, httpRouteSelector, httpRoutes, " +
-	"inProgressLabelKey, inProgressLabelValue, namespace, safePromotion, skipManagedRoutesOnSetWeight, tcpRoute, tcpRouteRuleName, tcpRouteSelector, tcpRoutes, tlsRoute, " +
+	"immediateAbort, inProgressLabelKey, inProgressLabelValue, namespace, safePromotion, skipManagedRoutesOnSetWeight, tcpRoute, tcpRouteRuleName, tcpRouteSelector, tcpRoutes, tlsRoute, " +
 	"tlsRouteRuleName, tlsRouteSelector, tlsRoutes, udpRoute, udpRouteRuleName, udpRouteSelector, udpRoutes, verifyRouteStatus"
 
 func TestConfigurationsThatAreRefused(t *testing.T) {

@@ -74,6 +74,7 @@ func TestTheFullWeightIsVerifiedByTheAPIServersWord(t *testing.T) {
 			if err := router.SetWeight(deadlined(t), rollout, weight, nil); err != nil {
 				t.Fatal(err)
 			}
+			rollout.Status = weighing(weight, config).Status
 			api.Accept("httproutes", "shop", "web", true)
 			synctest.Wait()
 			reads := len(api.Requests(http.MethodGet, "/httproutes/"))

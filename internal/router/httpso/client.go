@@ -3,10 +3,16 @@ package httpso
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -78,31 +84,70 @@ func (c *Client) recent(ctx context.Context, name types.NamespacedName) (state *
 	return c.cache.Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.get(ctx, name) })
 }
 
-// annotate sets annotations of an object, or removes those without a text, and touches nothing else. It fails with a conflict when the live object is no longer
-// the one that was read, so that no decision rests on an old state.
+// annotate sets annotations of an object, or removes those without a text, and touches nothing else. It fails with a conflict when the live object's are no longer
+// what was read, so that no decision rests on an old state. What others write to the object meanwhile is no conflict: ten of them who never pause would win
+// against a resource version each time.
 func (c *Client) annotate(ctx context.Context, read *object, annotations map[string]string) error {
-	patch, err := annotationPatch(read.resourceVersion, annotations)
+	patch, err := annotationPatch(read, annotations)
 	if err != nil {
 		return err
 	}
 	_, err = c.answered(c.api.Do(ctx, connect.Request{
 		Verb: http.MethodPatch, Path: path(read.name), Query: map[string]string{"fieldManager": FieldManager},
-		ContentType: string(types.MergePatchType), Body: patch,
+		ContentType: string(types.JSONPatchType), Body: patch,
 	}))
+	if isTestFailed(err) {
+		resource := schema.GroupResource{Group: httpv1alpha1.Group, Resource: httpv1alpha1.Resource}
+		return apierrors.NewConflict(resource, read.name.Name, fmt.Errorf("its annotations have been modified: %w", err))
+	}
 	return err
 }
 
-// annotationPatch is a JSON merge patch (RFC 7386) of annotations; null removes one. The API server compares a resource version in it with the
-// live object's.
-func annotationPatch(resourceVersion string, annotations map[string]string) ([]byte, error) {
-	values := make(map[string]any, len(annotations))
-	for name, text := range annotations {
-		values[name] = text
-		if text == "" {
-			values[name] = nil
+// isTestFailed says whether err is the API server's word that a test in a JSON patch failed: 422 without the kind that an invalid object's has (k8s.io/apiserver
+// endpoints/handlers/patch.go, applyJSPatch).
+func isTestFailed(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Kind == ""
+}
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// annotationPatch is a JSON patch of annotations that tests first whether they are as they were read. A test for null holds where there is nothing.
+func annotationPatch(read *object, annotations map[string]string) ([]byte, error) {
+	const all = "/metadata/annotations"
+	var tests, changes []operation
+	if !read.annotated {
+		tests, changes = []operation{{"test", all, nil}}, []operation{{"add", all, map[string]string{}}}
+	}
+	known := map[string]any{}
+	if read.present {
+		known[httpv1alpha1.AnnotationWeightedBackends] = read.text
+	}
+	if read.owned {
+		known[httpv1alpha1.AnnotationWeightedBackendsOwner] = read.owner
+	}
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		at := all + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		if read.annotated {
+			tests = append(tests, operation{"test", at, known[name]})
+		}
+		switch text := annotations[name]; {
+		case text != "":
+			changes = append(changes, operation{"add", at, text})
+		case known[name] != nil:
+			changes = append(changes, operation{"remove", at, nil})
 		}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": resourceVersion, "annotations": values}})
+	patch, err := json.Marshal(append(tests, changes...))
 	if err != nil {
 		return nil, fmt.Errorf("patch of annotations: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/promotion"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
@@ -24,48 +24,21 @@ const (
 	objectKey = "httpScaledObjectName"
 	// verifyKey is the key for whether weights are verified by what the proxies took. Default true.
 	verifyKey = "verifyDataPlane"
-	// promotionKey is the key for whether a promotion waits until the stable Service has the promoted Pods. Default true.
-	promotionKey = promotion.OptOutKey
 )
 
 // settings are what a Rollout configures of this router.
 type settings struct {
-	object          string // name of the HTTPScaledObject
-	verifyDataPlane bool
-	safePromotion   bool
+	reconcile.Settings
+
+	object string // name of the HTTPScaledObject
 }
 
-// intent is what a call asks for, worked out from the Rollout alone.
+// intent is what is asked of one HTTPScaledObject.
 type intent struct {
-	settings
-
 	rollout string               // namespace/name, for messages
 	object  types.NamespacedName // the HTTPScaledObject to write to
 	owner   owner                // the Rollout, as the object's mark names it
 	shares  router.Shares
-}
-
-// intentOf works out what a SetWeight or VerifyWeight with these arguments asks for, or which field of the Rollout is wrong.
-func intentOf(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (intent, error) {
-	shares, err := router.SharesOf(rollout, weight, others)
-	if err != nil {
-		return intent{}, err
-	}
-	chosen, err := settingsOf(rollout)
-	if err != nil {
-		return intent{}, fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
-	}
-	want := intent{
-		settings: chosen,
-		rollout:  router.NameOf(rollout),
-		object:   types.NamespacedName{Namespace: rollout.Namespace, Name: chosen.object},
-		owner:    ownerOf(rollout),
-		shares:   shares,
-	}
-	if err := split.Validate(want.backends()); err != nil {
-		return intent{}, fmt.Errorf("rollout %q: the Services of spec.strategy.canary and its experiments cannot share requests: %w", want.rollout, err)
-	}
-	return want, nil
 }
 
 // backends are the shares in the order of the annotation: stable, canary, others.
@@ -110,15 +83,12 @@ func (i intent) holds(found *object) bool {
 	return found.text == text && found.present == (text != "")
 }
 
-// full says whether the canary gets every request, as before the old ReplicaSet is scaled down.
-func (i intent) full() bool { return i.shares.Stable.Weight == 0 && i.shares.Canary.Weight > 0 }
-
 // settingsOf reads the router's configuration in rollout: an object with the keys of this router and nothing else, so that a mistyped key is noticed.
 func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 	const remedy = "write {" + objectKey + ": <name of an HTTPScaledObject in the Rollout's namespace>} there"
 	var raw json.RawMessage
-	if routing := rollout.Spec.Strategy.Canary.TrafficRouting; routing != nil {
-		raw = routing.Plugins[Type]
+	if canary := rollout.Spec.Strategy.Canary; canary != nil && canary.TrafficRouting != nil {
+		raw = canary.TrafficRouting.Plugins[Type]
 	}
 	if len(raw) == 0 {
 		return settings{}, fmt.Errorf("%s is missing: %s", configField, remedy)
@@ -127,17 +97,20 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 	if err := json.Unmarshal(raw, &config); err != nil || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return settings{}, fmt.Errorf("%s is %.80s, not an object: %s", configField, raw, remedy)
 	}
-	chosen := settings{verifyDataPlane: true, safePromotion: true}
+	chosen := settings{Settings: reconcile.Settings{VerifyDataPlane: true, SafePromotion: true, ImmediateAbort: true}}
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		var err error
 		switch key {
 		case objectKey: // below, because it has to be there
 		case verifyKey:
-			chosen.verifyDataPlane, err = flag(config, key)
-		case promotionKey:
-			chosen.safePromotion, err = flag(config, key)
+			chosen.VerifyDataPlane, err = flag(config, key)
+		case reconcile.PromotionKey:
+			chosen.SafePromotion, err = flag(config, key)
+		case reconcile.AbortKey:
+			chosen.ImmediateAbort, err = flag(config, key)
 		default:
-			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s and %s", configField, key, objectKey, promotionKey, verifyKey)
+			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s and %s", configField, key, objectKey, reconcile.AbortKey,
+				reconcile.PromotionKey, verifyKey)
 		}
 		if err != nil {
 			return settings{}, err

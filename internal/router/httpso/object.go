@@ -18,6 +18,8 @@ type object struct {
 	text            string                        // the annotation weighted-backends
 	present         bool                          // whether there is that annotation, be it empty
 	owner           string                        // the annotation weighted-backends-owner
+	owned           bool                          // whether there is that annotation, be it empty
+	annotated       bool                          // whether there are annotations at all
 	report          *httpv1alpha1.DataPlaneStatus // status.dataPlane, or what stands for it; nil where no interceptor has reported yet
 
 	// since is the resource version of the write that gave the object its annotation, at the time seenAt, as far as the cache has seen it; "" where it has not.
@@ -42,6 +44,14 @@ func (o *object) Name() types.NamespacedName { return o.name }
 // Version is the object's resource version.
 func (o *object) Version() string { return o.resourceVersion }
 
+// Marks is the Rollout that the object's weights belong to, if any.
+func (o *object) Marks() []string {
+	if other, marked := parseOwner(o.owner, o.name.Namespace); marked && o.present {
+		return []string{other.rollout.String()}
+	}
+	return nil
+}
+
 // parseObject takes from an HTTPScaledObject in JSON what an object holds.
 func parseObject(document []byte) (*object, error) {
 	var from httpv1alpha1.HTTPScaledObject
@@ -49,13 +59,16 @@ func parseObject(document []byte) (*object, error) {
 		return nil, fmt.Errorf("not an HTTPScaledObject: %w", err)
 	}
 	text, present := from.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+	owner, owned := from.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
 	return &object{
 		name:            types.NamespacedName{Namespace: from.Namespace, Name: from.Name},
 		resourceVersion: from.ResourceVersion,
 		service:         from.Spec.ScaleTargetRef.Service,
 		text:            text,
 		present:         present,
-		owner:           from.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner],
+		owner:           owner,
+		owned:           owned,
+		annotated:       len(from.Annotations) > 0,
 		report:          httpv1alpha1.StatusOf(&from).DataPlane,
 	}, nil
 }

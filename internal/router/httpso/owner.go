@@ -46,32 +46,29 @@ func (i intent) foreign(found *object) (other owner, isForeign bool) {
 	return other, marked && found.present && other.rollout != i.owner.rollout
 }
 
-// concede fails with errOwned when another Rollout really owns live: it exists, is the very one that the mark means, and still names the object. Otherwise its
+// checkOwner fails with errOwned when another Rollout really owns found: it exists, is the very one that the mark means, and still names the object. Otherwise its
 // mark is a leftover, of a Rollout that was deleted or given another object, and the weights are free.
-func (r *Router) concede(ctx context.Context, want intent, live *object) error {
-	other, isForeign := want.foreign(live)
+func (t *target) checkOwner(ctx context.Context, found *object) error {
+	other, isForeign := t.want.foreign(found)
 	if !isForeign {
 		return nil
 	}
-	left, err := ownership.Left(ctx, r.client.api, ownership.Mark{Rollout: other.rollout, UID: other.uid}, func(rollout *v1alpha1.Rollout) bool {
-		return names(rollout, live.name)
+	left, err := ownership.Left(ctx, t.client.api, ownership.Mark{Rollout: other.rollout, UID: other.uid}, func(rollout *v1alpha1.Rollout) bool {
+		return names(rollout, found.name)
 	})
 	switch {
 	case err != nil:
 		return err
 	case left:
-		r.log.InfoContext(ctx, "weights of a Rollout that has left the object are taken over", "rollout", want.rollout, "httpScaledObject", live.name.String(),
+		t.log.InfoContext(ctx, "weights of a Rollout that has left the object are taken over", "rollout", t.want.rollout, "httpScaledObject", found.name.String(),
 			"former", other.rollout.String())
 		return nil
 	}
-	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s", errOwned, other.rollout, want.rollout, configField, objectKey)
+	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s", errOwned, other.rollout, t.want.rollout, configField, objectKey)
 }
 
 // names says whether rollout is routed by this router through the object of that name.
 func names(rollout *v1alpha1.Rollout, object types.NamespacedName) bool {
-	if rollout.Spec.Strategy.Canary == nil {
-		return false
-	}
 	chosen, err := settingsOf(rollout)
 	return err == nil && rollout.Namespace == object.Namespace && chosen.object == object.Name
 }

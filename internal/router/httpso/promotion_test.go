@@ -143,6 +143,7 @@ func TestAPromotionWaitsThirtySecondsInAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, nil))
+		ready(api, "web-canary", "10.0.0.2")
 		router, rollout := watching(t, api), promoted(config)
 		for round := range 2 {
 			begin, calls := time.Now(), 0
@@ -150,6 +151,7 @@ func TestAPromotionWaitsThirtySecondsInAll(t *testing.T) {
 				if calls++; calls > 100 {
 					t.Fatal("it never ends")
 				}
+				pass(500 * time.Millisecond)
 			}
 			if took := time.Since(begin); took < 30*time.Second || took > 32*time.Second {
 				t.Errorf("round %d: the promotion waited %v", round, took)
@@ -167,8 +169,9 @@ func TestAPromotionWaitsThirtySecondsInAll(t *testing.T) {
 			synctest.Wait()
 		}
 		events := api.Events()
-		if len(events) != 1 || events[0].Reason != "PromotionNotSafe" || !strings.Contains(events[0].Message, `Service "web-stable"`) {
-			t.Errorf("events: %+v; want one, not one a round within ten minutes", events)
+		if len(events) != 2 || events[0].Reason != "PromotionWaits" || events[1].Reason != "PromotionNotSafe" ||
+			!strings.Contains(events[1].Message, `Service "web-stable"`) {
+			t.Errorf("events: %+v; want two, not two a round within ten minutes", events)
 		}
 	})
 }

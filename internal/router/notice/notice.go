@@ -17,7 +17,7 @@ import (
 const (
 	// eventTimeout bounds the writing of an event, which happens while a call waits.
 	eventTimeout = time.Second
-	// eventPause is the time in which the same warning about a Rollout, word for word, is not repeated.
+	// eventPause is the time in which the same warning about a Rollout is not repeated.
 	eventPause = 10 * time.Minute
 )
 
@@ -34,17 +34,22 @@ func NewBoard(client *connect.Client, component string, log *slog.Logger) *Board
 	return &Board{client: client, component: component, log: log, told: resilience.NewWaits()}
 }
 
-// Warn writes a Warning event about rollout, and the same to the log, unless it did so in the last 10 minutes. It never fails: an event is a courtesy, and where it
-// may not be written the log has it.
+// Warn writes a Warning event about rollout, and the same to the log, unless it did so in the last 10 minutes, word for word. It never fails: an event is a
+// courtesy, and where it may not be written the log has it.
 func (b *Board) Warn(ctx context.Context, rollout *v1alpha1.Rollout, reason, message string) {
-	key := reason + " " + string(rollout.UID) + " " + rollout.Namespace + "/" + rollout.Name + " " + message
-	waited, first := b.told.Elapsed(key)
+	b.WarnOf(ctx, rollout, reason, message, message)
+}
+
+// WarnOf is Warn for a message with numbers that change: one with the same reason about the same is not repeated within 10 minutes.
+func (b *Board) WarnOf(ctx context.Context, rollout *v1alpha1.Rollout, reason, about, message string) {
+	key := reason + " " + string(rollout.UID) + " " + rollout.Namespace + "/" + rollout.Name + " " + about
+	waited, first := b.told.Elapsed(key, "")
 	if !first && waited < eventPause {
 		return
 	}
 	if !first {
 		b.told.End(key)
-		b.told.Elapsed(key)
+		b.told.Elapsed(key, "")
 	}
 	b.log.WarnContext(ctx, message, "rollout", rollout.Namespace+"/"+rollout.Name, "reason", reason) //nolint:sloglint // the event's text, to find one by the other
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)

@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	// callWait is how long one call waits for the stable Service.
+	// callWait is how long the first call of a promotion waits for the stable Service. Each call holds one of the controller's 10 workers, so later ones look once.
 	callWait = 2 * time.Second
+	// noticeAfter is how long a promotion waits before the user is told: the controller writes no event for an error of UpdateHash.
+	noticeAfter = 10 * time.Second
 	// limit is how long a promotion waits in all, over several calls, before the weights are moved whatever the stable Service has.
 	limit = 30 * time.Second
 	// firstLook and lastLook are the pauses between two looks at the Endpoints: they double from the one to the other.
@@ -34,10 +36,12 @@ const OptOutKey = "safePromotion"
 var errNotMoved = errors.New("the ready addresses of the stable Service are not yet those of the promoted Pods")
 
 // Due says whether UpdateHash with these hashes is one at the end of a canary, when the stable Service gets the Pods of the canary. It is not for aborted Rollouts
-// and those scaled to zero.
+// and those scaled to zero, and not in a rollback in the middle of a canary, after which the stable Service has the Pods that it had before.
 func Due(rollout *v1alpha1.Rollout, canaryHash, stableHash string) bool {
 	noReplicas := rollout.Spec.Replicas == nil || *rollout.Spec.Replicas == 0 // a pointer to 0 arrives as nil; the controller itself turns nil into 1
-	return canaryHash == stableHash && stableHash != "" && !rollout.Status.Abort && !noReplicas
+	before := rollout.Status.Canary.Weights
+	isRollback := before != nil && before.Stable.PodTemplateHash == stableHash
+	return canaryHash == stableHash && stableHash != "" && !rollout.Status.Abort && !noReplicas && !isRollback
 }
 
 // Promotion is one promotion of a canary.
@@ -78,8 +82,8 @@ func NewGuard(client *connect.Client, board *notice.Board) *Guard {
 func (g *Guard) End(p Promotion) { g.waits.End(p.key()) }
 
 // Await waits until the stable Service has the promoted Pods and no others, and fails when that takes longer than 2 s: from UpdateHash, the controller then makes no
-// change to weights, scale or status and reconciles again, after 1 ms at first and 10 s at most (v1.10.1 rollout/canary.go, rolloutCanary; utils/queue). After 30 s in
-// all the promotion goes on, with a Warning event.
+// change to weights, scale or status and reconciles again, after 1 ms at first and 10 s at most (v1.10.1 rollout/canary.go, rolloutCanary; utils/queue). Then it
+// looks once and fails at once. After 30 s in all the promotion goes on, with a Warning event. Where neither Service has any ready address, nothing can be lost.
 //
 // The controller handles a change of spec.replicas without any router, so a promotion cannot be held then; with dynamicStableScale, which has scaled the
 // old Pods down by that time, a Warning event says so.
@@ -88,11 +92,11 @@ func (g *Guard) Await(ctx context.Context, p Promotion) error {
 		g.board.Warn(ctx, p.Rollout, "PromotionWithoutOldPods", "spec.strategy.canary.dynamicStableScale has scaled the old Pods down already, and the controller "+
 			"handles a change of spec.replicas without its traffic router: one during a promotion can bypass the wait for the stable Service")
 	}
-	ctx, cancel := context.WithTimeout(ctx, callWait)
+	waiting, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
-	pause := firstLook
-	for {
-		moved, err := g.moved(ctx, p)
+	_, first := g.waits.Elapsed(p.key(), "")
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		moved, err := g.moved(waiting, p)
 		switch {
 		case moved:
 			g.End(p)
@@ -102,18 +106,26 @@ func (g *Guard) Await(ctx context.Context, p Promotion) error {
 				"them: allow the controller's ServiceAccount to get endpoints", p.Stable, p.Canary))
 			return nil
 		}
-		waited, _ := g.waits.Elapsed(p.key())
+		waited, _ := g.waits.Elapsed(p.key(), "")
 		if waited >= limit {
 			g.board.Warn(ctx, p.Rollout, "PromotionNotSafe", fmt.Sprintf("Service %q has not had the promoted Pods (rollouts-pod-template-hash %s) as its ready endpoints "+
 				"for %v: its requests go back to it now", p.Stable, p.Hash, limit))
 			return nil
 		}
-		if !p.pauseFor(ctx, pause) {
-			return fmt.Errorf("rollout %q: the promotion waits for Service %q, for %v so far and up to %v: %w; check the readiness of its Pods, or write %s: false in %s",
-				router.NameOf(p.Rollout), p.Stable, waited.Round(time.Second), limit, errors.Join(errNotMoved, err), OptOutKey, p.ConfigField)
+		if !first || !p.pauseFor(waiting, pause) {
+			return g.stillWaits(ctx, p, waited, err)
 		}
-		pause = min(2*pause, lastLook)
 	}
+}
+
+// stillWaits is the error of a call that a promotion waited in vain in. A promotion that waits for long gets an event.
+func (g *Guard) stillWaits(ctx context.Context, p Promotion, waited time.Duration, err error) error {
+	err = fmt.Errorf("rollout %q: the promotion waits for Service %q, for %v so far and up to %v: %w; check the readiness of its Pods, or write %s: false in %s",
+		router.NameOf(p.Rollout), p.Stable, waited.Round(time.Second), limit, errors.Join(errNotMoved, err), OptOutKey, p.ConfigField)
+	if waited >= noticeAfter {
+		g.board.WarnOf(ctx, p.Rollout, "PromotionWaits", p.Stable, err.Error())
+	}
+	return err
 }
 
 // pauseFor waits for pause or until Judge may know more, and says whether ctx still lasts.
@@ -140,12 +152,12 @@ func (g *Guard) moved(ctx context.Context, p Promotion) (bool, error) {
 		}
 	}
 	stable, err := g.ready(ctx, p.Rollout.Namespace, p.Stable)
-	if err != nil || len(stable) == 0 {
+	if err != nil {
 		return false, err
 	}
 	canary, err := g.ready(ctx, p.Rollout.Namespace, p.Canary)
-	if err != nil {
-		return false, err
+	if err != nil || len(stable) == 0 {
+		return len(canary) == 0 && err == nil, err
 	}
 	for address := range stable {
 		if !canary[address] {
@@ -153,6 +165,17 @@ func (g *Guard) moved(ctx context.Context, p Promotion) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// HasReady says whether a Service of the Rollout has a ready address. Where Endpoints may not be read it is taken to have none, with a Warning event.
+func (g *Guard) HasReady(ctx context.Context, rollout *v1alpha1.Rollout, service string) (bool, error) {
+	addresses, err := g.ready(ctx, rollout.Namespace, service)
+	if apierrors.IsForbidden(err) {
+		g.board.Warn(ctx, rollout, "AbortNotImmediate", fmt.Sprintf("the Endpoints of Service %q may not be read, so the canary keeps its share until every stable Pod is "+
+			"available: allow the controller's ServiceAccount to get endpoints", service))
+		return false, nil
+	}
+	return len(addresses) > 0, err
 }
 
 // endpoints is the part of an Endpoints object (core/v1) that names what is ready. The controller's ServiceAccount may get those, but no EndpointSlices.

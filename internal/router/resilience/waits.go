@@ -12,24 +12,30 @@ const forgetAfter = time.Hour
 // Waits remembers since when things are waited for across calls, by a key. A process that starts anew begins anew, which only makes waits longer.
 type Waits struct {
 	mu    sync.Mutex
-	begun map[string]time.Time
+	begun map[string]begin
+}
+
+// begin is when a wait began, and what for.
+type begin struct {
+	at    time.Time
+	about string
 }
 
 // NewWaits returns Waits in which nothing is waited for.
-func NewWaits() *Waits { return &Waits{begun: map[string]time.Time{}} }
+func NewWaits() *Waits { return &Waits{begun: map[string]begin{}} }
 
-// Elapsed tells how long key is waited for, and whether this is the first time.
-func (w *Waits) Elapsed(key string) (waited time.Duration, first bool) {
+// Elapsed tells how long key is waited for, and whether this is the first time. Another about than before begins anew: something else is waited for.
+func (w *Waits) Elapsed(key, about string) (waited time.Duration, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	begin, waiting := w.begun[key]
-	if !waiting {
-		maps.DeleteFunc(w.begun, func(_ string, begin time.Time) bool { return now.Sub(begin) > forgetAfter })
-		begin = now
-		w.begun[key] = now
+	begun, waiting := w.begun[key]
+	if !waiting || begun.about != about {
+		maps.DeleteFunc(w.begun, func(_ string, old begin) bool { return now.Sub(old.at) > forgetAfter })
+		w.begun[key] = begin{now, about}
+		return 0, true
 	}
-	return now.Sub(begin), !waiting
+	return now.Sub(begun.at), false
 }
 
 // End ends the wait for key.

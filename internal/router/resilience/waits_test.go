@@ -12,7 +12,7 @@ func TestWaitsGoOnAcrossCalls(t *testing.T) {
 		waits := NewWaits()
 		expect := func(when, key string, want time.Duration, wantFirst bool) {
 			t.Helper()
-			if waited, first := waits.Elapsed(key); waited != want || first != wantFirst {
+			if waited, first := waits.Elapsed(key, ""); waited != want || first != wantFirst {
 				t.Errorf("%s: %v, first: %v; want %v, %v", when, waited, first, want, wantFirst)
 			}
 		}

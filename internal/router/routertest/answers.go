@@ -3,9 +3,10 @@ package routertest
 import (
 	"encoding/json"
 	"errors"
-	"maps"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,41 +29,47 @@ func (s *APIServer) list(w http.ResponseWriter) {
 	respond(w, http.StatusOK, list)
 }
 
-// patch applies a JSON merge patch (RFC 7386) to a copy of object.
-func patch(object *httpv1alpha1.HTTPScaledObject, body []byte) (*httpv1alpha1.HTTPScaledObject, error) {
-	document, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	var target, changes map[string]any
-	if err := errors.Join(json.Unmarshal(document, &target), json.Unmarshal(body, &changes)); err != nil {
-		return nil, err
-	}
-	if document, err = json.Marshal(merge(target, changes)); err != nil {
-		return nil, err
-	}
-	patched := new(httpv1alpha1.HTTPScaledObject)
-	return patched, json.Unmarshal(document, patched)
-}
+// errTestFailed says that a JSON patch does not go with the object, as that a test in it failed.
+var errTestFailed = errors.New("testing path failed")
 
-// merge is the function MergePatch of RFC 7386, section 2, for a patch that is an object.
-func merge(target, changes map[string]any) map[string]any {
-	merged := maps.Clone(target)
-	if merged == nil {
-		merged = map[string]any{}
+// patch applies a JSON patch (RFC 6902) to the annotations of a copy of object: test, add and remove, which is what routers send.
+func patch(object *httpv1alpha1.HTTPScaledObject, body []byte) (*httpv1alpha1.HTTPScaledObject, error) {
+	var operations []struct {
+		Op, Path string
+		Value    any
 	}
-	for key, change := range changes {
-		switch change := change.(type) {
-		case nil:
-			delete(merged, key)
-		case map[string]any:
-			below, _ := merged[key].(map[string]any)
-			merged[key] = merge(below, change)
+	if err := json.Unmarshal(body, &operations); err != nil {
+		return nil, err
+	}
+	patched := object.DeepCopy()
+	for _, one := range operations {
+		name, isOne := strings.CutPrefix(one.Path, "/metadata/annotations/")
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		live, there := patched.Annotations[name]
+		text, _ := one.Value.(string)
+		switch {
+		case !isOne && one.Path != "/metadata/annotations":
+			return nil, fmt.Errorf("the path %q is none of a router's business", one.Path)
+		case !isOne && one.Op == "test" && one.Value == nil && patched.Annotations == nil:
+		case !isOne && one.Op == "add":
+			patched.Annotations = map[string]string{}
+		case isOne && patched.Annotations == nil:
+			return nil, fmt.Errorf("%w: there is nothing at the parent of %q", errTestFailed, one.Path)
+		case isOne && one.Op == "test" && there == (one.Value != nil) && live == text:
+		case one.Op == "test":
+			return nil, errTestFailed
+		case isOne && one.Op == "add":
+			patched.Annotations[name] = text
+		case isOne && one.Op == "remove" && there:
+			delete(patched.Annotations, name)
 		default:
-			merged[key] = change
+			return nil, fmt.Errorf("operation %q at %q", one.Op, one.Path)
 		}
 	}
-	return merged
+	if len(patched.Annotations) == 0 {
+		patched.Annotations = nil // as the API server has it
+	}
+	return patched, nil
 }
 
 func answer(w http.ResponseWriter, err *apierrors.StatusError) {

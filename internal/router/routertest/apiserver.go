@@ -10,11 +10,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// APIServer answers the Kubernetes REST API over real HTTP and JSON: for HTTPScaledObjects GET, list, watch and merge PATCH, with resource versions, conflicts and
+// APIServer answers the Kubernetes REST API over real HTTP and JSON: for HTTPScaledObjects GET, list, watch and JSON PATCH, with resource versions, conflicts and
 // Status answers; for anything else GET of what a test puts there; and it takes events. A test that asks for more sees a 404.
 type APIServer struct {
 	*frame
@@ -133,16 +134,16 @@ func (s *APIServer) single(w http.ResponseWriter, r *http.Request, body []byte) 
 		answer(w, apierrors.NewNotFound(resource, name))
 	case r.Method == http.MethodGet:
 		respond(w, http.StatusOK, object)
-	case r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/merge-patch+json":
+	case r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/json-patch+json":
 		answer(w, apierrors.NewMethodNotSupported(resource, r.Method))
 	default:
 		patched, err := patch(object, body)
-		if err != nil {
-			answer(w, apierrors.NewBadRequest(err.Error()))
+		if errors.Is(err, errTestFailed) {
+			answer(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false))
 			return
 		}
-		if patched.ResourceVersion != object.ResourceVersion {
-			answer(w, apierrors.NewConflict(resource, name, errors.New("the object has been modified")))
+		if err != nil {
+			answer(w, apierrors.NewBadRequest(err.Error()))
 			return
 		}
 		s.put(patched)

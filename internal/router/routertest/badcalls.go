@@ -86,7 +86,10 @@ func BadCalls() []BadCall {
 			Name: "weight below 0", Weight: -1, After: "=",
 			Want: `rollout "shop/web": the canary weight -1 is negative: correct setWeight in ` + canary + `steps`,
 		},
-		{Name: "weight above the maximum, which counts as the maximum", Weight: 101, After: At100},
+		{
+			Name: "weight above the maximum", Weight: 101, After: "=",
+			Want: `rollout "shop/web": the canary weight 101 is above 100: correct setWeight in ` + canary + `steps`,
+		},
 		{
 			Name: "an experiment that takes too much", Weight: 60, Others: []v1alpha1.WeightDestination{{ServiceName: "try", Weight: 50}}, After: "=",
 			Want: `rollout "shop/web": the weights of the canary and the experiment add up to 110, above 100: lower setWeight or the weights of the ` +
@@ -143,7 +146,7 @@ func badConfigurations() []BadCall {
 		},
 		{
 			Name: "an unknown key", Config: `{"httpScaledObjectName":"web","namespace":"b"}`, Weight: 20, After: "=",
-			Want: `rollout "shop/web": ` + configField + ` has the unknown key "namespace": remove it, the keys are httpScaledObjectName, safePromotion and ` +
+			Want: `rollout "shop/web": ` + configField + ` has the unknown key "namespace": remove it, the keys are httpScaledObjectName, immediateAbort, safePromotion and ` +
 				`verifyDataPlane`,
 		},
 		{

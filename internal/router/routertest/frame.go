@@ -54,6 +54,8 @@ type Request struct {
 	Method string
 	// Path is the URL's path.
 	Path string
+	// Watch says whether the request opens a watch.
+	Watch bool
 	// FieldManager is the query parameter of that name.
 	FieldManager string
 	// ContentType is the header of that name.
@@ -148,7 +150,7 @@ func (f *frame) take(r *http.Request, body []byte) http.HandlerFunc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, Request{
-		Method: r.Method, Path: r.URL.Path, FieldManager: r.URL.Query().Get("fieldManager"),
+		Method: r.Method, Path: r.URL.Path, Watch: r.URL.Query().Has("watch"), FieldManager: r.URL.Query().Get("fieldManager"),
 		ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(), Body: string(body),
 	})
 	switch {

@@ -26,6 +26,32 @@ type State interface {
 	Version() string
 }
 
+// Partial is a State that may lack what a read of the object tells: of an object that nobody uses, a cache need not keep all.
+type Partial interface {
+	// Whole says whether it lacks nothing.
+	Whole() bool
+}
+
+// Marked is a State that Cache.Marked finds by marks.
+type Marked interface {
+	// Marks are the texts by which it is found.
+	Marks() []string
+}
+
+// isWhole says whether a state lacks nothing.
+func isWhole(state State) bool {
+	partial, is := state.(Partial)
+	return !is || partial.Whole()
+}
+
+// marksOf are the texts by which a state is found.
+func marksOf(state State) []string {
+	if marked, is := state.(Marked); is {
+		return marked.Marks()
+	}
+	return nil
+}
+
 // Cache holds the newest known state of every object of one resource. It is believed only while a watch that began with a complete list is open and heard from.
 // What it says is at most as old as an event takes to arrive; whoever needs more asks the API server.
 type Cache[S State] struct {
@@ -33,23 +59,41 @@ type Cache[S State] struct {
 
 	mu      sync.Mutex
 	states  map[types.NamespacedName]S
-	changes map[types.NamespacedName]chan struct{} // closed at the next change of the object
-	open    bool                                   // the list is complete and the watch that follows it is open
-	heard   time.Time                              // when the watch said something, at last
+	marked  map[string]map[types.NamespacedName]bool // which states have a mark
+	changes map[types.NamespacedName]chan struct{}   // closed at the next change of the object
+	open    bool                                     // the list is complete and the watch that follows it is open
+	heard   time.Time                                // when the watch said something, at last
 }
 
 // New returns an empty Cache, which is not believed until Follow fills it. succeed, which may be nil, makes of a state that follows a known one what is kept:
 // the same with what the known one tells of its past.
 func New[S State](succeed func(next, known S) S) *Cache[S] {
-	return &Cache[S]{succeed: succeed, states: map[types.NamespacedName]S{}, changes: map[types.NamespacedName]chan struct{}{}}
+	return &Cache[S]{
+		succeed: succeed, states: map[types.NamespacedName]S{}, marked: map[string]map[types.NamespacedName]bool{},
+		changes: map[types.NamespacedName]chan struct{}{},
+	}
 }
 
-// Get returns the newest known state of an object, whether it is known to exist, and whether all that can be believed.
+// Get returns the newest known state of an object, whether the whole of it is known, and whether all that can be believed.
 func (c *Cache[S]) Get(name types.NamespacedName) (state S, known, believed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	state, known = c.states[name]
-	return state, known, c.believed()
+	return state, known && isWhole(state), c.believed()
+}
+
+// Marked returns the newest known states with a mark, in no order. It is empty while the cache cannot be believed.
+func (c *Cache[S]) Marked(mark string) []S {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.believed() {
+		return nil
+	}
+	var states []S
+	for name := range c.marked[mark] {
+		states = append(states, c.states[name])
+	}
+	return states
 }
 
 // Recent returns an object from the cache where that can be believed, else as read reads it from the API server; cached tells which. That an object does not
@@ -162,15 +206,38 @@ func (c *Cache[S]) set(state S) S {
 	if is && c.succeed != nil {
 		state = c.succeed(state, known)
 	}
+	if is {
+		c.unmark(known)
+	}
 	c.states[state.Name()] = state
+	for _, mark := range marksOf(state) {
+		if c.marked[mark] == nil {
+			c.marked[mark] = map[types.NamespacedName]bool{}
+		}
+		c.marked[mark][state.Name()] = true
+	}
 	c.tell(state.Name())
 	return state
 }
 
+// unmark takes a state that goes out of the marked ones.
+func (c *Cache[S]) unmark(known S) {
+	for _, mark := range marksOf(known) {
+		delete(c.marked[mark], known.Name())
+		if len(c.marked[mark]) == 0 {
+			delete(c.marked, mark)
+		}
+	}
+}
+
 // unset is where every removal goes through.
 func (c *Cache[S]) unset(name types.NamespacedName, version string) {
-	if known, is := c.states[name]; is && Older(version, known.Version()) {
+	known, is := c.states[name]
+	if is && Older(version, known.Version()) {
 		return
+	}
+	if is {
+		c.unmark(known)
 	}
 	delete(c.states, name)
 	c.tell(name)
@@ -196,6 +263,14 @@ func (c *Cache[S]) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = false
+}
+
+// forget empties the cache.
+func (c *Cache[S]) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.states)
+	clear(c.marked)
 }
 
 // Older says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource

@@ -26,6 +26,11 @@ const (
 	pageSize = 500
 	// listTimeout bounds the reading of one page.
 	listTimeout = 30 * time.Second
+	// refusedPause is the pause after a list or a watch that the ServiceAccount may not make. Permissions change rarely, and each attempt may list every object:
+	// the ClusterRole that users of the published plugins have allows list, not watch.
+	refusedPause = 10 * time.Minute
+	// firstRefusedPause is the same after the first refusal in a row: an API server that starts refuses what it will allow.
+	firstRefusedPause = 5 * time.Second
 )
 
 // EachCallReads is the Source.Meanwhile of those who ask by Cache.Recent.
@@ -48,22 +53,32 @@ type Source[S State] struct {
 }
 
 // Follow keeps the cache until ctx ends: it lists every object and follows their changes. While it cannot (the API server is away, list or watch is
-// forbidden) the cache is not believed; that is logged once, not at each attempt. To be called once.
+// forbidden) the cache is not believed; that is logged once, not at each attempt. Where list or watch is forbidden it is emptied, and tried again after 10
+// minutes. To be called once.
 func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logger) {
 	fresh := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 30 * time.Second}
-	backoff, told := fresh, false
+	backoff, told, refusals := fresh, false, 0
 	for ctx.Err() == nil {
 		worked, err := c.follow(ctx, source)
 		c.lost()
 		if worked {
-			backoff, told = fresh, false
+			backoff, told, refusals = fresh, false, 0
 		}
 		if ctx.Err() == nil && !told && !isExpired(err) {
 			told = true
 			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Meanwhile, "error", err.Error(),
 				"remedy", remedy(err, source.Remedies))
 		}
-		resilience.Sleep(ctx, backoff.Step())
+		if !apierrors.IsForbidden(err) {
+			resilience.Sleep(ctx, backoff.Step())
+			continue
+		}
+		c.forget()
+		pause := firstRefusedPause
+		if refusals++; refusals > 1 {
+			pause = refusedPause
+		}
+		resilience.Sleep(ctx, pause)
 	}
 }
 

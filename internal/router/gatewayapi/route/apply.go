@@ -48,6 +48,11 @@ func (d *draft) change() error {
 		if err := d.removeDestinations(d.want.Rollout, append(before.Services, d.want.Stable, d.want.Canary), before.Destinations); err != nil {
 			return err
 		}
+		if before.Weighted && before.Rule != "" && before.Rule != d.scope() {
+			if err := d.leave(sources, before.Rule, *weights); err != nil {
+				return err
+			}
+		}
 		if err := d.share(sources, *weights); err != nil {
 			return err
 		}
@@ -104,7 +109,10 @@ func (d *draft) settle() bool {
 	slices.Sort(own.Services)
 	if d.want.Weights != nil {
 		own.Weighted = !d.want.Weights.Idle()
-		own.Destinations = nil
+		own.Rule, own.Destinations = "", nil
+		if own.Weighted {
+			own.Rule = d.scope()
+		}
 		for _, other := range d.want.Weights.Others {
 			own.Destinations = append(own.Destinations, other.Service)
 		}
@@ -119,11 +127,12 @@ func (d *draft) settle() bool {
 }
 
 // label puts the in-progress label on the route while the Rollout is active and takes it off afterwards, unless another Rollout has it there too. A Rollout
-// whose label has another value joins the one that is there: the two would otherwise write over each other for ever.
+// whose label has another value joins the one that is there: the two would otherwise write over each other for ever. A label that a user has put there is left
+// alone: its key and value are free for any Rollout to name.
 func (d *draft) label(own *entry, active bool) {
 	before := own.Label
 	own.Label = ""
-	if d.want.Label != nil && active {
+	if d.want.Label != nil && active && !d.isUsersLabel(d.want.Label.Key, before) {
 		own.Label = d.want.Label.Key
 	}
 	if before != own.Label {
@@ -132,15 +141,31 @@ func (d *draft) label(own *entry, active bool) {
 	if d.want.Label == nil {
 		return
 	}
-	labels, _ := d.metadata["labels"].(map[string]any)
-	present := textOf(labels, d.want.Label.Key, "")
+	present := d.labelValue(d.want.Label.Key)
 	switch {
-	case active && (present == "" || !d.record.labelled(own.Label, d.want.Rollout)):
+	case own.Label != "" && (present == "" || !d.record.labelled(own.Label, d.want.Rollout)):
 		d.setMetadata("labels", own.Label, d.want.Label.Value)
-	case !active && present == d.want.Label.Value:
+	case !active && d.want.Label.Key == DefaultLabelKey && present == d.want.Label.Value && d.hasSource():
 		// Also one that no entry tells of: the published plugin leaves it without a record.
 		d.removeLabel(d.want.Label.Key, d.want.Rollout)
 	}
+}
+
+// labelValue is the value of a label of the route.
+func (d *draft) labelValue(key string) string {
+	labels, _ := d.metadata["labels"].(map[string]any)
+	return textOf(labels, key, "")
+}
+
+// isUsersLabel says whether the route has a label that nothing of ours can have put there. The default key is the published plugin's too.
+func (d *draft) isUsersLabel(key, own string) bool {
+	return d.labelValue(key) != "" && key != own && key != DefaultLabelKey && !d.record.labelled(key, "")
+}
+
+// hasSource says whether a rule in scope has both Services.
+func (d *draft) hasSource() bool {
+	_, err := d.sources()
+	return err == nil
 }
 
 // removeLabel takes a label off the route, unless a Rollout other than the one given has it there.

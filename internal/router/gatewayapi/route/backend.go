@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
 )
 
 // The defaults of a backendRef (Gateway API, BackendRef and BackendObjectReference).
@@ -63,6 +65,35 @@ func (d *draft) pair(r *rule) (backends []map[string]any, stable, canary int, bo
 // scoped says whether the Intent is about this rule of a user.
 func (d *draft) scoped(r *rule) bool {
 	return r.owner == "" && (d.want.RuleName == "" || r.name() == d.want.RuleName)
+}
+
+// scope is the Rule of the entry: the rule that the Intent is limited to.
+func (d *draft) scope() string {
+	if d.want.RuleName == "" {
+		return allRules
+	}
+	return d.want.RuleName
+}
+
+// leave gives the stable Service everything in the rules that were shared in the scope of before, and that are no source any more: the Rollout named another rule.
+func (d *draft) leave(sources []*rule, before string, weights Weights) error {
+	total := weights.Stable + weights.Canary
+	for _, other := range weights.Others {
+		total += other.Weight
+	}
+	for _, r := range d.rules {
+		if r.owner != "" || slices.Contains(sources, r) || before != allRules && r.name() != before {
+			continue
+		}
+		backends, stable, canary, both, err := d.pair(r)
+		if err != nil {
+			return err
+		}
+		if both {
+			backends[stable]["weight"], backends[canary]["weight"] = int64(total), int64(0)
+		}
+	}
+	return nil
 }
 
 // sources are the user's rules in scope that have both Services. It is an error when there are none.
@@ -143,7 +174,8 @@ func (d *draft) share(sources []*rule, weights Weights) error {
 	return nil
 }
 
-// addDestinations puts an experiment's Services right behind the canary: copies of its backendRef, so with its port and filters, under other names.
+// addDestinations puts an experiment's Services right behind the canary: copies of its backendRef, so with its filters, under other names, each with the port
+// that goes with the canary's.
 func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, others []Destination) error {
 	var added []map[string]any
 	for _, other := range others {
@@ -153,6 +185,9 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 		}
 		ref := cloneMap(backends[canary])
 		ref["name"], ref["weight"] = other.Service, int64(other.Weight)
+		if err := d.setPort(ref, other); err != nil {
+			return fmt.Errorf("%s.backendRefs[%d]: %w", r.path, canary, err)
+		}
 		added = append(added, ref)
 	}
 	if len(added) == 0 {
@@ -163,6 +198,21 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 			ErrLimit, r.path, total, MaxBackends)
 	}
 	r.fields["backendRefs"] = listOf(slices.Insert(backends, canary+1, added...))
+	return nil
+}
+
+// setPort gives the backendRef of an experiment's Service, a copy of the canary's, the port that goes with it.
+func (d *draft) setPort(ref map[string]any, other Destination) error {
+	number, given := numberOf(ref, "port")
+	if !given || other.Ports == nil || d.want.Weights.CanaryPorts == nil {
+		return nil
+	}
+	port, is := serviceport.For(d.want.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the API's schema
+	if !is {
+		return fmt.Errorf("%w: Service %q has no port that goes with port %d of Service %q; it has %s: give the experiment's template one container port, or one "+
+			"of that number, its name or the name http", ErrClash, other.Service, number, d.want.Canary, serviceport.Numbers(other.Ports))
+	}
+	ref["port"] = int64(port.Number)
 	return nil
 }
 

@@ -1,6 +1,10 @@
 package route
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
+)
 
 // Annotation is the key of the annotation that records what the Rollouts active on a route own there. It is a JSON object from "namespace/name" of a Rollout
 // to its entry, and absent while no Rollout is active.
@@ -38,12 +42,18 @@ type OwnedError struct {
 	Services []string
 }
 
+// DefaultLabelKey is the key of the label that a route carries while a Rollout is active on it, unless the Rollout says otherwise. Argo CD configurations look for
+// it.
+const DefaultLabelKey = "rollouts.argoproj.io/gatewayapi-canary"
+
 // Destination is a Service that an experiment adds beside the stable and the canary one.
 type Destination struct {
 	// Service is its name, in the Rollout's namespace.
 	Service string
 	// Weight is its share, from 0 to the Rollout's maximum.
 	Weight int32
+	// Ports are the Service's; nil where they are not known. Its backendRef then has the canary's port.
+	Ports []serviceport.Port
 }
 
 // Weights is how requests are shared. The weights add up to the Rollout's maxTrafficWeight, 100 by default.
@@ -54,6 +64,8 @@ type Weights struct {
 	Canary int32
 	// Others are the shares of an experiment's Services, in the order of the call.
 	Others []Destination
+	// CanaryPorts are the ports of the canary Service; nil where they are not known. They count for Others only.
+	CanaryPorts []serviceport.Port
 }
 
 // Idle says whether everything goes to the stable Service, as outside of a canary.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -134,7 +135,7 @@ func mirrorFilter(backend map[string]any, percent int32) map[string]any {
 }
 
 // name names the rules of one managed route: <route>, <route>-1, <route>-2 and so on. Numbers that belong to other managed rules are left out; a name that a
-// user's rule has is an error, because two things would be called the same.
+// user's rule has is an error, because two things would be called the same. A rule of that name that reads as ours would is ours, of which the record was lost.
 func (d *draft) name(rules, block []*rule, route string) error {
 	base := ruleName(route)
 	number := 0
@@ -143,7 +144,12 @@ func (d *draft) name(rules, block []*rule, route string) error {
 			name := numbered(base, number)
 			number++
 			taken := func(other *rule) bool { return other.name() == name }
-			if at := slices.IndexFunc(d.rules, taken); at >= 0 && d.rules[at].owner == "" {
+			at := slices.IndexFunc(d.rules, taken)
+			if at >= 0 && d.rules[at].owner == "" && alike(d.rules[at].fields, r.fields) {
+				d.rules = slices.Delete(d.rules, at, at+1)
+				at = -1
+			}
+			if at >= 0 && d.rules[at].owner == "" {
 				return fmt.Errorf("%w: %s has the name %q, which the rules of managed route %q get: rename the rule or the managed route", ErrClash, d.rules[at].path, name, route)
 			} else if at >= 0 || slices.ContainsFunc(block, taken) {
 				continue
@@ -153,6 +159,25 @@ func (d *draft) name(rules, block []*rule, route string) error {
 		}
 	}
 	return nil
+}
+
+// alike says whether two rules are the same but for their names and the weights of their backends.
+func alike(a, b map[string]any) bool {
+	return reflect.DeepEqual(unweighted(a), unweighted(b))
+}
+
+// unweighted is a copy of a rule without its name and the weights of its backends.
+func unweighted(fields map[string]any) map[string]any {
+	copied := cloneMap(fields)
+	delete(copied, "name")
+	backends, err := objectsAt(copied, "backendRefs", "backendRefs")
+	if err != nil {
+		return copied
+	}
+	for _, backend := range backends {
+		delete(backend, "weight")
+	}
+	return copied
 }
 
 // numbered is the name of a managed route's rule of that number, from 0.

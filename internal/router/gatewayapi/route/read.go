@@ -82,6 +82,39 @@ func CanaryWeight(object map[string]any, want Intent) int32 {
 	return d.canaryWeight(sources)
 }
 
+// Shared says whether requests go to the canary Service of want, or to a Service of its experiment, by any rule in scope. Nothing of want counts but the Rollout,
+// the Services and the scope.
+func Shared(object map[string]any, want Intent) bool {
+	if CanaryWeight(object, want) > 0 {
+		return true
+	}
+	d, err := open(object, want)
+	if err != nil {
+		return false
+	}
+	own := d.record[want.Rollout]
+	return own != nil && own.Weighted
+}
+
+// Reported says whether any parent has reported on the route, in whatever generation.
+func Reported(object map[string]any) bool {
+	status, _ := object["status"].(map[string]any)
+	parents, _ := status["parents"].([]any)
+	return len(parents) > 0
+}
+
+// Owners are the Rollouts ("namespace/name") that the text of Annotation names, sorted.
+func Owners(text string) []string {
+	if text == "" {
+		return nil
+	}
+	read, err := parseRecord(text)
+	if err != nil {
+		return nil
+	}
+	return read.owners()
+}
+
 // Accepted says whether every parent that the route names and that has reported on it accepts the route in its current generation: the conditions Accepted
 // and ResolvedRefs True, with observedGeneration equal to metadata.generation (Gateway API, RouteParentStatus). If not, the text says what is missing. Reports
 // of parents that the route doesn't name any more don't count; without any report the route is not accepted.

@@ -19,10 +19,14 @@ type entry struct {
 	UID          string              `json:"uid,omitempty"`
 	Services     []string            `json:"services,omitempty"`     // stable and canary, sorted; they are of the Rollout's namespace
 	Weighted     bool                `json:"weighted,omitempty"`     // the canary or an experiment has weight
+	Rule         string              `json:"rule,omitempty"`         // the name of the only rule that was weighted; allRules for all
 	Destinations []string            `json:"destinations,omitempty"` // Services that an experiment added beside the canary
 	Managed      map[string][]string `json:"managed,omitempty"`      // managed route → marks of its rules
 	Label        string              `json:"label,omitempty"`        // key of the label it has on the route
 }
+
+// allRules is the Rule of an entry whose Rollout named none.
+const allRules = "*"
 
 // active says whether the entry has a reason to be there.
 func (e *entry) active() bool { return e.Weighted || len(e.Destinations) > 0 || len(e.Managed) > 0 }

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
 )
 
@@ -62,47 +64,59 @@ func (n Namespaces) allow(own, other string) bool {
 	return n.all || own == other || slices.Contains(n.named, other)
 }
 
-// targets are the routes that want is about: those that the Rollout names, and those that its selections find. A selection that finds none is an error where
-// something is to be shared.
-func (r *Router) targets(ctx context.Context, want intent) ([]target, error) {
-	targets, errs := slices.Clone(want.routes), []error{}
-	for _, which := range want.selections {
-		var names []types.NamespacedName
-		err := r.namespaces.check(want, which.namespace, which.field)
-		if err == nil {
-			err = resilience.Retry(ctx, func(ctx context.Context) (err error) {
-				names, err = r.client.selected(ctx, which)
-				return err
-			})
-		}
-		if isMissing(err) && want.idle() {
+// references are the routes that a Rollout names, and those that its selections find. A selection that finds none is an error where something is to be shared.
+func (r *routing) references(ctx context.Context, ask reconcile.Ask, chosen settings) ([]reference, error) {
+	var found []reference
+	var errs []error
+	for _, named := range chosen.routes {
+		if err := r.namespaces.check(ask, named.name.Namespace, named.field); err != nil {
+			errs = append(errs, err)
 			continue
 		}
-		if err == nil && len(names) == 0 && !want.idle() {
-			err = fmt.Errorf("no %s in namespace %q has these labels (%s): correct the labels there, or the selector", which.kind, which.namespace, which.labels)
-		}
+		found = append(found, named)
+	}
+	for _, which := range chosen.selections {
+		names, err := r.find(ctx, ask, which)
 		if err != nil {
-			errs = append(errs, explainSelection(want, which, err))
+			all := reference{kind: which.kind, name: types.NamespacedName{Namespace: which.namespace, Name: "*"}, field: which.field}
+			errs = append(errs, explain(ask.Name(), all, err))
 			continue
 		}
-		slices.SortFunc(names, func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 		for _, name := range names {
-			if !slices.ContainsFunc(targets, func(t target) bool { return t.kind == which.kind && t.name == name }) {
-				targets = append(targets, target{kind: which.kind, name: name, field: which.field})
+			if !slices.ContainsFunc(found, func(t reference) bool { return t.kind == which.kind && t.name == name }) {
+				found = append(found, reference{kind: which.kind, name: name, field: which.field})
 			}
 		}
 	}
-	for _, t := range want.routes {
-		errs = append(errs, r.namespaces.check(want, t.name.Namespace, t.field))
+	return found, reconcile.Join(errs...)
+}
+
+// find returns the names of the routes of a selection, sorted.
+func (r *routing) find(ctx context.Context, ask reconcile.Ask, which selection) (names []types.NamespacedName, err error) {
+	if err := r.namespaces.check(ask, which.namespace, which.field); err != nil {
+		return nil, err
 	}
-	return targets, joined(errs)
+	err = resilience.Retry(ctx, func(ctx context.Context) (err error) {
+		names, err = r.client.selected(ctx, which)
+		return err
+	})
+	switch isMissing := apierrors.IsNotFound(err) || errors.Is(err, errNotServed); {
+	case isMissing && ask.Idle():
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case len(names) == 0 && !ask.Idle():
+		return nil, fmt.Errorf("no %s in namespace %q has these labels (%s): correct the labels there, or the selector", which.kind, which.namespace, which.labels)
+	}
+	slices.SortFunc(names, func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
+	return names, nil
 }
 
 // check refuses a namespace in which the Rollout may not name routes.
-func (n Namespaces) check(want intent, namespace, field string) error {
-	if n.allow(want.asked.Namespace, namespace) {
+func (n Namespaces) check(ask reconcile.Ask, namespace, field string) error {
+	if n.allow(ask.Rollout.Namespace, namespace) {
 		return nil
 	}
 	return fmt.Errorf("rollout %q: %s is in namespace %q: %w: correct it, or add the namespace to the plugin's flag -routeNamespaces",
-		want.rollout, field, namespace, errForeignNamespace)
+		ask.Name(), field, namespace, errForeignNamespace)
 }

@@ -1,0 +1,91 @@
+package httpso
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+)
+
+// Type is the name under which Rollouts and the controller's configuration know this router.
+const Type = "kedify/http"
+
+// Router is the router kedify/http.
+type Router struct {
+	*reconcile.Reconciler[*object]
+}
+
+var _ router.Router = (*Router)(nil)
+
+// New returns a Router that reads and writes through client, takes the Lease of that name for the sign of life of the interceptors, and logs changed weights, at
+// info level, to log.
+func New(client *Client, interceptors types.NamespacedName, log *slog.Logger) *Router {
+	return &Router{reconcile.New(&routing{client: client, pulse: newPulse(client.api, interceptors, log), log: log}, client.api, FieldManager, log)}
+}
+
+// routing is what this router adds to the flow of package reconcile.
+type routing struct {
+	client *Client
+	pulse  *pulse
+	log    *slog.Logger
+}
+
+var _ reconcile.Routing[*object] = (*routing)(nil)
+
+// Type is kedify/http.
+func (*routing) Type() string { return Type }
+
+// ConfigField is the router's configuration in a Rollout, as messages name it.
+func (*routing) ConfigField() string { return configField }
+
+// Settings reads that configuration.
+func (*routing) Settings(rollout *v1alpha1.Rollout) (reconcile.Settings, error) {
+	chosen, err := settingsOf(rollout)
+	return chosen.Settings, err
+}
+
+// Targets is the HTTPScaledObject that the Rollout names, where weights are asked for: there are no header and mirror routes.
+func (r *routing) Targets(_ context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
+	chosen, err := settingsOf(ask.Rollout)
+	if err != nil || !ask.Weigh {
+		return nil, err
+	}
+	t := r.target(ask, types.NamespacedName{Namespace: ask.Rollout.Namespace, Name: chosen.object})
+	if err := split.Validate(t.want.backends()); err != nil {
+		return nil, fmt.Errorf("rollout %q: the Services of spec.strategy.canary and its experiments cannot share requests: %w", t.want.rollout, err)
+	}
+	return []reconcile.Target[*object]{t}, nil
+}
+
+// Leftovers are the HTTPScaledObjects that have the Rollout's mark beside weights and are none of targets.
+func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*object]) []reconcile.Target[*object] {
+	var left []reconcile.Target[*object]
+	for _, found := range r.client.cache.Marked(ask.Name()) {
+		t := r.target(ask, found.name)
+		isTarget := false
+		for _, other := range targets {
+			isTarget = isTarget || other.String() == t.String()
+		}
+		if !isTarget {
+			left = append(left, t)
+		}
+	}
+	return left
+}
+
+// OffersManagedRoutes refuses every header and mirror route.
+func (*routing) OffersManagedRoutes(rollout *v1alpha1.Rollout, step, name string) error {
+	return fmt.Errorf("rollout %q: router %s offers no header and mirror routes: remove the step %s %q from spec.strategy.canary.steps",
+		router.NameOf(rollout), Type, step, name)
+}
+
+// target is the object of that name, bound to what is asked.
+func (r *routing) target(ask reconcile.Ask, name types.NamespacedName) *target {
+	return &target{routing: r, want: intent{rollout: ask.Name(), object: name, owner: ownerOf(ask.Rollout), shares: ask.Shares}}
+}

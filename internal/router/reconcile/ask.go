@@ -1,0 +1,95 @@
+package reconcile
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
+)
+
+// Ask is what a call asks for, worked out from the Rollout alone.
+type Ask struct {
+	// Rollout is the Rollout.
+	Rollout *v1alpha1.Rollout
+	// Shares are the Services and, where Weigh says so, how requests are to be shared between them.
+	Shares router.Shares
+	// Weigh says that Shares are asked for. Otherwise weights stay as they are.
+	Weigh bool
+	// Managed is the full set of header and mirror routes. Nil leaves those that there are.
+	Managed *[]router.ManagedRoute
+}
+
+// Name is namespace/name of the Rollout.
+func (a Ask) Name() string { return router.NameOf(a.Rollout) }
+
+// Idle says whether nothing is asked for that needs an object: everything goes to the stable Service, and there are no managed routes.
+func (a Ask) Idle() bool {
+	return (!a.Weigh || a.Shares.Idle()) && (a.Managed == nil || len(*a.Managed) == 0)
+}
+
+// Full says whether the canary gets every request, as before the old ReplicaSet is scaled down.
+func (a Ask) Full() bool { return a.Weigh && a.Shares.Stable.Weight == 0 && a.Shares.Canary.Weight > 0 }
+
+// undone is the Ask that takes everything back: all requests to the stable Service, no managed routes.
+func (a Ask) undone() Ask {
+	total := a.Shares.Stable.Weight + a.Shares.Canary.Weight
+	for _, other := range a.Shares.Others {
+		total += other.Weight
+	}
+	a.Shares.Stable.Weight, a.Shares.Canary.Weight, a.Shares.Others = total, 0, nil
+	a.Weigh, a.Managed = true, &[]router.ManagedRoute{}
+	return a
+}
+
+// changes says whether the shares are others than those that the Rollout's status tells of, as in the first reconcile of a step. A Rollout without such a status
+// has shared nothing yet.
+func (a Ask) changes() bool {
+	known := a.Rollout.Status.Canary.Weights
+	if known == nil {
+		return !a.Shares.Idle()
+	}
+	if int64(known.Canary.Weight) != int64(a.Shares.Canary.Weight) || len(known.Additional) != len(a.Shares.Others) {
+		return true
+	}
+	for i, other := range a.Shares.Others {
+		if known.Additional[i].ServiceName != other.Service || int64(known.Additional[i].Weight) != int64(other.Weight) {
+			return true
+		}
+	}
+	return false
+}
+
+// atRest says whether nobody waits for the answer: nothing is shared, nor was it before.
+func (a Ask) atRest() bool { return a.Idle() && !a.changes() }
+
+// about tells what is asked for apart from what else can be, for as long as it is waited for.
+func (a Ask) about() string { return fmt.Sprint(a.Shares) }
+
+// Waited is for how long something is asked for and not there.
+type Waited struct {
+	// Time is for how long.
+	Time time.Duration
+	// Full says that it is the full weight: the controller neither scales nor reports until that is verified.
+	Full bool
+}
+
+// asked is what a call for these weights asks for, and the Rollout's settings; or which field of the Rollout is wrong. Managed routes stay as they are when the
+// controller has removed them in this reconcile.
+func (r *Reconciler[O]) asked(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (Ask, Settings, error) {
+	shares, err := router.SharesOf(rollout, weight, others)
+	if err != nil {
+		return Ask{}, Settings{}, err
+	}
+	chosen, err := r.routing.Settings(rollout)
+	if err != nil {
+		return Ask{}, Settings{}, fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
+	}
+	ask := Ask{Rollout: rollout, Shares: shares, Weigh: true}
+	if !r.removals.Underway(rollout) {
+		managed := router.ManagedRoutes(rollout)
+		ask.Managed = &managed
+	}
+	return ask, chosen, nil
+}

@@ -1,0 +1,104 @@
+// Package rolloutscontroller runs a real Argo Rollouts controller with router plugins against a real API server without Pods, and reports in the place of kubelets,
+// the controllers of Kubernetes and Gateways what these would.
+package rolloutscontroller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// Namespace is where the controller is installed.
+const Namespace = "argo-rollouts"
+
+// Install applies what users install: Argo Rollouts from its install.yaml without the Deployment, the registration of plugins (name to file), and further manifests
+// from files.
+func Install(ctx context.Context, admin rest.Interface, install string, plugins map[string]string, files ...string) error {
+	var registered strings.Builder
+	for name, file := range plugins {
+		fmt.Fprintf(&registered, "    - {name: %s, location: 'file://%s'}\n", name, file)
+	}
+	manifests := []string{
+		"{apiVersion: v1, kind: Namespace, metadata: {name: " + Namespace + "}}",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: " + Namespace + "}\ndata:\n  trafficRouterPlugins: |\n" + registered.String(),
+	}
+	for _, file := range append([]string{install}, files...) {
+		text, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return err
+		}
+		manifests = append(manifests, withoutDeployment(string(text)))
+	}
+	return controlplane.Apply(ctx, admin, Namespace, manifests...)
+}
+
+// withoutDeployment leaves the controller's Deployment out of install.yaml, and what else would want Pods, and the empty ConfigMap that is filled here.
+func withoutDeployment(manifest string) string {
+	documents := strings.Split(manifest, "\n---\n")
+	documents = slices.DeleteFunc(documents, func(document string) bool {
+		return strings.Contains(document, "\nkind: Deployment\n") || strings.Contains(document, "\nkind: ConfigMap\n") || strings.Contains(document, "\nkind: Secret\n")
+	})
+	return strings.Join(documents, "\n---\n")
+}
+
+// Controller is a running controller.
+type Controller struct {
+	process *exec.Cmd
+	log     *os.File
+}
+
+// Start starts the controller of that binary as its ServiceAccount, with folder as its home, which must not be another one's.
+func Start(plane *controlplane.ControlPlane, binary, folder string, flags ...string) (*Controller, error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	if err := plane.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(folder, "controller.log"))
+	if err != nil {
+		return nil, err
+	}
+	ports, err := controlplane.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	process := exec.Command(binary, append([]string{ //nolint:noctx,gosec // ended by End; the developer names the program
+		"--kubeconfig", kubeconfig, "--namespace", Namespace, "--metricsPort", strconv.Itoa(ports[0]), "--healthzPort", strconv.Itoa(ports[1]),
+	}, flags...)...)
+	process.Dir, process.Stdout, process.Stderr = folder, log, log
+	// The plugin inherits the environment, and finds the API server by it.
+	process.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
+	return &Controller{process, log}, process.Start()
+}
+
+// End ends the controller by SIGKILL, with its plugins, which notice.
+func (c *Controller) End() error {
+	if c.process.ProcessState != nil {
+		return nil
+	}
+	err := c.process.Process.Kill()
+	_ = c.process.Wait() // it was killed
+	return errors.Join(err, c.log.Close())
+}
+
+// LogAbout returns the last lines of the controller's log with that text in them.
+func (c *Controller) LogAbout(text string, most int) (string, error) {
+	written, err := os.ReadFile(c.log.Name())
+	if err != nil {
+		return "", err
+	}
+	lines := slices.DeleteFunc(strings.Split(string(written), "\n"), func(line string) bool { return !strings.Contains(line, text) })
+	return strings.Join(lines[max(0, len(lines)-most):], "\n"), nil
+}

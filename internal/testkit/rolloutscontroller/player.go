@@ -1,0 +1,175 @@
+package rolloutscontroller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// playEvery is how often the parts that are missing look at the cluster.
+const playEvery = 200 * time.Millisecond
+
+// hashLabel is the label by which the controller tells the Pods of its ReplicaSets apart.
+const hashLabel = "rollouts-pod-template-hash"
+
+// Player plays the parts that are missing.
+type Player struct {
+	admin  rest.Interface
+	routes map[string]string
+	mu     sync.Mutex
+	limits map[string]int32
+}
+
+// NewPlayer returns a Player that reads and writes as admin. It accepts Gateway API routes of the resources of routes, each in the version that is served.
+func NewPlayer(admin rest.Interface, routes map[string]string) *Player {
+	return &Player{admin: admin, routes: routes, limits: map[string]int32{}}
+}
+
+// Limit lets at most that many Pods become available in the ReplicaSets of a namespace whose Pod template has that annotation "version".
+func (p *Player) Limit(namespace, version string, most int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits[namespace+"/"+version] = most
+}
+
+// Unlimit takes back what Limit said.
+func (p *Player) Unlimit(namespace, version string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.limits, namespace+"/"+version)
+}
+
+// available is how many of wanted Pods become available.
+func (p *Player) available(namespace, version string, wanted int32) int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if most, limited := p.limits[namespace+"/"+version]; limited {
+		return min(most, wanted)
+	}
+	return wanted
+}
+
+// list is a list of objects with the fields that matter here.
+type list struct {
+	Items []struct {
+		Metadata struct {
+			Namespace, Name string
+			Generation      int64
+			Labels          map[string]string
+		}
+		Spec struct {
+			Replicas   *int32
+			Selector   json.RawMessage
+			ParentRefs []json.RawMessage
+			Template   struct {
+				Metadata struct{ Annotations map[string]string }
+			}
+		}
+		Status struct {
+			Replicas, AvailableReplicas int32
+			ObservedGeneration          int64
+			Parents                     []struct {
+				Conditions []struct{ ObservedGeneration int64 }
+			}
+		}
+	}
+}
+
+// Play plays until ctx ends: the ReplicaSets' Pods become available at once, Services get the endpoints of the Pods that they
+// select, and a Gateway accepts every route.
+func (p *Player) Play(ctx context.Context) {
+	endpoints := map[string]string{} // written, by path
+	for {
+		ready := p.playReplicaSets(ctx)
+		p.playServices(ctx, ready, endpoints)
+		for resource, version := range p.routes {
+			p.playGateway(ctx, version, resource)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(playEvery):
+		}
+	}
+}
+
+// read reads a list as the API server has it in memory; an error leaves it empty for this time.
+func (p *Player) read(ctx context.Context, path string) list {
+	var read list
+	if body, err := p.admin.Get().AbsPath(path).Param("resourceVersion", "0").DoRaw(ctx); err == nil {
+		_ = json.Unmarshal(body, &read)
+	}
+	return read
+}
+
+// patch merges content into what is at path; an error leaves it for next time.
+func (p *Player) patch(ctx context.Context, path, content string) {
+	_ = p.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(content)).Do(ctx).Error()
+}
+
+// playReplicaSets reports the replicas as available that are to be, and returns those that have some, as namespace/hash.
+func (p *Player) playReplicaSets(ctx context.Context) map[string]bool {
+	ready := map[string]bool{}
+	for _, set := range p.read(ctx, "/apis/apps/v1/replicasets").Items {
+		wanted := *set.Spec.Replicas
+		available := p.available(set.Metadata.Namespace, set.Spec.Template.Metadata.Annotations["version"], wanted)
+		if set.Status.Replicas != wanted || set.Status.AvailableReplicas != available || set.Status.ObservedGeneration != set.Metadata.Generation {
+			p.patch(ctx, fmt.Sprintf("/apis/apps/v1/namespaces/%s/replicasets/%s/status", set.Metadata.Namespace, set.Metadata.Name),
+				fmt.Sprintf(`{"status":{"replicas":%[1]d,"fullyLabeledReplicas":%[1]d,"readyReplicas":%[3]d,"availableReplicas":%[3]d,"observedGeneration":%[2]d}}`,
+					wanted, set.Metadata.Generation, available))
+		}
+		if available > 0 {
+			ready[set.Metadata.Namespace+"/"+set.Metadata.Labels[hashLabel]] = true
+		}
+	}
+	return ready
+}
+
+// playServices gives every Service that selects Pods by their hash one address for them.
+func (p *Player) playServices(ctx context.Context, ready map[string]bool, written map[string]string) {
+	for _, service := range p.read(ctx, "/api/v1/services").Items {
+		var selector map[string]string
+		if json.Unmarshal(service.Spec.Selector, &selector) != nil || selector[hashLabel] == "" {
+			continue
+		}
+		pods, subsets := service.Metadata.Namespace+"/"+selector[hashLabel], "[]"
+		if ready[pods] {
+			sum := sha256.Sum256([]byte(pods))
+			subsets = fmt.Sprintf(`[{"addresses":[{"ip":"10.1.%d.%d"}],"ports":[{"port":8080}]}]`, sum[0], 1+sum[1]%250)
+		}
+		path := fmt.Sprintf("/api/v1/namespaces/%s/endpoints/%s", service.Metadata.Namespace, service.Metadata.Name)
+		if written[path] == subsets {
+			continue
+		}
+		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":%q},"subsets":%s}`, service.Metadata.Name, subsets)
+		err := p.admin.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "test").Param("force", "true").Body([]byte(body)).Do(ctx).Error()
+		if err == nil {
+			written[path] = subsets
+		}
+	}
+}
+
+// playGateway accepts every route in its current generation.
+func (p *Player) playGateway(ctx context.Context, version, resource string) {
+	for _, route := range p.read(ctx, "/apis/gateway.networking.k8s.io/"+version+"/"+resource).Items {
+		if len(route.Spec.ParentRefs) == 0 {
+			continue
+		}
+		if parents := route.Status.Parents; len(parents) == 1 && len(parents[0].Conditions) > 0 && parents[0].Conditions[0].ObservedGeneration == route.Metadata.Generation {
+			continue
+		}
+		condition := func(name string) string {
+			return fmt.Sprintf(`{"type":%q,"status":"True","reason":%q,"message":"","lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":%d}`,
+				name, name, route.Metadata.Generation)
+		}
+		p.patch(ctx, fmt.Sprintf("/apis/gateway.networking.k8s.io/%s/namespaces/%s/%s/%s/status", version, route.Metadata.Namespace, resource, route.Metadata.Name),
+			fmt.Sprintf(`{"status":{"parents":[{"parentRef":%s,"controllerName":"example.com/gateway","conditions":[%s,%s]}]}}`,
+				route.Spec.ParentRefs[0], condition("Accepted"), condition("ResolvedRefs")))
+	}
+}

@@ -1,0 +1,183 @@
+package scenarios_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+)
+
+// The Services of every Rollout here.
+const (
+	stableService = "web-stable"
+	canaryService = "web-canary"
+)
+
+// recorded are the paths of what is recorded, by resource.
+func recorded() map[string]string {
+	return map[string]string{
+		"httpscaledobjects": "/apis/http.keda.sh/v1alpha1/httpscaledobjects",
+		"httproutes":        "/apis/gateway.networking.k8s.io/v1/httproutes",
+	}
+}
+
+// recorder has how each version of each routing object shares requests.
+type recorder struct {
+	mu     sync.Mutex
+	shares map[string][]shared // by resource/namespace/name, oldest first, without those that share as the one before does
+}
+
+// shared is how one stored version shares requests, and when it was seen.
+type shared struct {
+	text string
+	at   time.Time
+}
+
+func newRecorder() *recorder { return &recorder{shares: map[string][]shared{}} }
+
+// stored is an object with the fields that matter here.
+type stored struct {
+	Metadata struct {
+		Namespace, Name, ResourceVersion string
+		Annotations                      map[string]string
+	}
+	Spec struct {
+		Rules []struct {
+			Name        string
+			BackendRefs []struct {
+				Name   string
+				Weight *uint32
+				Port   int
+			}
+		}
+	}
+}
+
+// follow records the objects at path until ctx ends, every version of each.
+func (r *recorder) follow(ctx context.Context, admin rest.Interface, path, resource string) {
+	version := "0"
+	for ctx.Err() == nil {
+		stream, err := admin.Get().AbsPath(path).Param("watch", "true").Param("resourceVersion", version).Param("allowWatchBookmarks", "true").Stream(ctx)
+		if err != nil {
+			continue
+		}
+		for events := json.NewDecoder(stream); ; {
+			var event struct {
+				Type   string
+				Object stored
+			}
+			if err := events.Decode(&event); err != nil || event.Type == "ERROR" {
+				break
+			}
+			version = event.Object.Metadata.ResourceVersion
+			if event.Type == "ADDED" || event.Type == "MODIFIED" {
+				r.add(resource, event.Object)
+			}
+		}
+		_ = stream.Close()
+	}
+}
+
+// add records one version.
+func (r *recorder) add(resource string, object stored) {
+	text := object.annotated()
+	if resource == "httproutes" {
+		text = object.routed()
+	}
+	key := resource + "/" + object.Metadata.Namespace + "/" + object.Metadata.Name
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.shares[key]; len(known) == 0 || known[len(known)-1].text != text {
+		r.shares[key] = append(known, shared{text, time.Now()})
+	}
+}
+
+// of returns how an object was shared, from the first version on.
+func (r *recorder) of(resource, namespace, name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	texts := make([]string, 0, 8)
+	for _, one := range r.shares[resource+"/"+namespace+"/"+name] {
+		texts = append(texts, one.text)
+	}
+	return strings.Join(texts, " ")
+}
+
+// last returns how an object is shared now, and since when.
+func (r *recorder) last(resource, namespace, name string) shared {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.shares[resource+"/"+namespace+"/"+name]
+	if len(known) == 0 {
+		return shared{}
+	}
+	return known[len(known)-1]
+}
+
+// annotated is how an HTTPScaledObject shares requests.
+func (o stored) annotated() string {
+	text, is := o.Metadata.Annotations["http.kedify.io/weighted-backends"]
+	if !is {
+		return "0" // all to its own Service, which is the stable one
+	}
+	backends, err := split.Parse(text)
+	if err != nil {
+		return err.Error()
+	}
+	weights := map[string]uint32{}
+	var others []uint32
+	for _, backend := range backends {
+		if weights[backend.Service] = backend.Weight; backend.Service != stableService && backend.Service != canaryService {
+			others = append(others, backend.Weight)
+		}
+	}
+	return percent(weights, others)
+}
+
+// routed is how an HTTPRoute shares requests: by the first rule with both Services, with the names of managed rules in brackets.
+func (o stored) routed() string {
+	text, managed := "", ""
+	for _, rule := range o.Spec.Rules {
+		if rule.Name != "" {
+			managed += "[" + rule.Name + "]"
+			continue
+		}
+		weights := map[string]uint32{}
+		var others []uint32
+		for _, backend := range rule.BackendRefs {
+			weight := uint32(1)
+			if backend.Weight != nil {
+				weight = *backend.Weight
+			}
+			if weights[backend.Name] = weight; backend.Name != stableService && backend.Name != canaryService {
+				others = append(others, weight)
+			}
+		}
+		if text == "" {
+			text = percent(weights, others)
+		}
+	}
+	return text + managed
+}
+
+// percent is the canary Service's part of a hundred requests, and behind it those of further Services, each with a plus.
+func percent(weights map[string]uint32, others []uint32) string {
+	total := uint32(0)
+	for _, weight := range weights {
+		total += weight
+	}
+	if total == 0 {
+		return "nothing"
+	}
+	text := fmt.Sprintf("%g", 100*float64(weights[canaryService])/float64(total))
+	for _, other := range others {
+		text += fmt.Sprintf("+%g", 100*float64(other)/float64(total))
+	}
+	return text
+}

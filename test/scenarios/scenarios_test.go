@@ -1,0 +1,337 @@
+package scenarios_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// abortLimit is how long the canary's share may outlive an abort while a stable Pod is ready.
+const abortLimit = 2 * time.Second
+
+// scenario is what happens to a Rollout.
+type scenario struct {
+	name     string
+	steps    string // in YAML's flow notation
+	spec     string // a further field of spec
+	canary   string // a further field of spec.strategy.canary
+	routing  string // a further field of its trafficRouting
+	managed  string // its managedRoutes
+	pingPong bool
+	instance string // whose controller it is; empty for the one of all
+	only     string // the resource of the only router that it is for
+	play     func(*stage)
+	want     string // every share of web-canary that was ever stored, in percent; an experiment's behind a plus, managed rules in brackets
+	or       string // what may be stored as well, by the controller's timing
+	next     string // the same of the object next, where there is one
+}
+
+// ahead lets a Rollout at these shares, at which it pauses, go on.
+func ahead(shares string) func(*stage) {
+	return func(s *stage) {
+		s.at(shares)
+		s.promote()
+	}
+}
+
+// play does one after the other.
+func play(acts ...func(*stage)) func(*stage) {
+	return func(s *stage) {
+		for _, act := range acts {
+			act(s)
+		}
+	}
+}
+
+// update begins a version, healthy and degraded wait for a phase.
+func update(version string) func(*stage) { return func(s *stage) { s.update(version) } }
+func healthy(s *stage)                   { s.shares("0"); s.is("Healthy") }
+func degraded(s *stage)                  { s.shares("0"); s.is("Degraded") }
+
+// twoSteps are steps with a pause each.
+const twoSteps = "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}]"
+
+// headerStep and mirrorStep are steps of managed routes.
+func headerStep(name string) string {
+	return "{setHeaderRoute: {name: " + name + ", match: [{headerName: role, headerValue: {exact: " + name + "}}]}}"
+}
+
+func mirrorStep(name string) string {
+	return "{setMirrorRoute: {name: " + name + ", percentage: 20, match: [{path: {prefix: /}}]}}"
+}
+
+// scenarios are all. Those of a page are in the order in which a user meets them.
+func scenarios() []scenario {
+	all := []scenario{
+		{name: "first installation", steps: twoSteps, play: healthy, want: "0"},
+		{
+			name: "every step", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {duration: 1s}}, {setWeight: 80}, {pause: {duration: 1s}}]",
+			play: play(update("2"), ahead("20"), healthy), want: "0 20 50 80 100 0",
+		},
+		{name: "promoted at each pause", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0"},
+		{name: "promoted in full", steps: twoSteps, play: play(update("2"), func(s *stage) { s.at("20"); s.promoteFull() }, healthy), want: "0 20 0"},
+		{name: "no steps", steps: "[]", play: play(update("2"), healthy), want: "0"},
+		{name: "retried after an abort", steps: twoSteps, play: play(update("2"), func(s *stage) { s.at("20"); s.abort() }, degraded,
+			func(s *stage) { s.retry() }, ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
+		{name: "a third version in the middle", steps: twoSteps, play: play(update("2"), func(s *stage) { s.at("20") }, update("3"), func(s *stage) { s.shares("0") },
+			ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
+		{
+			name: "rolled back within the window", spec: "rollbackWindow: {revisions: 3}", steps: "[" + headerStep("qa") + ", {setWeight: 20}, {pause: {}}]", managed: "[{name: qa}]",
+			only: gateway.resource, play: play(func(*stage) { <-time.After(1100 * time.Millisecond) }, // the ReplicaSets' ages are told apart by the second
+				update("2"), func(s *stage) { s.at("20[qa]"); s.promote() }, healthy, update("1"), func(s *stage) { s.shares("100") }, healthy),
+			want: "0 20[qa] 20 100 0 100 0",
+		},
+		{
+			name: "setCanaryScale", steps: "[{setCanaryScale: {replicas: 1}}, {pause: {duration: 1s}}, {setWeight: 20}, {pause: {}}]",
+			play: play(update("2"), ahead("20"), healthy), want: "0 20 100 0",
+		},
+		{name: "dynamicStableScale", canary: "dynamicStableScale: true", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0"},
+		{
+			name: "dynamicStableScale, aborted", canary: "dynamicStableScale: true", steps: twoSteps,
+			play: play(update("2"), ahead("20"), func(s *stage) { s.at("50"); s.abort() }, degraded), want: "0 20 50 20 0",
+		},
+		{
+			name: "maxTrafficWeight 1000", routing: "maxTrafficWeight: 1000", steps: "[{setWeight: 1}, {pause: {}}, {setWeight: 500}, {pause: {}}]",
+			play: play(update("2"), ahead("0.1"), ahead("50"), healthy), want: "0 0.1 50 100 0",
+		},
+		{name: "ping-pong, twice", pingPong: true, steps: "[{setWeight: 20}, {pause: {}}]", play: play(
+			func(s *stage) { s.is("Healthy") }, update("2"), func(s *stage) { s.is("Paused"); s.promote(); s.is("Healthy") },
+			update("3"), func(s *stage) { s.is("Paused"); s.promote(); s.is("Healthy") }), want: "0 20 100 80 0"},
+		{
+			name: "scaleDownDelaySeconds", canary: "scaleDownDelaySeconds: 1", steps: twoSteps,
+			play: play(update("2"), ahead("20"), ahead("50"), healthy, update("3"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0 20 50 100 0",
+		},
+		{
+			name: "an Experiment with weights", steps: "[{setWeight: 20}, {pause: {}}, {experiment: {duration: 6s, templates: [{name: a, specRef: canary, weight: 10}, " +
+				"{name: b, specRef: stable, weight: 5}]}}, {pause: {}}]", play: play(update("2"), ahead("20"), func(s *stage) { s.shares("20+10+5") }, ahead("20"), healthy),
+			want: "0 20 20+10+5 20 100 0",
+		},
+		{
+			name: "aborted in an Experiment", steps: "[{setWeight: 20}, {experiment: {templates: [{name: a, specRef: canary, weight: 10}]}}]",
+			play: play(update("2"), func(s *stage) { s.shares("20+10"); s.abort() }, degraded), want: "0 20 20+10 0",
+		},
+		{name: "another object in the middle", steps: twoSteps, play: play(func(s *stage) { s.object("next") }, update("2"), func(s *stage) {
+			s.at("20")
+			s.configure(strings.NewReplacer("NAME", `"next"`, "{", `{"`, ": ", `": `, ", ", `, "`).Replace(s.router.config))
+			s.shares("0")
+			s.promote()
+			s.await("the next object", "50", func() string { return s.last(s.router.resource, s.namespace, "next").text })
+			s.is("Paused")
+			s.promote()
+			s.await("the next object", "0", func() string { return s.last(s.router.resource, s.namespace, "next").text })
+		}, healthy), want: "0 20 0", next: "0 20 50 100 0"},
+		{name: "another selector in the middle", only: gateway.resource, steps: twoSteps, play: play(func(s *stage) {
+			s.object("next")
+			s.configure(`{"httpRouteSelector":{"matchLabels":{"app":"web"}},"httpRoute":null,"verifyRouteStatus":false}`)
+		}, update("2"), func(s *stage) {
+			s.at("20")
+			s.configure(`{"httpRouteSelector":{"matchLabels":{"app":"next"}}}`)
+			s.shares("0")
+			s.abort()
+			s.await("the next object", "0", func() string { return s.last(s.router.resource, s.namespace, "next").text })
+		}, degraded), want: "0 20 0", next: "0 20 0"},
+		{name: "deleted and made again", steps: twoSteps, play: recreated, want: "0 20 0 20 50 100 0"},
+		{
+			name: "replicas changed at each step", steps: twoSteps, play: play(update("2"), func(s *stage) { s.at("20"); s.scale(6); s.at("20"); s.promote() },
+				func(s *stage) { s.at("50"); s.scale(2); s.at("50"); s.promote() }, healthy), want: "0 20 50 100 0",
+			or: "0 20 50 0",
+		}, // the canary has enough Pods for all, and the controller may promote it before it asks for 100
+		{name: "the controller killed at each step", steps: twoSteps, instance: "killed", play: killed, want: "0 20 50 100 0"},
+		{name: "the leader killed in the middle", steps: twoSteps, instance: "led", play: leaderKilled, want: "0 20 50 100 0"},
+		{
+			name: "managed routes in their order", only: gateway.resource, managed: "[{name: a}, {name: b}, {name: c}]",
+			steps: "[{setCanaryScale: {weight: 20}}, " + mirrorStep("c") + ", " + headerStep("b") + ", " + headerStep("a") + ", {pause: {}}, {setWeight: 20}, {pause: {}}]",
+			play:  play(update("2"), ahead("0[c][a][b]"), ahead("20[c][a][b]"), healthy), want: "0 0[c] 0[c][b] 0[c][a][b] 20[c][a][b] 100[c][a][b] 100 0",
+		},
+		{name: "a managed route removed by a step", only: gateway.resource, managed: "[{name: a}]", steps: "[{setCanaryScale: {weight: 20}}, " + headerStep("a") +
+			", {pause: {}}, {setHeaderRoute: {name: a}}, {setWeight: 20}, {pause: {}}]", play: play(update("2"), ahead("0[a]"), ahead("20"), healthy), want: "0 0[a] 0 20 100 0"},
+	}
+	for _, step := range []string{"20", "50", "100"} {
+		steps := "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}, {setWeight: 100}, {pause: {}}]"
+		var before []func(*stage)
+		want := "0"
+		for _, weight := range []string{"20", "50", "100"} {
+			want += " " + weight
+			if weight == step {
+				break
+			}
+			before = append(before, ahead(weight))
+		}
+		all = append(all,
+			scenario{name: "aborted at " + step, steps: steps, play: play(update("2"), play(before...), func(s *stage) { s.at(step); s.abortInTime(nil) }, degraded), want: want + " 0"},
+			scenario{name: "undone at " + step, steps: steps, play: play(update("2"), play(before...), func(s *stage) { s.at(step) }, update("1"), healthy), want: want + " 0"},
+			scenario{
+				name: "aborted at " + step + " while half of the stable Pods are pending and an HPA scales", steps: steps, want: want + " 0",
+				play: play(update("2"), play(before...), func(s *stage) {
+					s.at(step)
+					s.abortInTime(func() {
+						s.player.Limit(s.namespace, "1", 2)
+						s.scale(8)
+					})
+					s.player.Unlimit(s.namespace, "1")
+				}, degraded),
+			})
+	}
+	return append(all, scenario{name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0", play: play(update("2"), func(s *stage) {
+		s.at("20")
+		s.player.Limit(s.namespace, "1", 0)
+		s.await("no stable Pod is ready", "[]", func() string { return s.subsets(stableService) })
+		s.abort()
+		<-time.After(abortLimit)
+		s.shares("20") // where would the requests go?
+		s.player.Unlimit(s.namespace, "1")
+	}, degraded)})
+}
+
+// abortInTime aborts, after what happens at that moment, and fails when the canary's share lasts longer than it may.
+func (s *stage) abortInTime(happens func()) {
+	s.t.Helper()
+	if happens != nil {
+		happens()
+	}
+	begin := time.Now()
+	s.abort()
+	if took := s.shares("0").Sub(begin); took > abortLimit {
+		s.t.Errorf("the canary's share ended %v after the abort, want at most %v", took, abortLimit)
+	}
+}
+
+// subsets are those of a Service's Endpoints.
+func (s *stage) subsets(service string) string {
+	body, err := s.admin.Get().AbsPath("/api/v1/namespaces/" + s.namespace + "/endpoints/" + service).DoRaw(s.t.Context())
+	if err != nil || !strings.Contains(string(body), `"addresses"`) {
+		return "[]"
+	}
+	return "some"
+}
+
+// recreated deletes the Rollout in the middle of a canary and makes it again with the version that it had then.
+func recreated(s *stage) {
+	s.update("2")
+	s.at("20")
+	if err := s.admin.Delete().AbsPath(s.path()).Do(s.t.Context()).Error(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.await("the Rollout is gone", "gone", func() string {
+		if err := s.admin.Get().AbsPath(s.path()).Do(s.t.Context()).Error(); err != nil {
+			return "gone"
+		}
+		return ""
+	})
+	s.rollout(scenario{steps: twoSteps}, "2")
+	healthy(s)
+	play(update("3"), ahead("20"), ahead("50"), healthy)(s)
+}
+
+// killed kills its controller, which knows no other Rollouts, at each step.
+func killed(s *stage) {
+	starts := 0
+	again := func() {
+		starts++
+		controller, err := s.controller(fmt.Sprint("killed-", s.namespace, "-", starts), "--leader-elect=false", "--instance-id", "killed-"+s.namespace)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { _ = controller.End() })
+		s.next = controller
+	}
+	again()
+	s.is("Healthy")
+	s.update("2")
+	for _, weight := range []string{"20", "50"} {
+		s.shares(weight)
+		_ = s.next.End()
+		again()
+		ahead(weight)(s)
+	}
+	s.shares("100")
+	_ = s.next.End()
+	again()
+	healthy(s)
+}
+
+// leaderKilled has two replicas of a controller, of which the leader is killed.
+func leaderKilled(s *stage) {
+	for _, name := range []string{"a", "b"} {
+		controller, err := s.controller(name+"-"+s.namespace, "--instance-id", "led-"+s.namespace, "--leader-election-lease-duration", "3s",
+			"--leader-election-renew-deadline", "2s", "--leader-election-retry-period", "500ms")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { _ = controller.End() })
+		if name == "a" {
+			s.is("Healthy")
+			s.next = controller
+		}
+	}
+	s.update("2")
+	s.shares("20")
+	_ = s.next.End()
+	play(ahead("20"), ahead("50"), healthy)(s)
+}
+
+// TestScenarios plays every scenario with both routers and each release of the controller, and prints what was stored.
+func TestScenarios(t *testing.T) {
+	var mu sync.Mutex
+	var rows []string
+	row := func(s *stage, one scenario, verdict string) {
+		mu.Lock()
+		defer mu.Unlock()
+		rows = append(rows, strings.Join([]string{one.name, s.router.plugin, s.release.name, s.of(s.router.resource, s.namespace, "web"), verdict}, "\t"))
+	}
+	t.Run("all", func(t *testing.T) {
+		for _, c := range clusters {
+			for _, router := range []routerUnderTest{kedify, gateway} {
+				for number, one := range scenarios() {
+					if one.only != "" && one.only != router.resource {
+						continue
+					}
+					t.Run(c.release.name+"/"+router.plugin+"/"+one.name, func(t *testing.T) {
+						t.Parallel()
+						s := &stage{cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number)}
+						verdict := "stood still"
+						defer func() { row(s, one, verdict) }()
+						s.run(one)
+						verdict = "as it should be"
+						if t.Failed() {
+							verdict = "WRONG"
+						}
+					})
+				}
+			}
+		}
+	})
+	var table strings.Builder
+	writer := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(writer, "scenario\trouter\tArgo Rollouts\tevery share of the canary that was stored, in percent\tverdict")
+	for _, one := range rows {
+		fmt.Fprintln(writer, one)
+	}
+	if err := writer.Flush(); err != nil {
+		t.Error(err)
+	}
+	t.Log("\n" + table.String())
+}
+
+// run plays a scenario and compares what was stored.
+func (s *stage) run(one scenario) {
+	s.t.Helper()
+	s.prepare()
+	if one.instance != "" {
+		one.instance += "-" + s.namespace
+	}
+	s.rollout(one, "1")
+	if one.instance == "" {
+		s.is("Healthy")
+	}
+	one.play(s)
+	if got := s.of(s.router.resource, s.namespace, "web"); got != one.want && (one.or == "" || got != one.or) {
+		s.t.Errorf("stored shares are %q, want %q", got, one.want)
+	}
+	if got := s.of(s.router.resource, s.namespace, "next"); got != one.next {
+		s.t.Errorf("stored shares of the next object are %q, want %q", got, one.next)
+	}
+}

@@ -1,0 +1,212 @@
+package scenarios_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+)
+
+const (
+	// patience is how long anything may take that must come.
+	patience = 60 * time.Second
+	// pollEvery is how often it is looked for meanwhile.
+	pollEvery = 100 * time.Millisecond
+)
+
+// routerUnderTest is one of the two routers.
+type routerUnderTest struct {
+	plugin   string
+	resource string // of its routing objects
+	config   string // in a Rollout, for an object of the name that is put in
+	object   string // a manifest, for the name that is put in
+}
+
+// The routers.
+var (
+	kedify = routerUnderTest{
+		plugin: "kedify/http", resource: "httpscaledobjects", config: "{httpScaledObjectName: NAME}",
+		object: "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: NAME, labels: {app: NAME}}, spec: {hosts: [shop.test], " +
+			"scaleTargetRef: {name: web, kind: Rollout, apiVersion: argoproj.io/v1alpha1, service: web-stable, port: 80}}}",
+	}
+	gateway = routerUnderTest{
+		plugin: "argoproj-labs/gatewayAPI", resource: "httproutes", config: "{httpRoute: NAME, verifyRouteStatus: false}",
+		object: "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: NAME, labels: {app: NAME}}, spec: {rules: [{backendRefs: " +
+			"[{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}]}}",
+	}
+)
+
+// stage is a namespace of its own with the Rollout web, for one scenario with one router.
+type stage struct {
+	*cluster
+
+	t         *testing.T
+	router    routerUnderTest
+	namespace string
+	next      *rolloutscontroller.Controller // of the scenario alone
+}
+
+// apply applies manifests in the stage's namespace.
+func (s *stage) apply(manifests ...string) {
+	s.t.Helper()
+	if err := controlplane.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// prepare applies the Services and a routing object.
+func (s *stage) prepare() {
+	s.t.Helper()
+	s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + s.namespace + "}}")
+	for _, name := range []string{stableService, canaryService} {
+		s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}}")
+	}
+	s.object("web")
+}
+
+// object applies a routing object.
+func (s *stage) object(name string) {
+	s.t.Helper()
+	s.apply(strings.ReplaceAll(s.router.object, "NAME", name))
+	s.await("the object "+name+" is seen", "0", func() string { return s.last(s.router.resource, s.namespace, name).text })
+}
+
+// rollout applies the Rollout as a scenario has it.
+func (s *stage) rollout(one scenario, version string) {
+	s.t.Helper()
+	services := "stableService: " + stableService + "\n      canaryService: " + canaryService
+	if one.pingPong {
+		services = "pingPong: {pingService: " + stableService + ", pongService: " + canaryService + "}"
+	}
+	label := ""
+	if one.instance != "" {
+		label = ", labels: {argo-rollouts.argoproj.io/controller-instance-id: " + one.instance + "}"
+	}
+	s.apply(fmt.Sprintf(`
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: web%[1]s}
+spec:
+  replicas: 4
+  %[2]s
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}, annotations: {version: %[3]q}}
+    spec: {containers: [{name: app, image: example.com/app, ports: [{name: http, containerPort: 8080}]}]}
+  strategy:
+    canary:
+      %[4]s
+      abortScaleDownDelaySeconds: 1
+      %[5]s
+      trafficRouting:
+        managedRoutes: %[6]s
+        plugins: {%[7]s: %[8]s}
+        %[9]s
+      steps: %[10]s
+`, label, one.spec, version, services, one.canary, or(one.managed, "[]"), s.router.plugin, strings.ReplaceAll(s.router.config, "NAME", "web"), one.routing, one.steps))
+}
+
+// or is text, or otherwise where that is empty.
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// path is where the Rollout is.
+func (s *stage) path() string {
+	return "/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts/web"
+}
+
+// merge merges a patch into the Rollout, or its subresource.
+func (s *stage) merge(subresource, patch string) {
+	s.t.Helper()
+	if err := s.admin.Patch(types.MergePatchType).AbsPath(s.path() + subresource).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
+		s.t.Fatalf("%s: %v", patch, err)
+	}
+}
+
+// update begins another version.
+func (s *stage) update(version string) {
+	s.t.Helper()
+	s.merge("", `{"spec":{"template":{"metadata":{"annotations":{"version":"`+version+`"}}}}}`)
+}
+
+// scale sets the number of replicas.
+func (s *stage) scale(replicas int) {
+	s.t.Helper()
+	s.merge("", `{"spec":{"replicas":`+strconv.Itoa(replicas)+`}}`)
+}
+
+// configure changes the router's configuration.
+func (s *stage) configure(config string) {
+	s.t.Helper()
+	s.merge("", fmt.Sprintf(`{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{%q:%s}}}}}}`, s.router.plugin, config))
+}
+
+// promote, promoteFull, abort and retry do what kubectl argo rollouts does.
+func (s *stage) promote() { s.t.Helper(); s.merge("/status", `{"status":{"pauseConditions":null}}`) }
+
+func (s *stage) promoteFull() { s.t.Helper(); s.merge("/status", `{"status":{"promoteFull":true}}`) }
+func (s *stage) abort()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":true}}`) }
+func (s *stage) retry()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":false}}`) }
+
+// is waits for a phase of the Rollout, in its newest generation.
+func (s *stage) is(phase string) {
+	s.t.Helper()
+	s.await("the phase", phase, func() string {
+		var read struct {
+			Metadata struct{ Generation int64 }
+			Status   struct{ Phase, ObservedGeneration string }
+		}
+		body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
+		if err != nil || json.Unmarshal(body, &read) != nil || read.Status.ObservedGeneration != strconv.FormatInt(read.Metadata.Generation, 10) {
+			return ""
+		}
+		return read.Status.Phase
+	})
+}
+
+// shares waits until the object of the name web is shared so, and returns since when it is.
+func (s *stage) shares(want string) time.Time {
+	s.t.Helper()
+	s.await("the shares", want, func() string { return s.last(s.router.resource, s.namespace, "web").text })
+	return s.last(s.router.resource, s.namespace, "web").at
+}
+
+// at waits until the Rollout pauses with these shares.
+func (s *stage) at(want string) {
+	s.t.Helper()
+	s.shares(want)
+	s.is("Paused")
+}
+
+// await polls until look returns want.
+func (s *stage) await(what, want string, look func() string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		got := look()
+		if got == want {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			log, err := s.main.LogAbout(s.namespace, 400)
+			s.t.Fatalf("%s: not within %v: %q, want %q\n%s\n%v", what, patience, got, want, log, err)
+		case <-ticker.C:
+		}
+	}
+}
