@@ -10,6 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
 // Addon is something that a cluster has only when it was asked for. With the
@@ -63,7 +64,7 @@ func (a Addon) Parts() []string {
 // AddonImages lists what the add-ons' objects, and those that they make, ask
 // for. Parts are the folders of the built parts, programs the paths of the
 // project's own programs, of which a bare cluster has none.
-func AddonImages(addons []Addon, parts map[string]string, programs map[Program]string) []images.Spec {
+func AddonImages(addons []Addon, parts map[string]string, programs map[product.Program]string) []images.Spec {
 	var out []images.Spec
 	for _, addon := range addons {
 		switch addon {
@@ -76,12 +77,12 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[Program]s
 		case KEDA:
 			out = append(out, keda(parts)...)
 			if programs != nil {
-				out = append(out, own("kedify/http-external-scaler:dev", programs[Scaler]), own("kedify/agent:dev", programs[Agent]))
+				out = append(out, own(product.ScalerImage, programs), own(product.AgentImage, programs))
 			}
 		}
 	}
 	if slices.ContainsFunc(addons, Addon.gateway) && programs != nil {
-		out = append(out, guideApps(programs[Sample])...)
+		out = append(out, guideApps(programs)...)
 	}
 	return out
 }
@@ -118,9 +119,9 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 
 // guideApps are this project's sample under the names that the Gateway API
 // guides have for their apps: an answer is the name of the app's version.
-func guideApps(sample string) []images.Spec {
+func guideApps(programs map[product.Program]string) []images.Spec {
 	app := func(name string, env ...string) images.Spec {
-		spec := own(name, sample)
+		spec := product.Image(product.SampleImage, programs, name)
 		spec.Env = env
 		return spec
 	}
@@ -141,7 +142,7 @@ func envoyGateway(program string) images.Spec {
 	return images.Spec{
 		Names:      []string{"envoyproxy/gateway:" + build.EnvoyGatewayVersion},
 		Entrypoint: []string{"/usr/local/bin/envoy-gateway"},
-		User:       nonRoot,
+		User:       product.NonRoot,
 		Files:      []images.File{{Path: "/usr/local/bin/envoy-gateway", Source: program}},
 		Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 	}
@@ -160,7 +161,7 @@ func keda(parts map[string]string) []images.Spec {
 		out = append(out, images.Spec{
 			Names:      []string{image.name + ":main", image.name + ":" + strings.TrimPrefix(build.KEDAVersion, "v")},
 			Entrypoint: []string{image.program},
-			User:       nonRoot,
+			User:       product.NonRoot,
 			Files:      []images.File{{Path: image.program, Source: program(parts, build.KEDAPart, image.built)}},
 			Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 		})
@@ -170,7 +171,9 @@ func keda(parts map[string]string) []images.Spec {
 
 // traefik is the program and nothing else.
 func traefik(program string) images.Spec {
-	spec := own("library/traefik:v"+build.TraefikVersion, program)
-	spec.Folders = []images.Folder{{Path: "/tmp", Mode: 0o1777}}
-	return spec
+	return images.Spec{
+		Names: []string{"library/traefik:v" + build.TraefikVersion}, Entrypoint: []string{"/traefik"}, User: product.NonRoot,
+		Files:   []images.File{{Path: "/traefik", Source: program}},
+		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+	}
 }
