@@ -1,17 +1,26 @@
 package release
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
 const changelog = `# Changelog
@@ -156,5 +165,78 @@ func TestABillIsOfARealBinary(t *testing.T) {
 	}
 	if err := WriteBill("release_test.go", "0.2.0", &first); err == nil {
 		t.Error("a file that is no binary has a bill")
+	}
+}
+
+func TestManifestsNameTheImagesOfTheRelease(t *testing.T) {
+	folder := fstest.MapFS{
+		"scaler/deployment.yaml": {Data: []byte("image: ghcr.io/kedify/http-external-scaler:dev # by tag\n")},
+		"scaler/rbac.yaml":       {Data: []byte("kind: Role\n")},
+		"proxy.yaml":             {Data: []byte("image: envoyproxy/envoy:v1.40.0\n")},
+		"README.md":              {Data: []byte("not a manifest")},
+	}
+	var first, second bytes.Buffer
+	for _, out := range []*bytes.Buffer{&first, &second} {
+		if err := WriteManifests(folder, "registry.example.com/team", "0.2.0", out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("two archives of equal manifests differ")
+	}
+	want := map[string]string{
+		"config/scaler/deployment.yaml": "image: registry.example.com/team/http-external-scaler:0.2.0 # by tag\n",
+		"config/scaler/rbac.yaml":       "kind: Role\n",
+		"config/proxy.yaml":             "image: envoyproxy/envoy:v1.40.0\n",
+	}
+	if diff := cmp.Diff(want, unpack(t, &first)); diff != "" {
+		t.Errorf("manifests (-want +got):\n%s", diff)
+	}
+	delete(folder, "scaler/deployment.yaml")
+	if err := WriteManifests(folder, "registry.example.com", "0.2.0", &second); !errors.Is(err, ErrManifests) {
+		t.Errorf("manifests without an image of ours: error %v", err)
+	}
+}
+
+// The tree's own manifests: every image of this project's is one that is released.
+func TestTheTreesManifestsCanBeReleased(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteManifests(os.DirFS("../../config"), "registry.example.com", "0.2.0", &out); err != nil {
+		t.Fatal(err)
+	}
+	image := regexp.MustCompile(`image: registry\.example\.com/([a-z-]+):0\.2\.0`)
+	for name, text := range unpack(t, &out) {
+		if strings.Contains(text, "ghcr.io/kedify") {
+			t.Errorf("%s still names an image of the embedded cluster", name)
+		}
+		for _, found := range image.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(product.Published(), found[1]) {
+				t.Errorf("%s names the image %s, which is not released", name, found[1])
+			}
+		}
+	}
+}
+
+// unpack reads an archive: contents by name.
+func unpack(t *testing.T, archive *bytes.Buffer) map[string]string {
+	t.Helper()
+	compressed, err := gzip.NewReader(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for files := tar.NewReader(compressed); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[header.Name] = string(content)
 	}
 }

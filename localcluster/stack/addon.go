@@ -26,7 +26,13 @@ const (
 	Traefik Addon = "traefik"
 	// KEDA scales workloads by metrics that it asks scalers for.
 	KEDA Addon = "keda"
+	// OldRollouts is the image of an older Argo Rollouts controller; nothing runs it
+	// until somebody asks for its tag.
+	OldRollouts Addon = build.OldRolloutsPart
 )
+
+// Addons are all of them.
+func Addons() []Addon { return []Addon{EnvoyGateway, Traefik, KEDA, OldRollouts} }
 
 // gateway says whether the add-on is an implementation of the Gateway API.
 func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik }
@@ -39,8 +45,8 @@ func ParseAddons(names []string) ([]Addon, error) {
 	var out []Addon
 	for _, name := range names {
 		addon := Addon(name)
-		if !addon.gateway() && addon != KEDA {
-			return nil, fmt.Errorf("%w: %q; there are %s, %s and %s", ErrUnknownAddon, name, EnvoyGateway, Traefik, KEDA)
+		if !slices.Contains(Addons(), addon) {
+			return nil, fmt.Errorf("%w: %q; there are %v", ErrUnknownAddon, name, Addons())
 		}
 		if !slices.Contains(out, addon) {
 			out = append(out, addon)
@@ -54,6 +60,8 @@ func (a Addon) Parts() []string {
 	switch a {
 	case KEDA:
 		return []string{build.KEDAPart}
+	case OldRollouts:
+		return []string{build.OldRolloutsPart}
 	case Traefik:
 		return []string{build.GatewayAPIPart, build.TraefikPart}
 	default:
@@ -74,6 +82,10 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 			proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
 			proxy.Names = []string{build.EnvoyGatewayProxy}
 			out = append(out, proxy, envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
+		case OldRollouts:
+			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller"))
+			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
+			out = append(out, controller)
 		case KEDA:
 			out = append(out, keda(parts)...)
 			if programs != nil {
@@ -109,6 +121,7 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 			if !bare {
 				out = append(out, install.Scaling(sources))
 			}
+		case OldRollouts: // an image and nothing else
 		}
 	}
 	if gateways && !bare {

@@ -23,8 +23,12 @@ func TestParseAddons(t *testing.T) {
 }
 
 func TestAddonsAreMadeOfPartsThatExist(t *testing.T) {
-	for _, name := range slices.Concat(EnvoyGateway.Parts(), Traefik.Parts(), KEDA.Parts()) {
-		if !slices.ContainsFunc(build.OnDemand(".."), func(p build.Part) bool { return p.Name == name }) {
+	var parts []string
+	for _, addon := range Addons() {
+		parts = append(parts, addon.Parts()...)
+	}
+	for _, name := range parts {
+		if !slices.ContainsFunc(build.OnDemand("..", "debian-12"), func(p build.Part) bool { return p.Name == name }) {
 			t.Errorf("there is no part %s", name)
 		}
 	}
@@ -48,6 +52,7 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 		{"both share the definitions and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
 		{"KEDA brings the scaler and the agent, and nothing of the Gateway API", []Addon{KEDA}, programs, 3 + 2, 2},
 		{"KEDA in a bare cluster", []Addon{KEDA}, nil, 3, 1},
+		{"an older controller is an image and nothing else", []Addon{OldRollouts}, programs, 1, 0},
 		{"KEDA beside a gateway", []Addon{Traefik, KEDA}, programs, 1 + 3 + 2 + guides, 5},
 	}
 	for _, tt := range tests {

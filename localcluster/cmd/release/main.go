@@ -3,7 +3,10 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -19,7 +22,7 @@ func main() {
 	root := &cobra.Command{
 		Use: "release", Short: "Documents of a release", Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(sbomCommand(), notesCommand())
+	root.AddCommand(sbomCommand(), manifestsCommand(), notesCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "release: "+err.Error())
 		os.Exit(1)
@@ -33,51 +36,86 @@ func sbomCommand() *cobra.Command {
 		Short: "Write the software bill of materials of a binary",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			out, err := os.Create(args[1])
-			if err != nil {
-				return fmt.Errorf("make the bill of materials: %w", err)
-			}
-			if err := release.WriteBill(args[0], of, out); err != nil {
-				_ = out.Close() // that error is the one to tell
-				return err
-			}
-			return out.Close()
+			return write(args[1], func(out io.Writer) error { return release.WriteBill(args[0], of, out) })
 		},
 	}
 	command.Flags().StringVar(&of, "of", "", "`VERSION` of the binary, without a v")
 	return command
 }
 
-func notesCommand() *cobra.Command {
-	var of, base, changelog string
+func manifestsCommand() *cobra.Command {
+	var of, registry, folder string
 	command := &cobra.Command{
-		Use:   "notes FOLDER",
-		Short: "Write release-notes.md beside the checksums.txt in a folder",
+		Use:   "manifests FILE",
+		Short: "Pack the manifests with the images of a release",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			changes, err := os.ReadFile(changelog)
-			if err != nil {
-				return fmt.Errorf("read the changelog: %w", err)
+			if err := os.MkdirAll(filepath.Dir(args[0]), 0o755); err != nil {
+				return fmt.Errorf("make the folder of the manifests: %w", err)
 			}
-			sums, err := os.ReadFile(filepath.Join(args[0], "checksums.txt"))
-			if err != nil {
-				return fmt.Errorf("read the checksums: %w", err)
-			}
-			if base == "" {
-				base = "https://github.com/kedify/argo-rollouts-plugin/releases/download/v" + of
-			}
-			notes, err := release.Notes(of, base, string(changes), string(sums))
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(args[0], "release-notes.md"), []byte(notes), 0o644); err != nil {
-				return fmt.Errorf("write the release notes: %w", err)
-			}
-			return nil
+			return write(args[0], func(out io.Writer) error {
+				return release.WriteManifests(os.DirFS(folder), registry, of, out)
+			})
 		},
 	}
-	command.Flags().StringVar(&of, "of", "", "`VERSION` of the release, without a v")
+	command.Flags().StringVar(&of, "of", "", "`VERSION` of the images")
+	command.Flags().StringVar(&registry, "registry", "ghcr.io/kedify", "`REGISTRY/FOLDER` of the images")
+	command.Flags().StringVar(&folder, "folder", "config", "folder with the manifests")
+	return command
+}
+
+// write makes a file, complete or with an error.
+func write(file string, content func(out io.Writer) error) error {
+	out, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("make the file: %w", err)
+	}
+	return errors.Join(content(out), out.Close())
+}
+
+func notesCommand() *cobra.Command {
+	var base, changelog string
+	command := &cobra.Command{
+		Use:   "notes FOLDER",
+		Short: "Write release-notes.md into the folder that GoReleaser has filled",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return writeNotes(args[0], base, changelog) },
+	}
 	command.Flags().StringVar(&base, "base", "", "`URL` that the binaries lie below (default: the project's releases)")
 	command.Flags().StringVar(&changelog, "changelog", "CHANGELOG.md", "the changelog")
 	return command
+}
+
+// writeNotes writes the notes of the release in a folder. Without a base they are for
+// the project's own releases.
+func writeNotes(folder, base, changelog string) error {
+	changes, err := os.ReadFile(changelog)
+	if err != nil {
+		return fmt.Errorf("read the changelog: %w", err)
+	}
+	sums, err := os.ReadFile(filepath.Join(folder, "checksums.txt"))
+	if err != nil {
+		return fmt.Errorf("read the checksums: %w", err)
+	}
+	raw, err := os.ReadFile(filepath.Join(folder, "metadata.json"))
+	if err != nil {
+		return fmt.Errorf("read what GoReleaser says about the release: %w", err)
+	}
+	var about struct {
+		Version string `json:"version"`
+	}
+	if err := json.Unmarshal(raw, &about); err != nil {
+		return fmt.Errorf("read what GoReleaser says about the release: %w", err)
+	}
+	if base == "" {
+		base = "https://github.com/kedify/argo-rollouts-plugin/releases/download/v" + about.Version
+	}
+	notes, err := release.Notes(about.Version, base, string(changes), string(sums))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "release-notes.md"), []byte(notes), 0o644); err != nil {
+		return fmt.Errorf("write the release notes: %w", err)
+	}
+	return nil
 }
