@@ -110,9 +110,12 @@ kind-load: docker-build ## load the images into a cluster of kind (KIND_CLUSTER=
 .PHONY: goreleaser
 goreleaser: $(GORELEASER) ## build what makes releases
 
+# GoReleaser leaves the commit out where no remote is configured, as in a clone of a folder.
+ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kedify/argo-rollouts-plugin)
+
 .PHONY: snapshot
 snapshot: $(GORELEASER) tools-cluster ## make all of a release of this commit but the signatures, in ./dist
-	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean --skip=sign
+	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean --skip=sign
 	$(CLUSTER_BIN)/release notes dist
 
 .PHONY: release
@@ -193,7 +196,8 @@ test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, o
 
 .PHONY: test-install
 test-install: tools-cluster snapshot ## install a snapshot in each way of docs/install.md, and uninstall it (needs root; CHART= names argo-helm's chart)
-	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart")
+	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
+		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)")
 
 .PHONY: test-release
 test-release: tools-cluster snapshot ## make a second snapshot elsewhere and compare, and start the binaries for arm64 by QEMU
