@@ -27,6 +27,9 @@ func routers() [][2]string {
 // platforms are what each router is released for.
 func platforms() []string { return []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} }
 
+// repository is where the project is.
+const repository = "https://github.com/kedify/argo-rollouts-plugin"
+
 // unreleased is the changelog's section of what no version has yet.
 const unreleased = "Unreleased"
 
@@ -44,10 +47,13 @@ func Notes(version, base, changelog, checksums string) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
+	// The changelog's links are relative to the repository; a release's page lies elsewhere.
+	absolute := regexp.MustCompile(`\]\(([\w.-]+(?:/[\w./-]+)?(?:#[\w-]+)?)\)`)
+	changes = absolute.ReplaceAllString(changes, "]("+repository+"/blob/v"+version+"/$1)")
 	fmt.Fprintf(&out, "%s\n\n## Install\n\n", changes)
 	out.WriteString("The controller downloads the plugins, and starts none whose checksum differs. Take the ConfigMap of the\n" +
 		"platform that it runs on, without the router that you don't use, and beside the entries of plugins that you have:\n" +
-		"applied as it is it replaces them. The roles are in `docs/install.md`.\n")
+		"applied as it is it replaces them. The roles, and all else: [install](" + repository + "/blob/v" + version + "/docs/install.md).\n")
 	for _, platform := range platforms() {
 		entries, err := configMap(base, platform, sums)
 		if err != nil {

@@ -33,7 +33,7 @@ const changelog = `# Changelog
 
 ### Added
 
-- A second thing.
+- A [second](docs/second.md#part) thing, see [there](https://example.com/x).
 
 ## [0.1.0] - 2026-01-02
 
@@ -86,7 +86,10 @@ func TestNotesSayWhatTheChangelogSays(t *testing.T) {
 		version, want string
 		err           error
 	}{
-		{"0.2.0", "### Added\n\n- A second thing.\n", nil},
+		{
+			"0.2.0", "### Added\n\n- A [second](https://github.com/kedify/argo-rollouts-plugin/blob/v0.2.0/docs/second.md#part) thing, " +
+				"see [there](https://example.com/x).\n", nil,
+		},
 		{"0.1.0", "- A first thing.\n", nil},
 		{"0.2.1-SNAPSHOT-abc", "- Something new.\n", nil},
 		{"0.3.0", "", ErrChangelog},
