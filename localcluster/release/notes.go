@@ -25,7 +25,9 @@ func routers() [][2]string {
 }
 
 // platforms are what each router is released for.
-func platforms() []string { return []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} }
+func platforms() []string {
+	return []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"}
+}
 
 // repository is where the project is.
 const repository = "https://github.com/kedify/argo-rollouts-plugin"

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
@@ -31,36 +32,23 @@ func TestInstall(t *testing.T) {
 	if len(manifests) == 0 {
 		t.Fatal("INSTALL_ROLLOUTS is not set: run this test by `make test-install`")
 	}
-	step(t, "what the cluster came with is uninstalled", func(t *testing.T) {
-		w.uninstall(t, "[]\n")
-		w.uninstallDataPath(t)
-		w.nothingIsLeft(t)
-	})
+	step(t, "what the cluster came with is uninstalled", w.uninstallAll)
 	step(t, "a server with the snapshot", w.serve)
-	w.script(t, "kubectl apply --server-side -f config/crd")
 	for _, named := range manifests {
-		version, manifest, _ := strings.Cut(named, "=")
+		w.version, w.manifest, _ = strings.Cut(named, "=")
+		w.script(t, "kubectl apply --server-side -f config/crd")
 		if os.Getenv("INSTALL_CHART") != "" {
-			step(t, version+", option A", func(t *testing.T) { w.optionA(t, version) })
+			step(t, w.version+", option A", w.optionA)
 		}
-		step(t, version+", option B", func(t *testing.T) { w.optionB(t, version, manifest) })
-		step(t, version+", a wrong sum", func(t *testing.T) { w.wrongSum(t) })
-		step(t, version+", uninstalled beside another plugin", func(t *testing.T) { w.besideAnother(t) })
-		step(t, version+", option C", func(t *testing.T) { w.optionC(t) })
-		step(t, version+", uninstalled", func(t *testing.T) {
-			w.uninstall(t, "[]\n")
-			w.script(t, "kubectl delete -f config/crd")
-			w.nothingIsLeft(t)
-			w.script(t, "kubectl apply --server-side -f config/crd")
-		})
+		step(t, w.version+", option B", w.optionB)
+		step(t, w.version+", a wrong sum", w.wrongSum)
+		step(t, w.version+", uninstalled beside another plugin", w.besideAnother)
+		step(t, w.version+", option C", w.optionC)
+		step(t, w.version+", uninstalled", w.uninstallPlugins)
 	}
 	step(t, "from Argo Rollouts alone to a measured 20 %", w.walk)
-	step(t, "all of it is uninstalled", func(t *testing.T) {
-		w.script(t, "kubectl delete namespace rollouts-demo")
-		w.uninstall(t, "[]\n")
-		w.uninstallDataPath(t)
-		w.nothingIsLeft(t)
-	})
+	w.script(t, "kubectl delete namespace rollouts-demo")
+	step(t, "all of it is uninstalled", w.uninstallAll)
 }
 
 // step is one step; those after one that failed mean nothing.
@@ -88,7 +76,7 @@ func up(t *testing.T) *world {
 	if err != nil {
 		t.Fatal("run `make snapshot` first: ", err)
 	}
-	w.version = about.Version
+	w.release = about.Version
 	w.prepare(t)
 	w.script(t, w.page.block(t, "Before you begin", "sh", 0))
 	w.tagImages(t)
@@ -112,17 +100,18 @@ func (w *world) trustServer(t *testing.T) {
 }
 
 // optionA installs argo-helm's chart, alone and below another one.
-func (w *world) optionA(t *testing.T, version string) {
+func (w *world) optionA(t *testing.T) {
+	t.Helper()
 	w.withoutRollouts(t)
 	values := w.filled(w.page.block(t, "Option A: with argo-helm's chart", "yaml", 0))
 	w.write(t, "argo-rollouts-values.yaml", values)
 	w.write(t, "plugin-server-values.yaml", w.page.block(t, "A server of your own", "yaml", 1))
-	w.write(t, "extra-values.yaml", "controller:\n  replicas: 1\n  image: {tag: "+version+"}\n")
+	w.write(t, "extra-values.yaml", "controller:\n  replicas: 1\n  image: {tag: "+w.version+"}\n")
 	w.script(t, "kubectl -n argo-rollouts create configmap plugin-server-ca --from-file=ca.crt")
 	install := w.page.block(t, "Option A: with argo-helm's chart", "sh", 0)
 	w.script(t, strings.TrimSpace(install)+" --values plugin-server-values.yaml\ncp rendered.yaml alone.yaml")
 	w.script(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
-	w.controllerIs(t, version)
+	w.controllerIs(t)
 	w.canaries(t)
 	// The same below a chart of one's own: with equal values it is the same, but for the names of its files.
 	w.subChart(t)
@@ -145,14 +134,15 @@ kubectl apply --server-side --force-conflicts -f sub.yaml`)
 }
 
 // optionB installs Argo Rollouts' own manifest, and the plugins beside it by the release notes.
-func (w *world) optionB(t *testing.T, version, manifest string) {
+func (w *world) optionB(t *testing.T) {
+	t.Helper()
 	w.withoutRollouts(t)
 	w.script(t, fmt.Sprintf(`kubectl apply -n argo-rollouts --server-side --force-conflicts -f %s
-kubectl -n argo-rollouts set image deployment/argo-rollouts argo-rollouts=quay.io/argoproj/argo-rollouts:%s`, manifest, version))
+kubectl -n argo-rollouts set image deployment/argo-rollouts argo-rollouts=quay.io/argoproj/argo-rollouts:%s`, w.manifest, w.version))
 	w.trustServer(t)
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
 	w.script(t, w.page.block(t, "Option B: beside an Argo Rollouts that is there", "sh", 0))
-	w.controllerIs(t, version)
+	w.controllerIs(t)
 	if said := w.try(t.Context(), logs); !strings.Contains(said, "Downloading plugin kedify/http from: "+serverURL) {
 		t.Errorf("the controller does not say that it has downloaded the plugin:\n%s", said)
 	}
@@ -177,14 +167,15 @@ func (w *world) released(t *testing.T) string {
 	return w.filled(string(found[1]))
 }
 
-// controllerIs checks that it is that version of the controller which runs.
-func (w *world) controllerIs(t *testing.T, version string) {
+// controllerIs checks that it is the right version of the controller which runs.
+func (w *world) controllerIs(t *testing.T) {
 	t.Helper()
-	w.until(t, "the controller "+version, logs, "version="+strings.TrimPrefix(version, "v"), time.Minute)
+	w.until(t, "the controller "+w.version, logs, "version="+strings.TrimPrefix(w.version, "v"), time.Minute)
 }
 
 // wrongSum has the controller refuse a binary, and take it again when the sum is right.
 func (w *world) wrongSum(t *testing.T) {
+	t.Helper()
 	right := w.released(t)
 	sum := w.sums["rollouts-plugin-kedify-linux-amd64"]
 	w.write(t, "argo-rollouts-config.yaml", strings.Replace(right, sum, strings.Repeat("0", len(sum)), 1))
@@ -200,6 +191,7 @@ kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s`
 
 // besideAnother uninstalls the plugins, and the entry of another one stays.
 func (w *world) besideAnother(t *testing.T) {
+	t.Helper()
 	with := w.released(t) + "    " + strings.ReplaceAll(strings.TrimSpace(other), "\n", "\n    ") + "\n"
 	w.write(t, "argo-rollouts-config.yaml", with)
 	w.script(t, "kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml")
@@ -212,6 +204,7 @@ func (w *world) besideAnother(t *testing.T) {
 
 // optionC has an init container bring the plugins.
 func (w *world) optionC(t *testing.T) {
+	t.Helper()
 	w.write(t, "argo-rollouts-config.yaml", w.page.block(t, "Option C: an init container", "yaml", 0))
 	w.script(t, w.page.block(t, "Option C: an init container", "sh", 0))
 	users := w.script(t, "kubectl -n argo-rollouts get deployment argo-rollouts -o jsonpath='{.spec.template.spec.initContainers[*].securityContext.runAsUser}'")
@@ -254,37 +247,60 @@ func (w *world) uninstall(t *testing.T, remaining string) {
 	w.script(t, w.page.block(t, "Uninstall", "sh", 1))
 }
 
-// uninstallDataPath takes the rest away.
-func (w *world) uninstallDataPath(t *testing.T) {
+// uninstallPlugins takes away what the options have put there.
+func (w *world) uninstallPlugins(t *testing.T) {
 	t.Helper()
-	w.script(t, w.page.block(t, "Uninstall", "sh", 2)+w.page.block(t, "Uninstall", "sh", 3))
+	w.uninstall(t, "[]\n")
+	w.script(t, w.page.block(t, "Uninstall", "sh", 3))
+	w.nothingIsLeft(t)
 }
 
+// uninstallAll takes the data path away, too.
+func (w *world) uninstallAll(t *testing.T) {
+	t.Helper()
+	w.uninstall(t, "[]\n")
+	w.script(t, w.page.block(t, "Uninstall", "sh", 2)+w.page.block(t, "Uninstall", "sh", 3))
+	w.nothingIsLeft(t)
+}
+
+// ours is what the names of this project's objects have in them.
+var ours = regexp.MustCompile(`(?i)kedify|http-add-on|keda-add-ons|gatewayapi-plugin|argo-rollouts-gateway-api|http\.keda\.sh|httpscaledobject`)
+
 // nothingIsLeft looks at every object of the cluster, by its name, and at what the controller has of ours.
+// Some go a moment after those that they belong to.
 func (w *world) nothingIsLeft(t *testing.T) {
 	t.Helper()
-	ours := regexp.MustCompile(`kedify|http-add-on|keda-add-ons|gatewayapi-plugin|argo-rollouts-gateway-api|http\.keda\.sh|httpscaledobject`)
+	var left []string
+	err := await.Until(t.Context(), "nothing to be left", time.Minute, func() bool {
+		left = w.left(t)
+		return len(left) == 0
+	}, func() string { return strings.Join(left, ", ") })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// left lists what is there of ours.
+func (w *world) left(t *testing.T) []string {
+	t.Helper()
 	all := w.script(t, `kubectl get -A -o jsonpath='{range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{"\n"}{end}' \
   "$(kubectl api-resources --verbs=list -o name | grep -v -e '^events' -e '\.metrics\.k8s\.io$' | paste -sd,)"`)
 	if strings.Count(all, "\n") < 50 {
 		t.Fatalf("only these objects are found:\n%s", all)
 	}
+	all += w.script(t, "kubectl -n argo-rollouts get deployment/argo-rollouts configmap/argo-rollouts-config -o yaml")
+	var out []string
 	for line := range strings.Lines(all) {
-		if ours.MatchString(strings.ToLower(line)) {
-			t.Errorf("left: %s", strings.TrimSpace(line))
+		if ours.MatchString(line) && !strings.Contains(line, "last-applied-configuration") && !strings.HasPrefix(strings.TrimSpace(line), "{") {
+			out = append(out, strings.TrimSpace(line))
 		}
 	}
-	controller := w.script(t, "kubectl -n argo-rollouts get deployment/argo-rollouts configmap/argo-rollouts-config -o yaml --show-managed-fields=false")
-	for line := range strings.Lines(controller) {
-		if ours.MatchString(line) && !strings.Contains(line, "last-applied-configuration") {
-			t.Errorf("left in the controller: %s", strings.TrimSpace(line))
-		}
-	}
+	return out
 }
 
 // walk goes from a cluster that has Argo Rollouts and nothing else of ours to a measured split, and counts.
 func (w *world) walk(t *testing.T) {
-	w.script(t, "kubectl delete --ignore-not-found -f config/crd")
+	t.Helper()
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
 	w.spent, w.ran = 0, 0
 	began := time.Now()

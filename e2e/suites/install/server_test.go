@@ -101,7 +101,7 @@ func (w *world) tagImages(t *testing.T) {
 	for _, image := range []string{"argo-rollouts-plugin", "interceptor"} {
 		manifests := "http://registry/v2/kedify/" + image + "/manifests/"
 		kind, manifest := exchange(t, client, http.MethodGet, manifests+"dev", "", nil)
-		exchange(t, client, http.MethodPut, manifests+w.version, kind, manifest)
+		exchange(t, client, http.MethodPut, manifests+w.release, kind, manifest)
 	}
 }
 

@@ -19,8 +19,6 @@ const (
 	releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
 	// scriptLimit bounds one block of the page.
 	scriptLimit = 4 * time.Minute
-	// rollouts is the namespace of the controller.
-	rollouts = "argo-rollouts"
 )
 
 // world is a cluster, the page, and a folder of somebody who installs.
@@ -33,8 +31,10 @@ type world struct {
 	repo, dist, folder, helm string
 	// sums are the snapshot's, by the name of the file.
 	sums map[string]string
-	// version is the snapshot's.
-	version string
+	// release is the snapshot's version.
+	release string
+	// version and manifest are the Argo Rollouts that is installed just now, and its install.yaml.
+	version, manifest string
 	// spent is how long the page's commands took, ran how many there were.
 	spent time.Duration
 	ran   int
@@ -45,7 +45,7 @@ func (w *world) script(t *testing.T, text string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), scriptLimit)
 	defer cancel()
-	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.version)
+	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
 	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
 	began := time.Now()
 	out, err := w.Run(ctx, "bash", "-euo", "pipefail", "-c", "PATH="+w.helm+":$PATH\ncd "+w.folder+"\n"+text)
