@@ -142,13 +142,14 @@ func OnDemand(modules, release string) []Part {
 	}
 }
 
-// oldRollouts is the controller alone.
+// oldRollouts is the controller alone, by a name of its own: a cluster has the
+// programs of all its parts in one folder.
 func oldRollouts(dir string) Part {
 	const module = "github.com/argoproj/argo-rollouts"
 	return Part{OldRolloutsPart, 5 * time.Minute, GoTools{
 		Dir:      dir,
 		Packages: []string{module + "/cmd/rollouts-controller"},
-		Output:   "rollouts-controller",
+		Output:   "rollouts-controller-" + OldRolloutsVersion,
 		Stamps:   []Stamp{{Variable: module + "/utils/version.version", Module: module, Bare: true}},
 		Module:   module,
 		Copies:   map[string]string{"manifests/install.yaml": "share/install.yaml"},

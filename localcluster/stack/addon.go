@@ -83,7 +83,7 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 			proxy.Names = []string{build.EnvoyGatewayProxy}
 			out = append(out, proxy, envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
 		case OldRollouts:
-			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller"))
+			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
 			out = append(out, controller)
 		case KEDA:
