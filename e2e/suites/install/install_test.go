@@ -170,7 +170,7 @@ func (w *world) released(t *testing.T) string {
 // controllerIs checks that it is the right version of the controller which runs.
 func (w *world) controllerIs(t *testing.T) {
 	t.Helper()
-	w.until(t, "the controller "+w.version, logs, "version="+strings.TrimPrefix(w.version, "v"), time.Minute)
+	w.until(t, "the controller "+w.version, logs, "version="+w.version, time.Minute)
 }
 
 // wrongSum has the controller refuse a binary, and take it again when the sum is right.
