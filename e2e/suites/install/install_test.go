@@ -80,7 +80,12 @@ func up(t *testing.T) *world {
 	w.prepare(t)
 	w.script(t, w.page.block(t, "Before you begin", "sh", 0))
 	w.tagImages(t)
-	t.Cleanup(func() { w.explain(t) })
+	t.Cleanup(func() {
+		w.explain(t)
+		if err := os.RemoveAll(w.shared()); err != nil {
+			t.Error(err)
+		}
+	})
 	return w
 }
 

@@ -27,16 +27,17 @@ const (
 	serverURL  = "https://" + serverName
 )
 
+// shared is a folder that the node sees: it lies in the run directory of its cluster.
+func (w *world) shared() string { return filepath.Join(filepath.Dir(w.Kubeconfig), "plugin-server") }
+
 // serve starts a web server in the cluster that has the snapshot. Its certificate is of an authority of
 // its own, ca.crt in the folder.
 func (w *world) serve(t *testing.T) {
 	t.Helper()
-	// The node sees the run directory of its cluster, and it goes with it.
-	shared := filepath.Join(filepath.Dir(w.Kubeconfig), "plugin-server")
+	shared := w.shared()
 	if err := os.MkdirAll(shared, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(shared) })
 	build(t, w.repo, "./e2e/suites/install/server", filepath.Join(shared, "server"))
 	for _, name := range []string{"rollouts-plugin-kedify-linux-amd64", "gatewayapi-plugin-linux-amd64"} {
 		content, err := os.ReadFile(filepath.Join(w.dist, name))
