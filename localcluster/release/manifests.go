@@ -35,7 +35,9 @@ func WriteManifests(folder fs.FS, registry, version string, out io.Writer) error
 		replaced += len(local.FindAllString(text, -1))
 		text = local.ReplaceAllString(text, strings.ReplaceAll(registry, "$", "$$")+"/${1}:"+version)
 		// The time is that of the format's beginning: equal manifests give equal bytes.
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join("config", name), Mode: 0o644, Size: int64(len(text)), Format: tar.FormatPAX}
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: path.Join("config", name), Mode: 0o644, Size: int64(len(text)), Format: tar.FormatPAX,
+		}
 		if err := w.WriteHeader(header); err != nil {
 			return err
 		}

@@ -201,8 +201,9 @@ func (w *world) besideAnother(t *testing.T) {
 	w.write(t, "argo-rollouts-config.yaml", with)
 	w.script(t, "kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml")
 	w.uninstall(t, other)
-	if got := w.script(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config --output jsonpath='{.data.trafficRouterPlugins}'"); got != other {
-		t.Errorf("the entries of others were\n%s, they are\n%s", other, got)
+	entries := w.script(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath='{.data.trafficRouterPlugins}'")
+	if entries != other {
+		t.Errorf("the entries of others were\n%s, they are\n%s", other, entries)
 	}
 	w.until(t, "the controller loads the other plugin", logs, "Downloading plugin example/other", time.Minute)
 }
@@ -212,7 +213,8 @@ func (w *world) optionC(t *testing.T) {
 	t.Helper()
 	w.write(t, "argo-rollouts-config.yaml", w.page.block(t, "Option C: an init container", "yaml", 0))
 	w.script(t, w.page.block(t, "Option C: an init container", "sh", 0))
-	users := w.script(t, "kubectl -n argo-rollouts get deployment argo-rollouts -o jsonpath='{.spec.template.spec.initContainers[*].securityContext.runAsUser}'")
+	users := w.script(t, `kubectl -n argo-rollouts get deployment argo-rollouts \
+  -o jsonpath='{.spec.template.spec.initContainers[*].securityContext.runAsUser}'`)
 	if users != "999 999" {
 		t.Errorf("the init containers run as %q", users)
 	}
@@ -269,7 +271,8 @@ func (w *world) uninstallAll(t *testing.T) {
 }
 
 // ours is what the names of this project's objects have in them.
-var ours = regexp.MustCompile(`(?i)kedify|http-add-on|keda-add-ons|gatewayapi-plugin|argo-rollouts-gateway-api|http\.keda\.sh|httpscaledobject`)
+var ours = regexp.MustCompile(
+	`(?i)kedify|http-add-on|keda-add-ons|gatewayapi-plugin|argo-rollouts-gateway-api|http\.keda\.sh|httpscaledobject`)
 
 // nothingIsLeft looks at every object of the cluster, by its name, and at what the controller has of ours.
 // Some go a moment after those that they belong to.
@@ -296,8 +299,10 @@ func (w *world) left(t *testing.T) []string {
 	all += w.script(t, "kubectl -n argo-rollouts get deployment/argo-rollouts configmap/argo-rollouts-config -o yaml")
 	var out []string
 	for line := range strings.Lines(all) {
-		if ours.MatchString(line) && !strings.Contains(line, "last-applied-configuration") && !strings.HasPrefix(strings.TrimSpace(line), "{") {
-			out = append(out, strings.TrimSpace(line))
+		line = strings.TrimSpace(line)
+		// What kubectl apply has last sent, as JSON, is nothing that is there.
+		if ours.MatchString(line) && !strings.HasPrefix(line, "{") {
+			out = append(out, line)
 		}
 	}
 	return out
@@ -309,7 +314,9 @@ func (w *world) walk(t *testing.T) {
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
 	w.spent, w.ran = 0, 0
 	began := time.Now()
-	for _, heading := range []string{"Before you begin", "Option B: beside an Argo Rollouts that is there", "The data path", "An application"} {
+	for _, heading := range []string{
+		"Before you begin", "Option B: beside an Argo Rollouts that is there", "The data path", "An application",
+	} {
 		w.script(t, w.page.block(t, heading, "sh", 0))
 	}
 	client, err := load.Start(t.Context(), load.Config{
@@ -322,7 +329,9 @@ func (w *world) walk(t *testing.T) {
 	defer client.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	found, err := judge.Asked{Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule()}.Judge(ctx, client.Sample)
+	found, err := judge.Asked{
+		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(),
+	}.Judge(ctx, client.Sample)
 	if err != nil {
 		t.Fatal(err)
 	}
