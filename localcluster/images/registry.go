@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -52,6 +53,20 @@ func PublishOver(ctx context.Context, socket string, specs []Spec, architecture 
 	transport := &http.Transport{DialContext: dial}
 	defer transport.CloseIdleConnections()
 	return publishAll(ctx, specs, "registry.local", architecture, remote.WithTransport(transport))
+}
+
+// Push sends an image for all its processors to its registry, with the credentials of
+// `docker login`.
+func Push(ctx context.Context, index Index) error {
+	reference, err := name.ParseReference(index.Name)
+	if err != nil {
+		return fmt.Errorf("name of image %s: %w", index.Name, err)
+	}
+	err = remote.WriteIndex(reference, index.Index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	if err != nil {
+		return fmt.Errorf("push image %s: %w", index.Name, err)
+	}
+	return nil
 }
 
 // Listen opens a Unix socket for a registry that only its owner may use.

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
@@ -40,6 +41,8 @@ type Spec struct {
 	User string `json:"user,omitempty"`
 	// WorkingDir is the folder that the program starts in.
 	WorkingDir string `json:"workingDir,omitempty"`
+	// Labels are what the image says about itself.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // File is one file of an image.
@@ -48,7 +51,10 @@ type File struct {
 	Path string `json:"path"`
 	// Source is the path on disk, or a pattern (path/filepath.Match) that one
 	// file has to match.
-	Source string `json:"source"`
+	Source string `json:"source,omitempty"`
+	// LinkTo makes the file another name of one that stands before it, in place
+	// of Source.
+	LinkTo string `json:"linkTo,omitempty"`
 }
 
 // Folder is one folder of an image.
@@ -61,15 +67,35 @@ type Folder struct {
 	Mode int64 `json:"mode"`
 }
 
-// Build assembles the image. Equal files give an equal digest: nothing in it
-// depends on the time or on who builds.
+// Build assembles the image for a cluster on this machine: its layer is not
+// compressed. Equal files give an equal digest: nothing in it depends on the time or
+// on who builds.
 func Build(spec Spec, architecture string) (v1.Image, error) {
-	layer, err := layerOf(spec)
+	return assemble(spec, architecture, func(content []byte) (v1.Layer, error) {
+		return static.NewLayer(content, types.OCIUncompressedLayer), nil
+	})
+}
+
+// BuildCompressed assembles the image for a registry that is far away. Equal files
+// and one version of Go give an equal digest.
+func BuildCompressed(spec Spec, architecture string) (v1.Image, error) {
+	return assemble(spec, architecture, func(content []byte) (v1.Layer, error) {
+		return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+			tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+	})
+}
+
+// assemble makes the image with its layer in some encoding.
+func assemble(spec Spec, architecture string, encode func(content []byte) (v1.Layer, error)) (v1.Image, error) {
+	content, err := layerOf(spec)
 	if err != nil {
 		return nil, fmt.Errorf("assemble image %s: %w", strings.Join(spec.Names, ", "), err)
 	}
-	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
-		static.NewLayer(layer, types.OCIUncompressedLayer))
+	layer, err := encode(content)
+	if err != nil {
+		return nil, fmt.Errorf("assemble image %s: %w", strings.Join(spec.Names, ", "), err)
+	}
+	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), layer)
 	if err != nil {
 		return nil, fmt.Errorf("assemble image %s: %w", strings.Join(spec.Names, ", "), err)
 	}
@@ -83,6 +109,7 @@ func Build(spec Spec, architecture string) (v1.Image, error) {
 	config.Config.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin"}, spec.Env...)
 	config.Config.User = spec.User
 	config.Config.WorkingDir = spec.WorkingDir
+	config.Config.Labels = spec.Labels
 	image, err = mutate.ConfigFile(image, config)
 	if err != nil {
 		return nil, fmt.Errorf("configure image %s: %w", strings.Join(spec.Names, ", "), err)
@@ -103,7 +130,11 @@ func layerOf(spec Spec) ([]byte, error) {
 		}
 	}
 	for _, file := range spec.Files {
-		if err := addFile(w, file); err != nil {
+		add := addFile
+		if file.LinkTo != "" {
+			add = addLink
+		}
+		if err := add(w, file); err != nil {
 			return nil, err
 		}
 	}
@@ -135,6 +166,18 @@ func addFile(w *tar.Writer, file File) error {
 		return fmt.Errorf("add file %s: %w", file.Path, err)
 	}
 	if _, err := io.Copy(w, source); err != nil {
+		return fmt.Errorf("add file %s: %w", file.Path, err)
+	}
+	return nil
+}
+
+// addLink adds another name of a file.
+func addLink(w *tar.Writer, file File) error {
+	header := &tar.Header{
+		Typeflag: tar.TypeLink, Name: strings.TrimPrefix(file.Path, "/"), Linkname: strings.TrimPrefix(file.LinkTo, "/"),
+		Mode: 0o755, Format: tar.FormatPAX,
+	}
+	if err := w.WriteHeader(header); err != nil {
 		return fmt.Errorf("add file %s: %w", file.Path, err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
 // Addon is something that a cluster has only when it was asked for. With the
@@ -25,7 +26,13 @@ const (
 	Traefik Addon = "traefik"
 	// KEDA scales workloads by metrics that it asks scalers for.
 	KEDA Addon = "keda"
+	// OldRollouts is the image of an older Argo Rollouts controller; nothing runs it
+	// until somebody asks for its tag.
+	OldRollouts Addon = build.OldRolloutsPart
 )
+
+// Addons are all of them.
+func Addons() []Addon { return []Addon{EnvoyGateway, Traefik, KEDA, OldRollouts} }
 
 // gateway says whether the add-on is an implementation of the Gateway API.
 func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik }
@@ -38,8 +45,8 @@ func ParseAddons(names []string) ([]Addon, error) {
 	var out []Addon
 	for _, name := range names {
 		addon := Addon(name)
-		if !addon.gateway() && addon != KEDA {
-			return nil, fmt.Errorf("%w: %q; there are %s, %s and %s", ErrUnknownAddon, name, EnvoyGateway, Traefik, KEDA)
+		if !slices.Contains(Addons(), addon) {
+			return nil, fmt.Errorf("%w: %q; there are %v", ErrUnknownAddon, name, Addons())
 		}
 		if !slices.Contains(out, addon) {
 			out = append(out, addon)
@@ -53,6 +60,8 @@ func (a Addon) Parts() []string {
 	switch a {
 	case KEDA:
 		return []string{build.KEDAPart}
+	case OldRollouts:
+		return []string{build.OldRolloutsPart}
 	case Traefik:
 		return []string{build.GatewayAPIPart, build.TraefikPart}
 	default:
@@ -63,7 +72,7 @@ func (a Addon) Parts() []string {
 // AddonImages lists what the add-ons' objects, and those that they make, ask
 // for. Parts are the folders of the built parts, programs the paths of the
 // project's own programs, of which a bare cluster has none.
-func AddonImages(addons []Addon, parts map[string]string, programs map[Program]string) []images.Spec {
+func AddonImages(addons []Addon, parts map[string]string, programs map[product.Program]string) []images.Spec {
 	var out []images.Spec
 	for _, addon := range addons {
 		switch addon {
@@ -73,15 +82,19 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[Program]s
 			proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
 			proxy.Names = []string{build.EnvoyGatewayProxy}
 			out = append(out, proxy, envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
+		case OldRollouts:
+			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller-"+build.OldRolloutsVersion))
+			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
+			out = append(out, controller)
 		case KEDA:
 			out = append(out, keda(parts)...)
 			if programs != nil {
-				out = append(out, own("kedify/http-external-scaler:dev", programs[Scaler]), own("kedify/agent:dev", programs[Agent]))
+				out = append(out, own(product.ScalerImage, programs), own(product.AgentImage, programs))
 			}
 		}
 	}
 	if slices.ContainsFunc(addons, Addon.gateway) && programs != nil {
-		out = append(out, guideApps(programs[Sample])...)
+		out = append(out, guideApps(programs)...)
 	}
 	return out
 }
@@ -108,6 +121,7 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 			if !bare {
 				out = append(out, install.Scaling(sources))
 			}
+		case OldRollouts: // an image and nothing else
 		}
 	}
 	if gateways && !bare {
@@ -118,9 +132,9 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 
 // guideApps are this project's sample under the names that the Gateway API
 // guides have for their apps: an answer is the name of the app's version.
-func guideApps(sample string) []images.Spec {
+func guideApps(programs map[product.Program]string) []images.Spec {
 	app := func(name string, env ...string) images.Spec {
-		spec := own(name, sample)
+		spec := product.Image(product.SampleImage, programs, name)
 		spec.Env = env
 		return spec
 	}
@@ -141,7 +155,7 @@ func envoyGateway(program string) images.Spec {
 	return images.Spec{
 		Names:      []string{"envoyproxy/gateway:" + build.EnvoyGatewayVersion},
 		Entrypoint: []string{"/usr/local/bin/envoy-gateway"},
-		User:       nonRoot,
+		User:       product.NonRoot,
 		Files:      []images.File{{Path: "/usr/local/bin/envoy-gateway", Source: program}},
 		Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 	}
@@ -160,7 +174,7 @@ func keda(parts map[string]string) []images.Spec {
 		out = append(out, images.Spec{
 			Names:      []string{image.name + ":main", image.name + ":" + strings.TrimPrefix(build.KEDAVersion, "v")},
 			Entrypoint: []string{image.program},
-			User:       nonRoot,
+			User:       product.NonRoot,
 			Files:      []images.File{{Path: image.program, Source: program(parts, build.KEDAPart, image.built)}},
 			Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 		})
@@ -170,7 +184,9 @@ func keda(parts map[string]string) []images.Spec {
 
 // traefik is the program and nothing else.
 func traefik(program string) images.Spec {
-	spec := own("library/traefik:v"+build.TraefikVersion, program)
-	spec.Folders = []images.Folder{{Path: "/tmp", Mode: 0o1777}}
-	return spec
+	return images.Spec{
+		Names: []string{"library/traefik:v" + build.TraefikVersion}, Entrypoint: []string{"/traefik"}, User: product.NonRoot,
+		Files:   []images.File{{Path: "/traefik", Source: program}},
+		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
 func TestParseAddons(t *testing.T) {
@@ -22,20 +23,26 @@ func TestParseAddons(t *testing.T) {
 }
 
 func TestAddonsAreMadeOfPartsThatExist(t *testing.T) {
-	for _, name := range slices.Concat(EnvoyGateway.Parts(), Traefik.Parts(), KEDA.Parts()) {
-		if !slices.ContainsFunc(build.OnDemand(".."), func(p build.Part) bool { return p.Name == name }) {
+	var parts []string
+	for _, addon := range Addons() {
+		parts = append(parts, addon.Parts()...)
+	}
+	for _, name := range parts {
+		if !slices.ContainsFunc(build.OnDemand("..", "debian-12"), func(p build.Part) bool { return p.Name == name }) {
 			t.Errorf("there is no part %s", name)
 		}
 	}
 }
 
 func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
-	programs := map[Program]string{Sample: "/bin/rollouts-demo", GatewayPlugin: "/bin/gatewayapi-plugin", Scaler: "/bin/scaler", Agent: "/bin/agent"}
+	programs := map[product.Program]string{
+		product.Sample: "/bin/rollouts-demo", product.GatewayPlugin: "/bin/gatewayapi-plugin", product.Scaler: "/bin/scaler", product.Agent: "/bin/agent",
+	}
 	const guides = 3 + 3 // versions of the two guides' apps
 	tests := []struct {
 		name            string
 		addons          []Addon
-		programs        map[Program]string
+		programs        map[product.Program]string
 		images, bundles int
 	}{
 		{"none", nil, programs, 0, 0},
@@ -45,6 +52,7 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 		{"both share the definitions and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
 		{"KEDA brings the scaler and the agent, and nothing of the Gateway API", []Addon{KEDA}, programs, 3 + 2, 2},
 		{"KEDA in a bare cluster", []Addon{KEDA}, nil, 3, 1},
+		{"an older controller is an image and nothing else", []Addon{OldRollouts}, programs, 1, 0},
 		{"KEDA beside a gateway", []Addon{Traefik, KEDA}, programs, 1 + 3 + 2 + guides, 5},
 	}
 	for _, tt := range tests {
@@ -54,19 +62,14 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 			if len(specs) != tt.images || len(bundles) != tt.bundles {
 				t.Errorf("%d images and %d bundles, want %d and %d: %+v", len(specs), len(bundles), tt.images, tt.bundles, specs)
 			}
-			built, files := map[Program]string{Plugin: "/bin/rollouts-plugin-kedify"}, 1
 			gateways := slices.ContainsFunc(tt.addons, Addon.gateway)
-			if gateways {
-				built[GatewayPlugin], files = "/bin/gatewayapi-plugin", 2
-			}
-			if got := len(plugins(built).Files); got != files {
-				t.Errorf("the plugins' image has %d programs, want %d", got, files)
-			}
-			if _, needed := Sources(tt.addons)[GatewayPlugin]; needed != gateways {
-				t.Errorf("the plugin for the Gateway API is built: %v", needed)
-			}
-			if _, needed := Sources(tt.addons)[Scaler]; needed != slices.Contains(tt.addons, KEDA) {
-				t.Errorf("the scaler is built: %v", needed)
+			for program, wanted := range map[product.Program]bool{
+				product.Plugin: true, product.GatewayPlugin: gateways,
+				product.Scaler: slices.Contains(tt.addons, KEDA), product.Agent: slices.Contains(tt.addons, KEDA),
+			} {
+				if slices.Contains(Programs(tt.addons), program) != wanted {
+					t.Errorf("%s is built: %v", program, !wanted)
+				}
 			}
 		})
 	}

@@ -16,36 +16,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
-// Program is one of this project's own programs.
-type Program string
-
-// The project's programs that run in the cluster.
-const (
-	Plugin      Program = "rollouts-plugin-kedify"
-	Interceptor Program = "interceptor"
-	Sample      Program = "rollouts-demo"
-	// GatewayPlugin is only in clusters with a Gateway API implementation.
-	GatewayPlugin Program = "gatewayapi-plugin"
-	// Scaler and Agent are only in clusters with KEDA.
-	Scaler Program = "scaler"
-	Agent  Program = "agent"
-)
-
-// Sources maps each program of a cluster with these add-ons to the package that
-// it is built from, relative to the repository's root.
-func Sources(addons []Addon) map[Program]string {
-	out := map[Program]string{
-		Plugin:      "./cmd/rollouts-plugin-kedify",
-		Interceptor: "./cmd/interceptor",
-		Sample:      "./examples/rollouts-demo",
-	}
+// Programs are those of a cluster with these add-ons.
+func Programs(addons []Addon) []product.Program {
+	out := []product.Program{product.Plugin, product.Interceptor, product.Sample}
 	if slices.ContainsFunc(addons, Addon.gateway) {
-		out[GatewayPlugin] = "./cmd/gatewayapi-plugin"
+		out = append(out, product.GatewayPlugin)
 	}
 	if slices.Contains(addons, KEDA) {
-		out[Scaler], out[Agent] = "./cmd/scaler", "./cmd/agent"
+		out = append(out, product.Scaler, product.Agent)
 	}
 	return out
 }
@@ -54,17 +35,17 @@ func Sources(addons []Addon) map[Program]string {
 // nobody's to restart but its user's.
 func Restarts(programs []string) []install.Step {
 	var out []install.Step
-	has := func(p Program) bool { return slices.Contains(programs, string(p)) }
-	if has(Plugin) || has(GatewayPlugin) {
+	has := func(p product.Program) bool { return slices.Contains(programs, string(p)) }
+	if has(product.Plugin) || has(product.GatewayPlugin) {
 		out = append(out, install.RestartController())
 	}
-	if has(Interceptor) {
+	if has(product.Interceptor) {
 		out = append(out, install.RestartInterceptor())
 	}
-	if has(Scaler) {
+	if has(product.Scaler) {
 		out = append(out, install.RestartScaler())
 	}
-	if has(Agent) {
+	if has(product.Agent) {
 		out = append(out, install.RestartAgent())
 	}
 	return out
@@ -84,15 +65,12 @@ func Forwards(apiServer string) []node.Forward {
 	}
 }
 
-// nonRoot is the user of images that name none in their manifests.
-const nonRoot = "65532"
-
 // BareImages lists what a cluster serves that only has DNS in it. Parts are the
 // folders of the built parts.
 func BareImages(parts map[string]string) []images.Spec {
 	return []images.Spec{
 		{
-			Names: []string{"pause:3.10"}, Entrypoint: []string{"/pause"}, User: nonRoot,
+			Names: []string{"pause:3.10"}, Entrypoint: []string{"/pause"}, User: product.NonRoot,
 			Files: []images.File{{Path: "/pause", Source: program(parts, "pause", "pause")}},
 		},
 		{
@@ -104,15 +82,15 @@ func BareImages(parts map[string]string) []images.Spec {
 
 // Images lists what the cluster's registry serves. Parts are the folders of the
 // built parts, programs the paths of the project's own programs.
-func Images(parts map[string]string, programs map[Program]string) []images.Spec {
+func Images(parts map[string]string, programs map[product.Program]string) []images.Spec {
 	out := append(BareImages(parts),
 		argoRollouts(program(parts, "argo-rollouts", "rollouts-controller")),
 		envoy(program(parts, "envoy", "envoy"), parts["glibc"]),
-		plugins(programs),
-		own("kedify/interceptor:dev", programs[Interceptor]),
+		own(product.PluginImage, programs),
+		own(product.InterceptorImage, programs),
 	)
 	for _, color := range Colors() {
-		sample := own("argoproj/rollouts-demo:"+color, programs[Sample])
+		sample := product.Image(product.SampleImage, programs, "argoproj/rollouts-demo:"+color)
 		sample.Env = []string{"COLOR=" + color}
 		out = append(out, sample)
 	}
@@ -123,23 +101,9 @@ func program(parts map[string]string, part, name string) string {
 	return filepath.Join(parts[part], "bin", name)
 }
 
-// plugins is the image that the plugins are installed from; the one for the
-// Gateway API is in it where it was built.
-func plugins(programs map[Program]string) images.Spec {
-	spec := own("kedify/argo-rollouts-plugin:dev", programs[Plugin])
-	if path, built := programs[GatewayPlugin]; built {
-		spec.Files = append(spec.Files, images.File{Path: "/" + filepath.Base(path), Source: path})
-	}
-	return spec
-}
-
-// own is an image of one of this project's programs and nothing else.
-func own(name, program string) images.Spec {
-	path := "/" + filepath.Base(program)
-	return images.Spec{
-		Names: []string{name}, Entrypoint: []string{path}, User: nonRoot,
-		Files: []images.File{{Path: path, Source: program}},
-	}
+// own is an image of this project's under the name that its manifests have.
+func own(image string, programs map[product.Program]string) images.Spec {
+	return product.Image(image, programs, "kedify/"+image+":dev")
 }
 
 // argoRollouts is built as the official image is: user 999 with a home of its

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
@@ -35,12 +37,12 @@ func assemble(ctx context.Context, l *location, o *upOptions, r request, parts m
 	config.Contents.Parts = parts
 	sources := install.Sources{Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml")}
 	bundles := []install.Bundle{install.DNS(sources)}
-	var programs map[stack.Program]string
+	var programs map[product.Program]string
 	var err error
 	if o.bare {
 		config.Images = stack.BareImages(parts)
 	} else {
-		if programs, err = buildPrograms(ctx, l, stack.Sources(r.addons), r); err != nil {
+		if programs, err = buildPrograms(ctx, l, stack.Programs(r.addons), r); err != nil {
 			return node.Config{}, err
 		}
 		config.Images = stack.Images(parts, programs)
@@ -67,7 +69,7 @@ func (l *location) settings(addresses cluster.Addresses, extraArgs map[string][]
 }
 
 // contents are the hashes of what was built and of the manifests.
-func contents(l *location, programs map[stack.Program]string) (built map[string]string, manifests string, err error) {
+func contents(l *location, programs map[product.Program]string) (built map[string]string, manifests string, err error) {
 	built = map[string]string{}
 	for program, path := range programs {
 		raw, err := os.ReadFile(path)
@@ -94,15 +96,15 @@ func sum(content []byte) string {
 
 // buildPrograms builds this project's own programs from the working tree, but
 // for those that are given as binaries.
-func buildPrograms(ctx context.Context, l *location, sources map[stack.Program]string, r request) (map[stack.Program]string, error) {
-	out := map[stack.Program]string{}
-	var packages []string
-	for program, source := range sources {
+func buildPrograms(ctx context.Context, l *location, programs []product.Program, r request) (map[product.Program]string, error) {
+	out := map[product.Program]string{}
+	var missing []product.Program
+	for _, program := range programs {
 		target := ownProgram(l, program)
 		out[program] = target
 		path, given := r.binaries[string(program)]
 		if !given {
-			packages = append(packages, source)
+			missing = append(missing, program)
 			continue
 		}
 		if err := copyProgram(path, target); err != nil {
@@ -110,34 +112,54 @@ func buildPrograms(ctx context.Context, l *location, sources map[stack.Program]s
 		}
 	}
 	for program := range r.binaries {
-		if _, known := sources[stack.Program(program)]; !known {
-			return nil, fmt.Errorf("--binary %s: there is no such program here; there are %v", program, slices.Sorted(maps.Keys(sources)))
+		if _, known := out[product.Program(program)]; !known {
+			return nil, fmt.Errorf("--binary %s: there is no such program here; there are %v", program, slices.Sorted(maps.Keys(out)))
 		}
 	}
-	return out, compile(ctx, l.repo, filepath.Join(l.dir(), "own"), packages)
+	return out, compile(ctx, compilation{repo: l.repo, dir: filepath.Join(l.dir(), "own"), architecture: runtime.GOARCH, programs: missing})
 }
 
 // ownProgram is where a program of this project is built to.
-func ownProgram(l *location, program stack.Program) string {
+func ownProgram(l *location, program product.Program) string {
 	return filepath.Join(l.dir(), "own", string(program))
 }
 
-// compile builds packages of the repository into a folder, each program named
-// after the last part of its package's path. As with the parts, there is no debug
-// information that would only be stripped again.
-func compile(ctx context.Context, repo, dir string, packages []string) error {
-	if len(packages) == 0 {
+// compilation is what is built of the repository, and how.
+type compilation struct {
+	// repo is the repository, dir the folder that the programs are put into.
+	repo, dir string
+	// architecture is the processor that they are for, as GOARCH has it.
+	architecture string
+	// version is what they say that they are; empty for what Go knows of it.
+	version  string
+	programs []product.Program
+}
+
+// compile builds programs, each named as it is called. As with the parts, there is no
+// debug information that would only be stripped again.
+func compile(ctx context.Context, c compilation) error {
+	if len(c.programs) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return fmt.Errorf("make the program folder: %w", err)
+	}
+	var packages []string
+	for _, program := range c.programs {
+		packages = append(packages, product.Packages()[program])
 	}
 	slices.Sort(packages)
 	say("building %s", strings.Join(packages, ", "))
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
+	flags := "-s -w"
+	if c.version != "" {
+		flags += " -X main.version=" + c.version
+	}
+	args := []string{
+		"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o", c.dir + string(filepath.Separator),
+	}
 	command := exec.CommandContext(ctx, "go", append(args, packages...)...)
-	command.Dir = repo
-	command.Env = append(os.Environ(), build.CompilerEnv()...)
+	command.Dir = c.repo
+	command.Env = append(append(os.Environ(), build.CompilerEnv()...), "GOOS=linux", "GOARCH="+c.architecture)
 	if printed, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, ", "), err, printed)
 	}

@@ -8,14 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
-	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
 // exported is what another cluster needs to have what the embedded one has.
@@ -26,9 +25,6 @@ type exported struct {
 	// Steps are the arguments of kubectl, in their order.
 	Steps []install.Step `json:"steps"`
 }
-
-// imagesOf is the registry that the manifests name for this project's images.
-const imagesOf = "ghcr.io"
 
 func exportCommand(l *location) *cobra.Command {
 	return &cobra.Command{
@@ -61,22 +57,16 @@ func export(ctx context.Context, l *location, folder string, out io.Writer) erro
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the folder to export to: %w", err)
 	}
-	programs := map[stack.Program]string{}
-	var packages []string
-	for program, source := range stack.Sources(nil) {
-		programs[program] = filepath.Join(folder, string(program))
-		packages = append(packages, source)
-	}
-	if err := compile(ctx, l.repo, folder, packages); err != nil {
+	e := exported{Images: filepath.Join(folder, "images.tar")}
+	// The tag is that of the manifests.
+	built, err := buildImages(ctx, l.repo, folder, imagesRequest{
+		registry: registry, tag: "dev", architectures: []string{runtime.GOARCH},
+		images: []string{product.PluginImage, product.InterceptorImage},
+	})
+	if err != nil {
 		return err
 	}
-	e := exported{Images: filepath.Join(folder, "images.tar")}
-	own := slices.DeleteFunc(stack.Images(parts, programs), func(s images.Spec) bool {
-		return !slices.ContainsFunc(s.Files, func(f images.File) bool {
-			return filepath.Dir(f.Source) == folder && f.Source != programs[stack.Sample]
-		})
-	})
-	if err := images.Save(own, imagesOf, runtime.GOARCH, e.Images); err != nil {
+	if err := images.SaveArchive(built, runtime.GOARCH, e.Images); err != nil {
 		return err
 	}
 	e.Steps = install.Steps(install.Canaries(install.Sources{

@@ -43,6 +43,6 @@ func rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&l.repo, "repo", cmp.Or(os.Getenv("LOCALCLUSTER_REPO"), "."), "root of this project's repository")
 	root.PersistentFlags().StringVar(&l.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"),
 		"folder for built programs and running clusters (default: kedify-localcluster in the user's cache folder)")
-	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), exportCommand(l), logsCommand(l), insideCommand())
+	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), exportCommand(l), imagesCommand(l), logsCommand(l), insideCommand())
 	return root
 }

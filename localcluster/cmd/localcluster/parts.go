@@ -19,7 +19,7 @@ func partsFor(l *location, addons []stack.Addon) ([]build.Part, error) {
 		return nil, err
 	}
 	out := build.Parts(l.modules(), release)
-	for _, part := range build.OnDemand(l.modules()) {
+	for _, part := range build.OnDemand(l.modules(), release) {
 		if slices.ContainsFunc(addons, func(a stack.Addon) bool { return slices.Contains(a.Parts(), part.Name) }) {
 			out = append(out, part)
 		}
@@ -33,7 +33,7 @@ func partNamed(l *location, name string) (build.Part, error) {
 	if err != nil {
 		return build.Part{}, err
 	}
-	parts := append(build.Parts(l.modules(), release), build.OnDemand(l.modules())...)
+	parts := append(build.Parts(l.modules(), release), build.OnDemand(l.modules(), release)...)
 	names := make([]string, 0, len(parts))
 	for _, part := range parts {
 		if part.Name == name {

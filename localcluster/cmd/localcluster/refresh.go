@@ -13,6 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
@@ -57,7 +58,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 	for _, program := range running.Contents.Given {
 		if _, again := r.binaries[program]; !again {
 			say("%s was given by --binary, and stays", program)
-			r.binaries[program] = ownProgram(l, stack.Program(program))
+			r.binaries[program] = ownProgram(l, product.Program(program))
 		}
 	}
 	next, err := assemble(ctx, l, &same, r, parts)
@@ -138,7 +139,7 @@ func refreshSteps(all []install.Step, programs []string, installed bool) []insta
 func pathsOf(l *location, programs []string) []string {
 	paths := make([]string, len(programs))
 	for i, program := range programs {
-		paths[i] = ownProgram(l, stack.Program(program))
+		paths[i] = ownProgram(l, product.Program(program))
 	}
 	return paths
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
-	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
 // A program is brought in by its restart and the waits alone, unless manifests
@@ -20,9 +20,9 @@ func TestRefreshSteps(t *testing.T) {
 		installed bool
 		want      []string
 	}{
-		{"another program", []string{string(stack.Interceptor)}, true, []string{restart, "wait for a", "wait for b"}},
+		{"another program", []string{string(product.Interceptor)}, true, []string{restart, "wait for a", "wait for b"}},
 		{"other manifests", nil, false, []string{"apply a", "apply b", "wait for a", "wait for b"}},
-		{"both", []string{string(stack.Interceptor)}, false, []string{"apply a", "apply b", restart, "wait for a", "wait for b"}},
+		{"both", []string{string(product.Interceptor)}, false, []string{"apply a", "apply b", restart, "wait for a", "wait for b"}},
 		{"the sample, which its user restarts", []string{"rollouts-demo"}, true, []string{"wait for a", "wait for b"}},
 	}
 	for _, tt := range tests {

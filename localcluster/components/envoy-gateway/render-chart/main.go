@@ -3,7 +3,8 @@
 // `helm template` without the rest of Helm.
 //
 // A chart in a source tree may have a values.tmpl.yaml, which a release turns
-// into values.yaml by replacing ${NAME}: the arguments NAME=VALUE say by what.
+// into values.yaml by replacing ${NAME}: the arguments NAME=VALUE say by what. Such
+// a chart has no version yet, either: --version gives it one.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -30,6 +32,7 @@ const templateFile = "values.tmpl.yaml"
 // options are what the flags say.
 type options struct {
 	dir, version string
+	files        []string
 	release      chartutil.ReleaseOptions
 	variables    map[string]string
 	changes      []string
@@ -53,6 +56,10 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.version, "version", "", "version of the chart and of its app")
 	flags.StringVar(&o.release.Name, "release", "", "name of the release")
 	flags.StringVar(&o.release.Namespace, "namespace", "", "namespace of the release")
+	flags.Func("values", "`FILE` with values (repeatable)", func(file string) error {
+		o.files = append(o.files, file)
+		return nil
+	})
 	flags.Func("set", "`PATH=VALUE` of a value to change (repeatable)", func(change string) error {
 		o.changes = append(o.changes, change)
 		return nil
@@ -60,8 +67,8 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
-	if o.dir == "" || o.version == "" || o.release.Name == "" || o.release.Namespace == "" {
-		return options{}, errors.New("--chart, --version, --release and --namespace are needed")
+	if o.dir == "" || o.release.Name == "" || o.release.Namespace == "" {
+		return options{}, errors.New("--chart, --release and --namespace are needed")
 	}
 	for _, argument := range flags.Args() {
 		name, value, found := strings.Cut(argument, "=")
@@ -78,8 +85,10 @@ func run(o options, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("load the chart %s: %w", o.dir, err)
 	}
-	loaded.Metadata.Version, loaded.Metadata.AppVersion = o.version, o.version
-	given, err := releasedValues(o)
+	if o.version != "" {
+		loaded.Metadata.Version, loaded.Metadata.AppVersion = o.version, o.version
+	}
+	given, err := givenValues(o)
 	if err != nil {
 		return err
 	}
@@ -97,9 +106,34 @@ func run(o options, out io.Writer) error {
 	return printObjects(loaded, rendered, out)
 }
 
-// releasedValues are the values that a release of the chart would carry.
+// givenValues are those that a release of the chart would carry beyond its
+// values.yaml, and then what the flags say, in their order.
+func givenValues(o options) (map[string]any, error) {
+	values, err := releasedValues(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range o.files {
+		read, err := chartutil.ReadValuesFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the values in %s: %w", file, err)
+		}
+		values = chartutil.MergeTables(read, values)
+	}
+	for _, change := range o.changes {
+		if err := strvals.ParseInto(change, values); err != nil {
+			return nil, fmt.Errorf("--set %q: %w", change, err)
+		}
+	}
+	return values, nil
+}
+
+// releasedValues are those of values.tmpl.yaml, where there is one.
 func releasedValues(o options) (map[string]any, error) {
 	raw, err := os.ReadFile(filepath.Join(o.dir, templateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]any{}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the chart's values: %w", err)
 	}
@@ -117,11 +151,6 @@ func releasedValues(o options) (map[string]any, error) {
 	values, err := chartutil.ReadValues([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("read the chart's values: %w", err)
-	}
-	for _, change := range o.changes {
-		if err := strvals.ParseInto(change, values); err != nil {
-			return nil, fmt.Errorf("--set %q: %w", change, err)
-		}
 	}
 	return values, nil
 }

@@ -1,0 +1,61 @@
+package install
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// page is docs/install.md: its blocks by the heading that they stand below.
+type page map[string][]block
+
+// block is one fenced block.
+type block struct{ language, text string }
+
+// readPage reads the page.
+func readPage(t *testing.T, repo string) page {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(repo, "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, heading := page{}, ""
+	tokens := regexp.MustCompile("(?ms)^#+ ([^\n]+)$|^```(\\w*)\n(.*?)^```$")
+	for _, found := range tokens.FindAllStringSubmatch(string(raw), -1) {
+		if found[1] != "" {
+			heading = found[1]
+			continue
+		}
+		out[heading] = append(out[heading], block{found[2], found[3]})
+	}
+	return out
+}
+
+// block is the n-th block of a language below a heading, which must be there.
+func (p page) block(t *testing.T, heading, language string, n int) string {
+	t.Helper()
+	for _, b := range p[heading] {
+		if b.language != language {
+			continue
+		}
+		if n == 0 {
+			return b.text
+		}
+		n--
+	}
+	t.Fatalf("docs/install.md has no such block of %s below %q", language, heading)
+	return ""
+}
+
+// commands is how many commands a script has.
+func commands(script string) int {
+	count := 0
+	for line := range strings.Lines(script) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !regexp.MustCompile(`^[A-Z]+=`).MatchString(line) {
+			count++
+		}
+	}
+	return count
+}

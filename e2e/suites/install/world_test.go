@@ -1,0 +1,158 @@
+package install
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// releases is where the page says that releases are.
+	releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
+	// scriptLimit bounds one block of the page.
+	scriptLimit = 4 * time.Minute
+)
+
+// world is a cluster, the page, and a folder of somebody who installs.
+type world struct {
+	*provider.Cluster
+
+	page page
+	// repo is the repository, dist the folder of the snapshot, folder where commands are run, helm the
+	// folder of what stands in for helm.
+	repo, dist, folder, helm string
+	// sums are the snapshot's, by the name of the file.
+	sums map[string]string
+	// release is the snapshot's version.
+	release string
+	// version and manifest are the Argo Rollouts that is installed just now, and its install.yaml.
+	version, manifest string
+	// spent is how long the page's commands took, ran how many there were.
+	spent time.Duration
+	ran   int
+}
+
+// script runs commands as they stand on the page, but for where releases are. They must succeed.
+func (w *world) script(t *testing.T, text string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), scriptLimit)
+	defer cancel()
+	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
+	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
+	began := time.Now()
+	out, err := w.Run(ctx, "bash", "-euo", "pipefail", "-c", "PATH="+w.helm+":$PATH\ncd "+w.folder+"\n"+text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	w.spent += time.Since(began)
+	w.ran += commands(text)
+	return out
+}
+
+// try runs commands that may fail, and returns what they say.
+func (w *world) try(ctx context.Context, text string) string {
+	ctx, cancel := context.WithTimeout(ctx, scriptLimit)
+	defer cancel()
+	out, err := w.Run(ctx, "bash", "-c", "cd "+w.folder+"\n"+text)
+	if err != nil {
+		return out + err.Error()
+	}
+	return out
+}
+
+// until waits until commands say something.
+func (w *world) until(t *testing.T, what, text, wanted string, limit time.Duration) {
+	t.Helper()
+	seen := ""
+	err := await.Until(t.Context(), what, limit, func() bool {
+		seen = w.try(t.Context(), text)
+		return strings.Contains(seen, wanted)
+	}, func() string { return seen })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write writes a file of somebody who installs.
+func (w *world) write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(w.folder, name), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filled is a manifest of the page or of the release notes, from this snapshot and from the server in the
+// cluster. The page has words in place of sums.
+func (w *world) filled(text string) string {
+	text = regexp.MustCompile(regexp.QuoteMeta(releases)+`v[^/"]+`).ReplaceAllString(text, serverURL)
+	return regexp.MustCompile(`<sum of ([\w-]+)>`).ReplaceAllStringFunc(text, func(words string) string {
+		return w.sums[strings.TrimSuffix(strings.TrimPrefix(words, "<sum of "), ">")]
+	})
+}
+
+// prepare makes the folder: the snapshot's files, the examples, and helm.
+func (w *world) prepare(t *testing.T) {
+	t.Helper()
+	w.folder = t.TempDir()
+	helm, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.helm = helm
+	release := filepath.Join(w.folder, "release")
+	if err := os.Mkdir(release, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(w.dist, "checksums.txt"))
+	if err != nil {
+		t.Fatalf("make snapshot first: %v", err)
+	}
+	w.sums = map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		if fields := strings.Fields(line); len(fields) == 2 {
+			w.sums[fields[1]] = fields[0]
+		}
+	}
+	for link, target := range map[string]string{
+		filepath.Join(release, "checksums.txt"): filepath.Join(w.dist, "checksums.txt"),
+		filepath.Join(release, "config.tar.gz"): filepath.Join(w.repo, "bin", "config.tar.gz"),
+		filepath.Join(w.folder, "examples"):     filepath.Join(w.repo, "examples"),
+	} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// build builds a program of the suite's own.
+func build(t *testing.T, repo, source, target string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false",
+		"-ldflags", "-s -w", "-o", target, source)
+	command.Dir, command.Env = repo, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", source, err, out)
+	}
+}
+
+// explain shows the controller when the test has failed.
+func (w *world) explain(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	t.Log(w.try(context.WithoutCancel(t.Context()), `
+kubectl get pods,deployments,rollouts,httpscaledobjects,httproutes -A 2>&1 | grep -v kube-system
+kubectl -n argo-rollouts get configmap argo-rollouts-config -o yaml
+kubectl -n argo-rollouts logs -l app.kubernetes.io/name=argo-rollouts --all-containers --prefix --tail=30
+kubectl -n argo-rollouts logs -l app.kubernetes.io/name=argo-rollouts --previous --prefix --tail=10
+kubectl get events -A --field-selector type=Warning | tail -30`))
+}

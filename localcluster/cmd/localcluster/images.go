@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
+)
+
+// registry is the folder of a registry that the manifests name for this project's
+// images.
+const registry = "ghcr.io/kedify"
+
+// imagesRequest is what images are asked for.
+type imagesRequest struct {
+	// registry is the registry with a folder, tag the tag of all images.
+	registry, tag string
+	// release is what the images say about their source.
+	release product.Release
+	// architectures are the processors, as GOARCH has them.
+	architectures []string
+	// images are the names of the images.
+	images []string
+}
+
+func imagesCommand(l *location) *cobra.Command {
+	r := imagesRequest{images: product.Published()}
+	var push bool
+	command := &cobra.Command{
+		Use:   "images FOLDER",
+		Short: "Build this project's images into a folder: an OCI image layout, and an archive that `docker load` reads",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := l.resolve(); err != nil {
+				return err
+			}
+			folder, err := filepath.Abs(args[0])
+			if err != nil {
+				return fmt.Errorf("the folder for the images: %w", err)
+			}
+			built, err := buildImages(c.Context(), l.repo, folder, r)
+			if err != nil {
+				return err
+			}
+			if err := saveImages(built, folder); err != nil {
+				return err
+			}
+			if push {
+				for _, index := range built {
+					if err := images.Push(c.Context(), index); err != nil {
+						return err
+					}
+				}
+			}
+			return printImages(c.OutOrStdout(), built)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&r.registry, "registry", registry, "`REGISTRY/FOLDER` of the images' names")
+	flags.StringVar(&r.tag, "tag", "dev", "tag of the images")
+	flags.StringVar(&r.release.Version, "release", "", "`VERSION` that the programs and the images say that they are")
+	flags.StringVar(&r.release.Revision, "revision", "", "`COMMIT` that the images say that they are built from")
+	flags.StringSliceVar(&r.architectures, "architecture", []string{"amd64", "arm64"}, "processors that the images are for")
+	flags.BoolVar(&push, "push", false, "push the images to the registry, too, with the credentials of `docker login`")
+	return command
+}
+
+// buildImages builds the programs of images into a folder, and assembles the images.
+func buildImages(ctx context.Context, repo, folder string, r imagesRequest) ([]images.Index, error) {
+	var programs []product.Program
+	for _, image := range r.images {
+		programs = append(programs, product.Programs(image)...)
+	}
+	built := map[string]map[product.Program]string{}
+	for _, architecture := range r.architectures {
+		dir := filepath.Join(folder, "linux-"+architecture)
+		err := compile(ctx, compilation{repo: repo, dir: dir, architecture: architecture, version: r.release.Version, programs: programs})
+		if err != nil {
+			return nil, err
+		}
+		built[architecture] = map[product.Program]string{}
+		for _, program := range programs {
+			built[architecture][program] = filepath.Join(dir, string(program))
+		}
+	}
+	var out []images.Index
+	for _, image := range r.images {
+		name := image + ":" + r.tag
+		specs := map[string]images.Spec{}
+		for _, architecture := range r.architectures {
+			spec := product.Image(image, built[architecture], name)
+			spec.Labels = r.release.Labels(image)
+			specs[architecture] = spec
+		}
+		index, err := images.BuildIndex(r.registry+"/"+name, specs)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, index)
+	}
+	return out, nil
+}
+
+// saveImages writes the images into a folder, in place of those that are there.
+func saveImages(built []images.Index, folder string) error {
+	layout := filepath.Join(folder, "oci")
+	if err := os.RemoveAll(layout); err != nil {
+		return fmt.Errorf("replace the image layout: %w", err)
+	}
+	if err := images.SaveLayout(built, layout); err != nil {
+		return err
+	}
+	archive := filepath.Join(folder, "images.tar")
+	if err := os.Remove(archive); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replace the archive of the images: %w", err)
+	}
+	if _, found := built[0].Images[runtime.GOARCH]; !found {
+		return nil // none of them would run here
+	}
+	return images.SaveArchive(built, runtime.GOARCH, archive)
+}
+
+// printImages says what was built: names, and for each processor the digest and the
+// size of what a node pulls.
+func printImages(out io.Writer, built []images.Index) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "IMAGE\tPLATFORM\tMB\tDIGEST")
+	for _, index := range built {
+		digest, err := index.Index.Digest()
+		if err != nil {
+			return fmt.Errorf("digest of image %s: %w", index.Name, err)
+		}
+		fmt.Fprintf(table, "%s\tall\t\t%s\n", index.Name, digest)
+		for _, architecture := range slices.Sorted(maps.Keys(index.Images)) {
+			digest, err := index.Images[architecture].Digest()
+			if err != nil {
+				return fmt.Errorf("digest of image %s: %w", index.Name, err)
+			}
+			size, err := images.Size(index.Images[architecture])
+			if err != nil {
+				return fmt.Errorf("size of image %s: %w", index.Name, err)
+			}
+			fmt.Fprintf(table, "\tlinux/%s\t%.1f\t%s\n", architecture, float64(size)/1e6, digest)
+		}
+	}
+	return table.Flush()
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
+)
+
+// docs/releasing.md has a table of sizes and their limits. What is built of this tree keeps the limits, and
+// the figures are not stale.
+func TestSizesStayWithinTheirLimits(t *testing.T) {
+	const repo = "../../.."
+	page, err := os.ReadFile(repo + "/docs/releasing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	built, err := buildImages(t.Context(), repo, folder, imagesRequest{
+		registry: registry, tag: "dev", release: product.Release{Version: "0.0.0"}, architectures: []string{"amd64"}, images: product.Published(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	megabytes := map[string]float64{}
+	for program := range product.Packages() {
+		status, err := os.Stat(filepath.Join(folder, "linux-amd64", string(program)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		megabytes["binary `"+string(program)+"`"] = float64(status.Size()) / 1e6
+	}
+	for i, name := range product.Published() {
+		size, err := images.Size(built[i].Images["amd64"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		megabytes["image `"+name+"`"] = float64(size) / 1e6
+	}
+	rows := regexp.MustCompile("(?m)^\\| ((?:binary|image) `[a-z-]+`) \\| ([0-9.]+) \\| ([0-9.]+) \\|$").FindAllStringSubmatch(string(page), -1)
+	if len(rows) != len(megabytes) {
+		t.Errorf("the table has %d rows for %d sizes", len(rows), len(megabytes))
+	}
+	for _, row := range rows {
+		said, err := strconv.ParseFloat(row[2], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit, err := strconv.ParseFloat(row[3], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, known := megabytes[row[1]]
+		if !known {
+			t.Errorf("the table has %s, which is not released", row[1])
+			continue
+		}
+		if got > limit {
+			t.Errorf("%s has %.1f MB, its limit is %.1f", row[1], got, limit)
+		}
+		const stale = 0.05
+		if got < said*(1-stale) || got > said*(1+stale) {
+			t.Errorf("%s has %.1f MB, the table says %.1f", row[1], got, said)
+		}
+	}
+}

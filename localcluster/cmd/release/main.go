@@ -1,0 +1,121 @@
+// Command release makes the documents of a release. GoReleaser runs it for the bills
+// of materials (.goreleaser.yaml), `make release-notes` for the notes.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/release"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	root := &cobra.Command{
+		Use: "release", Short: "Documents of a release", Version: version, SilenceUsage: true, SilenceErrors: true,
+	}
+	root.AddCommand(sbomCommand(), manifestsCommand(), notesCommand())
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "release: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+func sbomCommand() *cobra.Command {
+	var of string
+	command := &cobra.Command{
+		Use:   "sbom BINARY FILE",
+		Short: "Write the software bill of materials of a binary",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return write(args[1], func(out io.Writer) error { return release.WriteBill(args[0], of, out) })
+		},
+	}
+	command.Flags().StringVar(&of, "of", "", "`VERSION` of the binary, without a v")
+	return command
+}
+
+func manifestsCommand() *cobra.Command {
+	var of, registry, folder string
+	command := &cobra.Command{
+		Use:   "manifests FILE",
+		Short: "Pack the manifests with the images of a release",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := os.MkdirAll(filepath.Dir(args[0]), 0o755); err != nil {
+				return fmt.Errorf("make the folder of the manifests: %w", err)
+			}
+			return write(args[0], func(out io.Writer) error {
+				return release.WriteManifests(os.DirFS(folder), registry, of, out)
+			})
+		},
+	}
+	command.Flags().StringVar(&of, "of", "", "`VERSION` of the images")
+	command.Flags().StringVar(&registry, "registry", "ghcr.io/kedify", "`REGISTRY/FOLDER` of the images")
+	command.Flags().StringVar(&folder, "folder", "config", "folder with the manifests")
+	return command
+}
+
+// write makes a file, complete or with an error.
+func write(file string, content func(out io.Writer) error) error {
+	out, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("make the file: %w", err)
+	}
+	return errors.Join(content(out), out.Close())
+}
+
+func notesCommand() *cobra.Command {
+	var base, changelog string
+	command := &cobra.Command{
+		Use:   "notes FOLDER",
+		Short: "Write release-notes.md into the folder that GoReleaser has filled",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return writeNotes(args[0], base, changelog) },
+	}
+	command.Flags().StringVar(&base, "base", "", "`URL` that the binaries lie below (default: the project's releases)")
+	command.Flags().StringVar(&changelog, "changelog", "CHANGELOG.md", "the changelog")
+	return command
+}
+
+// writeNotes writes the notes of the release in a folder. Without a base they are for
+// the project's own releases.
+func writeNotes(folder, base, changelog string) error {
+	changes, err := os.ReadFile(changelog)
+	if err != nil {
+		return fmt.Errorf("read the changelog: %w", err)
+	}
+	sums, err := os.ReadFile(filepath.Join(folder, "checksums.txt"))
+	if err != nil {
+		return fmt.Errorf("read the checksums: %w", err)
+	}
+	raw, err := os.ReadFile(filepath.Join(folder, "metadata.json"))
+	if err != nil {
+		return fmt.Errorf("read what GoReleaser says about the release: %w", err)
+	}
+	var about struct {
+		Version string `json:"version"`
+	}
+	if err := json.Unmarshal(raw, &about); err != nil {
+		return fmt.Errorf("read what GoReleaser says about the release: %w", err)
+	}
+	if base == "" {
+		base = "https://github.com/kedify/argo-rollouts-plugin/releases/download/v" + about.Version
+	}
+	notes, err := release.Notes(about.Version, base, string(changes), string(sums))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "release-notes.md"), []byte(notes), 0o644); err != nil {
+		return fmt.Errorf("write the release notes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+// Package product describes what this project ships, once: its programs, and the
+// images that they are in. The embedded cluster, `make docker-build` and a release
+// all read it.
+package product
+
+import (
+	"maps"
+	"path"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+)
+
+// Program is one of this project's own programs, by the name of its binary.
+type Program string
+
+// The programs.
+const (
+	Plugin        Program = "rollouts-plugin-kedify"
+	GatewayPlugin Program = "gatewayapi-plugin"
+	Interceptor   Program = "interceptor"
+	Scaler        Program = "scaler"
+	Agent         Program = "agent"
+	// Sample is the guides' application.
+	Sample Program = "rollouts-demo"
+)
+
+// Packages maps each program to the package that it is built from, relative to the
+// repository's root.
+func Packages() map[Program]string {
+	return map[Program]string{
+		Plugin:        "./cmd/rollouts-plugin-kedify",
+		GatewayPlugin: "./cmd/gatewayapi-plugin",
+		Interceptor:   "./cmd/interceptor",
+		Scaler:        "./cmd/scaler",
+		Agent:         "./cmd/agent",
+		Sample:        "./examples/rollouts-demo",
+	}
+}
+
+// The names of the images, without the folder of their registry.
+const (
+	PluginImage      = "argo-rollouts-plugin"
+	InterceptorImage = "interceptor"
+	ScalerImage      = "http-external-scaler"
+	AgentImage       = "agent"
+	SampleImage      = "rollouts-demo"
+)
+
+// Published are the images of a release.
+func Published() []string {
+	return []string{PluginImage, InterceptorImage, ScalerImage, AgentImage, SampleImage}
+}
+
+// Programs are the programs of an image, the one that it runs first.
+func Programs(image string) []Program {
+	return map[string][]Program{
+		PluginImage:      {Plugin, GatewayPlugin},
+		InterceptorImage: {Interceptor},
+		ScalerImage:      {Scaler},
+		AgentImage:       {Agent},
+		SampleImage:      {Sample},
+	}[image]
+}
+
+// NonRoot is the user that the images run as: the one that distroless images call
+// nonroot.
+const NonRoot = "65532"
+
+// Image describes an image under the names that it is to have. Built are the paths
+// of the programs that there are; the others are left out. The program lies in the
+// root folder, which has nothing else in it.
+func Image(image string, built map[Program]string, names ...string) images.Spec {
+	out := images.Spec{Names: names, User: NonRoot}
+	for _, program := range Programs(image) {
+		source, found := built[program]
+		if !found {
+			continue
+		}
+		inside := "/" + string(program)
+		if out.Entrypoint == nil {
+			out.Entrypoint = []string{inside}
+		}
+		out.Files = append(out.Files, images.File{Path: inside, Source: source})
+		if program == Plugin {
+			// Where the image that is published elsewhere has it.
+			out.Files = append(out.Files, images.File{Path: path.Join("/plugin", string(program)), LinkTo: inside})
+		}
+	}
+	return out
+}
+
+// Release is what makes a published image more than a local one.
+type Release struct {
+	// Version and Revision are those of the source: a tag without its v, and a commit.
+	Version, Revision string
+}
+
+// Labels are the image's annotations in the terms of the OCI image specification
+// (annotations.md), which tools show to whoever asks where an image comes from.
+func (r Release) Labels(image string) map[string]string {
+	const source = "https://github.com/kedify/argo-rollouts-plugin"
+	const key = "org.opencontainers.image."
+	labels := map[string]string{
+		key + "title":    image,
+		key + "source":   source,
+		key + "licenses": "Apache-2.0",
+		key + "version":  r.Version,
+		key + "revision": r.Revision,
+	}
+	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+	return labels
+}

@@ -1,0 +1,77 @@
+package product
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
+)
+
+func TestEachProgramIsInOneImage(t *testing.T) {
+	count := map[Program]int{}
+	for _, image := range Published() {
+		for _, program := range Programs(image) {
+			count[program]++
+		}
+	}
+	for program, folder := range Packages() {
+		if count[program] != 1 {
+			t.Errorf("%s is in %d images", program, count[program])
+		}
+		if _, err := os.Stat("../../" + folder); err != nil {
+			t.Errorf("%s is built from nothing: %v", program, err)
+		}
+	}
+}
+
+func TestTheImageOfThePlugins(t *testing.T) {
+	got := Image(PluginImage, map[Program]string{Plugin: "/built/p", GatewayPlugin: "/built/g"}, "kedify/argo-rollouts-plugin:dev")
+	want := images.Spec{
+		Names: []string{"kedify/argo-rollouts-plugin:dev"}, User: "65532", Entrypoint: []string{"/rollouts-plugin-kedify"},
+		Files: []images.File{
+			{Path: "/rollouts-plugin-kedify", Source: "/built/p"},
+			{Path: "/plugin/rollouts-plugin-kedify", LinkTo: "/rollouts-plugin-kedify"},
+			{Path: "/gatewayapi-plugin", Source: "/built/g"},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the image (-want +got):\n%s", diff)
+	}
+	if without := Image(PluginImage, map[Program]string{Plugin: "/built/p"}); len(without.Files) != 2 {
+		t.Errorf("a program that was not built is in the image: %v", without.Files)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	want := map[string]string{
+		"org.opencontainers.image.title":    "agent",
+		"org.opencontainers.image.source":   "https://github.com/kedify/argo-rollouts-plugin",
+		"org.opencontainers.image.licenses": "Apache-2.0",
+		"org.opencontainers.image.version":  "0.1.0",
+	}
+	if diff := cmp.Diff(want, Release{Version: "0.1.0"}.Labels(AgentImage)); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
+// The workflow names the images that it signs, and gives each its provenance.
+func TestTheWorkflowSignsEveryImage(t *testing.T) {
+	raw, err := os.ReadFile("../../.github/workflows/release.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if names, found := strings.CutPrefix(strings.TrimSpace(line), "IMAGES: "); found && !slices.Equal(strings.Fields(names), Published()) {
+			t.Errorf("the workflow signs %s, want %v", names, Published())
+		}
+	}
+	for _, image := range Published() {
+		if !strings.Contains(string(raw), "subject-name: ghcr.io/kedify/"+image+", subject-digest: \"${{ steps.images.outputs."+image+" }}\"") {
+			t.Errorf("the workflow attests no provenance of %s", image)
+		}
+	}
+}

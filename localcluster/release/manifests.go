@@ -1,0 +1,57 @@
+package release
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// ErrManifests says that the manifests name no image of this project's.
+var ErrManifests = errors.New("no manifest names an image to replace")
+
+// WriteManifests packs the manifests of a folder as config.tar.gz, in which this
+// project's images are those of a version in a registry, with a folder where it has
+// one. The tree itself names the images of the embedded cluster.
+func WriteManifests(folder fs.FS, registry, version string, out io.Writer) error {
+	local := regexp.MustCompile(`ghcr\.io/kedify/([a-z-]+):dev\b`)
+	compressed := gzip.NewWriter(out)
+	w := tar.NewWriter(compressed)
+	replaced := 0
+	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
+			return err
+		}
+		content, err := fs.ReadFile(folder, name)
+		if err != nil {
+			return err
+		}
+		text := string(content)
+		replaced += len(local.FindAllString(text, -1))
+		text = local.ReplaceAllString(text, strings.ReplaceAll(registry, "$", "$$")+"/${1}:"+version)
+		// The time is that of the format's beginning: equal manifests give equal bytes.
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: path.Join("config", name), Mode: 0o644, Size: int64(len(text)), Format: tar.FormatPAX,
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err = io.WriteString(w, text)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("pack the manifests: %w", err)
+	}
+	if replaced == 0 {
+		return ErrManifests
+	}
+	if err := errors.Join(w.Close(), compressed.Close()); err != nil {
+		return fmt.Errorf("pack the manifests: %w", err)
+	}
+	return nil
+}

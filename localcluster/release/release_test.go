@@ -1,0 +1,245 @@
+package release
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
+)
+
+const changelog = `# Changelog
+
+## Unreleased
+
+- Something new.
+
+## 0.2.0
+
+### Added
+
+- A [second](docs/second.md#part) thing, see [there](https://example.com/x).
+
+## [0.1.0] - 2026-01-02
+
+- A first thing.
+`
+
+// sums are those of a whole release: each asset's sum is a letter of its own.
+func sums(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	letter := byte('0')
+	for _, platform := range platforms() {
+		for _, router := range routers() {
+			out.WriteString(strings.Repeat(string(letter), 64) + "  " + router[1] + "-" + platform + "\n")
+			letter++
+		}
+	}
+	return out.String()
+}
+
+func TestNotesHaveAConfigMapForEachPlatform(t *testing.T) {
+	notes, err := Notes("0.2.0", "https://example.com/v0.2.0", changelog, sums(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "### linux/arm64\n\n```yaml\n" + `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: argo-rollouts-config
+  namespace: argo-rollouts
+data:
+  trafficRouterPlugins: |
+    - name: "kedify/http"
+      location: "https://example.com/v0.2.0/rollouts-plugin-kedify-linux-arm64"
+      sha256: "2222222222222222222222222222222222222222222222222222222222222222"
+    - name: "argoproj-labs/gatewayAPI"
+      location: "https://example.com/v0.2.0/gatewayapi-plugin-linux-arm64"
+      sha256: "3333333333333333333333333333333333333333333333333333333333333333"
+` + "```\n"
+	if !strings.Contains(notes, want) {
+		t.Errorf("the notes lack\n%s\nthey are\n%s", want, notes)
+	}
+	if got := strings.Count(notes, "kind: ConfigMap"); got != len(platforms()) {
+		t.Errorf("%d ConfigMaps for %d platforms", got, len(platforms()))
+	}
+}
+
+func TestNotesSayWhatTheChangelogSays(t *testing.T) {
+	tests := []struct {
+		version, want string
+		err           error
+	}{
+		{
+			"0.2.0", "### Added\n\n- A [second](https://github.com/kedify/argo-rollouts-plugin/blob/v0.2.0/docs/second.md#part) thing, " +
+				"see [there](https://example.com/x).\n", nil,
+		},
+		{"0.1.0", "- A first thing.\n", nil},
+		{"0.2.1-SNAPSHOT-abc", "- Something new.\n", nil},
+		{"0.3.0", "", ErrChangelog},
+	}
+	for _, tt := range tests {
+		notes, err := Notes(tt.version, "https://example.com", changelog, sums(t))
+		if !errors.Is(err, tt.err) {
+			t.Errorf("%s: error %v, want %v", tt.version, err, tt.err)
+		}
+		if changes, _, _ := strings.Cut(notes, "\n## Install"); err == nil && changes != tt.want {
+			t.Errorf("%s: %q, want %q", tt.version, changes, tt.want)
+		}
+	}
+}
+
+func TestNotesRefuseChecksumsOfSomethingElse(t *testing.T) {
+	tests := map[string]string{
+		"a binary is missing": strings.Join(strings.Split(sums(t), "\n")[1:], "\n"),
+		"a short sum":         "abc  gatewayapi-plugin-linux-amd64\n",
+		"nothing":             "",
+	}
+	for name, checksums := range tests {
+		if _, err := Notes("0.2.0", "https://example.com", changelog, checksums); !errors.Is(err, ErrChecksum) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestABillHasEachModuleOnce(t *testing.T) {
+	info := &debug.BuildInfo{
+		GoVersion: "go1.26.8", Path: "example.com/app/cmd/app",
+		Deps: []*debug.Module{
+			{Path: "example.com/z", Version: "v1.0.0", Sum: "h1:z="},
+			{Path: "example.com/old", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/new", Version: "v2.0.0", Sum: "h1:new="}},
+		},
+		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}, {Key: "-ldflags", Value: "-s"}},
+	}
+	got := bill(info, "0.2.0", "abc")
+	var refs []string
+	for _, component := range *got.Components {
+		refs = append(refs, component.PackageURL)
+	}
+	want := []string{"pkg:golang/example.com/new@v2.0.0", "pkg:golang/example.com/z@v1.0.0", "pkg:golang/std@1.26.8"}
+	if diff := cmp.Diff(want, refs); diff != "" {
+		t.Errorf("modules (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]cdx.Property{{Name: "GOVERSION", Value: "go1.26.8"}, {Name: "GOARCH", Value: "arm64"}}, *got.Metadata.Component.Properties); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestABillIsOfARealBinary(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "release")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", own, "../cmd/release").CombinedOutput(); err != nil {
+		t.Fatalf("build a program: %v\n%s", err, out)
+	}
+	var first, second bytes.Buffer
+	for _, out := range []*bytes.Buffer{&first, &second} {
+		if err := WriteBill(own, "0.2.0", out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("two bills of one binary differ")
+	}
+	var read cdx.BOM
+	if err := json.Unmarshal(first.Bytes(), &read); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, component := range *read.Components {
+		found = found || component.Name == "github.com/CycloneDX/cyclonedx-go"
+	}
+	if !found || read.SpecVersion != cdx.SpecVersion1_6 {
+		t.Errorf("the bill of this test lacks a module of the program, or is of version %s:\n%s", read.SpecVersion, first.String())
+	}
+	if err := WriteBill("release_test.go", "0.2.0", &first); err == nil {
+		t.Error("a file that is no binary has a bill")
+	}
+}
+
+func TestManifestsNameTheImagesOfTheRelease(t *testing.T) {
+	folder := fstest.MapFS{
+		"scaler/deployment.yaml": {Data: []byte("image: ghcr.io/kedify/http-external-scaler:dev # by tag\n")},
+		"scaler/rbac.yaml":       {Data: []byte("kind: Role\n")},
+		"proxy.yaml":             {Data: []byte("image: envoyproxy/envoy:v1.40.0\n")},
+		"README.md":              {Data: []byte("not a manifest")},
+	}
+	var first, second bytes.Buffer
+	for _, out := range []*bytes.Buffer{&first, &second} {
+		if err := WriteManifests(folder, "registry.example.com/team", "0.2.0", out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("two archives of equal manifests differ")
+	}
+	want := map[string]string{
+		"config/scaler/deployment.yaml": "image: registry.example.com/team/http-external-scaler:0.2.0 # by tag\n",
+		"config/scaler/rbac.yaml":       "kind: Role\n",
+		"config/proxy.yaml":             "image: envoyproxy/envoy:v1.40.0\n",
+	}
+	if diff := cmp.Diff(want, unpack(t, &first)); diff != "" {
+		t.Errorf("manifests (-want +got):\n%s", diff)
+	}
+	delete(folder, "scaler/deployment.yaml")
+	if err := WriteManifests(folder, "registry.example.com", "0.2.0", &second); !errors.Is(err, ErrManifests) {
+		t.Errorf("manifests without an image of ours: error %v", err)
+	}
+}
+
+// The tree's own manifests: every image of this project's is one that is released.
+func TestTheTreesManifestsCanBeReleased(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteManifests(os.DirFS("../../config"), "registry.example.com", "0.2.0", &out); err != nil {
+		t.Fatal(err)
+	}
+	image := regexp.MustCompile(`image: registry\.example\.com/([a-z-]+):0\.2\.0`)
+	for name, text := range unpack(t, &out) {
+		if strings.Contains(text, "ghcr.io/kedify") {
+			t.Errorf("%s still names an image of the embedded cluster", name)
+		}
+		for _, found := range image.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(product.Published(), found[1]) {
+				t.Errorf("%s names the image %s, which is not released", name, found[1])
+			}
+		}
+	}
+}
+
+// unpack reads an archive: contents by name.
+func unpack(t *testing.T, archive *bytes.Buffer) map[string]string {
+	t.Helper()
+	compressed, err := gzip.NewReader(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for files := tar.NewReader(compressed); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[header.Name] = string(content)
+	}
+}

@@ -1,0 +1,111 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// configuration is what is read of .goreleaser.yaml.
+type configuration struct {
+	Version int `json:"version"`
+	Builds  []struct {
+		Main   string   `json:"main"`
+		Binary string   `json:"binary"`
+		Env    []string `json:"env"`
+		Flags  []string `json:"flags"`
+		Goos   []string `json:"goos"`
+		Goarch []string `json:"goarch"`
+		Times  string   `json:"mod_timestamp"`
+	} `json:"builds"`
+	Archives []struct {
+		Formats []string `json:"formats"`
+	} `json:"archives"`
+	Checksum struct {
+		Name string `json:"name_template"`
+	} `json:"checksum"`
+	SBOMs []struct {
+		Artifacts string `json:"artifacts"`
+	} `json:"sboms"`
+	Signs []struct {
+		Artifacts string `json:"artifacts"`
+	} `json:"signs"`
+	Release struct {
+		Draft bool `json:"draft"`
+	} `json:"release"`
+}
+
+// A snapshot takes minutes; that the configuration says what a release is takes none.
+func TestTheReleasesConfiguration(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, ".goreleaser.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c configuration
+	if err := yaml.Unmarshal(raw, &c); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, build := range c.Builds {
+		program := filepath.Base(build.Main)
+		names = append(names, program)
+		if _, err := os.Stat(filepath.Join(root, build.Main)); err != nil {
+			t.Errorf("%s is built from nothing: %v", program, err)
+		}
+		if want := program + "-{{ .Os }}-{{ .Arch }}"; build.Binary != want {
+			t.Errorf("%s is called %s, want %s", program, build.Binary, want)
+		}
+		platforms := cmp.Diff([][]string{{"linux", "darwin"}, {"amd64", "arm64"}}, [][]string{build.Goos, build.Goarch})
+		if platforms != "" {
+			t.Errorf("platforms of %s (-want +got):\n%s", program, platforms)
+		}
+		if !slices.Contains(build.Env, "CGO_ENABLED=0") || !slices.Contains(build.Flags, "-trimpath") || build.Times != "{{ .CommitTimestamp }}" {
+			t.Errorf("%s is not static, or depends on where and when it is built: %+v", program, build)
+		}
+	}
+	if diff := cmp.Diff([]string{"rollouts-plugin-kedify", "gatewayapi-plugin"}, names); diff != "" {
+		t.Errorf("binaries (-want +got):\n%s", diff)
+	}
+	if c.Version != 2 || c.Checksum.Name != "checksums.txt" || !c.Release.Draft ||
+		len(c.Archives) != 1 || !slices.Equal(c.Archives[0].Formats, []string{"binary"}) ||
+		len(c.SBOMs) != 1 || c.SBOMs[0].Artifacts != "binary" || len(c.Signs) != 1 || c.Signs[0].Artifacts != "checksum" {
+		t.Errorf("raw binaries with bills of materials, signed checksums.txt, a draft: %+v", c)
+	}
+}
+
+// The workflows run what a developer runs.
+func TestWorkflowsCallWhatExists(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
+	if err != nil || len(workflows) == 0 {
+		t.Fatal("there are no workflows ", err)
+	}
+	called := 0
+	for _, file := range workflows {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)(?:run: |^ +)make ([a-z][a-z-]+)`).FindAllStringSubmatch(string(raw), -1) {
+			called++
+			if !strings.Contains(string(makefile), "\n"+found[1]+":") {
+				t.Errorf("%s calls `make %s`, which the Makefile does not have", filepath.Base(file), found[1])
+			}
+		}
+		if strings.Contains(string(raw), ".ci/run") {
+			called++
+		}
+	}
+	if called < 4 {
+		t.Errorf("the workflows call only %d targets", called)
+	}
+}
