@@ -36,12 +36,11 @@ func reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTT
 	}
 }
 
-// observedAnnotations are the annotations that routing and the counting of requests depend on.
+// observedAnnotations are the annotations that routing, and the counting and holding of requests depend on.
 func observedAnnotations() []string {
-	return []string{
+	return append(httpv1alpha1.PausingAnnotations(),
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationFleet,
-		httpv1alpha1.AnnotationExternalProxyMetricKey,
-	}
+		httpv1alpha1.AnnotationExternalProxyMetricKey)
 }
 
 // keptAnnotations copies the annotations that are read, each up to maxAnnotation. Any tenant can write

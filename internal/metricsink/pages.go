@@ -14,7 +14,8 @@ const (
 	// ExternalKeysPath serves {"<external key>": "<ns>/<hso>"}.
 	ExternalKeysPath = "/envoy-metrics-map"
 	// DemandPath serves demand.Reports as JSON, one a line, for as long as the client listens: one
-	// at once and one each second.
+	// at once and one each second, and in between one of what is held when an object has a request that
+	// waits and had none.
 	DemandPath = "/demand"
 )
 
@@ -41,7 +42,8 @@ func (s *Sink) serveQueue(w http.ResponseWriter, _ *http.Request) {
 	report, _ := s.Report()
 	counts := make(map[string]count, len(report.Objects))
 	for key, object := range report.Objects {
-		counts[key] = count{int(object.Concurrency), object.RequestRate}
+		held := report.Held[key]
+		counts[key] = count{int(object.Concurrency) + held.Waiting - held.Counted, object.RequestRate}
 	}
 	writeJSON(w, counts)
 }
@@ -68,13 +70,18 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 	control, encoder := http.NewResponseController(w), json.NewEncoder(w)
 	ticker := time.NewTicker(ReportInterval)
 	defer ticker.Stop()
+	_, urgent := s.held()
+	report, _ := s.Report()
 	for {
-		report, _ := s.Report()
 		if control.SetWriteDeadline(s.now().Add(reportPatience)) != nil || encoder.Encode(report) != nil || control.Flush() != nil {
 			return
 		}
 		select {
 		case <-ticker.C:
+			_, urgent = s.held()
+			report, _ = s.Report()
+		case <-urgent:
+			report, urgent = s.heldNow()
 		case <-r.Context().Done():
 			return
 		case <-s.stopping:

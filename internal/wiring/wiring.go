@@ -64,6 +64,8 @@ type Reporter struct {
 	Reporting *status.Reporting
 	// Sink is told of objects; nil for none.
 	Sink *metricsink.Sink
+	// Holding is told of objects; nil for none.
+	Holding *Holding
 }
 
 // Report is ingest.Reporter's.
@@ -78,6 +80,9 @@ func (r Reporter) Report(pass ingest.Pass) {
 	r.Reporting.Report(status.Report{Objects: objects, Proxies: pass.Proxies, Replicas: pass.Replicas})
 	if r.Sink != nil && len(pass.Objects) > 0 {
 		r.Sink.SetObjects(measured(pass.Objects))
+	}
+	if r.Holding != nil {
+		r.Holding.SetObjects(pass.Objects)
 	}
 }
 
