@@ -10,6 +10,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -102,6 +103,45 @@ func endpointsIn(assignment *endpointv3.ClusterLoadAssignment) []string {
 		}
 	}
 	return found
+}
+
+// TestWhereNothingIsHeld is what keeps requests off the filter: the virtual host of an exact host disables it,
+// so that who finds it at once never meets it. Who has it already passes by the level above. Without
+// holding there is nothing of it.
+func TestWhereNothingIsHeld(t *testing.T) {
+	t.Parallel()
+	const disabled, passing = "envoy.config.route.v3.FilterConfig", "envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute"
+	config := canary(80, 20)
+	wildcard := config.Routes[0]
+	wildcard.Match = ir.Match{Host: "*.example.com", PathPrefix: "/"}
+	config.Routes = append(config.Routes, wildcard)
+	resources, err := holding().Envoy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := func(configs map[string]*anypb.Any) string {
+		if configs[translate.HoldName] == nil {
+			return ""
+		}
+		return string(configs[translate.HoldName].MessageName())
+	}
+	for _, c := range []struct{ scope, routes, host string }{
+		{"shop.example.com", passing, disabled},
+		{translate.WildcardScope, passing, ""},
+	} {
+		routes := scope(t, resources, c.scope)
+		if got := marks(routes.GetTypedPerFilterConfig()); got != c.routes {
+			t.Errorf("the routes of %s are marked %q, want %q", c.scope, got, c.routes)
+		}
+		if got := marks(routes.GetVirtualHosts()[0].GetTypedPerFilterConfig()); got != c.host {
+			t.Errorf("the host of %s is marked %q, want %q", c.scope, got, c.host)
+		}
+	}
+	for _, name := range []string{"shop.example.com", translate.WildcardScope} {
+		if routes := scope(t, envoy(t, config), name); marks(routes.GetTypedPerFilterConfig()) != "" {
+			t.Errorf("%s is marked although nothing is ever held: %v", name, routes)
+		}
+	}
 }
 
 // TestZeroLeavesTheListenerAlone: what is held changes routes and endpoints, and neither listener nor cluster.

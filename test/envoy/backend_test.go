@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -55,6 +56,7 @@ func startBackend(t *testing.T, name string) *backend {
 	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/websocket", upgrade)
+	mux.HandleFunc("/size", size)
 	b.server = httptest.NewUnstartedServer(mux)
 	b.server.Config.Protocols = new(http.Protocols)
 	b.server.Config.Protocols.SetHTTP1(true)
@@ -96,6 +98,12 @@ func stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// size answers with the length of the body.
+func size(w http.ResponseWriter, r *http.Request) {
+	length, _ := io.Copy(io.Discard, r.Body)
+	_, _ = fmt.Fprint(w, length)
 }
 
 // upgrade accepts any upgrade and then repeats one line.

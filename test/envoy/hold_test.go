@@ -2,6 +2,8 @@ package envoy_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -186,5 +188,90 @@ func TestDeadlineCancelAndLimits(t *testing.T) {
 				t.Errorf("%s: a request that was canceled is answered with %+v", protocol, got)
 			}
 		}
+	}
+}
+
+// TestTwoReplicasAndTwoProxies: a request goes on when its own proxy has confirmed an endpoint, whatever
+// another one has.
+func TestTwoReplicasAndTwoProxies(t *testing.T) {
+	t.Parallel()
+	all := hostsWorld(t)
+	a, b := startHolding(t, "DELTA_GRPC", without(all, "shop")), startHolding(t, "GRPC", without(all, "shop"))
+	first, second := a.begin(t, "HTTP/1.1", "shop.example.com"), b.begin(t, "HTTP/2", "shop.example.com")
+	a.awaitHeld(t, "shop", 1)
+	b.awaitHeld(t, "shop", 1)
+	b.show(t, all)
+	if got := <-second; got.by() != "shop" || !got.isCold() {
+		t.Errorf("%+v", got)
+	}
+	if len(first) > 0 || a.held("shop").Waiting != 1 {
+		t.Error("the request of a proxy that has no endpoint goes on")
+	}
+	a.show(t, all)
+	if got := <-first; got.by() != "shop" || !got.isCold() {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestHeldRequestsFollowTheirProxy to another replica, whether its own one was killed or only cut off from it.
+func TestHeldRequestsFollowTheirProxy(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*replica){
+		"killed": func(r *replica) { r.over.Stop() }, "cut off": func(*replica) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const requests = 100
+			limits := hold.Limits{App: 1000, Namespace: 1000, Proxy: 1000, Total: 1000}
+			a, b := startReplica(t, limits), startReplica(t, limits)
+			a.proxy, b.proxy = &proxy{}, &proxy{}
+			b.options.Hold.NetSocket = a.options.Hold.NetSocket
+			all := hostsWorld(t)
+			a.show(t, without(all, "shop"))
+			b.show(t, without(all, "shop"))
+			road := openRoad(t, a.at)
+			a.run(t, "DELTA_GRPC", road.at)
+			var waiting []<-chan answered
+			for range requests {
+				waiting = append(waiting, a.begin(t, "HTTP/1.1", "shop.example.com"))
+			}
+			a.awaitHeld(t, "shop", requests)
+			leave(a)
+			road.leadTo(b.at)
+			b.awaitHeld(t, "shop", requests)
+			a.awaitHeld(t, "shop", 0)
+			b.show(t, all)
+			for _, each := range waiting {
+				if got := <-each; got.by() != "shop" || !got.isCold() {
+					t.Errorf("%+v", got)
+				}
+			}
+		})
+	}
+}
+
+// TestUploads: a body that is held stays with its client but for a window, and arrives whole; other requests
+// of its connection go on.
+func TestUploads(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range spoken() {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			const size = 100 << 20
+			all := hostsWorld(t)
+			r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+			body := &counted{Reader: io.LimitReader(zeros{}, size)}
+			done := make(chan answered, 1)
+			go func() { done <- r.ask(t.Context(), protocol, "shop.example.com", "/size", nil, body) }()
+			r.awaitHeld(t, "shop", 1)
+			testkit.Eventually(t, patience, "the client stands still", body.standsStill)
+			if sent := body.sent.Load(); sent > 16<<20 {
+				t.Errorf("the client has sent %d bytes while it was held", sent)
+			}
+			r.show(t, all)
+			if got := <-done; got.body != fmt.Sprint(size) || !got.isCold() {
+				t.Errorf("%d bytes were sent: %+v", size, got)
+			}
+		})
 	}
 }
