@@ -19,12 +19,13 @@ func (r Report) After(before Report) Report {
 	return before
 }
 
-// addHeld adds what all replicas hold of an object. A request is held at one replica, so whatever
-// else is not known, none is counted twice.
-func (v *Value) addHeld(key ir.Key, reports []Report) {
+// withHeld is the Value with what all replicas hold of an object. A request is held at one replica, so
+// whatever else is not known, none is counted twice.
+func (v Value) withHeld(key ir.Key, reports []Report) Value {
 	for _, report := range reports {
 		held := report.Held[key.String()]
 		v.Held += held.Waiting
 		v.Concurrency += float64(held.Waiting - held.Counted)
 	}
+	return v
 }

@@ -48,8 +48,7 @@ func (v Value) Amount() float64 {
 // Where something may be counted twice, or not at all, it is the requests that are held.
 func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 	value, err := merge(key, reports, absent)
-	value.addHeld(key, reports)
-	return value, err
+	return value.withHeld(key, reports), err
 }
 
 // merge is Merge for what is not held.

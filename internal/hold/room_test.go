@@ -86,19 +86,23 @@ func TestLimits(t *testing.T) {
 	}{
 		"app": {
 			set(func(l *hold.Limits) { l.App = 2 }),
-			[]hold.Call{call("shop/stable"), call("shop/canary")}, call("shop/stable"), new(call("other")),
+			[]hold.Call{call("shop/stable"), call("shop/canary")},
+			call("shop/stable"), new(call("other")),
 		},
 		"namespace": {
 			set(func(l *hold.Limits) { l.Namespace = 2 }),
-			[]hold.Call{call("shop/stable"), ofSecond}, call("other"), &ofForeign,
+			[]hold.Call{call("shop/stable"), ofSecond},
+			call("other"), &ofForeign,
 		},
 		"proxy": {
 			set(func(l *hold.Limits) { l.Proxy = 2 }),
-			[]hold.Call{call("shop/stable"), call("other")}, call("other"), &ofSecond,
+			[]hold.Call{call("shop/stable"), call("other")},
+			call("other"), &ofSecond,
 		},
 		"total": {
 			set(func(l *hold.Limits) { l.Total = 2 }),
-			[]hold.Call{call("shop/stable"), ofForeign}, ofSecond, nil,
+			[]hold.Call{call("shop/stable"), ofForeign},
+			ofSecond, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,8 +179,10 @@ func TestWhoWaitsInVain(t *testing.T) {
 		"it is paused": {func(r *hold.Room) map[hold.Ticket]hold.Verdict {
 			return r.SetApp(shop, hold.App{Fleet: "apps", Clusters: []string{"shop/stable", "shop/canary"}, IsPaused: true})
 		}, map[hold.Ticket]hold.Verdict{1: hold.Paused, 2: hold.Paused}},
-		"it goes": {func(r *hold.Room) map[hold.Ticket]hold.Verdict { return r.RemoveApp(shop) },
-			map[hold.Ticket]hold.Verdict{1: hold.Unknown, 2: hold.Unknown}},
+		"it goes": {
+			func(r *hold.Room) map[hold.Ticket]hold.Verdict { return r.RemoveApp(shop) },
+			map[hold.Ticket]hold.Verdict{1: hold.Unknown, 2: hold.Unknown},
+		},
 		"nothing of it changes": {func(r *hold.Room) map[hold.Ticket]hold.Verdict {
 			return r.SetApp(shop, hold.App{Fleet: "apps", Clusters: []string{"shop/canary", "shop/stable"}})
 		}, map[hold.Ticket]hold.Verdict{}},
@@ -200,7 +206,7 @@ func TestWhoWaitsInVain(t *testing.T) {
 // TestCountsAddUp compares what is counted with those who wait, whoever comes and goes.
 func TestCountsAddUp(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // A test.
+	random := rand.New(rand.NewPCG(1, 2))
 	r := room(hold.Limits{App: 8, Namespace: 10, Proxy: 9, Total: 12})
 	type waiter struct {
 		key      ir.Key

@@ -167,5 +167,5 @@ func minReplicasOf(replicas *httpv1alpha1.ReplicaRange) uint32 {
 	if replicas == nil || replicas.Min == nil {
 		return 0
 	}
-	return uint32(max(0, *replicas.Min)) //nolint:gosec // It is not negative.
+	return uint32(max(0, *replicas.Min))
 }

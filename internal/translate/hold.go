@@ -3,6 +3,7 @@ package translate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"time"
 
@@ -46,9 +47,10 @@ const (
 	HoldName = "kedify-hold"
 	// NetName is the name of the filter of the net, which no route can disable.
 	NetName = "kedify-net"
-	// ClusterKey is the metadata of a call that names the cluster which the request is for, and NetKey
-	// is there in calls from the net. No client has a say in them.
-	ClusterKey, NetKey = "x-kedify-cluster", "x-kedify-net"
+	// ClusterKey is the metadata of a call that names the cluster which the request is for. No client has a say in it.
+	ClusterKey = "x-kedify-cluster"
+	// NetKey is in the metadata of calls from the net.
+	NetKey = "x-kedify-net"
 	// DefaultNetSocket is the socket of the net: an abstract one, which needs neither a port nor a file
 	// system, and can be reached from within the proxy's Pod only.
 	DefaultNetSocket = "@kedify-hold"
@@ -133,9 +135,7 @@ func (m holdMarks) markExact(scope *routev3.ScopedRouteConfiguration, others map
 		return
 	}
 	routes.TypedPerFilterConfig = map[string]*anypb.Any{HoldName: m.passing}
-	for name, config := range others {
-		routes.TypedPerFilterConfig[name] = config
-	}
+	maps.Copy(routes.TypedPerFilterConfig, others)
 	for _, host := range routes.GetVirtualHosts() {
 		host.TypedPerFilterConfig = map[string]*anypb.Any{HoldName: m.disabled}
 	}

@@ -2,9 +2,9 @@ package envoy_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -269,7 +269,7 @@ func TestUploads(t *testing.T) {
 				t.Errorf("the client has sent %d bytes while it was held", sent)
 			}
 			r.show(t, all)
-			if got := <-done; got.body != fmt.Sprint(size) || !got.isCold() {
+			if got := <-done; got.body != strconv.Itoa(size) || !got.isCold() {
 				t.Errorf("%d bytes were sent: %+v", size, got)
 			}
 		})

@@ -305,17 +305,14 @@ func TestReleaseIsPaced(t *testing.T) {
 func TestBadCalls(t *testing.T) {
 	t.Parallel()
 	at := peer.NewContext(t.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 1))})
-	for name, c := range map[string]struct {
-		ctx  context.Context
-		want codes.Code
-	}{
-		"no peer":      {t.Context(), codes.Internal},
-		"no address":   {peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "x"}}), codes.Internal},
-		"no cluster":   {at, codes.InvalidArgument},
-		"two clusters": {metadata.NewIncomingContext(at, metadata.Pairs(translate.ClusterKey, "a", translate.ClusterKey, "b")), codes.InvalidArgument},
-	} {
-		if _, err := newServer(t).Check(c.ctx, new(authv3.CheckRequest)); status.Code(err) != c.want {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
+	expect := func(name string, ctx context.Context, want codes.Code) { //nolint:revive // The name comes first in a table.
+		if _, err := newServer(t).Check(ctx, new(authv3.CheckRequest)); status.Code(err) != want {
+			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}
+	expect("no peer", t.Context(), codes.Internal)
+	expect("no address", peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "x"}}), codes.Internal)
+	expect("no cluster", at, codes.InvalidArgument)
+	two := metadata.Pairs(translate.ClusterKey, "a", translate.ClusterKey, "b")
+	expect("two clusters", metadata.NewIncomingContext(at, two), codes.InvalidArgument)
 }
