@@ -1,18 +1,24 @@
 package envoy_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 )
 
 // TestHeldByHost is the table of hosts with one app after the other at zero: its requests, and nobody else's,
@@ -273,5 +279,61 @@ func TestUploads(t *testing.T) {
 				t.Errorf("%d bytes were sent: %+v", size, got)
 			}
 		})
+	}
+}
+
+// TestZeroAndBackUnderLoad takes an app to zero and back under requests, whose workers of Envoy are busy: none may
+// fail, and no connection is closed.
+func TestZeroAndBackUnderLoad(t *testing.T) {
+	t.Parallel()
+	all := hostsWorld(t)
+	r := startHolding(t, "DELTA_GRPC", all)
+	load := traffic.Start(t, r.address, "shop.example.com", 2000, "shop")
+	other := traffic.Start(t, r.address, "A.example.com", 1000, "wide")
+	for range 20 {
+		zero := r.show(t, without(all, "shop"))
+		r.await(t, zero)
+		testkit.Eventually(t, patience, "a request is held", func() bool { return r.held("shop").Waiting > 0 })
+		r.await(t, r.show(t, all))
+		testkit.Eventually(t, patience, "no request is held", func() bool { return r.held("shop").Waiting == 0 })
+	}
+	load.Stop()
+	other.Stop()
+	t.Logf("calls: %v", r.calls(t))
+}
+
+// TestWhatIsNoPlainRequest: a WebSocket that is opened at zero, and a gRPC call that meets its deadline there.
+func TestWhatIsNoPlainRequest(t *testing.T) {
+	t.Parallel()
+	all := hostsWorld(t)
+	all.ScaledObjects[3].Spec.Timeouts = coldStart(time.Second)
+	r := startHolding(t, "DELTA_GRPC", without(all, "shop", "wide"))
+
+	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	_, err = fmt.Fprint(connection, "GET /websocket HTTP/1.1\r\nHost: shop.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.awaitHeld(t, "shop", 1)
+	r.show(t, without(all, "wide"))
+	from := bufio.NewReader(connection)
+	response, err := http.ReadResponse(from, nil)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%+v, %v", response, err)
+	}
+	_, _ = fmt.Fprintln(connection, "hello")
+	if line, err := from.ReadString('\n'); line != "hello\n" {
+		t.Errorf("the echo is %q, %v", line, err)
+	}
+
+	got := r.ask(t.Context(), "HTTP/2", "a.example.com", "/Service/Method", http.Header{
+		"Content-Type": {"application/grpc"}, "Te": {"trailers"},
+	}, strings.NewReader("\x00\x00\x00\x00\x00"))
+	if got.status != http.StatusOK || got.header.Get("Grpc-Status") != strconv.Itoa(int(codes.Unavailable)) {
+		t.Errorf("a gRPC call at its deadline: %+v", got)
 	}
 }
