@@ -57,10 +57,12 @@ func startBackend(t *testing.T, name string) *backend {
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/websocket", upgrade)
 	mux.HandleFunc("/size", size)
+	mux.HandleFunc("/slow", b.slow)
 	b.server = httptest.NewUnstartedServer(mux)
 	b.server.Config.Protocols = new(http.Protocols)
 	b.server.Config.Protocols.SetHTTP1(true)
 	b.server.Config.Protocols.SetUnencryptedHTTP2(true)
+	b.server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250} // The default of Go, said aloud.
 	b.server.Start()
 	t.Cleanup(func() {
 		b.server.CloseClientConnections()
@@ -80,6 +82,15 @@ func (b *backend) held(w http.ResponseWriter, r *http.Request) {
 	b.arrived <- struct{}{}
 	select {
 	case <-b.release:
+		b.echo(w, r)
+	case <-r.Context().Done():
+	}
+}
+
+// slow answers after a pause.
+func (b *backend) slow(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-time.After(chunkPause):
 		b.echo(w, r)
 	case <-r.Context().Done():
 	}

@@ -337,3 +337,29 @@ func TestWhatIsNoPlainRequest(t *testing.T) {
 		t.Errorf("a gRPC call at its deadline: %+v", got)
 	}
 }
+
+// TestManyForAnHTTP2App: more requests are released than the app takes on one connection. None is refused.
+func TestManyForAnHTTP2App(t *testing.T) {
+	t.Parallel()
+	const requests = 800
+	all := hostsWorld(t)
+	for _, service := range all.Services {
+		service.Spec.Ports[0].AppProtocol = new("kubernetes.io/h2c")
+	}
+	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+	var waiting []<-chan answered
+	for range requests {
+		waiting = append(waiting, r.beginWith(t, "HTTP/2", "shop.example.com", "/slow", nil))
+	}
+	r.awaitHeld(t, "shop", requests)
+	r.show(t, all)
+	failed := map[int]int{}
+	for _, each := range waiting {
+		if got := <-each; got.by() != "shop" {
+			failed[got.status]++
+		}
+	}
+	if len(failed) > 0 {
+		t.Errorf("of %d requests so many failed, by status: %v", requests, failed)
+	}
+}
