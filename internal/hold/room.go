@@ -28,6 +28,10 @@ type App struct {
 	CaughtPatience time.Duration
 	// IsPaused says that nothing will start it, so that to wait is in vain.
 	IsPaused bool
+	// HealthPath is the path of health checks that start nothing, "" for none.
+	HealthPath string
+	// HasPage says that a browser gets a page that waits in its place.
+	HasPage bool
 }
 
 // Limits are how many requests may wait at a time. Each is at least 1.
@@ -47,8 +51,10 @@ type Call struct {
 	Cluster string
 	// IsCaught says that the proxy's router has sent the request to the net already, and counts it as one in flight.
 	IsCaught bool
-	// UserAgent is the request's.
-	UserAgent string
+	// UserAgent is the request's, and Path its path, without query.
+	UserAgent, Path string
+	// IsPageView says that a browser opens a page, so that it can show another one meanwhile.
+	IsPageView bool
 }
 
 // Verdict is what becomes of a Call.
@@ -59,6 +65,8 @@ const (
 	Wait Verdict = iota
 	// Probe says that it is a load balancer's probe: it is answered, and starts nothing.
 	Probe
+	// Page says that a page waits in its place.
+	Page
 	// Unknown says that no app of the proxy's fleet has the cluster.
 	Unknown
 	// Paused says that nothing will start the app.
@@ -161,10 +169,12 @@ func (r *Room) Enter(call Call) (Ticket, App, Verdict) {
 	switch {
 	case !isKnown || app.Fleet != call.Fleet:
 		return 0, App{}, Unknown
-	case isProbe(call.UserAgent):
+	case isProbe(call.UserAgent), app.HealthPath != "" && app.HealthPath == call.Path:
 		return 0, App{}, Probe
 	case app.IsPaused:
 		return 0, App{}, Paused
+	case app.HasPage && call.IsPageView && !call.IsCaught:
+		return 0, App{}, Page
 	case r.isFull(key, call.Proxy):
 		return 0, App{}, Full
 	}
@@ -237,6 +247,12 @@ func (r *Room) Release(proxy netip.Addr, cluster string, most int) (released []T
 		r.Leave(ticket)
 	}
 	return released, len(r.lines[at]) > 0
+}
+
+// Holds says whether a request still waits.
+func (r *Room) Holds(ticket Ticket) bool {
+	_, waits := r.places[ticket]
+	return waits
 }
 
 // Waits says whether a request waits at a proxy for a cluster.

@@ -17,6 +17,7 @@ var (
 	first, second = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	shop, other   = ir.Key{Namespace: "apps", Name: "shop"}, ir.Key{Namespace: "apps", Name: "other"}
 	foreign       = ir.Key{Namespace: "foreign", Name: "app"}
+	web           = ir.Key{Namespace: "apps", Name: "web"}
 )
 
 // room has three apps of two namespaces with a cluster each, and shop with two.
@@ -39,6 +40,11 @@ func TestWhoWaits(t *testing.T) {
 	t.Parallel()
 	probe, moved := call("shop/stable"), call("shop/stable")
 	probe.UserAgent, moved.Fleet = "kube-probe/1.34", "foreign"
+	change := func(change func(*hold.Call)) hold.Call {
+		changed := call("web")
+		change(&changed)
+		return changed
+	}
 	elb, google, browser := probe, probe, probe
 	elb.UserAgent, google.UserAgent, browser.UserAgent = "ELB-HealthChecker/2.0", "GoogleHC/1.0", "Mozilla/5.0 kube-probe/1"
 	for name, c := range map[string]struct {
@@ -54,11 +60,16 @@ func TestWhoWaits(t *testing.T) {
 		"an app of another fleet":       {call("foreign"), hold.Unknown},
 		"a proxy of another fleet":      {moved, hold.Unknown},
 		"an app that nothing may start": {call("other"), hold.Paused},
+		"a health check's path":         {change(func(c *hold.Call) { c.Path = "/healthz" }), hold.Probe},
+		"a path below it":               {change(func(c *hold.Call) { c.Path = "/healthz/x" }), hold.Wait},
+		"a browser that opens a page":   {change(func(c *hold.Call) { c.IsPageView = true }), hold.Page},
+		"one that the net has caught":   {change(func(c *hold.Call) { c.IsPageView, c.IsCaught = true, true }), hold.Wait},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := room(wide())
 			r.SetApp(other, hold.App{Fleet: "apps", Clusters: []string{"other"}, IsPaused: true})
+			r.SetApp(web, hold.App{Fleet: "apps", Clusters: []string{"web"}, Patience: time.Minute, HealthPath: "/healthz", HasPage: true})
 			ticket, app, got := r.Enter(c.call)
 			if got != c.want || (got == hold.Wait) != (ticket > 0) || (got == hold.Wait) != (app.Patience == time.Minute) {
 				t.Errorf("ticket %d, %+v, verdict %d, want %d", ticket, app, got, c.want)

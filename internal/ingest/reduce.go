@@ -38,7 +38,7 @@ func reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTT
 
 // observedAnnotations are the annotations that routing, and the counting and holding of requests depend on.
 func observedAnnotations() []string {
-	return append(httpv1alpha1.PausingAnnotations(),
+	return append(httpv1alpha1.ZeroAnnotations(),
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationFleet,
 		httpv1alpha1.AnnotationExternalProxyMetricKey)
 }

@@ -78,7 +78,9 @@ func (h *Holding) appOf(key ir.Key, object ingest.Object) *hold.App {
 	patience, caught := translate.Patience(route.Timeouts, h.Patience)
 	app := &hold.App{
 		Fleet: route.Fleet, Patience: patience, CaughtPatience: caught,
-		IsPaused: httpv1alpha1.IsPausedAtZero(object.ScaledObject),
+		IsPaused:   httpv1alpha1.IsPausedAtZero(object.ScaledObject),
+		HealthPath: httpv1alpha1.StaticHealthcheck(object.ScaledObject),
+		HasPage:    httpv1alpha1.HasWaitingPage(object.ScaledObject),
 	}
 	for _, backend := range route.Backends {
 		app.Clusters = append(app.Clusters, translate.ClusterName(key, backend.Service))

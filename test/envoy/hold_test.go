@@ -15,6 +15,7 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"google.golang.org/grpc/codes"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
@@ -361,5 +362,39 @@ func TestManyForAnHTTP2App(t *testing.T) {
 	}
 	if len(failed) > 0 {
 		t.Errorf("of %d requests so many failed, by status: %v", requests, failed)
+	}
+}
+
+// TestWhatABrowserSees: the waiting page, and then the app. A health check's path is answered, and starts nothing.
+func TestWhatABrowserSees(t *testing.T) {
+	t.Parallel()
+	all := hostsWorld(t)
+	all.ScaledObjects[2].Annotations = map[string]string{
+		httpv1alpha1.AnnotationWaitingPage: "true", httpv1alpha1.AnnotationHealthcheckPath: "/healthz",
+		httpv1alpha1.AnnotationHealthcheckResponse: httpv1alpha1.HealthcheckStatic,
+	}
+	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+	browser := http.Header{"Accept": {"text/html,application/xhtml+xml"}}
+	got := r.ask(t.Context(), "HTTP/1.1", "shop.example.com", "/healthz?deep=1", browser, nil)
+	if got.status != http.StatusOK || got.header.Get(checks.ReasonHeader) != checks.ReasonProbe || r.held("shop").Waiting > 0 {
+		t.Errorf("a health check: %+v", got)
+	}
+	for _, protocol := range spoken() {
+		got := r.ask(t.Context(), protocol, "shop.example.com", "/", browser, nil)
+		if got.status != http.StatusServiceUnavailable || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") ||
+			got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `http-equiv="refresh"`) {
+			t.Errorf("%s: %+v", protocol, got)
+		}
+	}
+	if got := r.held("shop"); got.Waiting != 1 {
+		t.Errorf("%+v waits, want the page", got)
+	}
+	r.await(t, r.show(t, all))
+	testkit.Eventually(t, patience, "the app answers", func() bool {
+		got := r.ask(t.Context(), "HTTP/1.1", "shop.example.com", "/", browser, nil)
+		return got.by() == "shop" && !got.isCold()
+	})
+	if got := r.held("shop"); got.Waiting != 0 {
+		t.Errorf("%+v still waits", got)
 	}
 }

@@ -2,7 +2,9 @@ package checks
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -24,6 +26,7 @@ const (
 	ReasonHeader = "X-Kedify-Reason"
 	// retryAfter is how many seconds a client should leave before it tries again.
 	retryAfter = "5"
+	plainText  = "text/plain; charset=utf-8"
 )
 
 // Reasons of ReasonHeader.
@@ -38,6 +41,8 @@ const (
 	ReasonDeadline = "deadline"
 	// ReasonProbe says that a load balancer's probe was answered for an app with zero replicas.
 	ReasonProbe = "probe"
+	// ReasonPage says that a page waits in place of the request.
+	ReasonPage = "waiting-page"
 )
 
 // callOf reads a call. The error is a status.
@@ -55,10 +60,12 @@ func callOf(ctx context.Context, request *authv3.CheckRequest) (hold.Call, error
 	if len(clusters) != 1 {
 		return hold.Call{}, status.Errorf(codes.InvalidArgument, "the call names %d clusters in %s, and has to name one", len(clusters), translate.ClusterKey)
 	}
-	headers := request.GetAttributes().GetRequest().GetHttp().GetHeaders()
+	asked := request.GetAttributes().GetRequest().GetHttp()
+	path, _, _ := strings.Cut(asked.GetPath(), "?")
 	return hold.Call{
 		Proxy: at.Addr().Unmap().WithZone(""), Cluster: clusters[0],
-		IsCaught: len(sent.Get(translate.NetKey)) > 0, UserAgent: headers["user-agent"],
+		IsCaught: len(sent.Get(translate.NetKey)) > 0, UserAgent: asked.GetHeaders()["user-agent"], Path: path,
+		IsPageView: asked.GetMethod() == http.MethodGet && strings.Contains(asked.GetHeaders()["accept"], "text/html"),
 	}, nil
 }
 
@@ -69,6 +76,8 @@ func answer(is outcome, hasWaited bool) *authv3.CheckResponse {
 		return goesOn(hasWaited)
 	case is.verdict == hold.Probe:
 		return denied(typev3.StatusCode_OK, ReasonProbe, "the app has no replica; this starts none\n")
+	case is.verdict == hold.Page:
+		return waitingPage()
 	case is.verdict == hold.Paused:
 		return denied(typev3.StatusCode_ServiceUnavailable, ReasonPaused, "the app has no replica, and its autoscaling is paused\n")
 	case is.verdict == hold.Full:
@@ -95,12 +104,23 @@ func goesOn(hasWaited bool) *authv3.CheckResponse {
 	}
 }
 
-// denied has the proxy answer by itself. For gRPC it turns 503 into the status Unavailable.
+// denied has the proxy answer by itself with a text. For gRPC it turns 503 into the status Unavailable.
 func denied(code typev3.StatusCode, reason, body string) *authv3.CheckResponse {
-	headers := []*corev3.HeaderValueOption{header(ReasonHeader, reason), header("Content-Type", "text/plain; charset=utf-8")}
-	if code == typev3.StatusCode_ServiceUnavailable {
-		headers = append(headers, header("Retry-After", retryAfter))
+	if code != typev3.StatusCode_ServiceUnavailable {
+		return answeredWith(code, body, header(ReasonHeader, reason), header("Content-Type", plainText))
 	}
+	return answeredWith(code, body, header(ReasonHeader, reason), header("Content-Type", plainText), header("Retry-After", retryAfter))
+}
+
+// waitingPage has the proxy show a page.
+func waitingPage() *authv3.CheckResponse {
+	return answeredWith(typev3.StatusCode_ServiceUnavailable, page,
+		header(ReasonHeader, ReasonPage), header("Content-Type", "text/html; charset=utf-8"), header("Retry-After", pageRefresh),
+		header("Cache-Control", "no-store"))
+}
+
+// answeredWith has the proxy answer by itself.
+func answeredWith(code typev3.StatusCode, body string, headers ...*corev3.HeaderValueOption) *authv3.CheckResponse {
 	return &authv3.CheckResponse{
 		Status: &statusv3.Status{Code: int32(codes.PermissionDenied)},
 		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{

@@ -22,7 +22,7 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "requests_total",
 			Help: "Requests that proxies have asked about, by what they came to: served, passed (they never waited), canceled, deadline, limit, " +
-				"paused, probe, unknown.",
+				"paused, probe, waiting-page, unknown.",
 		}, []string{"outcome"}),
 		times: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "waiting_seconds", Help: "How long requests have waited that were served then.",
@@ -53,6 +53,8 @@ func (m *metrics) count(is outcome, after time.Duration) {
 		name = "passed"
 	case is.verdict == hold.Probe:
 		name = ReasonProbe
+	case is.verdict == hold.Page:
+		name = ReasonPage
 	case is.verdict == hold.Paused:
 		name = ReasonPaused
 	case is.verdict == hold.Full:

@@ -68,7 +68,8 @@ type Server struct {
 	streams map[netip.Addr][]Stream // of a proxy, in the order of their numbers
 	opened  chan struct{}           // closed when a stream is there that was not
 	waiters map[hold.Ticket]chan outcome
-	pauses  map[pause]*time.Timer
+	pauses  map[spot]*time.Timer
+	visits  map[spot]*visit
 	changed chan struct{} // closed when an app has a request that waits and had none
 }
 
@@ -79,8 +80,8 @@ type outcome struct {
 	verdict hold.Verdict
 }
 
-// pause is one between two parts of those who wait at a proxy for a cluster.
-type pause struct {
+// spot is where requests of one proxy for one cluster wait.
+type spot struct {
 	proxy   netip.Addr
 	cluster string
 }
@@ -90,7 +91,7 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		closed: make(chan struct{}), known: make(chan struct{}),
 		room: hold.NewRoom(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
-		waiters: map[hold.Ticket]chan outcome{}, pauses: map[pause]*time.Timer{}, changed: make(chan struct{}),
+		waiters: map[hold.Ticket]chan outcome{}, pauses: map[spot]*time.Timer{}, visits: map[spot]*visit{}, changed: make(chan struct{}),
 	}
 	var err error
 	s.metrics, err = newMetrics(options.Registerer, s)
@@ -117,6 +118,9 @@ func (s *Server) Close() {
 	close(s.closed)
 	for _, timer := range s.pauses {
 		timer.Stop()
+	}
+	for _, each := range s.visits {
+		each.end.Stop()
 	}
 }
 
@@ -206,21 +210,29 @@ func (s *Server) enter(
 	wasWaitedFor := s.room.Waits(call.Proxy, call.Cluster)
 	before := s.room.Apps()
 	ticket, app, verdict := s.room.Enter(call)
-	if verdict != hold.Wait {
+	switch {
+	case verdict == hold.Page && stream.Serves(call.Cluster):
+		return 0, nil, hold.App{}, &outcome{goesOn: true}
+	case verdict == hold.Page:
+		return 0, nil, hold.App{}, &outcome{verdict: s.visit(call)}
+	case verdict != hold.Wait:
 		return 0, nil, hold.App{}, &outcome{verdict: verdict}
-	}
-	// Asked after it has entered: what is confirmed from now on finds it.
-	if !wasWaitedFor && stream.Serves(call.Cluster) {
+	case !wasWaitedFor && stream.Serves(call.Cluster): // It has entered: what is confirmed from now on finds it.
 		s.room.Leave(ticket)
 		return 0, nil, hold.App{}, &outcome{goesOn: true}
 	}
 	waiter = make(chan outcome, 1)
 	s.waiters[ticket] = waiter
+	s.urge(before)
+	return ticket, waiter, app, nil
+}
+
+// urge has it told at once that more apps have a request that waits than before.
+func (s *Server) urge(before int) {
 	if s.room.Apps() > before {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
-	return ticket, waiter, app, nil
 }
 
 // leave is the end of what enter began.

@@ -3,6 +3,7 @@ package checks_test
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,20 @@ type ended struct {
 // call makes a call. What it comes to is in the channel.
 func (s *stage) call(ctx context.Context, keys ...string) <-chan ended {
 	s.t.Helper()
+	return s.callFor(ctx, new(authv3.CheckRequest), keys...)
+}
+
+// view is call for a browser that opens a page.
+func (s *stage) view() <-chan ended {
+	s.t.Helper()
+	return s.callFor(s.t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
+		Http: &authv3.AttributeContext_HttpRequest{Method: http.MethodGet, Path: "/", Headers: map[string]string{"accept": "text/html,*/*"}},
+	}}})
+}
+
+// callFor is call for a request.
+func (s *stage) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan ended {
+	s.t.Helper()
 	done := make(chan ended, 1)
 	sent := metadata.Pairs(translate.ClusterKey, cluster)
 	for _, key := range keys {
@@ -100,7 +115,7 @@ func (s *stage) call(ctx context.Context, keys ...string) <-chan ended {
 	ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 40000))})
 	began := time.Now()
 	go func() {
-		response, err := s.Check(ctx, new(authv3.CheckRequest))
+		response, err := s.Check(ctx, request)
 		is := ended{code: status.Code(err), after: time.Since(began)}
 		for _, header := range response.GetDeniedResponse().GetHeaders() {
 			if header.GetHeader().GetKey() == checks.ReasonHeader {
@@ -297,6 +312,57 @@ func TestReleaseIsPaced(t *testing.T) {
 				t.Errorf("%d go on, want %d", got, want)
 			}
 			time.Sleep(20 * time.Millisecond)
+		}
+	})
+}
+
+// TestAPageWaits in place of a browser, which counts as one request until it has not asked for a while; others wait
+// by themselves. When the app serves, the next view is the app's.
+func TestAPageWaits(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		withPage := app()
+		withPage.HasPage = true
+		s.SetApps(map[ir.Key]*hold.App{shop: withPage})
+		waiting := func() int {
+			synctest.Wait()
+			counts, _ := s.Counts()
+			return counts[shop].Waiting
+		}
+		_, urgent := s.Counts()
+		for range 3 {
+			s.expect(s.view(), ended{status: 503, reason: checks.ReasonPage})
+			time.Sleep(10 * time.Second)
+		}
+		select {
+		case <-urgent:
+		default:
+			t.Error("the first view is not told")
+		}
+		if got := waiting(); got != 1 {
+			t.Errorf("%d wait after three views", got)
+		}
+		time.Sleep(5 * time.Second)
+		if got := waiting(); got != 0 {
+			t.Errorf("%d wait although nobody looks any more", got)
+		}
+		s.expect(s.view(), ended{status: 503, reason: checks.ReasonPage})
+		other := s.call(t.Context())
+		if got := waiting(); got != 2 {
+			t.Errorf("%d wait, want a page and a request", got)
+		}
+		s.stream.serves.Store(true)
+		s.Confirmed(proxy)
+		s.expect(other, ended{isCold: true})
+		s.expect(s.view(), ended{})
+		if got := waiting(); got != 0 {
+			t.Errorf("%d wait although the app serves", got)
+		}
+		s.stream.serves.Store(false) // It goes to zero again, while the last view is still remembered.
+		s.expect(s.view(), ended{status: 503, reason: checks.ReasonPage})
+		if got := waiting(); got != 1 {
+			t.Errorf("%d wait at the next zero", got)
 		}
 	})
 }

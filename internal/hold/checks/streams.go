@@ -46,7 +46,7 @@ func (s *Server) Confirmed(proxy netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, cluster := range s.room.ClustersAt(proxy) {
-		if _, isPausing := s.pauses[pause{proxy, cluster}]; !isPausing {
+		if _, isPausing := s.pauses[spot{proxy, cluster}]; !isPausing {
 			s.release(proxy, cluster)
 		}
 	}
@@ -66,7 +66,7 @@ func (s *Server) release(proxy netip.Addr, cluster string) {
 	if !areMore {
 		return
 	}
-	at := pause{proxy, cluster}
+	at := spot{proxy, cluster}
 	s.pauses[at] = time.AfterFunc(releasePause, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

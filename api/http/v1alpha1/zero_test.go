@@ -31,3 +31,28 @@ func TestIsPausedAtZero(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsSaidAboutZero(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		path        string
+		hasPage     bool
+	}{
+		"nothing":          {},
+		"a static answer":  {map[string]string{AnnotationHealthcheckPath: "/healthz", AnnotationHealthcheckResponse: "static"}, "/healthz", false},
+		"the app's answer": {map[string]string{AnnotationHealthcheckPath: "/healthz", AnnotationHealthcheckResponse: "passthrough"}, "", false},
+		"no word of who":   {map[string]string{AnnotationHealthcheckPath: "/healthz"}, "", false},
+		"a page":           {map[string]string{AnnotationWaitingPage: "true"}, "", true},
+		"no page":          {map[string]string{AnnotationWaitingPage: "false"}, "", false},
+		"no boolean":       {map[string]string{AnnotationWaitingPage: "soon"}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := &HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}
+			if path, hasPage := StaticHealthcheck(object), HasWaitingPage(object); path != test.path || hasPage != test.hasPage {
+				t.Errorf("%q and %t, want %q and %t", path, hasPage, test.path, test.hasPage)
+			}
+		})
+	}
+}
