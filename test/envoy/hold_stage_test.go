@@ -185,7 +185,22 @@ func (s *served) ask(ctx context.Context, protocol, host, path string, header ht
 	}
 	request.Host = host
 	maps.Copy(request.Header, header)
-	response, err := connection.RoundTrip(request)
+	return answerTo(request, connection)
+}
+
+// askOver makes a request over connections that others use, too.
+func askOver(ctx context.Context, client *http.Transport, address, host string) answered {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", http.NoBody)
+	if err != nil {
+		return answered{err: err}
+	}
+	request.Host = host
+	return answerTo(request, client)
+}
+
+// answerTo reads the answer to a request.
+func answerTo(request *http.Request, over http.RoundTripper) answered {
+	response, err := over.RoundTrip(request)
 	if err != nil {
 		return answered{err: err}
 	}
