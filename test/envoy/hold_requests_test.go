@@ -23,8 +23,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 )
 
-// TestUploads: a body that is held stays with its client but for a window, and arrives whole; other requests
-// of its connection go on.
+// TestUploads: a body that is held stays with its client but for a window, and arrives whole.
 func TestUploads(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range spoken() {
@@ -46,6 +45,45 @@ func TestUploads(t *testing.T) {
 				t.Errorf("%d bytes were sent: %+v", size, got)
 			}
 		})
+	}
+}
+
+// TestHeldUploadsAreInNobodysWay: a connection with as many held uploads as it may have streams, but for one, carries another
+// upload, to an app that is ready.
+func TestHeldUploadsAreInNobodysWay(t *testing.T) {
+	t.Parallel()
+	const held, size = 255, 4 << 20
+	all := hostsWorld(t)
+	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+	client := &http.Transport{Protocols: new(http.Protocols)}
+	client.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(client.CloseIdleConnections)
+	connection, err := client.NewClientConn(t.Context(), "http", r.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	upload := func(host string) answered {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address+"/size", io.LimitReader(zeros{}, size))
+		if err != nil {
+			return answered{err: err}
+		}
+		request.Host = host
+		return answerTo(request, connection)
+	}
+	answers := make(chan answered, held)
+	for range held {
+		go func() { answers <- upload("shop.example.com") }()
+	}
+	r.awaitHeld(t, "shop", held)
+	if got := upload("a.example.com"); got.body != strconv.Itoa(size) {
+		t.Errorf("beside %d held uploads: %+v", held, got)
+	}
+	r.show(t, all)
+	for range held {
+		if got := <-answers; got.body != strconv.Itoa(size) || !got.isCold() {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 

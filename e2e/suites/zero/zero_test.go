@@ -28,7 +28,7 @@ const (
 	together = 25
 )
 
-// TestRequestsWakeTheApp: one, several at once, and several while the interceptor is replaced. None fails.
+// TestRequestsWakeTheApp: one, several at once, and several while the interceptor is replaced or killed. None fails.
 func TestRequestsWakeTheApp(t *testing.T) {
 	cluster, repo := bed.Launch(t, provider.Wishes{
 		Addons: []string{"keda"}, Forwards: map[string]string{namespace: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
@@ -49,8 +49,19 @@ func TestRequestsWakeTheApp(t *testing.T) {
 	s.atZero(t)
 	s.wakes(t, together, func() {})
 	s.atZero(t)
+
+	// From here on the app takes longer than the parts that hold its requests.
+	s.do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
+		`[{"op":"add","path":"/spec/template/spec/containers/0/readinessProbe/initialDelaySeconds","value":20}]`)
+	const interceptor = "deployment/keda-add-ons-http-interceptor"
 	s.wakes(t, together, func() {
-		s.do(t, "rollout", "restart", "-n", "keda", "deployment/keda-add-ons-http-interceptor")
+		s.do(t, "rollout", "restart", "-n", "keda", interceptor)
+		s.do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
+	})
+	s.atZero(t)
+	s.wakes(t, together, func() {
+		s.do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=interceptor", "--grace-period=0", "--force")
+		s.do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
 	})
 }
 
@@ -89,7 +100,8 @@ func (s suite) ask(ctx context.Context) answer {
 	return answer{response.StatusCode, response.Header.Get(coldStart) == "true", string(body), time.Since(began), err}
 }
 
-// wakes makes requests at zero, and does something while they wait. All have to be answered.
+// wakes makes requests at zero, and does something while they wait, once a replica is asked for. All have to be
+// answered.
 func (s suite) wakes(t *testing.T, requests int, meanwhile func()) {
 	t.Helper()
 	began := time.Now()
@@ -97,9 +109,10 @@ func (s suite) wakes(t *testing.T, requests int, meanwhile func()) {
 	for range requests {
 		go func() { answers <- s.ask(t.Context()) }()
 	}
-	meanwhile()
 	s.reaches(t, "1", woken)
 	told := time.Since(began)
+	meanwhile()
+	t.Logf("%d of %d requests still wait", requests-len(answers), requests)
 	var times []time.Duration
 	for range requests {
 		got := <-answers
