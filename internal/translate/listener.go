@@ -123,13 +123,14 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 // Envoy's default is a window of 16 MiB for a stream and 24 MiB for a connection. An upload that
 // waits is then buffered whole, and two of them use up the connection: every other upload on it
 // stands still. With a small window for a stream an upload waits at its sender, and with a
-// connection's window of as many as it may have streams none waits for another one.
+// connection's window of twice as many as it may have streams none waits for another one: Envoy opens
+// the connection's window again when half of it was read, so the streams that stand still may take up one half.
 func http2Options() *corev3.Http2ProtocolOptions {
 	return &corev3.Http2ProtocolOptions{
 		AllowConnect:                true,
 		MaxConcurrentStreams:        wrapperspb.UInt32(maxConcurrentStreams),
 		InitialStreamWindowSize:     wrapperspb.UInt32(streamWindow),
-		InitialConnectionWindowSize: wrapperspb.UInt32(maxConcurrentStreams * streamWindow),
+		InitialConnectionWindowSize: wrapperspb.UInt32(2 * maxConcurrentStreams * streamWindow),
 	}
 }
 
