@@ -85,8 +85,9 @@ type Hold struct {
 	NetSocket string
 }
 
-// Patience is how long a request is held: as long as its object's timeouts say, or else standard, and MaxHold
-// at most. caught is that of one in the net, for which the time to the headers of the response has begun.
+// Patience is how long a request is held: as long as its object's timeouts say, or else standard, and
+// MaxHold at most. caught is that of one in the net, for which the time to the headers of the response has
+// begun.
 func Patience(timeouts ir.Timeouts, standard time.Duration) (held, caught time.Duration) {
 	held = min(cmp.Or(timeouts.ColdStart, standard), MaxHold)
 	within := cmp.Or(timeouts.ResponseHeader, responseHeaderTimeout)
@@ -170,8 +171,10 @@ func holdFilter(name string, extra ...*corev3.HeaderValue) (*hcmv3.HttpFilter, e
 				},
 			},
 		}},
-		StatusOnError:  &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
-		AllowedHeaders: &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{exactly("user-agent"), exactly("accept")}},
+		StatusOnError: &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
+		AllowedHeaders: &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{
+			exactly("user-agent"), exactly("accept"),
+		}},
 	})
 	if err != nil {
 		return nil, err
@@ -203,8 +206,10 @@ func holdCluster() (*clusterv3.Cluster, error) {
 	cluster := &clusterv3.Cluster{
 		Name:                 HoldName,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(endpointPatience), ServiceName: HoldName},
-		ConnectTimeout:       durationpb.New(holdConnectTimeout),
+		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
+			EdsConfig: aggregated(endpointPatience), ServiceName: HoldName,
+		},
+		ConnectTimeout: durationpb.New(holdConnectTimeout),
 		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
 			MaxConnections:     wrapperspb.UInt32(holdConnections),
 			MaxPendingRequests: wrapperspb.UInt32(holdBreaker),
@@ -233,7 +238,9 @@ func (h Hold) netAssignment(name string, endpoints ir.Endpoints) (*endpointv3.Cl
 	for _, at := range endpoints.Draining {
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_DRAINING))
 	}
-	assignment := &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{group}}
+	assignment := &endpointv3.ClusterLoadAssignment{
+		ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{group},
+	}
 	return assignment, validate(assignment)
 }
 

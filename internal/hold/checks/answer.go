@@ -58,7 +58,8 @@ func callOf(ctx context.Context, request *authv3.CheckRequest) (hold.Call, error
 	sent, _ := metadata.FromIncomingContext(ctx)
 	clusters := sent.Get(translate.ClusterKey)
 	if len(clusters) != 1 {
-		return hold.Call{}, status.Errorf(codes.InvalidArgument, "the call names %d clusters in %s, and has to name one", len(clusters), translate.ClusterKey)
+		return hold.Call{}, status.Errorf(codes.InvalidArgument,
+			"the call names %d clusters in %s, and has to name one", len(clusters), translate.ClusterKey)
 	}
 	asked := request.GetAttributes().GetRequest().GetHttp()
 	path, _, _ := strings.Cut(asked.GetPath(), "?")
@@ -79,9 +80,11 @@ func answer(is outcome, hasWaited bool) *authv3.CheckResponse {
 	case is.verdict == hold.Page:
 		return waitingPage()
 	case is.verdict == hold.Paused:
-		return denied(typev3.StatusCode_ServiceUnavailable, ReasonPaused, "the app has no replica, and its autoscaling is paused\n")
+		return denied(typev3.StatusCode_ServiceUnavailable, ReasonPaused,
+			"the app has no replica, and its autoscaling is paused\n")
 	case is.verdict == hold.Full:
-		return denied(typev3.StatusCode_ServiceUnavailable, ReasonLimit, "the app has no replica, and too many requests wait for one\n")
+		return denied(typev3.StatusCode_ServiceUnavailable, ReasonLimit,
+			"the app has no replica, and too many requests wait for one\n")
 	default:
 		return denied(typev3.StatusCode_ServiceUnavailable, ReasonUnknown, "the app is not known here\n")
 	}
@@ -106,17 +109,18 @@ func goesOn(hasWaited bool) *authv3.CheckResponse {
 
 // denied has the proxy answer by itself with a text. For gRPC it turns 503 into the status Unavailable.
 func denied(code typev3.StatusCode, reason, body string) *authv3.CheckResponse {
-	if code != typev3.StatusCode_ServiceUnavailable {
-		return answeredWith(code, body, header(ReasonHeader, reason), header("Content-Type", plainText))
+	headers := []*corev3.HeaderValueOption{header(ReasonHeader, reason), header("Content-Type", plainText)}
+	if code == typev3.StatusCode_ServiceUnavailable {
+		headers = append(headers, header("Retry-After", retryAfter))
 	}
-	return answeredWith(code, body, header(ReasonHeader, reason), header("Content-Type", plainText), header("Retry-After", retryAfter))
+	return answeredWith(code, body, headers...)
 }
 
 // waitingPage has the proxy show a page.
 func waitingPage() *authv3.CheckResponse {
 	return answeredWith(typev3.StatusCode_ServiceUnavailable, page,
-		header(ReasonHeader, ReasonPage), header("Content-Type", "text/html; charset=utf-8"), header("Retry-After", pageRefresh),
-		header("Cache-Control", "no-store"))
+		header(ReasonHeader, ReasonPage), header("Content-Type", "text/html; charset=utf-8"),
+		header("Retry-After", pageRefresh), header("Cache-Control", "no-store"))
 }
 
 // answeredWith has the proxy answer by itself.

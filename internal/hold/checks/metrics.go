@@ -21,16 +21,18 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "requests_total",
-			Help: "Requests that proxies have asked about, by what they came to: served, passed (they never waited), canceled, deadline, limit, " +
-				"paused, probe, waiting-page, unknown.",
+			Help: "Requests that proxies have asked about, by what they came to: served, passed (they never waited), " +
+				"canceled, deadline, limit, paused, probe, waiting-page, unknown.",
 		}, []string{"outcome"}),
 		times: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "waiting_seconds", Help: "How long requests have waited that were served then.",
+			Namespace: namespace, Subsystem: subsystem, Name: "waiting_seconds",
+			Help:    "How long requests have waited that were served then.",
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1200},
 		}),
 	}
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "waiting_requests", Help: "Requests that wait for an endpoint.",
+		Namespace: namespace, Subsystem: subsystem, Name: "waiting_requests",
+		Help: "Requests that wait for an endpoint.",
 	}, func() float64 {
 		counts, _ := s.Counts()
 		sum := 0

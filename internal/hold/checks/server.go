@@ -91,7 +91,8 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		closed: make(chan struct{}), known: make(chan struct{}),
 		room: hold.NewRoom(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
-		waiters: map[hold.Ticket]chan outcome{}, pauses: map[spot]*time.Timer{}, visits: map[spot]*visit{}, changed: make(chan struct{}),
+		waiters: map[hold.Ticket]chan outcome{}, pauses: map[spot]*time.Timer{}, visits: map[spot]*visit{},
+		changed: make(chan struct{}),
 	}
 	var err error
 	s.metrics, err = newMetrics(options.Registerer, s)

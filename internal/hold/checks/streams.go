@@ -3,6 +3,7 @@ package checks
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -27,14 +28,16 @@ func (s *Server) Opened(proxy netip.Addr, stream Stream) {
 func (s *Server) Closed(proxy netip.Addr, stream Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest := slices.DeleteFunc(slices.Clone(s.streams[proxy]), func(each Stream) bool { return each.Number() == stream.Number() })
+	rest := slices.DeleteFunc(slices.Clone(s.streams[proxy]), func(each Stream) bool {
+		return each.Number() == stream.Number()
+	})
 	if len(rest) > 0 {
 		s.streams[proxy] = rest
 		return
 	}
 	delete(s.streams, proxy)
 	for _, cluster := range s.room.ClustersAt(proxy) {
-		lost, _ := s.room.Release(proxy, cluster, streamsPerConnection*streamsPerConnection)
+		lost, _ := s.room.Release(proxy, cluster, math.MaxInt)
 		for _, ticket := range lost {
 			s.tell(ticket, outcome{isLost: true})
 		}
