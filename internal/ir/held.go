@@ -10,8 +10,8 @@ func Held(route Route, services map[ServicePort]Endpoints) []bool {
 		return held
 	}
 	for i, weight := range EffectiveWeights(route.Backends, services) {
-		port := route.Backends[i].ServicePort()
-		held[i] = weight > 0 && port.Port > 0 && len(services[port].Ready) == 0
+		endpoints := services[route.Backends[i].ServicePort()]
+		held[i] = weight > 0 && !endpoints.IsMissing && len(endpoints.Ready) == 0
 	}
 	return held
 }

@@ -16,15 +16,15 @@ func TestHeld(t *testing.T) {
 		isReady bool
 	}
 	for name, c := range map[string]struct {
-		min      uint32
-		noPort   bool
-		backends []backend
-		want     []bool
+		min       uint32
+		isMissing bool
+		backends  []backend
+		want      []bool
 	}{
 		"ready":                                  {backends: []backend{{100, true}}, want: []bool{false}},
 		"at zero":                                {backends: []backend{{100, false}}, want: []bool{true}},
 		"never at zero, but nothing is ready":    {min: 1, backends: []backend{{100, false}}, want: []bool{false}},
-		"its port is not there":                  {noPort: true, backends: []backend{{100, false}}, want: []bool{false}},
+		"its port is not there":                  {isMissing: true, backends: []backend{{100, false}}, want: []bool{false}},
 		"the stable side of a canary":            {backends: []backend{{80, false}, {20, true}}, want: []bool{true, false}},
 		"a canary's share falls to stable":       {backends: []backend{{80, true}, {20, false}}, want: []bool{false, false}},
 		"both sides: all wait for stable":        {backends: []backend{{80, false}, {20, false}}, want: []bool{true, false}},
@@ -37,13 +37,12 @@ func TestHeld(t *testing.T) {
 			services := map[ir.ServicePort]ir.Endpoints{}
 			for i, each := range c.backends {
 				added := ir.Backend{Service: ir.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80, Weight: each.weight}
-				if c.noPort {
-					added.Port = 0
-				}
 				route.Backends = append(route.Backends, added)
+				endpoints := ir.Endpoints{IsMissing: c.isMissing}
 				if each.isReady {
-					services[added.ServicePort()] = ir.Endpoints{Ready: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:80")}}
+					endpoints.Ready = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:80")}
 				}
+				services[added.ServicePort()] = endpoints
 			}
 			if got := ir.Held(route, services); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)

@@ -124,6 +124,8 @@ type Endpoints struct {
 	Ready []netip.AddrPort `json:",omitempty"`
 	// Draining endpoints are about to go away but still answer: they keep the requests and connections they have and get no new ones.
 	Draining []netip.AddrPort `json:",omitempty"`
+	// IsMissing says that the Service, or its port, is not there: nothing can become ready.
+	IsMissing bool `json:",omitempty"`
 }
 
 // Problem is a user's mistake in one HTTPScaledObject. It goes to the object's status and Events and stops no other object.
@@ -158,7 +160,7 @@ func (r Route) Equal(other Route) bool {
 		slices.Equal(r.Backends, other.Backends) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas
 }
 
-// Equal says whether both have the same addresses in both roles.
+// Equal says whether both are the same in every part.
 func (e Endpoints) Equal(other Endpoints) bool {
-	return slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining)
+	return slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining) && e.IsMissing == other.IsMissing
 }

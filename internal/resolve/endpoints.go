@@ -46,13 +46,13 @@ func endpointsOf(routes []ir.Route, services serviceIndex, endpointSlices sliceI
 func endpointsOfPort(port ir.ServicePort, services serviceIndex, endpointSlices sliceIndex) ir.Endpoints {
 	service, found := services[port.Service]
 	if !found || service.Spec.Type == corev1.ServiceTypeExternalName {
-		return ir.Endpoints{}
+		return ir.Endpoints{IsMissing: true}
 	}
 	index := slices.IndexFunc(service.Spec.Ports, func(candidate corev1.ServicePort) bool {
 		return candidate.Port > 0 && uint32(candidate.Port) == port.Port && (candidate.Protocol == "" || candidate.Protocol == corev1.ProtocolTCP)
 	})
 	if index < 0 {
-		return ir.Endpoints{}
+		return ir.Endpoints{IsMissing: true}
 	}
 	var endpoints ir.Endpoints
 	for _, slice := range endpointSlices[port.Service] {
