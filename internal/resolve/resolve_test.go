@@ -323,6 +323,9 @@ func randomWorld(random *rand.Rand) resolve.World {
 				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
 			}
 		}
+		if random.IntN(4) == 0 {
+			object.Spec.Replicas = &httpv1alpha1.ReplicaRange{Min: new(random.Int32N(3) - 1)}
+		}
 		if random.IntN(3) == 0 {
 			object = testkit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, pick("shared", "shared", "shred"))
 		}
