@@ -6,12 +6,14 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
@@ -38,6 +40,8 @@ func TestSettings(t *testing.T) {
 	standard := settings{
 		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090", metricsAddress: ":2223",
 		translate: translate.DefaultOptions(),
+		patience:  20 * time.Minute,
+		limits:    hold.Limits{App: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
 		podName:   "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,
 		batchInterval: 10 * time.Millisecond, clusterGrace: 5 * time.Second, maxStreams: 2048,
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second,
@@ -69,6 +73,20 @@ func TestSettings(t *testing.T) {
 				s.namespaces, s.shutdownDelay, s.podNamespace, s.translate.MaxRetries = []string{"a", "b"}, time.Second, "elsewhere", 9
 			}),
 		},
+		"the address of the Pod": {
+			environment: map[string]string{"POD_IP": "10.1.2.3"},
+			args:        []string{"--xds-address", "127.0.0.1:7", "--max-held=5", "--cold-start-timeout=1m"},
+			want: changed(func(s *settings) {
+				s.podIP, s.xdsAddress, s.limits.Total, s.patience = "10.1.2.3", "127.0.0.1:7", 5, time.Minute
+				s.translate.Hold.Checks = netip.MustParseAddrPort("10.1.2.3:7")
+			}),
+		},
+		"one of IPv6": {
+			args: []string{"--pod-ip", "2001:db8::1"},
+			want: changed(func(s *settings) {
+				s.podIP, s.translate.Hold.Checks = "2001:db8::1", netip.MustParseAddrPort("[2001:db8::1]:5678")
+			}),
+		},
 		"a flag counts before the environment": {
 			environment: map[string]string{"KEDIFY_INTERCEPTOR_XDS_ADDRESS": ":1"},
 			args:        []string{"--xds-address", ":2"},
@@ -83,7 +101,7 @@ func TestSettings(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, output)
 			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(settings{})); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(settings{}), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
 		})
@@ -102,6 +120,11 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"a negative time":                   {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
 		"a negative bound":                  {args: []string{"--max-hosts-per-namespace=-1"}, says: `--max-hosts-per-namespace is -1, but a number cannot be negative`},
 		"no proxy allowed":                  {args: []string{"--max-streams=0"}, says: "--max-streams is 0"},
+		"no address":                        {args: []string{"--pod-ip=here"}, says: "--pod-ip: ParseAddr"},
+		"a port by its name":                {args: []string{"--pod-ip=10.1.2.3", "--xds-address=:xds"}, says: "--xds-address has to end with a port number"},
+		"no patience":                       {args: []string{"--cold-start-timeout=0s"}, says: "--cold-start-timeout is 0s; set it to a time above 0s, at most 55m0s"},
+		"more patience than Envoy has":      {args: []string{"--cold-start-timeout=1h"}, says: "--cold-start-timeout is 1h0m0s"},
+		"no request is held":                {args: []string{"--max-held-per-proxy=0"}, says: "to hold no request, leave --pod-ip empty"},
 		"a time without a unit":             {args: []string{"--cluster-grace=5"}, says: "missing unit"},
 		"a number that should be a boolean": {args: []string{"--pprof=7"}, says: "--pprof"},
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
@@ -71,6 +72,7 @@ type process struct {
 	loop      *ingest.Loop
 	xds       *xds.Server
 	sink      *metricsink.Sink
+	checks    *checks.Server
 	reporting *status.Reporting
 }
 
@@ -80,8 +82,13 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	if err != nil {
 		return nil, err
 	}
+	answers, err := checks.New(checks.Options{Limits: chosen.limits, Registerer: registry})
+	if err != nil {
+		return nil, err
+	}
+	holding := &wiring.Holding{Checks: answers, Patience: chosen.patience}
 	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger),
-		xds.WithRemedy(membershipRemedy))
+		xds.WithRemedy(membershipRemedy), xds.WithFollower(holding))
 	reporting, err := status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     wiring.ProxyStates{Server: server},
@@ -95,7 +102,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	sink, err := metricsink.New(metricsink.Options{
-		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipRemedy, Registerer: registry, Logger: logger,
+		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipRemedy, Held: holding.Held,
+		Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		return nil, err
@@ -105,7 +113,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
 		Publisher:  wiring.Publisher{Server: server, Sink: sink},
-		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: sink}},
+		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: sink}, holding},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,
@@ -120,6 +128,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		loop:      loop,
 		xds:       server,
 		sink:      sink,
+		checks:    answers,
 		reporting: reporting,
 	}, nil
 }
@@ -183,11 +192,15 @@ func (p *process) serveXDS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(xds.GRPCOptions()...)
+	server := grpc.NewServer(append(xds.GRPCOptions(), checks.GRPCOption())...)
 	p.xds.Register(server)
+	p.checks.Register(server)
 	p.reporting.Register(server)
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()
 	debug.FreeOSMemory() // The first lists have left several times as much garbage as is kept.
-	return lifecycle.ServeGRPC(ctx, "xDS", listener, server, p.xds.Close)
+	return lifecycle.ServeGRPC(ctx, "xDS", listener, server, func() {
+		p.checks.Close()
+		p.xds.Close()
+	})
 }

@@ -62,7 +62,7 @@ func newSource(chosen settings, config *rest.Config, logger *slog.Logger) (sourc
 func (i *interceptors) Demand(_ context.Context, object types.NamespacedName) (scaler.Figure, error) {
 	value, err := i.reader.Demand(ir.Key{Namespace: object.Namespace, Name: object.Name})
 	return scaler.Figure{
-		RequestRate: value.RequestRate, RateError: value.RateError, Concurrency: value.Concurrency,
+		RequestRate: value.RequestRate, RateError: value.RateError, Concurrency: value.Concurrency, Held: value.Held,
 	}, err
 }
 

@@ -88,6 +88,7 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 			Objects: map[string]demand.ObjectReport{
 				"shop/web": {Fleet: "shop", Metric: demand.RequestRate, Target: 100, RequestRate: rate, Concurrency: concurrency},
 			},
+			Held: map[string]demand.Held{"shop/web": {Waiting: 2}},
 		}
 	}
 	_, first := replica(t, report("interceptor-0", "proxy-1", 10, 1))
@@ -109,7 +110,7 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	testkit.Eventually(t, 10*time.Second, "the figures of both replicas", func() bool {
 		figure, err := figures.Demand(t.Context(), web)
-		return err == nil && figure.RequestRate == 12.5 && figure.Concurrency == 4
+		return err == nil && figure.RequestRate == 12.5 && figure.Concurrency == 4+4 && figure.Held == 4
 	})
 	changed := figures.Changed(web)
 	ending.CloseClientConnections()

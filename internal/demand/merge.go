@@ -22,10 +22,12 @@ type Value struct {
 	// RateError says why RequestRate is but a lower bound where concurrency decides and is known: proxies
 	// are not heard for long enough. It is nil, or has ErrUnknown in its chain.
 	RateError error
-	// Concurrency is requests in flight.
+	// Concurrency is requests in flight, Held among them.
 	Concurrency float64
 	// Backends are what each of the Services that share the object's requests was asked in the last minute.
 	Backends map[string]Totals
+	// Held is requests that wait for a first endpoint.
+	Held int
 }
 
 // Amount is the value of the measure that decides.
@@ -45,9 +47,15 @@ func (v Value) Amount() float64 {
 // ErrUnknown in its chain and names what is missing. A proxy that is about to go away takes requests for as
 // long as it serves.
 //
-// The Value beside an error is a lower bound where proxies are missing, what the others have counted. It
-// is zero where something may be counted twice, or not at all.
+// The Value beside an error is a lower bound where proxies are missing, what the others have counted.
+// Where something may be counted twice, or not at all, it is the requests that are held.
 func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
+	value, err := merge(key, reports, absent)
+	return value.withHeld(key, reports), err
+}
+
+// merge is Merge for what is not held.
+func merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 	var value Value
 	var heard, serving, unpaced, wrong []string
 	var fleet ir.Fleet

@@ -16,6 +16,10 @@ type Report struct {
 	Fleets map[ir.Fleet]FleetReport `json:"fleets"`
 	// Objects are the figures by <namespace>/<name>. They are of the proxies that this replica hears.
 	Objects map[string]ObjectReport `json:"objects"`
+	// Held are the requests that are held, by <namespace>/<name>, of objects that have any.
+	Held map[string]Held `json:"held,omitempty"`
+	// HeldOnly says that nothing but Held is told, and the rest is as it was in the Report before.
+	HeldOnly bool `json:"heldOnly,omitempty"`
 }
 
 // FleetReport says which proxies of a fleet there are, by their names, sorted.

@@ -188,6 +188,7 @@ func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err e
 	if response.StatusCode != http.StatusOK {
 		return false, fmt.Errorf("%w: GET %s is answered with %s", errAnswer, request.URL, response.Status)
 	}
+	var last demand.Report
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(make([]byte, 0, bufferSize), maxReport)
 	for lines.Scan() {
@@ -197,7 +198,8 @@ func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err e
 		}
 		silent.Reset(silence)
 		isHeard = true
-		r.set(replica, report)
+		last = report.After(last)
+		r.set(replica, &last)
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return isHeard, cause

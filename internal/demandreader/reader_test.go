@@ -137,6 +137,27 @@ func TestTheDemandIsThatOfAllReplicas(t *testing.T) {
 	await(t, reader, 0, "no replica of the interceptor knows it")
 }
 
+// TestWhatIsHeldIsOnTopOfTheRest: a report of nothing else changes nothing else.
+func TestWhatIsHeldIsOnTopOfTheRest(t *testing.T) {
+	t.Parallel()
+	a := startInterceptor(t)
+	reader := start(t, a.replica("a"))
+	a.reports <- report(t, 10, "1", "2")
+	await(t, reader, 10, "")
+	updated := reader.Updated()
+	a.reports <- `{"heldOnly": true, "held": {"apps/shop": {"waiting": 3}}}`
+	<-updated
+	if value, err := reader.Demand(shop); err != nil || value.Held != 3 || value.Concurrency != 3 || value.RequestRate != 10 {
+		t.Errorf("%+v, %v", value, err)
+	}
+	updated = reader.Updated()
+	a.reports <- report(t, 10, "1", "2")
+	<-updated
+	if value, err := reader.Demand(shop); err != nil || value.Held != 0 {
+		t.Errorf("%+v, %v", value, err)
+	}
+}
+
 func TestASilentReplicaCountsNoMore(t *testing.T) {
 	t.Parallel()
 	a := startInterceptor(t)

@@ -105,8 +105,8 @@ type stage struct {
 
 	mu        sync.Mutex
 	published []time.Time
-	fleets    map[ir.Fleet]bool        // what is published to
-	assigned  map[ir.Fleet][]ir.Proxy  // what was last
+	fleets    map[ir.Fleet]bool             // what is published to
+	assigned  map[ir.Fleet][]ir.Proxy       // what was last
 	objects   map[ir.Key]observation.Object // what was told of each
 	last      observation.Pass
 	refuse    error

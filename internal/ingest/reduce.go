@@ -57,12 +57,11 @@ func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv
 	return reduced
 }
 
-// observedAnnotations are the annotations that routing and the counting of requests depend on.
+// observedAnnotations are the annotations that routing, and the counting and holding of requests depend on.
 func observedAnnotations() []string {
-	return []string{
+	return append(httpv1alpha1.ZeroAnnotations(),
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationFleet,
-		httpv1alpha1.AnnotationExternalProxyMetricKey,
-	}
+		httpv1alpha1.AnnotationExternalProxyMetricKey)
 }
 
 // keptAnnotations copies the annotations that are read, each up to maxAnnotation. Any tenant can write

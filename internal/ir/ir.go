@@ -80,6 +80,8 @@ type Route struct {
 	Backends []Backend
 	// Timeouts bound a request.
 	Timeouts Timeouts `json:",omitzero"`
+	// MinReplicas is the lowest number of replicas of the workload. With 0 there may be none, and requests wait for the first one: see Held.
+	MinReplicas uint32 `json:",omitempty"`
 }
 
 // Backend is one Service with the weight that is desired for it.
@@ -111,7 +113,9 @@ const (
 type Timeouts struct {
 	// ResponseHeader is the longest time from the end of the request to the headers of the response. It does not bound the length of a response: streams
 	// may go on.
-	ResponseHeader time.Duration
+	ResponseHeader time.Duration `json:",omitempty"`
+	// ColdStart is the longest time that a request waits for a first endpoint.
+	ColdStart time.Duration `json:",omitempty"`
 }
 
 // Endpoints are the addresses behind one ServicePort that take part in routing, each slice sorted and without duplicates. No address is in both.
@@ -120,6 +124,8 @@ type Endpoints struct {
 	Ready []netip.AddrPort `json:",omitempty"`
 	// Draining endpoints are about to go away but still answer: they keep the requests and connections they have and get no new ones.
 	Draining []netip.AddrPort `json:",omitempty"`
+	// IsMissing says that the Service, or its port, is not there: nothing can become ready.
+	IsMissing bool `json:",omitempty"`
 }
 
 // Problem is a user's mistake in one HTTPScaledObject. It goes to the object's status and Events and stops no other object.
@@ -151,10 +157,10 @@ func CompareRoutes(a, b Route) int {
 // Equal says whether two Routes are the same in every part.
 func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) && r.Match.Compare(other.Match) == 0 &&
-		slices.Equal(r.Backends, other.Backends) && r.Timeouts == other.Timeouts
+		slices.Equal(r.Backends, other.Backends) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas
 }
 
-// Equal says whether both have the same addresses in both roles.
+// Equal says whether both are the same in every part.
 func (e Endpoints) Equal(other Endpoints) bool {
-	return slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining)
+	return slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining) && e.IsMissing == other.IsMissing
 }

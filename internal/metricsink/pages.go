@@ -2,9 +2,12 @@ package metricsink
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
 )
 
 // Paths of what a Sink tells over HTTP, on the port for administration.
@@ -15,7 +18,8 @@ const (
 	// ExternalKeysPath serves {"<external key>": "<ns>/<hso>"}.
 	ExternalKeysPath = "/envoy-metrics-map"
 	// DemandPath serves demand.Reports as JSON, one a line, for as long as the client listens: the
-	// newest at once and one each ReportInterval. They are the same for all clients.
+	// newest at once and one each ReportInterval, the same for all clients, and in between one of what is
+	// held when an object has a request that waits and had none.
 	DemandPath = "/demand"
 )
 
@@ -42,7 +46,8 @@ func (s *Sink) serveQueue(w http.ResponseWriter, _ *http.Request) {
 	report, _ := s.Report()
 	counts := make(map[string]count, len(report.Objects))
 	for key, object := range report.Objects {
-		counts[key] = count{int(object.Concurrency), object.RequestRate}
+		held := report.Held[key]
+		counts[key] = count{int(object.Concurrency) + held.Waiting - held.Counted, object.RequestRate}
 	}
 	writeJSON(w, counts)
 }
@@ -67,8 +72,9 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
+	_, urgent := s.held()
+	line, next, err := s.lines.newest(s)
 	for {
-		line, next, err := s.lines.newest(s)
 		if err == nil {
 			err = control.SetWriteDeadline(s.now().Add(reportPatience))
 		}
@@ -80,6 +86,12 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-time.After(next.Sub(s.now())):
+			_, urgent = s.held()
+			line, next, err = s.lines.newest(s)
+		case <-urgent:
+			var report demand.Report
+			report, urgent = s.heldNow()
+			line, err = lineOf(report)
 		case <-r.Context().Done():
 			return
 		case <-s.stopping:
@@ -110,4 +122,13 @@ func (l *lines) newest(of *Sink) (line []byte, next time.Time, err error) {
 		l.line, l.next = text, now.Add(ReportInterval)
 	}
 	return l.line, l.next, nil
+}
+
+// lineOf is a report as a line.
+func lineOf(report demand.Report) ([]byte, error) {
+	text, err := json.Marshal(report)
+	if err != nil {
+		return nil, fmt.Errorf("write a report: %w", err)
+	}
+	return append(text, '\n'), nil
 }

@@ -37,6 +37,9 @@ type Options struct {
 	MaxStreams int
 	// Remedy is what a proxy that belongs to no fleet, and the log, are told to do about it.
 	Remedy string
+	// Held are the requests that are held at this replica, and a channel that is closed when an object has one
+	// that had none; nil where none ever is.
+	Held func() (map[ir.Key]demand.Held, <-chan struct{})
 	// Registerer takes the metrics, those of the sink and those of backends.
 	Registerer prometheus.Registerer
 	// Logger is told of streams.
@@ -51,6 +54,7 @@ type Sink struct {
 	remedy     string
 	logger     *slog.Logger
 	metrics    *metrics
+	held       func() (map[ir.Key]demand.Held, <-chan struct{})
 	stopping   chan struct{} // closed when Serve is to end
 	lines      lines
 
@@ -66,9 +70,12 @@ type Sink struct {
 // New returns a Sink that knows of no object and no proxy. An error is about Options.Registerer.
 func New(options Options) (*Sink, error) {
 	s := &Sink{
-		replica: options.Replica, now: options.Now, maxStreams: options.MaxStreams, remedy: options.Remedy, logger: options.Logger,
+		replica: options.Replica, now: options.Now, maxStreams: options.MaxStreams, remedy: options.Remedy, logger: options.Logger, held: options.Held,
 		meter: demand.NewMeter(options.Now()), updated: make(chan struct{}), arrived: make(chan struct{}),
 		stopping: make(chan struct{}), streams: map[member]*session{},
+	}
+	if s.held == nil {
+		s.held = func() (map[ir.Key]demand.Held, <-chan struct{}) { return nil, nil }
 	}
 	if s.maxStreams == 0 {
 		s.maxStreams = DefaultMaxStreams
@@ -120,9 +127,22 @@ func membersOf(fleets map[ir.Fleet][]ir.Proxy) map[netip.Addr][]member {
 
 // Report is what is known now, and a channel that is closed when a proxy has reported something new.
 func (s *Sink) Report() (demand.Report, <-chan struct{}) {
+	held, _ := s.heldNow()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.meter.Report(s.now(), s.replica), s.arrived
+	report := s.meter.Report(s.now(), s.replica)
+	report.Held = held.Held
+	return report, s.arrived
+}
+
+// heldNow is a Report of nothing but what is held, and a channel that is closed when it should be told at once.
+func (s *Sink) heldNow() (demand.Report, <-chan struct{}) {
+	held, urgent := s.held()
+	report := demand.Report{Replica: s.replica, Held: make(map[string]demand.Held, len(held)), HeldOnly: true}
+	for key, each := range held {
+		report.Held[key.String()] = each
+	}
+	return report, urgent
 }
 
 // addressOf is the address of a peer. The error is a status.

@@ -168,29 +168,29 @@ func portOf(target httpv1alpha1.ScaleTargetRef, service *Service) (Port, string)
 
 // experimentPort finds the port of an experiment's Service that takes what the canary's takes. The second result says what is wrong: wrong, where the canary's port is
 // not known either.
-func experimentPort(target httpv1alpha1.ScaleTargetRef, service, canary *corev1.Service, wrong string) (corev1.ServicePort, string) {
+func experimentPort(target httpv1alpha1.ScaleTargetRef, service, canary *Service, wrong string) (Port, string) {
 	if canary == nil {
-		return corev1.ServicePort{}, wrong
+		return Port{}, wrong
 	}
 	asked, missing := portOf(target, canary)
 	if missing != "" {
-		return corev1.ServicePort{}, wrong
+		return Port{}, wrong
 	}
-	port, is := serviceport.For(tcpPorts(canary), asked.Port, tcpPorts(service))
+	port, is := serviceport.For(tcpPorts(canary), int32(asked.Number), tcpPorts(service))
 	if !is {
-		return corev1.ServicePort{}, fmt.Sprintf("spec.scaleTargetRef: Service %q has no TCP port that goes with port %d of Service %q; it has %s: give the experiment's "+
-			"template one container port, or one of that number, its name or the name http", service.Name, asked.Port, canary.Name, describePorts(service))
+		return Port{}, fmt.Sprintf("spec.scaleTargetRef: Service %q has no TCP port that goes with port %d of Service %q; it has %s: give the experiment's "+
+			"template one container port, or one of that number, its name or the name http", service.Key.Name, asked.Number, canary.Key.Name, describePorts(service))
 	}
-	at := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port.Number && p.Name == port.Name })
-	return service.Spec.Ports[at], ""
+	at := slices.IndexFunc(service.Ports, func(p Port) bool { return int32(p.Number) == port.Number && p.Name == port.Name })
+	return service.Ports[at], ""
 }
 
 // tcpPorts are the TCP ports of a Service.
-func tcpPorts(service *corev1.Service) []serviceport.Port {
+func tcpPorts(service *Service) []serviceport.Port {
 	var ports []serviceport.Port
-	for _, port := range service.Spec.Ports {
-		if port.Port > 0 && (port.Protocol == "" || port.Protocol == corev1.ProtocolTCP) {
-			ports = append(ports, serviceport.Port{Number: port.Port, Name: port.Name, Target: port.TargetPort.String()})
+	for _, port := range service.Ports {
+		if port.Number > 0 && port.Transport == "" {
+			ports = append(ports, serviceport.Port{Number: int32(port.Number), Name: port.Name, Target: port.Target})
 		}
 	}
 	return ports

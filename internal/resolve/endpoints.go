@@ -39,13 +39,13 @@ func endpointsOf(routes []ir.Route, services serviceIndex, endpointSlices sliceI
 // name; the number in the slice is that of the pods.
 func endpointsOfPort(service *Service, endpointSlices []*EndpointSlice, number uint32) ir.Endpoints {
 	if service == nil || !service.HasEndpoints {
-		return ir.Endpoints{}
+		return ir.Endpoints{IsMissing: true}
 	}
 	index := slices.IndexFunc(service.Ports, func(candidate Port) bool {
 		return candidate.Number > 0 && uint32(candidate.Number) == number && candidate.Transport == ""
 	})
 	if index < 0 {
-		return ir.Endpoints{}
+		return ir.Endpoints{IsMissing: true}
 	}
 	var endpoints ir.Endpoints
 	for _, slice := range endpointSlices {

@@ -41,6 +41,8 @@ type Port struct {
 	Number uint16
 	// Protocol is what endpoints speak.
 	Protocol ir.Protocol
+	// Target is the number or the name of the Pods' port, "0" when it is the Service's.
+	Target string
 }
 
 // EndpointSlice is what is read of a Kubernetes EndpointSlice.
@@ -106,6 +108,7 @@ func NewService(from *corev1.Service) *Service {
 		}
 		service.Ports = append(service.Ports, Port{
 			Name: port.Name, Transport: transport, Number: portNumber(port.Port), Protocol: protocolOf(port.AppProtocol),
+			Target: port.TargetPort.String(),
 		})
 	}
 	return service

@@ -127,6 +127,8 @@ func resolveObject(
 			Match:    match,
 			Backends: backends,
 			Timeouts: timeoutsOf(object.Spec.Timeouts),
+
+			MinReplicas: minReplicasOf(object.Spec.Replicas),
 		})
 	}
 	return routes, problemsOf(object, slices.Concat(wrongMatches, wrongBackends, wrongFleet)...)
@@ -147,10 +149,25 @@ type mistake struct {
 	message string
 }
 
-// timeoutsOf reads spec.timeouts. A missing, zero or negative duration leaves the proxy's default in force.
+// timeoutsOf reads spec.timeouts. A missing, zero or negative duration leaves the default in force.
 func timeoutsOf(timeouts *httpv1alpha1.Timeouts) ir.Timeouts {
-	if timeouts == nil || timeouts.ResponseHeader == nil {
-		return ir.Timeouts{}
+	var read ir.Timeouts
+	if timeouts == nil {
+		return read
 	}
-	return ir.Timeouts{ResponseHeader: max(0, timeouts.ResponseHeader.Duration)}
+	if timeouts.ResponseHeader != nil {
+		read.ResponseHeader = max(0, timeouts.ResponseHeader.Duration)
+	}
+	if timeouts.ConditionWait != nil {
+		read.ColdStart = max(0, timeouts.ConditionWait.Duration)
+	}
+	return read
+}
+
+// minReplicasOf reads spec.replicas.min, which is 0 where it is missing, as in KEDA.
+func minReplicasOf(replicas *httpv1alpha1.ReplicaRange) uint32 {
+	if replicas == nil || replicas.Min == nil {
+		return 0
+	}
+	return uint32(max(0, *replicas.Min))
 }

@@ -324,6 +324,9 @@ func randomWorld(random *rand.Rand) resolve.World {
 				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
 			}
 		}
+		if random.IntN(4) == 0 {
+			object.Spec.Replicas = &httpv1alpha1.ReplicaRange{Min: new(random.Int32N(3) - 1)}
+		}
 		if random.IntN(3) == 0 {
 			object = testkit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, pick("shared", "shared", "shred"))
 		}
@@ -405,7 +408,7 @@ func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
 			object.Spec.ScaleTargetRef.Port, object.Spec.ScaleTargetRef.PortName = 80, ""
 			config, problems := resolve.Build(resolve.World{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
-				Services:      []*corev1.Service{service("shop", outer), service("canary", c.canary...), service("try", c.experiment...)},
+				Services:      testkit.Services(service("shop", outer), service("canary", c.canary...), service("try", c.experiment...)),
 			})
 			var got []uint32
 			for _, backend := range config.Routes[0].Backends {

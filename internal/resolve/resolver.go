@@ -407,8 +407,8 @@ func (u *update) refresh() {
 			for _, key := range port.users {
 				routes := u.objects[key].inForce
 				u.members[member{routes[0].Fleet, key}] = struct{}{}
-				if (len(before.Ready) == 0) == (len(now.Ready) == 0) {
-					continue // The weights in effect are the same.
+				if (len(before.Ready) == 0) == (len(now.Ready) == 0) && before.IsMissing == now.IsMissing {
+					continue // The weights in effect are the same, and who is held.
 				}
 				for _, route := range routes {
 					u.sites[siteOf(route)] = struct{}{}

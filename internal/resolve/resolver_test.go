@@ -105,9 +105,16 @@ type told struct {
 	translator *translate.Translator
 }
 
+// holding are Options with which requests are held: what follows from endpoints is more then.
+func holding() translate.Options {
+	options := translate.DefaultOptions()
+	options.Hold.Checks = netip.MustParseAddrPort("10.9.9.9:5678")
+	return options
+}
+
 func newTold(t *testing.T) *told {
 	t.Helper()
-	translator, err := translate.NewTranslator(translate.DefaultOptions())
+	translator, err := translate.NewTranslator(holding())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +258,7 @@ func (s *told) check(t *testing.T, config ir.Config) {
 	if diff := cmp.Diff(config.Routes, byHost); diff != "" {
 		t.Errorf("Routes by host (-Build +Resolver):\n%s", diff)
 	}
-	resources, err := translate.Envoy(config)
+	resources, err := holding().Envoy(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package translate_test
 import (
 	"testing"
 
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"

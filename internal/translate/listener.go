@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -85,7 +86,7 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	if err != nil {
 		return nil, err
 	}
-	filters, err := httpFilters()
+	filters, err := o.mainFilters()
 	if err != nil {
 		return nil, err
 	}
@@ -122,20 +123,32 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 // Envoy's default is a window of 16 MiB for a stream and 24 MiB for a connection. An upload that
 // waits is then buffered whole, and two of them use up the connection: every other upload on it
 // stands still. With a small window for a stream an upload waits at its sender, and with a
-// connection's window of as many as it may have streams none waits for another one.
+// connection's window of twice as many as it may have streams none waits for another one: Envoy opens
+// the connection's window again when half of it was read, so the streams that stand still may take up one half.
 func http2Options() *corev3.Http2ProtocolOptions {
 	return &corev3.Http2ProtocolOptions{
 		AllowConnect:                true,
 		MaxConcurrentStreams:        wrapperspb.UInt32(maxConcurrentStreams),
 		InitialStreamWindowSize:     wrapperspb.UInt32(streamWindow),
-		InitialConnectionWindowSize: wrapperspb.UInt32(maxConcurrentStreams * streamWindow),
+		InitialConnectionWindowSize: wrapperspb.UInt32(2 * maxConcurrentStreams * streamWindow),
 	}
 }
 
-// httpFilters are passed by each request in this order. A filter that holds requests goes between
-// the two: behind the fallback, which finds the route, and before the router. It comes with the
-// cluster that it asks; the change of the listener is the same then as now.
-func httpFilters() ([]*hcmv3.HttpFilter, error) {
+// mainFilters are those of the listener that clients reach.
+func (o Options) mainFilters() ([]*hcmv3.HttpFilter, error) {
+	if !o.Hold.isOn() {
+		return httpFilters()
+	}
+	hold, err := holdFilter(HoldName)
+	if err != nil {
+		return nil, err
+	}
+	return httpFilters(hold)
+}
+
+// httpFilters are passed by each request in this order. What holds requests is between the two: behind
+// the fallback, which finds the route, and before the router.
+func httpFilters(holding ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) {
 	fallback, err := fallbackFilter()
 	if err != nil {
 		return nil, err
@@ -144,20 +157,18 @@ func httpFilters() ([]*hcmv3.HttpFilter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []*hcmv3.HttpFilter{
-		fallback,
-		{
-			Name:       "envoy.filters.http.router",
-			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: router},
-		},
-	}, nil
+	return slices.Concat([]*hcmv3.HttpFilter{fallback}, holding, []*hcmv3.HttpFilter{{
+		Name:       "envoy.filters.http.router",
+		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: router},
+	}}), nil
 }
 
 // localReplies changes what Envoy answers by itself. A 503 because a cluster has no endpoint to
-// take the request (response flag UH) gets Retry-After, a 404 a text that says whose it is.
+// take the request (response flag UH), or because the interceptor could not be asked (UAEX), gets
+// Retry-After, a 404 a text that says whose it is. What the interceptor answers says by itself when to come back.
 func localReplies() *hcmv3.LocalReplyConfig {
 	noEndpoint := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH"}},
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH", "UAEX"}},
 	}}
 	notFound := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
 		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
@@ -169,7 +180,7 @@ func localReplies() *hcmv3.LocalReplyConfig {
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
 		{Filter: noEndpoint, HeadersToAdd: []*corev3.HeaderValueOption{{
 			Header:       &corev3.HeaderValue{Key: "retry-after", Value: retryAfter},
-			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
 		}}},
 		{Filter: notFound, Body: &corev3.DataSource{
 			Specifier: &corev3.DataSource_InlineString{InlineString: NotFound},

@@ -63,11 +63,26 @@ func (f scopeFactory) envoyRoute(route ir.Route, services map[ir.ServicePort]ir.
 	if err != nil {
 		return nil, err
 	}
-	return &routev3.Route{
+	translated := &routev3.Route{
 		Name:   route.Owner.String(),
 		Match:  routeMatch(route.Match),
 		Action: &routev3.Route_Route{Route: action},
-	}, nil
+	}
+	f.arm(translated, ir.Held(route, services))
+	return translated, nil
+}
+
+// arm has the requests for the backends that are held pass the filter that does so.
+func (f scopeFactory) arm(route *routev3.Route, held []bool) {
+	sides := route.GetRoute().GetWeightedClusters().GetClusters()
+	if len(sides) == 0 && held[0] {
+		route.TypedPerFilterConfig = f.hold.armed
+	}
+	for i, side := range sides {
+		if held[i] {
+			side.TypedPerFilterConfig = f.hold.armed
+		}
+	}
 }
 
 // routeMatch is the part of a Match below its host.

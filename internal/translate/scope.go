@@ -125,11 +125,12 @@ func fallbackFilter() (*hcmv3.HttpFilter, error) {
 // scopeFactory makes scopes.
 type scopeFactory struct {
 	noFallback map[string]*anypb.Any
+	hold       holdMarks
 	retries    []*routev3.RetryPolicy_RetryHostPredicate
 }
 
 // newScopeFactory makes the parts that scopes share.
-func newScopeFactory() (scopeFactory, error) {
+func newScopeFactory(hold Hold) (scopeFactory, error) {
 	disabled, err := pack(&routev3.FilterConfig{Disabled: true})
 	if err != nil {
 		return scopeFactory{}, err
@@ -138,8 +139,12 @@ func newScopeFactory() (scopeFactory, error) {
 	if err != nil {
 		return scopeFactory{}, err
 	}
+	marks, err := newHoldMarks(hold, disabled)
+	if err != nil {
+		return scopeFactory{}, err
+	}
 	noFallback := map[string]*anypb.Any{fallbackName: disabled}
-	return scopeFactory{noFallback: noFallback, retries: elsewhere}, nil
+	return scopeFactory{noFallback: noFallback, hold: marks, retries: elsewhere}, nil
 }
 
 // exact is the scope of an exact host.
@@ -156,7 +161,7 @@ func (f scopeFactory) exact(
 		virtual.Routes = append(virtual.Routes, notFound())
 	}
 	scope := scopeOf(string(host), virtual)
-	scope.GetRouteConfiguration().TypedPerFilterConfig = f.noFallback
+	f.hold.markExact(scope, f.noFallback)
 	return scope, validate(scope)
 }
 
@@ -170,6 +175,7 @@ func (f scopeFactory) wildcards(
 	}
 	scope := scopeOf(WildcardScope, sorted...)
 	scope.GetRouteConfiguration().IgnorePortInHostMatching = true
+	f.hold.markWildcards(scope)
 	return scope, validate(scope)
 }
 

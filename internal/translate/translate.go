@@ -46,6 +46,8 @@ type Options struct {
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each
 	// cluster in each proxy. A request above one of the first three is answered with 503.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
+	// Hold says how requests are held that have no endpoint yet.
+	Hold Hold
 }
 
 // DefaultOptions are the Options of an operator who chooses nothing.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"google.golang.org/protobuf/proto"
@@ -47,7 +50,7 @@ func NewTranslator(options Options) (*Translator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("clusters: %w", err)
 	}
-	scopes, err := newScopeFactory()
+	scopes, err := newScopeFactory(options.Hold)
 	if err != nil {
 		return nil, fmt.Errorf("scopes: %w", err)
 	}
@@ -97,7 +100,16 @@ func (t *Translator) begin(out Update) error {
 		return fmt.Errorf("listener %s: %w", ListenerName, err)
 	}
 	out.Changed[resourcev3.ListenerType][ListenerName] = listener
-	return nil
+	return t.options.addHold(out)
+}
+
+// addStatic adds what doesn't depend on the Config.
+func (u Update) addStatic(
+	listener *listenerv3.Listener, cluster *clusterv3.Cluster, assignment *endpointv3.ClusterLoadAssignment,
+) {
+	u.Changed[resourcev3.ListenerType][listener.GetName()] = listener
+	u.Changed[resourcev3.ClusterType][cluster.GetName()] = cluster
+	u.Changed[resourcev3.EndpointType][assignment.GetClusterName()] = assignment
 }
 
 // reserve makes room for messages of a type.
@@ -157,7 +169,8 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 	before := t.clusters[owner]
 	var now []clusterOf
 	for _, route := range config.Routes {
-		for _, backend := range route.Backends {
+		held := ir.Held(route, config.Services)
+		for i, backend := range route.Backends {
 			cluster := clusterOf{ClusterName(owner, backend.Service), backend.Protocol}
 			if had := slices.IndexFunc(before, cluster.hasName); had >= 0 {
 				cluster.name = before[had].name // One text for all who keep it.
@@ -172,7 +185,7 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 				}
 			}
 			out.reserve(resourcev3.EndpointType, 2)
-			assignment, err := loadAssignment(cluster.name, config.Services[backend.ServicePort()])
+			assignment, err := t.assignment(cluster.name, config.Services[backend.ServicePort()], held[i])
 			if err != nil {
 				return fmt.Errorf("load assignment %s: %w", cluster.name, err)
 			}
@@ -190,6 +203,16 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 
 // hasName says whether another cluster has the same name.
 func (c clusterOf) hasName(other clusterOf) bool { return c.name == other.name }
+
+// assignment makes one load assignment.
+func (t *Translator) assignment(
+	name string, endpoints ir.Endpoints, isHeld bool,
+) (*endpointv3.ClusterLoadAssignment, error) {
+	if isHeld && t.options.Hold.isOn() {
+		return t.options.Hold.netAssignment(name, endpoints)
+	}
+	return loadAssignment(name, endpoints)
+}
 
 // translateCluster makes one cluster.
 func (t *Translator) translateCluster(name string, protocol ir.Protocol, out Update) error {

@@ -84,7 +84,8 @@
 // # What is known of the streams
 //
 // For every stream and resource the server knows what was sent, ACKed and NACKed, and what is held
-// back: see [Server.Poll].
+// back: see [Server.Poll]. What can't wait for a poll, that a proxy serves a cluster, is told to a
+// [Follower].
 //
 // Versions are content hashes: equal resources have equal versions on every replica and after every
 // restart, so a proxy that reconnects in delta with what it already has is sent only the rest, and

@@ -22,10 +22,14 @@ func endpointsOf(c *clusterv3.Cluster) string {
 }
 
 // isServing tells whether an endpoint takes new requests: its health is not told, or told to be
-// good (envoy/config/core/v3, HealthStatus). A degraded one serves while there is no better.
+// good (envoy/config/core/v3, HealthStatus). A degraded one serves while there is no better. A socket
+// of the proxy's own machine (a pipe) is the proxy itself, which keeps requests and serves none.
 func isServing(a *endpointv3.ClusterLoadAssignment) bool {
 	for _, group := range a.GetEndpoints() {
 		for _, endpoint := range group.GetLbEndpoints() {
+			if endpoint.GetEndpoint().GetAddress().GetPipe() != nil {
+				continue
+			}
 			switch endpoint.GetHealthStatus() {
 			case corev3.HealthStatus_UNKNOWN, corev3.HealthStatus_HEALTHY, corev3.HealthStatus_DEGRADED:
 				return true

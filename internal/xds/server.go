@@ -80,6 +80,7 @@ type Server struct {
 	grace      time.Duration
 	maxStreams int
 	observer   Observer
+	follower   Follower
 	logger     *slog.Logger
 
 	onlyFleet  *string // of every stream, whatever its address; nil for none
@@ -103,6 +104,7 @@ func NewServer(options ...Option) *Server {
 		grace:      DefaultGrace,
 		maxStreams: DefaultMaxStreams,
 		observer:   silent{},
+		follower:   nobody{},
 		logger:     slog.New(slog.DiscardHandler),
 		changed:    make(chan struct{}, 1),
 		joining:    make(chan struct{}, joinsAtOnce),

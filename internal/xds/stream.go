@@ -95,7 +95,9 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 	logger.InfoContext(ctx, "Proxy connected")
 	s.observer.StreamOpened(t.mode())
 	s.signal()
+	s.follower.Opened(StreamState{stream: st})
 	defer func() {
+		s.follower.Closed(StreamState{stream: st})
 		s.leave(st)
 		s.tellHeld(st, true)
 		s.observer.StreamClosed(t.mode())
@@ -143,6 +145,7 @@ func (s *Server) run(
 			out, err = st.receive(r)
 			s.tellVerdicts(ctx, logger, out.verdicts)
 			s.signal()
+			s.tellFollower(st, out.verdicts)
 		case <-latest.superseded:
 			latest = st.fleet.current()
 			out, err = st.step(func(ss *session, now time.Time) (output, error) {

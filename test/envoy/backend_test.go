@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -58,6 +59,8 @@ func startBackend(t *testing.T, name string) *backend {
 	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/websocket", upgrade)
+	mux.HandleFunc("/size", size)
+	mux.HandleFunc("/slow", b.slow)
 	calls := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(calls, health.NewServer())
 	mux.Handle("/grpc.health.v1.Health/", calls)
@@ -65,6 +68,7 @@ func startBackend(t *testing.T, name string) *backend {
 	b.server.Config.Protocols = new(http.Protocols)
 	b.server.Config.Protocols.SetHTTP1(true)
 	b.server.Config.Protocols.SetUnencryptedHTTP2(true)
+	b.server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250} // The default of Go, said aloud.
 	b.server.Start()
 	t.Cleanup(func() {
 		b.server.CloseClientConnections()
@@ -89,6 +93,15 @@ func (b *backend) held(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// slow answers after a pause.
+func (b *backend) slow(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-time.After(chunkPause):
+		b.echo(w, r)
+	case <-r.Context().Done():
+	}
+}
+
 // stream sends four chunks with pauses.
 func stream(w http.ResponseWriter, r *http.Request) {
 	ticker := time.NewTicker(chunkPause)
@@ -102,6 +115,12 @@ func stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// size answers with the length of the body.
+func size(w http.ResponseWriter, r *http.Request) {
+	length, _ := io.Copy(io.Discard, r.Body)
+	_, _ = fmt.Fprint(w, length)
 }
 
 // upgrade accepts any upgrade and then repeats one line.

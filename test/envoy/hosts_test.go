@@ -42,14 +42,31 @@ type served struct {
 func serve(t *testing.T, form string, resources translate.Resources, changes ...[2]string) *served {
 	t.Helper()
 	envoyproc.Binary(t)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := xds.NewServer(xds.WithGrace(100 * time.Millisecond))
 	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
 	over := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(over)
+	listener := listen(t)
+	serveOver(t, over, listener)
+	s := &served{proxy: &proxy{}, server: server}
+	s.publish(t, resources)
+	s.run(t, form, listener.Addr().String(), changes...)
+	return s
+}
+
+// listen opens any free port of this machine.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// serveOver serves on a port until the test ends.
+func serveOver(t *testing.T, over *grpc.Server, listener net.Listener) {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- over.Serve(listener) }()
 	t.Cleanup(func() {
@@ -58,9 +75,12 @@ func serve(t *testing.T, form string, resources translate.Resources, changes ...
 			t.Errorf("serve: %v", err)
 		}
 	})
-	s := &served{proxy: &proxy{}, server: server}
-	s.publish(t, resources)
-	_, port, err := net.SplitHostPort(listener.Addr().String())
+}
+
+// run runs Envoy, which gets what it serves from an address.
+func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +93,6 @@ func serve(t *testing.T, form string, resources translate.Resources, changes ...
 	if s.address, err = s.ListenerAddress(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return s
 }
 
 // publish has the listener take any free port of this machine.

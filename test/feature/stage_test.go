@@ -270,8 +270,8 @@ func (c *cluster) startReplica(name string, elected status.Elector) *replica {
 			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices), Replicas: watched(c.replicas),
 		},
 		Resolve:   c.options,
-		Translate: c.flags, Publisher: wiring.Publisher{Server: r.xds, Sink: r.sink}, 
-		Observers: []observation.Observer{reporting, wiring.Demand{Sink: r.sink}},
+		Translate: c.flags, Publisher: wiring.Publisher{Server: r.xds, Sink: r.sink},
+		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: r.sink}},
 		Registerer: registry, Logger: logger,
 	})
 	if err != nil {

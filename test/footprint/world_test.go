@@ -23,7 +23,7 @@ type size struct{ fleets, objects, proxies int }
 func (s size) String() string { return fmt.Sprintf("%dx%d/%d", s.fleets, s.objects, s.proxies) }
 
 // nameOf is the name of an object, and fleetOf its namespace.
-func nameOf(i int) string          { return fmt.Sprintf("web-%05d", i) }
+func nameOf(i int) string           { return fmt.Sprintf("web-%05d", i) }
 func (s size) fleetOf(i int) string { return fmt.Sprintf("shop-%03d", i%s.fleets) }
 
 // metadata is what every object has in a cluster.
@@ -147,4 +147,3 @@ func decoded[T any](object *T) *T {
 	}
 	return fresh
 }
-

@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -17,10 +18,16 @@ func carried() []string {
 	}
 }
 
-// annotations are those that the agent gives to an HTTPScaledObject: what travels in annotations,
-// and the one that keeps the operator of the KEDA HTTP add-on from making a second ScaledObject.
-func annotations(metadata map[string]string) map[string]string {
+// annotations are those that the agent gives to an HTTPScaledObject: what travels in annotations, what
+// pauses the ScaledObject's autoscaling, so that nobody waits for it, and the one that keeps the operator of the
+// KEDA HTTP add-on from making a second ScaledObject.
+func annotations(scaled *objects.ScaledObject, metadata map[string]string) map[string]string {
 	out := map[string]string{httpv1alpha1.AnnotationSkipScaledObjectCreation: "true"}
+	for _, name := range httpv1alpha1.PausingAnnotations() {
+		if value, is := scaled.Annotations[name]; is {
+			out[name] = value
+		}
+	}
 	for _, key := range carried() {
 		if value := strings.TrimSpace(metadata[key]); value != "" {
 			out[annotationOf(key)] = value
@@ -31,7 +38,7 @@ func annotations(metadata map[string]string) map[string]string {
 
 // ownAnnotations are all that annotations may return.
 func ownAnnotations() []string {
-	out := []string{httpv1alpha1.AnnotationSkipScaledObjectCreation}
+	out := append(httpv1alpha1.PausingAnnotations(), httpv1alpha1.AnnotationSkipScaledObjectCreation)
 	for _, key := range carried() {
 		out = append(out, annotationOf(key))
 	}

@@ -191,7 +191,7 @@ func (w *Want) read(
 		ObjectMeta: metav1.ObjectMeta{
 			Name: w.Name, Namespace: scaled.Namespace,
 			Labels:          map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
-			Annotations:     annotations(one.trigger.Metadata),
+			Annotations:     annotations(scaled, one.trigger.Metadata),
 			OwnerReferences: []metav1.OwnerReference{owner(scaled)},
 		},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{

@@ -203,6 +203,18 @@ func TestEveryKeyTravels(t *testing.T) {
 	}
 }
 
+// TestAPauseTravels: whoever waits for a paused app waits in vain.
+func TestAPauseTravels(t *testing.T) {
+	t.Parallel()
+	scaled := read[objects.ScaledObject](t, full)
+	scaled.Annotations = map[string]string{"autoscaling.keda.sh/paused-replicas": "0", "team": "a"}
+	want := read[httpv1alpha1.HTTPScaledObject](t, made)
+	want.Annotations["autoscaling.keda.sh/paused-replicas"] = "0"
+	if diff := cmp.Diff(want, plan.Desired(scaled, nil, address)[0].Object); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
 func TestDefaultsAreWrittenOut(t *testing.T) {
 	t.Parallel()
 	scaled := read[objects.ScaledObject](t, `{metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [

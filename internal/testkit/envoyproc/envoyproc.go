@@ -27,7 +27,7 @@ const startLimit = time.Minute
 
 var (
 	errAnswer    = errors.New("not answered with 200")
-	errListeners = errors.New("envoy has not one listener")
+	errListeners = errors.New("envoy has not one listener with a port")
 	errBootstrap = errors.New("the installed bootstrap lacks what is to be replaced: bring the two together")
 )
 
@@ -117,7 +117,7 @@ func (e *Envoy) Admin(ctx context.Context, path string) ([]byte, error) {
 	return answer.Body, err
 }
 
-// ListenerAddress is the address of the only listener.
+// ListenerAddress is the address of the only listener that has a port.
 func (e *Envoy) ListenerAddress(ctx context.Context) (string, error) {
 	var list struct {
 		Listeners []struct {
@@ -133,9 +133,14 @@ func (e *Envoy) ListenerAddress(ctx context.Context) (string, error) {
 	if err := errors.Join(err, json.Unmarshal(body, &list)); err != nil {
 		return "", err
 	}
-	if len(list.Listeners) != 1 {
+	var found []string
+	for _, listener := range list.Listeners {
+		if socket := listener.Local.Socket; socket.Port > 0 {
+			found = append(found, net.JoinHostPort(socket.Address, strconv.Itoa(socket.Port)))
+		}
+	}
+	if len(found) != 1 {
 		return "", fmt.Errorf("%w: %s", errListeners, body)
 	}
-	socket := list.Listeners[0].Local.Socket
-	return net.JoinHostPort(socket.Address, strconv.Itoa(socket.Port)), nil
+	return found[0], nil
 }

@@ -1,0 +1,183 @@
+package zero
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// namespace is that of the app, and of its proxy.
+	namespace = "zero"
+	// idle bounds the way to zero: the time that requests count as in flight, KEDA's cool-down and a poll.
+	idle = 3 * time.Minute
+	// woken bounds the answer to a request at zero: KEDA's push, and the start of a Pod.
+	woken = time.Minute
+	// coldStart is the header of an answer that had to wait.
+	coldStart = "X-Keda-Http-Cold-Start"
+	// together is how many requests come at once.
+	together = 25
+)
+
+// TestRequestsWakeTheApp: one, several at once, and several while the interceptor is replaced or killed. None fails.
+func TestRequestsWakeTheApp(t *testing.T) {
+	cluster, repo := bed.Launch(t, provider.Wishes{
+		Addons: []string{"keda"}, Forwards: map[string]string{namespace: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+	})
+	s := suite{cluster, "http://" + cluster.Addresses[namespace]}
+	s.do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/zero/objects.yaml"))
+	t.Cleanup(func() { s.explain(t) })
+	s.do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
+	s.do(t, "rollout", "status", "-n", namespace, "deployment/kedify-proxy", "--timeout=90s")
+	s.do(t, "wait", "-n", namespace, "scaledobject/web", "--for=condition=Ready", "--timeout=90s")
+	s.do(t, "wait", "-n", namespace, "httpscaledobject/web", "--for=condition=Programmed", "--timeout=90s")
+
+	s.atZero(t)
+	s.wakes(t, 1, func() {})
+	if got := s.ask(t.Context()); got.err != nil || got.status != http.StatusOK || got.isCold {
+		t.Errorf("a request for an app that runs: %+v", got)
+	}
+	s.atZero(t)
+	s.wakes(t, together, func() {})
+	s.atZero(t)
+
+	// From here on the app takes longer than the parts that hold its requests.
+	s.do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
+		`[{"op":"add","path":"/spec/template/spec/containers/0/readinessProbe/initialDelaySeconds","value":20}]`)
+	const interceptor = "deployment/keda-add-ons-http-interceptor"
+	s.wakes(t, together, func() {
+		s.do(t, "rollout", "restart", "-n", "keda", interceptor)
+		s.do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
+	})
+	s.atZero(t)
+	s.wakes(t, together, func() {
+		s.do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=interceptor", "--grace-period=0", "--force")
+		s.do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
+	})
+}
+
+// suite is a cluster with the app, and where its proxy is.
+type suite struct {
+	*provider.Cluster
+
+	url string
+}
+
+// answer is what came of a request.
+type answer struct {
+	status int
+	isCold bool
+	body   string
+	after  time.Duration
+	err    error
+}
+
+// ask makes a request for the app.
+func (s suite) ask(ctx context.Context) answer {
+	ctx, cancel := context.WithTimeout(ctx, woken)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/color", http.NoBody)
+	if err != nil {
+		return answer{err: err}
+	}
+	request.Host = "web.test"
+	began := time.Now()
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return answer{err: err, after: time.Since(began)}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header.Get(coldStart) == "true", string(body), time.Since(began), err}
+}
+
+// wakes makes requests at zero, and does something while they wait, once a replica is asked for. All have to be
+// answered.
+func (s suite) wakes(t *testing.T, requests int, meanwhile func()) {
+	t.Helper()
+	began := time.Now()
+	answers := make(chan answer, requests)
+	for range requests {
+		go func() { answers <- s.ask(t.Context()) }()
+	}
+	s.reaches(t, "1", woken)
+	told := time.Since(began)
+	meanwhile()
+	t.Logf("%d of %d requests still wait", requests-len(answers), requests)
+	var times []time.Duration
+	for range requests {
+		got := <-answers
+		if got.err != nil || got.status != http.StatusOK || !strings.Contains(got.body, "blue") {
+			t.Errorf("a request at zero: %+v", got)
+		}
+		if !got.isCold {
+			t.Errorf("an answer doesn't tell that it is a cold start: %+v", got)
+		}
+		times = append(times, got.after)
+	}
+	t.Logf("%d requests at zero: a replica is asked for after %.2f s at most, the answers come after %.2f to %.2f s",
+		requests, told.Seconds(), slices.Min(times).Seconds(), slices.Max(times).Seconds())
+}
+
+// atZero waits until the app has no replica, and no Pod.
+func (s suite) atZero(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	s.reaches(t, "0", idle)
+	s.do(t, "wait", "-n", namespace, "pod", "-l", "app=web", "--for=delete", "--timeout=60s")
+	t.Logf("no replica after %.0f s", time.Since(began).Seconds())
+}
+
+// do runs kubectl, which must succeed, and returns what it says.
+func (s suite) do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := s.Run(t.Context(), append([]string{"kubectl"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// reaches waits until the app is asked to have a number of replicas.
+func (s suite) reaches(t *testing.T, want string, limit time.Duration) {
+	t.Helper()
+	seen := ""
+	err := await.Until(t.Context(), want+" replicas", limit, func() bool {
+		out, err := s.Run(t.Context(), "kubectl", "get", "-n", namespace, "deployment/web", "-o", "jsonpath={.spec.replicas}")
+		seen = strings.TrimSpace(out)
+		return err == nil && seen == want
+	}, func() string { return seen })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explain shows what there is when the test has failed.
+func (s suite) explain(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "-n", namespace, "scaledobjects,httpso,hpa,deployments,pods,endpointslices"},
+		{"describe", "-n", namespace, "scaledobject/web"},
+		{"logs", "-n", namespace, "deployment/kedify-proxy", "--tail=40"},
+		{"logs", "-n", "keda", "deployment/keda-operator", "--tail=40"},
+		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=scaler", "--tail=40"},
+		{"logs", "-n", "keda", "deployment/keda-add-ons-http-interceptor", "--tail=40"},
+	} {
+		out, err := s.Run(ctx, append([]string{"kubectl"}, args...)...)
+		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
+	}
+}

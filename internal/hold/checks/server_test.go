@@ -1,0 +1,384 @@
+package checks_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/hold"
+	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+const cluster = "apps/shop/shop"
+
+var (
+	proxy = netip.MustParseAddr("10.0.0.7")
+	shop  = ir.Key{Namespace: "apps", Name: "shop"}
+)
+
+// stream is a proxy's discovery stream that serves the cluster once it is told so.
+type stream struct {
+	number uint64
+	fleet  string
+	serves atomic.Bool
+}
+
+func (s *stream) Number() uint64          { return s.number }
+func (s *stream) Fleet() string           { return s.fleet }
+func (s *stream) Serves(name string) bool { return name == cluster && s.serves.Load() }
+
+// stage is a Server with a proxy that is connected and an app that is known.
+type stage struct {
+	*checks.Server
+
+	t      *testing.T
+	stream *stream
+}
+
+// play runs a test in a bubble.
+func play(t *testing.T, run func(*testing.T, *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{Server: newServer(t), t: t, stream: &stream{number: 1, fleet: "apps"}}
+		s.SetApps(map[ir.Key]*hold.App{shop: app()})
+		s.Opened(proxy, s.stream)
+		run(t, s)
+		s.Close()
+		s.Close()
+		synctest.Wait()
+	})
+}
+
+func newServer(t *testing.T) *checks.Server {
+	t.Helper()
+	server, err := checks.New(checks.Options{
+		Limits: hold.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500}, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// app is the app as it is known at first.
+func app() *hold.App {
+	return &hold.App{Fleet: "apps", Clusters: []string{cluster}, Patience: time.Minute, CaughtPatience: 28 * time.Second}
+}
+
+// ended is what a call came to: the status of the answer by the proxy, or the code of the call.
+type ended struct {
+	status int32
+	reason string
+	isCold bool
+	code   codes.Code
+	after  time.Duration
+}
+
+// call makes a call. What it comes to is in the channel.
+func (s *stage) call(ctx context.Context, keys ...string) <-chan ended {
+	s.t.Helper()
+	return s.callFor(ctx, new(authv3.CheckRequest), keys...)
+}
+
+// view is call for a browser that opens a page.
+func (s *stage) view() <-chan ended {
+	s.t.Helper()
+	return s.callFor(s.t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
+		Http: &authv3.AttributeContext_HttpRequest{Method: http.MethodGet, Path: "/", Headers: map[string]string{"accept": "text/html,*/*"}},
+	}}})
+}
+
+// callFor is call for a request.
+func (s *stage) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan ended {
+	s.t.Helper()
+	done := make(chan ended, 1)
+	sent := metadata.Pairs(translate.ClusterKey, cluster)
+	for _, key := range keys {
+		sent.Append(key, "1")
+	}
+	ctx = metadata.NewIncomingContext(ctx, sent)
+	ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 40000))})
+	began := time.Now()
+	go func() {
+		response, err := s.Check(ctx, request)
+		is := ended{code: status.Code(err), after: time.Since(began)}
+		for _, header := range response.GetDeniedResponse().GetHeaders() {
+			if header.GetHeader().GetKey() == checks.ReasonHeader {
+				is.reason = header.GetHeader().GetValue()
+			}
+		}
+		is.status = int32(response.GetDeniedResponse().GetStatus().GetCode())
+		is.isCold = len(response.GetOkResponse().GetResponseHeadersToAdd()) > 0
+		done <- is
+	}()
+	synctest.Wait()
+	return done
+}
+
+// pending says whether a call waits.
+func (s *stage) pending(done <-chan ended) bool {
+	synctest.Wait()
+	return len(done) == 0
+}
+
+// expect compares what a call came to.
+func (s *stage) expect(done <-chan ended, want ended) {
+	s.t.Helper()
+	if diff := cmp.Diff(want, <-done, cmp.AllowUnexported(ended{})); diff != "" {
+		s.t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestACallWaitsForItsProxy: until the proxy has confirmed an endpoint.
+func TestACallWaitsForItsProxy(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		done := s.call(t.Context())
+		time.Sleep(10 * time.Second)
+		s.Confirmed(proxy) // of something else
+		s.stream.serves.Store(true)
+		s.Confirmed(proxy.Next())
+		if !s.pending(done) {
+			t.Error("it goes on for what another proxy has confirmed")
+		}
+		counts, _ := s.Counts()
+		if diff := cmp.Diff(map[ir.Key]hold.Count{shop: {Waiting: 1}}, counts); diff != "" {
+			t.Error(diff)
+		}
+		s.Confirmed(proxy)
+		s.expect(done, ended{isCold: true, after: 10 * time.Second})
+		s.expect(s.call(t.Context()), ended{}) // It goes on at once, and is no cold start.
+		if counts, _ := s.Counts(); len(counts) > 0 {
+			t.Errorf("still counted: %v", counts)
+		}
+	})
+}
+
+// TestHowAWaitEnds is the table of the other ends.
+func TestHowAWaitEnds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do   func(*stage, context.CancelFunc)
+		keys []string
+		want ended
+	}{
+		"its deadline":           {func(*stage, context.CancelFunc) {}, nil, ended{status: 503, reason: checks.ReasonDeadline, after: time.Minute}},
+		"that of one in the net": {func(*stage, context.CancelFunc) {}, []string{translate.NetKey}, ended{status: 503, reason: checks.ReasonDeadline, after: 28 * time.Second}},
+		"the client goes":        {func(_ *stage, cancel context.CancelFunc) { cancel() }, nil, ended{code: codes.Canceled}},
+		"the object goes":        {func(s *stage, _ context.CancelFunc) { s.SetApps(map[ir.Key]*hold.App{shop: nil}) }, nil, ended{status: 503, reason: checks.ReasonUnknown}},
+		"the object is paused":   {func(s *stage, _ context.CancelFunc) { s.pause() }, nil, ended{status: 503, reason: checks.ReasonPaused}},
+		"the proxy goes":         {func(s *stage, _ context.CancelFunc) { s.Closed(proxy, s.stream) }, nil, ended{code: codes.Unavailable}},
+		"the interceptor stops":  {func(s *stage, _ context.CancelFunc) { s.Close() }, nil, ended{code: codes.Unavailable}},
+		"nothing but a new stream": {func(s *stage, _ context.CancelFunc) {
+			s.Opened(proxy, &stream{number: 2, fleet: "apps"})
+			s.Closed(proxy, s.stream)
+		}, nil, ended{status: 503, reason: checks.ReasonDeadline, after: time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, func(t *testing.T, s *stage) {
+				t.Helper()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := s.call(ctx, c.keys...)
+				if !s.pending(done) {
+					t.Fatal("it doesn't wait")
+				}
+				c.do(s, cancel)
+				s.expect(done, c.want)
+				if counts, _ := s.Counts(); len(counts) > 0 {
+					t.Errorf("still counted: %v", counts)
+				}
+			})
+		})
+	}
+}
+
+// pause has nothing start the app any more.
+func (s *stage) pause() {
+	paused := app()
+	paused.IsPaused = true
+	s.SetApps(map[ir.Key]*hold.App{shop: paused})
+}
+
+// TestTheLatestStreamCounts: a proxy that has connected again may still have its old stream.
+func TestTheLatestStreamCounts(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		done := s.call(t.Context())
+		later := &stream{number: 2, fleet: "apps"}
+		s.Opened(proxy, later)
+		s.stream.serves.Store(true)
+		s.Confirmed(proxy)
+		if !s.pending(done) {
+			t.Error("it goes on for what an old stream has confirmed")
+		}
+		later.serves.Store(true)
+		s.Confirmed(proxy)
+		s.expect(done, ended{isCold: true})
+	})
+}
+
+// TestACallMayComeFirst: before the proxy's stream, and before the objects are known. It then waits, but not for long.
+func TestACallMayComeFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{Server: newServer(t), t: t, stream: &stream{number: 1, fleet: "apps"}}
+		s.stream.serves.Store(true)
+		s.expect(s.call(t.Context()), ended{code: codes.Unavailable, after: 2 * time.Second})
+		done := s.call(t.Context())
+		s.Opened(proxy, s.stream)
+		if !s.pending(done) {
+			t.Error("it is answered before the objects are known")
+		}
+		time.Sleep(time.Second)
+		s.SetApps(map[ir.Key]*hold.App{shop: app()})
+		s.expect(done, ended{after: time.Second})
+	})
+}
+
+// TestTheFirstOfAnAppIsTold: at once, and each that is first again, but not those that come beside it.
+func TestTheFirstOfAnAppIsTold(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		isTold := func(urgent <-chan struct{}) bool {
+			synctest.Wait()
+			select {
+			case <-urgent:
+				return true
+			default:
+				return false
+			}
+		}
+		for range 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, urgent := s.Counts()
+			first := s.call(ctx)
+			if !isTold(urgent) {
+				t.Error("the first request is not told")
+			}
+			_, urgent = s.Counts()
+			second := s.call(ctx)
+			if isTold(urgent) {
+				t.Error("the second one is told")
+			}
+			cancel()
+			s.expect(first, ended{code: codes.Canceled})
+			s.expect(second, ended{code: codes.Canceled})
+		}
+	})
+}
+
+// TestReleaseIsPaced: so many go on at once, as many after a pause, and who comes meanwhile stands in line.
+func TestReleaseIsPaced(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		var all []<-chan ended
+		for range 250 {
+			all = append(all, s.call(t.Context()))
+		}
+		released := func() (count int) {
+			synctest.Wait()
+			for _, each := range all {
+				count += len(each)
+			}
+			return count
+		}
+		s.stream.serves.Store(true)
+		s.Confirmed(proxy)
+		all = append(all, s.call(t.Context()))
+		s.Confirmed(proxy) // of something else
+		for _, want := range []int{100, 200, 251} {
+			if got := released(); got != want {
+				t.Errorf("%d go on, want %d", got, want)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+}
+
+// TestAPageWaits in place of a browser, which counts as one request until it has not asked for a while; others wait
+// by themselves. When the app serves, the next view is the app's.
+func TestAPageWaits(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		withPage := app()
+		withPage.HasPage = true
+		s.SetApps(map[ir.Key]*hold.App{shop: withPage})
+		waiting := func() int {
+			synctest.Wait()
+			counts, _ := s.Counts()
+			return counts[shop].Waiting
+		}
+		_, urgent := s.Counts()
+		for range 3 {
+			s.expect(s.view(), ended{status: 503, reason: checks.ReasonPage})
+			time.Sleep(10 * time.Second)
+		}
+		select {
+		case <-urgent:
+		default:
+			t.Error("the first view is not told")
+		}
+		if got := waiting(); got != 1 {
+			t.Errorf("%d wait after three views", got)
+		}
+		time.Sleep(5 * time.Second)
+		if got := waiting(); got != 0 {
+			t.Errorf("%d wait although nobody looks any more", got)
+		}
+		s.expect(s.view(), ended{status: 503, reason: checks.ReasonPage})
+		other := s.call(t.Context())
+		if got := waiting(); got != 2 {
+			t.Errorf("%d wait, want a page and a request", got)
+		}
+		s.stream.serves.Store(true)
+		s.Confirmed(proxy)
+		s.expect(other, ended{isCold: true})
+		s.expect(s.view(), ended{})
+		if got := waiting(); got != 0 {
+			t.Errorf("%d wait although the app serves", got)
+		}
+		s.stream.serves.Store(false) // It goes to zero again, while the last view is still remembered.
+		s.expect(s.view(), ended{status: 503, reason: checks.ReasonPage})
+		if got := waiting(); got != 1 {
+			t.Errorf("%d wait at the next zero", got)
+		}
+	})
+}
+
+// TestBadCalls are those that no proxy makes.
+func TestBadCalls(t *testing.T) {
+	t.Parallel()
+	at := peer.NewContext(t.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 1))})
+	expect := func(name string, ctx context.Context, want codes.Code) { //nolint:revive // The name comes first in a table.
+		if _, err := newServer(t).Check(ctx, new(authv3.CheckRequest)); status.Code(err) != want {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	expect("no peer", t.Context(), codes.Internal)
+	expect("no address", peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "x"}}), codes.Internal)
+	expect("no cluster", at, codes.InvalidArgument)
+	two := metadata.Pairs(translate.ClusterKey, "a", translate.ClusterKey, "b")
+	expect("two clusters", metadata.NewIncomingContext(at, two), codes.InvalidArgument)
+}

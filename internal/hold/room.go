@@ -1,0 +1,282 @@
+// Package hold decides which requests wait for a first endpoint, how many may, and in which order they
+// go on. It is pure: no clock, no network. Package hold/checks is the service around it.
+//
+// A proxy asks about each request for a backend without ready endpoints, and waits for the answer: a Call.
+// The Room gives it a Ticket, or says why it is not to wait. It goes on when that very proxy has
+// confirmed an endpoint: what other proxies have is of no use to it.
+package hold
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+)
+
+// App is what has to be known of an HTTPScaledObject to hold its requests.
+type App struct {
+	// Fleet is the fleet that serves it.
+	Fleet ir.Fleet
+	// Clusters are the names of its clusters, one for each backend.
+	Clusters []string
+	// Patience is the longest time that a request waits.
+	Patience time.Duration
+	// CaughtPatience is that of a request that the proxy's router has sent already, and waits for.
+	CaughtPatience time.Duration
+	// IsPaused says that nothing will start it, so that to wait is in vain.
+	IsPaused bool
+	// HealthPath is the path of health checks that start nothing, "" for none.
+	HealthPath string
+	// HasPage says that a browser gets a page that waits in its place.
+	HasPage bool
+}
+
+// Limits are how many requests may wait at a time. Each is at least 1.
+type Limits struct {
+	// App, Namespace and Proxy are those of one HTTPScaledObject, of one namespace and of one proxy.
+	App, Namespace, Proxy int
+	// Total is that of this replica of the interceptor.
+	Total int
+}
+
+// Call is what a proxy asks.
+type Call struct {
+	// Proxy is the address of the proxy, and Fleet its fleet.
+	Proxy netip.Addr
+	Fleet ir.Fleet
+	// Cluster is the name of the cluster that the request is for.
+	Cluster string
+	// IsCaught says that the proxy's router has sent the request to the net already, and counts it as one in flight.
+	IsCaught bool
+	// UserAgent is the request's, and Path its path, without query.
+	UserAgent, Path string
+	// IsPageView says that a browser opens a page, so that it can show another one meanwhile.
+	IsPageView bool
+}
+
+// Verdict is what becomes of a Call.
+type Verdict int
+
+const (
+	// Wait says that the request waits.
+	Wait Verdict = iota
+	// Probe says that it is a load balancer's probe: it is answered, and starts nothing.
+	Probe
+	// Page says that a page waits in its place.
+	Page
+	// Unknown says that no app of the proxy's fleet has the cluster.
+	Unknown
+	// Paused says that nothing will start the app.
+	Paused
+	// Full says that as many requests wait as may.
+	Full
+)
+
+// Ticket is a request that waits. Tickets rise in the order of arrival.
+type Ticket uint64
+
+// Count is how many requests of an app wait.
+type Count struct {
+	// Waiting are all of them, and Caught those that proxies count as in flight already.
+	Waiting, Caught int
+}
+
+// line is where requests wait in their order: those of one proxy for one cluster.
+type line struct {
+	proxy   netip.Addr
+	cluster string
+}
+
+// place is where a Ticket waits.
+type place struct {
+	line
+	app      ir.Key
+	isCaught bool
+}
+
+// Room is where requests wait. It is not safe for concurrent use. Make it with NewRoom.
+type Room struct {
+	limits Limits
+	apps   map[ir.Key]App
+	owners map[string]ir.Key // by cluster
+
+	last       Ticket
+	places     map[Ticket]place
+	lines      map[line]map[Ticket]struct{}
+	counts     map[ir.Key]Count
+	namespaces map[string]int
+	proxies    map[netip.Addr]int
+}
+
+// NewRoom returns a Room without apps.
+func NewRoom(limits Limits) *Room {
+	return &Room{
+		limits: limits, apps: map[ir.Key]App{}, owners: map[string]ir.Key{},
+		places: map[Ticket]place{}, lines: map[line]map[Ticket]struct{}{},
+		counts: map[ir.Key]Count{}, namespaces: map[string]int{}, proxies: map[netip.Addr]int{},
+	}
+}
+
+// SetApp makes an app known, or changes it. It returns the requests that now wait in vain, with the
+// Verdict for them: they have left.
+func (r *Room) SetApp(key ir.Key, app App) map[Ticket]Verdict {
+	for _, cluster := range r.apps[key].Clusters {
+		delete(r.owners, cluster)
+	}
+	r.apps[key] = app
+	for _, cluster := range app.Clusters {
+		r.owners[cluster] = key
+	}
+	return r.sweep(key)
+}
+
+// RemoveApp forgets an app, and returns the requests that waited for it, as SetApp does.
+func (r *Room) RemoveApp(key ir.Key) map[Ticket]Verdict {
+	swept := r.SetApp(key, App{})
+	delete(r.apps, key)
+	return swept
+}
+
+// sweep has the requests of an app leave that would not be let in any more.
+func (r *Room) sweep(key ir.Key) map[Ticket]Verdict {
+	if r.counts[key].Waiting == 0 {
+		return nil
+	}
+	swept := map[Ticket]Verdict{}
+	for ticket, at := range r.places {
+		if at.app != key {
+			continue
+		}
+		if owner, isKnown := r.owners[at.cluster]; !isKnown || owner != key {
+			swept[ticket] = Unknown
+		} else if r.apps[key].IsPaused {
+			swept[ticket] = Paused
+		}
+	}
+	for ticket := range swept {
+		r.Leave(ticket)
+	}
+	return swept
+}
+
+// Enter lets a request in. The Ticket and the App mean something with the Verdict Wait only.
+func (r *Room) Enter(call Call) (Ticket, App, Verdict) {
+	key, isKnown := r.owners[call.Cluster]
+	app := r.apps[key]
+	switch {
+	case !isKnown || app.Fleet != call.Fleet:
+		return 0, App{}, Unknown
+	case isProbe(call.UserAgent), app.HealthPath != "" && app.HealthPath == call.Path:
+		return 0, App{}, Probe
+	case app.IsPaused:
+		return 0, App{}, Paused
+	case app.HasPage && call.IsPageView && !call.IsCaught:
+		return 0, App{}, Page
+	case r.isFull(key, call.Proxy):
+		return 0, App{}, Full
+	}
+	r.last++
+	at := place{line{call.Proxy, call.Cluster}, key, call.IsCaught}
+	r.places[r.last] = at
+	if r.lines[at.line] == nil {
+		r.lines[at.line] = map[Ticket]struct{}{}
+	}
+	r.lines[at.line][r.last] = struct{}{}
+	r.count(at, 1)
+	return r.last, app, Wait
+}
+
+// isFull says that there is no room for one more request.
+func (r *Room) isFull(key ir.Key, proxy netip.Addr) bool {
+	return r.counts[key].Waiting >= r.limits.App || r.namespaces[key.Namespace] >= r.limits.Namespace ||
+		r.proxies[proxy] >= r.limits.Proxy || len(r.places) >= r.limits.Total
+}
+
+// isProbe says that a user agent is that of a load balancer's, or a kubelet's, health check.
+func isProbe(userAgent string) bool {
+	return slices.ContainsFunc([]string{"kube-probe/", "ELB-HealthChecker/", "GoogleHC/"}, func(prefix string) bool {
+		return strings.HasPrefix(userAgent, prefix)
+	})
+}
+
+// Leave frees the place of a request. One that has left already may leave again.
+func (r *Room) Leave(ticket Ticket) {
+	at, waits := r.places[ticket]
+	if !waits {
+		return
+	}
+	delete(r.places, ticket)
+	delete(r.lines[at.line], ticket)
+	if len(r.lines[at.line]) == 0 {
+		delete(r.lines, at.line)
+	}
+	r.count(at, -1)
+}
+
+// count counts a request in, or out.
+func (r *Room) count(at place, by int) {
+	now := r.counts[at.app]
+	now.Waiting += by
+	if at.isCaught {
+		now.Caught += by
+	}
+	r.counts[at.app] = now
+	r.namespaces[at.app.Namespace] += by
+	r.proxies[at.proxy] += by
+	if now.Waiting == 0 {
+		delete(r.counts, at.app)
+	}
+	if r.namespaces[at.app.Namespace] == 0 {
+		delete(r.namespaces, at.app.Namespace)
+	}
+	if r.proxies[at.proxy] == 0 {
+		delete(r.proxies, at.proxy)
+	}
+}
+
+// Release lets so many requests go that wait at a proxy for a cluster, the oldest first. They have left.
+// areMore says that others still wait there.
+func (r *Room) Release(proxy netip.Addr, cluster string, most int) (released []Ticket, areMore bool) {
+	at := line{proxy, cluster}
+	released = slices.Sorted(maps.Keys(r.lines[at]))
+	released = released[:min(len(released), most)]
+	for _, ticket := range released {
+		r.Leave(ticket)
+	}
+	return released, len(r.lines[at]) > 0
+}
+
+// Holds says whether a request still waits.
+func (r *Room) Holds(ticket Ticket) bool {
+	_, waits := r.places[ticket]
+	return waits
+}
+
+// Waits says whether a request waits at a proxy for a cluster.
+func (r *Room) Waits(proxy netip.Addr, cluster string) bool {
+	return len(r.lines[line{proxy, cluster}]) > 0
+}
+
+// ClustersAt are the clusters that requests wait for at a proxy, sorted.
+func (r *Room) ClustersAt(proxy netip.Addr) []string {
+	var clusters []string
+	if r.proxies[proxy] == 0 {
+		return nil
+	}
+	for at := range r.lines {
+		if at.proxy == proxy {
+			clusters = append(clusters, at.cluster)
+		}
+	}
+	slices.Sort(clusters)
+	return clusters
+}
+
+// Apps is how many apps have a request that waits.
+func (r *Room) Apps() int { return len(r.counts) }
+
+// Counts are how many requests of each app wait; apps of which none does are not there.
+func (r *Room) Counts() map[ir.Key]Count { return maps.Clone(r.counts) }

@@ -1,0 +1,72 @@
+package metricsink_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+)
+
+// TestWhatIsHeldIsToldAtOnce, and not with the next report.
+func TestWhatIsHeldIsToldAtOnce(t *testing.T) {
+	var mu sync.Mutex
+	held, urgent := map[ir.Key]demand.Held{}, make(chan struct{})
+	s := newStage(t, func(options *metricsink.Options) {
+		options.Held = func() (map[ir.Key]demand.Held, <-chan struct{}) {
+			mu.Lock()
+			defer mu.Unlock()
+			return held, urgent
+		}
+	})
+	mux := http.NewServeMux()
+	s.Register(mux)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+metricsink.DemandPath, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	decoder := json.NewDecoder(response.Body)
+	next := func() (report demand.Report) {
+		t.Helper()
+		if err := decoder.Decode(&report); err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	first := next()
+	if first.HeldOnly || len(first.Objects) != 1 {
+		t.Errorf("the first report is %+v", first)
+	}
+	mu.Lock()
+	before := urgent
+	held, urgent = map[ir.Key]demand.Held{shop: {Waiting: 2, Counted: 1}}, make(chan struct{})
+	mu.Unlock()
+	began := time.Now()
+	close(before)
+	want := demand.Report{Replica: "a", Held: map[string]demand.Held{"apps/shop": {Waiting: 2, Counted: 1}}, HeldOnly: true}
+	if diff := cmp.Diff(want, next()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if took := time.Since(began); took >= metricsink.ReportInterval {
+		t.Errorf("it took %v", took)
+	}
+	whole := next()
+	if diff := cmp.Diff(want.Held, whole.Held); diff != "" || whole.HeldOnly || len(whole.Objects) != 1 {
+		t.Errorf("the next report is %+v:\n%s", whole, diff)
+	}
+	s.stop()
+}

@@ -1,0 +1,89 @@
+package wiring
+
+import (
+	"net/netip"
+	"time"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/hold"
+	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+)
+
+// Holding joins what holds requests with the rest: it hears of objects, of the streams of proxies and of
+// what they confirm there. It is an xds.Follower and an observation.Observer.
+type Holding struct {
+	// Checks answers the proxies.
+	Checks *checks.Server
+	// Patience is how long a request waits whose object says nothing about it.
+	Patience time.Duration
+}
+
+// Opened is xds.Follower's.
+func (h *Holding) Opened(stream xds.StreamState) {
+	if proxy, known := addressOf(stream); known {
+		h.Checks.Opened(proxy, stream)
+	}
+}
+
+// Closed is xds.Follower's.
+func (h *Holding) Closed(stream xds.StreamState) {
+	if proxy, known := addressOf(stream); known {
+		h.Checks.Closed(proxy, stream)
+	}
+}
+
+// Confirmed is xds.Follower's.
+func (h *Holding) Confirmed(stream xds.StreamState) {
+	if proxy, known := addressOf(stream); known {
+		h.Checks.Confirmed(proxy)
+	}
+}
+
+// addressOf is the address of the proxy at the other end.
+func addressOf(stream xds.StreamState) (address netip.Addr, known bool) {
+	at, err := netip.ParseAddrPort(stream.Peer())
+	return at.Addr().Unmap().WithZone(""), err == nil
+}
+
+// Held are the requests that are held, as a metricsink.Sink asks for them.
+func (h *Holding) Held() (held map[ir.Key]demand.Held, urgent <-chan struct{}) {
+	counts, urgent := h.Checks.Counts()
+	held = make(map[ir.Key]demand.Held, len(counts))
+	for key, count := range counts {
+		held[key] = demand.Held{Waiting: count.Waiting, Counted: count.Caught}
+	}
+	return held, urgent
+}
+
+// Observe is observation.Observer's.
+func (h *Holding) Observe(pass observation.Pass) {
+	apps := make(map[ir.Key]*hold.App, len(pass.Objects))
+	for key, object := range pass.Objects {
+		apps[key] = h.appOf(key, object)
+	}
+	h.Checks.SetApps(apps)
+}
+
+// appOf says what there is to know of an object to hold its requests; nil for one that has none.
+func (h *Holding) appOf(key ir.Key, object observation.Object) *hold.App {
+	if object.ScaledObject == nil || len(object.InForce.Routes) == 0 {
+		return nil
+	}
+	route := object.InForce.Routes[0] // Those of an object differ in their Match alone.
+	patience, caught := translate.Patience(route.Timeouts, h.Patience)
+	app := &hold.App{
+		Fleet: route.Fleet, Patience: patience, CaughtPatience: caught,
+		IsPaused:   httpv1alpha1.IsPausedAtZero(object.ScaledObject),
+		HealthPath: httpv1alpha1.StaticHealthcheck(object.ScaledObject),
+		HasPage:    httpv1alpha1.HasWaitingPage(object.ScaledObject),
+	}
+	for _, backend := range route.Backends {
+		app.Clusters = append(app.Clusters, translate.ClusterName(key, backend.Service))
+	}
+	return app
+}
