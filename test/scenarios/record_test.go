@@ -142,10 +142,11 @@ func (o stored) annotated() string {
 
 // routed is how an HTTPRoute shares requests: by the first rule with both Services, with the names of managed rules in brackets.
 func (o stored) routed() string {
-	text, managed := "", ""
+	text := ""
+	var managed strings.Builder
 	for _, rule := range o.Spec.Rules {
 		if rule.Name != "" {
-			managed += "[" + rule.Name + "]"
+			managed.WriteString("[" + rule.Name + "]")
 			continue
 		}
 		weights := map[string]uint32{}
@@ -163,7 +164,7 @@ func (o stored) routed() string {
 			text = percent(weights, others)
 		}
 	}
-	return text + managed
+	return text + managed.String()
 }
 
 // percent is the canary Service's part of a hundred requests, and behind it those of further Services, each with a plus.
@@ -175,9 +176,9 @@ func percent(weights map[string]uint32, others []uint32) string {
 	if total == 0 {
 		return "nothing"
 	}
-	text := fmt.Sprintf("%g", 100*float64(weights[canaryService])/float64(total))
+	parts := []string{fmt.Sprintf("%g", 100*float64(weights[canaryService])/float64(total))}
 	for _, other := range others {
-		text += fmt.Sprintf("+%g", 100*float64(other)/float64(total))
+		parts = append(parts, fmt.Sprintf("%g", 100*float64(other)/float64(total)))
 	}
-	return text
+	return strings.Join(parts, "+")
 }

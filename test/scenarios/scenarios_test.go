@@ -152,14 +152,14 @@ func scenarios() []scenario {
 	for _, step := range []string{"20", "50", "100"} {
 		steps := "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}, {setWeight: 100}, {pause: {}}]"
 		var before []func(*stage)
-		want := "0"
+		stored := []string{"0"}
 		for _, weight := range []string{"20", "50", "100"} {
-			want += " " + weight
-			if weight == step {
+			if stored = append(stored, weight); weight == step {
 				break
 			}
 			before = append(before, ahead(weight))
 		}
+		want := strings.Join(stored, " ")
 		all = append(all,
 			scenario{name: "aborted at " + step, steps: steps, play: play(update("2"), play(before...), func(s *stage) { s.at(step); s.abortInTime(nil) }, degraded), want: want + " 0"},
 			scenario{name: "undone at " + step, steps: steps, play: play(update("2"), play(before...), func(s *stage) { s.at(step) }, update("1"), healthy), want: want + " 0"},

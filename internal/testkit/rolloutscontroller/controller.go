@@ -59,14 +59,14 @@ type Controller struct {
 
 // Start starts the controller of that binary as its ServiceAccount, with folder as its home, which must not be another one's.
 func Start(plane *controlplane.ControlPlane, binary, folder string, flags ...string) (*Controller, error) {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return nil, err
 	}
 	kubeconfig := filepath.Join(folder, "kubeconfig")
 	if err := plane.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(folder, "controller.log"))
+	log, err := os.Create(filepath.Clean(filepath.Join(folder, "controller.log")))
 	if err != nil {
 		return nil, err
 	}
