@@ -22,8 +22,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/certificate"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/conversion"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
 )
 
@@ -42,7 +42,7 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err := metrics.Registry.Register(telemetry.BuildInfo(program, telemetry.Version(version))); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	config, err := connect.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
+	config, err := apiserver.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
 	if err != nil {
 		return err
 	}

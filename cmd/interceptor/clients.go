@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 )
 
@@ -36,7 +36,7 @@ type clients struct {
 
 // newClients makes the clients. The API server is not asked anything yet.
 func newClients(kubeconfig string) (clients, error) {
-	config, err := connect.Config(kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
+	config, err := apiserver.Config(kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
 	if err != nil {
 		return clients{}, err
 	}

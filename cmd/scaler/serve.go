@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
@@ -44,7 +44,7 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	config, err := connect.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
+	config, err := apiserver.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
 	if err != nil {
 		return err
 	}

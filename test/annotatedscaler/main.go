@@ -20,9 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
 )
@@ -42,8 +41,8 @@ func main() {
 }
 
 func run(ctx context.Context, logger *slog.Logger) error {
-	config := func() (*rest.Config, error) { return connect.Config("", "annotatedscaler") }
-	figures := source{watchcache.New[*object](nil)}
+	config := func() (*rest.Config, error) { return apiserver.Config("", "annotatedscaler") }
+	figures := source{apiserver.NewCache[*object](nil)}
 	canaries := canary.New(config)
 	metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
@@ -68,7 +67,7 @@ func run(ctx context.Context, logger *slog.Logger) error {
 	return lifecycle.Run(ctx, health, lifecycle.Shutdown{Delay: 3 * time.Second, Deadline: 15 * time.Second}, logger,
 		lifecycle.Part{Name: "health", Run: func(ctx context.Context) error { return lifecycle.ServeHTTP(ctx, probes, health, logger) }},
 		lifecycle.Part{Name: "canaries", Run: func(ctx context.Context) error { return canaries.Run(ctx, logger) }},
-		lifecycle.Part{Name: "figures", Run: func(ctx context.Context) error { return figures.run(ctx, connect.NewClient(config), logger) }},
+		lifecycle.Part{Name: "figures", Run: func(ctx context.Context) error { return figures.run(ctx, apiserver.NewClient(config), logger) }},
 		lifecycle.Part{Name: "gRPC", Run: func(ctx context.Context) error {
 			context.AfterFunc(ctx, func() {
 				service.Close()
@@ -95,10 +94,10 @@ func (o *object) Name() types.NamespacedName {
 func (o *object) Version() string { return o.Metadata.ResourceVersion }
 
 // source is a scaler.Reader of the annotations.
-type source struct{ *watchcache.Cache[*object] }
+type source struct{ *apiserver.Cache[*object] }
 
-func (s source) run(ctx context.Context, client *connect.Client, logger *slog.Logger) error {
-	s.Follow(ctx, watchcache.Source[*object]{
+func (s source) run(ctx context.Context, client *apiserver.Client, logger *slog.Logger) error {
+	s.Follow(ctx, apiserver.Source[*object]{
 		Client: client,
 		Path: func(context.Context) ([]string, error) {
 			return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource}, nil

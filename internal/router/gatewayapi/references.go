@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
 )
 
 // anyNamespace stands for all namespaces in the text of Namespaces.
@@ -96,7 +96,7 @@ func (r *routing) find(ctx context.Context, ask reconcile.Ask, which selection) 
 	if err := r.namespaces.check(ask, which.namespace, which.field); err != nil {
 		return nil, err
 	}
-	err = resilience.Retry(ctx, func(ctx context.Context) (err error) {
+	err = apiserver.Retry(ctx, func(ctx context.Context) (err error) {
 		names, err = r.client.selected(ctx, which)
 		return err
 	})

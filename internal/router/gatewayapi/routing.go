@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
@@ -126,7 +126,7 @@ func (r *routing) intentOf(ctx context.Context, ask reconcile.Ask, chosen settin
 
 // ports are those of a Service; nil where it may not be read.
 func (r *routing) ports(ctx context.Context, namespace, name string) ([]serviceport.Port, error) {
-	body, err := r.client.api.Do(ctx, connect.Request{Path: []string{"api", "v1", "namespaces", namespace, "services", name}})
+	body, err := r.client.api.Do(ctx, apiserver.Request{Path: []string{"api", "v1", "namespaces", namespace, "services", name}})
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}

@@ -12,10 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/ownership"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
 // statusLimit is how long a route may stay without an acceptance of its current generation before its spec alone is judged. One that is older than that and has no
@@ -113,14 +113,14 @@ func (t *target) apply(ctx context.Context, found *object, asked *route.Intent) 
 	}
 }
 
-// left says whether a Rollout that the record on found names as an owner has left the route, as package ownership has it.
+// left says whether a Rollout that the record on found names as an owner has left the route, as package rollouts has it.
 func (t *target) left(ctx context.Context, found *object, owner *route.OwnedError) (bool, error) {
 	namespace, name, isPath := strings.Cut(owner.Rollout, "/")
 	if !isPath || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return true, nil // nobody of ours wrote that
 	}
-	mark := ownership.Mark{Rollout: types.NamespacedName{Namespace: namespace, Name: name}, UID: types.UID(owner.UID)}
-	return ownership.Left(ctx, t.client.api, mark, func(rollout *v1alpha1.Rollout) bool { return names(rollout, t.reference, found) })
+	mark := rollouts.Mark{Rollout: types.NamespacedName{Namespace: namespace, Name: name}, UID: types.UID(owner.UID)}
+	return rollouts.Left(ctx, t.client.api, mark, func(rollout *v1alpha1.Rollout) bool { return names(rollout, t.reference, found) })
 }
 
 // names says whether rollout is routed by this router through the route.
@@ -193,7 +193,7 @@ func explain(rollout string, t reference, err error) error {
 	if errors.Is(err, errNotServed) {
 		return fmt.Errorf("%s: %w: install the CustomResourceDefinition %s.%s, or correct %s", concerns, err, t.kind.Resource(), group, t.field)
 	}
-	return resilience.Explain(concerns, err, resilience.Remedies{
+	return apiserver.Explain(concerns, err, apiserver.Remedies{
 		NotFound: "create it, or correct " + t.field,
 		Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to get, list, watch and update %s of %s in namespace %q: apply the ClusterRole and "+
 			"ClusterRoleBinding argo-rollouts-gateway-api", t.kind.Resource(), group, t.name.Namespace),

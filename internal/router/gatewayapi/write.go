@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
 )
 
 const (
@@ -55,7 +55,7 @@ func (t *target) awaitProxies(ctx context.Context) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !resilience.Sleep(ctx, retireGrace) {
+	if !apiserver.Sleep(ctx, retireGrace) {
 		return nil, ctx.Err()
 	}
 	return t.Read(ctx)

@@ -17,38 +17,36 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 )
 
 // FieldManager is the name under which the API server records what this router writes (metadata.managedFields).
 const FieldManager = "rollouts-plugin-kedify"
 
-// Client reads HTTPScaledObjects and writes their annotations. It connects at its first call, as connect.Client has it.
+// Client reads HTTPScaledObjects and writes their annotations. It connects at its first call, as apiserver.Client has it.
 //
 // What it reads and writes goes into a cache, which Watch keeps up to date; without Watch, every read is a request.
 type Client struct {
-	api   *connect.Client
-	cache *watchcache.Cache[*object]
+	api   *apiserver.Client
+	cache *apiserver.Cache[*object]
 }
 
 // NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
 func NewClient(config func() (*rest.Config, error)) *Client {
-	return &Client{api: connect.NewClient(config), cache: watchcache.New((*object).after)}
+	return &Client{api: apiserver.NewClient(config), cache: apiserver.NewCache((*object).after)}
 }
 
 // Watch keeps the Client's cache until ctx ends, by a watch on every HTTPScaledObject. While it cannot, reads go to the API server one by one. To be called
 // once.
 func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
-	c.cache.Follow(ctx, watchcache.Source[*object]{
+	c.cache.Follow(ctx, apiserver.Source[*object]{
 		Client: c.api,
 		Path: func(context.Context) ([]string, error) {
 			return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource}, nil
 		},
 		Decode: parseObject,
-		Title:  "HTTPScaledObjects", Meanwhile: watchcache.EachCallReads,
-		Remedies: resilience.Remedies{
+		Title:  "HTTPScaledObjects", Meanwhile: apiserver.EachCallReads,
+		Remedies: apiserver.Remedies{
 			NotFound: "install the CustomResourceDefinition httpscaledobjects.http.keda.sh",
 			Forbidden: "allow the controller's ServiceAccount to list and watch httpscaledobjects in all namespaces: apply the ClusterRole " +
 				"argo-rollouts-kedify-http",
@@ -63,7 +61,7 @@ func path(name types.NamespacedName) []string {
 
 // get reads one object from the API server, not from the cache.
 func (c *Client) get(ctx context.Context, name types.NamespacedName) (*object, error) {
-	return c.answered(c.api.Do(ctx, connect.Request{Path: path(name)}))
+	return c.answered(c.api.Do(ctx, apiserver.Request{Path: path(name)}))
 }
 
 // answered takes an HTTPScaledObject that the API server answered with.
@@ -92,7 +90,7 @@ func (c *Client) annotate(ctx context.Context, read *object, annotations map[str
 	if err != nil {
 		return err
 	}
-	_, err = c.answered(c.api.Do(ctx, connect.Request{
+	_, err = c.answered(c.api.Do(ctx, apiserver.Request{
 		Verb: http.MethodPatch, Path: path(read.name), Query: map[string]string{"fieldManager": FieldManager},
 		ContentType: string(types.JSONPatchType), Body: patch,
 	}))

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
@@ -40,7 +40,7 @@ func TestAReportOfBeforeTheLastWriteIsNotBelieved(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				cache := watchcache.New((*object).after)
+				cache := apiserver.NewCache((*object).after)
 				for _, each := range test.states {
 					cache.Put(each)
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/router/ownership"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
 // errOwned says that another Rollout shares the requests of an HTTPScaledObject.
@@ -53,7 +53,7 @@ func (t *target) checkOwner(ctx context.Context, found *object) error {
 	if !isForeign {
 		return nil
 	}
-	left, err := ownership.Left(ctx, t.client.api, ownership.Mark{Rollout: other.rollout, UID: other.uid}, func(rollout *v1alpha1.Rollout) bool {
+	left, err := rollouts.Left(ctx, t.client.api, rollouts.Mark{Rollout: other.rollout, UID: other.uid}, func(rollout *v1alpha1.Rollout) bool {
 		return names(rollout, found.name)
 	})
 	switch {

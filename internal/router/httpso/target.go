@@ -10,9 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
@@ -113,7 +112,7 @@ func takenByAll(found *object) (reconcile.Verdict, string) {
 	if report == nil {
 		return reconcile.Unknown, "it has no report of an interceptor"
 	}
-	isBygone := report.ResourceVersion != "" && watchcache.Older(report.ResourceVersion, found.since) && time.Since(found.seenAt) < bygoneLimit
+	isBygone := report.ResourceVersion != "" && apiserver.Older(report.ResourceVersion, found.since) && time.Since(found.seenAt) < bygoneLimit
 	switch ready, acked := report.Proxies.Ready, report.Proxies.Acked; {
 	case ready == 0:
 		return reconcile.Unknown, "there is no Ready proxy"
@@ -167,7 +166,7 @@ func (*target) Missing(err error) bool { return apierrors.IsNotFound(err) }
 
 // Explain says for a failed read or write which object it concerns and what to do about it. A nil err stays nil.
 func (t *target) Explain(err error) error {
-	return resilience.Explain(fmt.Sprintf("%s of rollout %q", t, t.want.rollout), err, resilience.Remedies{
+	return apiserver.Explain(fmt.Sprintf("%s of rollout %q", t, t.want.rollout), err, apiserver.Remedies{
 		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct %s.%s",
 			configField, objectKey),
 		Forbidden: "allow the controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http",

@@ -6,15 +6,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 )
 
 // atOnce is how many objects of one call are read or written at a time.
 const atOnce = 8
 
 // sideBySide does the same for all targets, several at a time, and returns the error of each. One stops none of the others.
-func sideBySide[O watchcache.State](targets []Target[O], do func(i int, t Target[O]) error) []error {
+func sideBySide[O apiserver.State](targets []Target[O], do func(i int, t Target[O]) error) []error {
 	errs := make([]error, len(targets))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -81,7 +80,7 @@ func (r *Reconciler[O]) giveUp(ctx context.Context, ask Ask, targets []Target[O]
 // prepare plans, again while the API server is in trouble. That nothing is to be done the cache may say, unless the weights have just changed; what is wrong with an
 // object is the API server's word. Where there is nothing to undo, nothing is to be done.
 func (r *Reconciler[O]) prepare(ctx context.Context, ask Ask, t Target[O]) (planned Change, err error) {
-	err = resilience.Retry(ctx, func(ctx context.Context) error {
+	err = apiserver.Retry(ctx, func(ctx context.Context) error {
 		found, cached, err := t.Recent(ctx)
 		if err != nil {
 			return err
@@ -99,7 +98,7 @@ func (r *Reconciler[O]) prepare(ctx context.Context, ask Ask, t Target[O]) (plan
 }
 
 // planLive plans by the API server's word.
-func planLive[O watchcache.State](ctx context.Context, t Target[O]) (Change, error) {
+func planLive[O apiserver.State](ctx context.Context, t Target[O]) (Change, error) {
 	found, err := t.Read(ctx)
 	if err != nil {
 		return Change{}, err
@@ -110,7 +109,7 @@ func planLive[O watchcache.State](ctx context.Context, t Target[O]) (Change, err
 // write carries out a change and returns what was done. When somebody else has written the object since it was read, it is planned anew.
 func (r *Reconciler[O]) write(ctx context.Context, t Target[O], planned Change) (Change, error) {
 	first := true
-	err := resilience.Retry(ctx, func(ctx context.Context) (err error) {
+	err := apiserver.Retry(ctx, func(ctx context.Context) (err error) {
 		if !first {
 			if planned, err = planLive(ctx, t); err != nil {
 				return err

@@ -5,9 +5,9 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/promotion"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
 // SetWeight brings the Rollout's objects to these shares, and its managed routes to what its steps ask for; the latter not when the controller has removed
@@ -61,7 +61,7 @@ func (r *Reconciler[O]) setManaged(ctx context.Context, rollout *v1alpha1.Rollou
 
 // unheard gives a Rollout an event for an error of a call whose errors the controller tells nobody, unless it may pass, and returns the error.
 func (r *Reconciler[O]) unheard(ctx context.Context, rollout *v1alpha1.Rollout, err error) error {
-	if err != nil && !resilience.Passes(err) {
+	if err != nil && !apiserver.Passes(err) {
 		r.board.Warn(ctx, rollout, "ManagedRouteError", err.Error())
 	}
 	return err
@@ -98,13 +98,13 @@ func (r *Reconciler[O]) abortsNow(ctx context.Context, ask Ask, chosen Settings)
 	return r.promotions.HasReady(ctx, ask.Rollout, ask.Shares.Stable.Service)
 }
 
-// UpdateHash makes promotions safe, as package promotion has it, while the canary still has a share. The shares themselves need no hashes, because they name
+// UpdateHash makes promotions safe, as package rollouts has it, while the canary still has a share. The shares themselves need no hashes, because they name
 // Services.
 //
 // It does nothing for aborted Rollouts, those scaled to zero, and those that say safePromotion: false. What is wrong with a Rollout's fields, or what may not be
 // read, SetWeight reports, which comes next.
 func (r *Reconciler[O]) UpdateHash(ctx context.Context, rollout *v1alpha1.Rollout, canaryHash, stableHash string, _ []v1alpha1.WeightDestination) error {
-	if !promotion.Due(rollout, canaryHash, stableHash) {
+	if !rollouts.Due(rollout, canaryHash, stableHash) {
 		return nil
 	}
 	ask, chosen, err := r.asked(rollout, 0, nil)
@@ -112,10 +112,10 @@ func (r *Reconciler[O]) UpdateHash(ctx context.Context, rollout *v1alpha1.Rollou
 		return nil //nolint:nilerr // SetWeight says it, in an event
 	}
 	shared, err := r.shared(ctx, ask)
-	if resilience.Passes(err) {
+	if apiserver.Passes(err) {
 		return err
 	}
-	promoted := promotion.Promotion{
+	promoted := rollouts.Promotion{
 		Rollout: rollout, Stable: ask.Shares.Stable.Service, Canary: ask.Shares.Canary.Service, Hash: stableHash, ConfigField: r.routing.ConfigField(),
 	}
 	if !shared {
@@ -127,7 +127,7 @@ func (r *Reconciler[O]) UpdateHash(ctx context.Context, rollout *v1alpha1.Rollou
 }
 
 // reporter lets a promotion be judged by the first target that can.
-func (r *Reconciler[O]) reporter(ctx context.Context, ask Ask, promoted *promotion.Promotion) {
+func (r *Reconciler[O]) reporter(ctx context.Context, ask Ask, promoted *rollouts.Promotion) {
 	targets, _ := r.routing.Targets(ctx, ask) // shared found them, a moment ago
 	for _, t := range targets {
 		if reporter, is := t.(PodsReporter); is {

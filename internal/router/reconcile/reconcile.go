@@ -9,18 +9,15 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/notice"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/promotion"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
 // The keys of a router's configuration in a Rollout that every router has.
 const (
 	// PromotionKey is the key for whether a promotion waits until the stable Service has the promoted Pods. Default true.
-	PromotionKey = promotion.OptOutKey
+	PromotionKey = rollouts.OptOutKey
 	// AbortKey is the key for whether an abort ends the canary's share as soon as a stable Pod is ready, in place of when all are. Default true.
 	AbortKey = "immediateAbort"
 )
@@ -36,7 +33,7 @@ type Settings struct {
 }
 
 // Routing is one kind of traffic routing, with objects of type O. Calls come concurrently.
-type Routing[O watchcache.State] interface {
+type Routing[O apiserver.State] interface {
 	// Type names the router as Rollouts name it under trafficRouting.plugins.
 	Type() string
 	// ConfigField is the router's configuration in a Rollout, as messages name it.
@@ -53,7 +50,7 @@ type Routing[O watchcache.State] interface {
 }
 
 // Target is one object, bound to what is asked of it.
-type Target[O watchcache.State] interface {
+type Target[O apiserver.State] interface {
 	// String names the object in messages, with its kind.
 	String() string
 	// Recent returns the object from a cache where that can be believed, else from the API server; cached tells which.
@@ -119,22 +116,22 @@ type Excuse struct {
 
 // Reconciler answers the controller's calls for one Routing. What it does follows from the Rollout and the cluster alone: between calls it keeps only what it can
 // do without, and since when it waits for something. So a process that was killed and started again goes on where the other one was.
-type Reconciler[O watchcache.State] struct {
+type Reconciler[O apiserver.State] struct {
 	routing    Routing[O]
-	client     *connect.Client
-	waits      *resilience.Waits
+	client     *apiserver.Client
+	waits      *apiserver.Waits
 	removals   *router.Removals
-	board      *notice.Board
-	promotions *promotion.Guard
+	board      *rollouts.Board
+	promotions *rollouts.Guard
 	log        *slog.Logger
 }
 
 // New returns a Reconciler for routing. It reads Endpoints and writes events, as coming from component, through client; what it changes, it logs at info level.
-func New[O watchcache.State](routing Routing[O], client *connect.Client, component string, log *slog.Logger) *Reconciler[O] {
-	board := notice.NewBoard(client, component, log)
+func New[O apiserver.State](routing Routing[O], client *apiserver.Client, component string, log *slog.Logger) *Reconciler[O] {
+	board := rollouts.NewBoard(client, component, log)
 	return &Reconciler[O]{
-		routing: routing, client: client, waits: resilience.NewWaits(), removals: router.NewRemovals(),
-		board: board, promotions: promotion.NewGuard(client, board), log: log,
+		routing: routing, client: client, waits: apiserver.NewWaits(), removals: router.NewRemovals(),
+		board: board, promotions: rollouts.NewGuard(client, board), log: log,
 	}
 }
 

@@ -82,7 +82,7 @@ func newFrame(tb testing.TB, api api) *frame {
 // listen puts a network between the server and its clients.
 func (f *frame) listen() { f.server = httptest.NewServer(http.HandlerFunc(f.serve)) }
 
-// Config is a client configuration for the server, without a limit on requests as package connect makes it.
+// Config is a client configuration for the server, without a limit on requests as package apiserver makes it.
 func (f *frame) Config() *rest.Config {
 	if f.server == nil {
 		return &rest.Config{Host: "http://api.test", Transport: inMemory{f.serve}, QPS: -1}

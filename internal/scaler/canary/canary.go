@@ -16,9 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/watchcache"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 )
 
@@ -36,17 +34,17 @@ var ErrUnknown = errors.New("whether a canary is under way is not known")
 
 // Watcher knows which targets are in a canary.
 type Watcher struct {
-	api      *connect.Client
-	objects  *watchcache.Cache[*object]
-	rollouts *watchcache.Cache[*rollout]
+	api      *apiserver.Client
+	objects  *apiserver.Cache[*object]
+	rollouts *apiserver.Cache[*rollout]
 }
 
 // New returns a Watcher that reaches the API server as config says, and knows nothing before Run.
 func New(config func() (*rest.Config, error)) *Watcher {
 	return &Watcher{
-		api:      connect.NewClient(config),
-		objects:  watchcache.New[*object](nil),
-		rollouts: watchcache.New[*rollout](nil),
+		api:      apiserver.NewClient(config),
+		objects:  apiserver.NewCache[*object](nil),
+		rollouts: apiserver.NewCache[*rollout](nil),
 	}
 }
 
@@ -66,12 +64,12 @@ func (w *Watcher) Run(ctx context.Context, logger *slog.Logger) error {
 // follow keeps one cache until ctx ends.
 func follow[S interface {
 	*T
-	watchcache.State
+	apiserver.State
 }, T any](
-	ctx context.Context, api *connect.Client, cache *watchcache.Cache[S], logger *slog.Logger,
+	ctx context.Context, api *apiserver.Client, cache *apiserver.Cache[S], logger *slog.Logger,
 	title, group, version, resource string,
 ) {
-	cache.Follow(ctx, watchcache.Source[S]{
+	cache.Follow(ctx, apiserver.Source[S]{
 		Client: api,
 		Path:   func(context.Context) ([]string, error) { return []string{"apis", group, version, resource}, nil },
 		Decode: func(raw []byte) (S, error) {
@@ -80,7 +78,7 @@ func follow[S interface {
 		},
 		Title:     title,
 		Meanwhile: "whether a workload without demand is active is not known to KEDA",
-		Remedies: resilience.Remedies{
+		Remedies: apiserver.Remedies{
 			NotFound: "install the CustomResourceDefinition " + resource + "." + group,
 			Forbidden: "allow the scaler's ServiceAccount to list and watch " + resource +
 				" in all namespaces: apply config/scaler",

@@ -1,4 +1,4 @@
-package watchcache
+package apiserver
 
 import (
 	"context"
@@ -16,9 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
 )
 
 const (
@@ -39,7 +36,7 @@ const EachCallReads = "each call reads its own"
 // Source is where a cache gets its objects from.
 type Source[S State] struct {
 	// Client asks the API server.
-	Client *connect.Client
+	Client *Client
 	// Path tells the path of the collection, of all namespaces.
 	Path func(context.Context) ([]string, error)
 	// Decode makes a state from an object in JSON. A bookmark, which holds nothing but a resource version, is one too.
@@ -49,7 +46,7 @@ type Source[S State] struct {
 	// Meanwhile says for the log what is done while they cannot be watched.
 	Meanwhile string
 	// Remedies are what a user can do so that the objects can be listed and watched.
-	Remedies resilience.Remedies
+	Remedies Remedies
 }
 
 // Follow keeps the cache until ctx ends: it lists every object and follows their changes. While it cannot (the API server is away, list or watch is
@@ -70,7 +67,7 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 				"remedy", remedy(err, source.Remedies))
 		}
 		if !apierrors.IsForbidden(err) {
-			resilience.Sleep(ctx, backoff.Step())
+			Sleep(ctx, backoff.Step())
 			continue
 		}
 		c.forget()
@@ -78,12 +75,12 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 		if refusals++; refusals > 1 {
 			pause = refusedPause
 		}
-		resilience.Sleep(ctx, pause)
+		Sleep(ctx, pause)
 	}
 }
 
 // remedy tells what a user can do about a failed list or watch.
-func remedy(err error, remedies resilience.Remedies) string {
+func remedy(err error, remedies Remedies) string {
 	switch {
 	case apierrors.IsForbidden(err):
 		return remedies.Forbidden
@@ -137,7 +134,7 @@ func (c *Cache[S]) list(ctx context.Context, source Source[S], path []string) (v
 	query := map[string]string{"limit": strconv.Itoa(pageSize)}
 	for {
 		var part page
-		if err := readPage(ctx, source.Client, connect.Request{Path: path, Query: query}, &part); err != nil {
+		if err := readPage(ctx, source.Client, Request{Path: path, Query: query}, &part); err != nil {
 			return "", err
 		}
 		for _, item := range part.Items {
@@ -154,7 +151,7 @@ func (c *Cache[S]) list(ctx context.Context, source Source[S], path []string) (v
 	}
 }
 
-func readPage(ctx context.Context, client *connect.Client, asked connect.Request, into *page) error {
+func readPage(ctx context.Context, client *Client, asked Request, into *page) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	body, err := client.Do(ctx, asked)
@@ -165,9 +162,9 @@ func readPage(ctx context.Context, client *connect.Client, asked connect.Request
 }
 
 // openWatch asks for changes after version. Bookmarks are asked for: they show that the watch lives.
-func openWatch(ctx context.Context, client *connect.Client, path []string, version string) (io.ReadCloser, error) {
+func openWatch(ctx context.Context, client *Client, path []string, version string) (io.ReadCloser, error) {
 	seconds := 300 + rand.IntN(300) //nolint:gosec // spreads the ends of watches, as client-go's reflector does; no secret
-	return client.Stream(ctx, connect.Request{Path: path, Query: map[string]string{
+	return client.Stream(ctx, Request{Path: path, Query: map[string]string{
 		"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": strconv.Itoa(seconds),
 	}})
 }

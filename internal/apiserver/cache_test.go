@@ -1,4 +1,4 @@
-package watchcache
+package apiserver
 
 import (
 	"testing"
@@ -38,7 +38,7 @@ func TestTheCacheNeverGoesBack(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			c := New[named](nil)
+			c := NewCache[named](nil)
 			c.Put(at("10"))
 			changed := c.Changed(name)
 			test.happens(c)

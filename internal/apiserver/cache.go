@@ -1,6 +1,4 @@
-// Package watchcache keeps what routers know of the objects they write to: what a watch tells and, ahead of it, the answers to their own reads and writes. So
-// a call that changes nothing costs no request.
-package watchcache
+package apiserver
 
 import (
 	"context"
@@ -65,9 +63,9 @@ type Cache[S State] struct {
 	heard   time.Time                                // when the watch said something, at last
 }
 
-// New returns an empty Cache, which is not believed until Follow fills it. succeed, which may be nil, makes of a state that follows a known one what is kept:
+// NewCache returns an empty Cache, which is not believed until Follow fills it. succeed, which may be nil, makes of a state that follows a known one what is kept:
 // the same with what the known one tells of its past.
-func New[S State](succeed func(next, known S) S) *Cache[S] {
+func NewCache[S State](succeed func(next, known S) S) *Cache[S] {
 	return &Cache[S]{
 		succeed: succeed, states: map[types.NamespacedName]S{}, marked: map[string]map[types.NamespacedName]bool{},
 		changes: map[types.NamespacedName]chan struct{}{},

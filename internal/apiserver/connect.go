@@ -1,5 +1,4 @@
-// Package connect finds the API server for a router plugin, inside a Pod and outside, and sets up how plugins talk to it.
-package connect
+package apiserver
 
 import (
 	"errors"

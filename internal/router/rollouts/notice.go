@@ -1,5 +1,4 @@
-// Package notice tells users of a Rollout what they should know although no call fails for it: by Warning events, and in the log.
-package notice
+package rollouts
 
 import (
 	"context"
@@ -10,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 )
 
 const (
@@ -23,15 +21,15 @@ const (
 
 // Board is where a router puts its warnings.
 type Board struct {
-	client    *connect.Client
+	client    *apiserver.Client
 	component string
 	log       *slog.Logger
-	told      *resilience.Waits
+	told      *apiserver.Waits
 }
 
 // NewBoard returns a Board that writes events through client, as coming from component, and the same to log.
-func NewBoard(client *connect.Client, component string, log *slog.Logger) *Board {
-	return &Board{client: client, component: component, log: log, told: resilience.NewWaits()}
+func NewBoard(client *apiserver.Client, component string, log *slog.Logger) *Board {
+	return &Board{client: client, component: component, log: log, told: apiserver.NewWaits()}
 }
 
 // Warn writes a Warning event about rollout, and the same to the log, unless it did so in the last 10 minutes, word for word. It never fails: an event is a

@@ -1,4 +1,4 @@
-package notice_test
+package rollouts_test
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/notice"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
 )
 
@@ -20,7 +20,7 @@ func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t)
 		var log bytes.Buffer
-		board := notice.NewBoard(connect.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), "router", slog.New(slog.NewTextHandler(&log, nil)))
+		board := rollouts.NewBoard(apiserver.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), "router", slog.New(slog.NewTextHandler(&log, nil)))
 		web, other := routertest.Rollout("kedify/http", ""), routertest.Rollout("kedify/http", "")
 		other.Name, other.UID = "api", "uid-of-api"
 		tests := []struct {

@@ -1,7 +1,4 @@
-// Package promotion makes promotions safe. When a canary is promoted, the controller points the stable Service at the new Pods and asks, some 20 ms later, for all
-// requests to go back to that Service, whose endpoints are still the old Pods or none. A router waits here, in its UpdateHash, until the stable Service has the
-// promoted Pods.
-package promotion
+package rollouts
 
 import (
 	"context"
@@ -12,10 +9,8 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/notice"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/resilience"
 )
 
 const (
@@ -68,14 +63,14 @@ func (p Promotion) key() string {
 
 // Guard waits for stable Services.
 type Guard struct {
-	client *connect.Client
-	board  *notice.Board
-	waits  *resilience.Waits
+	client *apiserver.Client
+	board  *Board
+	waits  *apiserver.Waits
 }
 
 // NewGuard returns a Guard that reads Endpoints through client and puts warnings on board.
-func NewGuard(client *connect.Client, board *notice.Board) *Guard {
-	return &Guard{client: client, board: board, waits: resilience.NewWaits()}
+func NewGuard(client *apiserver.Client, board *Board) *Guard {
+	return &Guard{client: client, board: board, waits: apiserver.NewWaits()}
 }
 
 // End ends a promotion without waiting: the canary has no share that could be taken from it.

@@ -1,4 +1,4 @@
-package connect_test
+package apiserver_test
 
 import (
 	"io"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 )
 
 const kubeconfig = `apiVersion: v1
@@ -48,7 +48,7 @@ func TestConfigIsFound(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.environment)
-			config, err := connect.Config(test.flag, "router/v1")
+			config, err := apiserver.Config(test.flag, "router/v1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,14 +67,14 @@ func TestTheEnvironmentComesBeforeThePod(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
 	t.Setenv("KUBECONFIG", file)
-	config, err := connect.Config("", "")
+	config, err := apiserver.Config("", "")
 	if err != nil || config.Host != "http://api.test:8080" {
 		t.Errorf("Config is for %v, %v; want the API server of $KUBECONFIG", config, err)
 	}
 }
 
 func TestTheAPIServersWarningsAreNotLogged(t *testing.T) {
-	config, err := connect.Config(outsideOfAPod(t), "")
+	config, err := apiserver.Config(outsideOfAPod(t), "")
 	if err != nil || config.WarningHandler != (rest.NoWarnings{}) {
 		t.Errorf("warnings, such as that Endpoints are deprecated, go to %T, %v", config.WarningHandler, err)
 	}
@@ -83,7 +83,7 @@ func TestTheAPIServersWarningsAreNotLogged(t *testing.T) {
 func TestConfigSaysWhereItLooked(t *testing.T) {
 	outsideOfAPod(t)
 	for flag, want := range map[string]string{"": "neither $KUBECONFIG nor ~/.kube/config", "/does/not/exist": `kubeconfig "/does/not/exist"`} {
-		if _, err := connect.Config(flag, ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := apiserver.Config(flag, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Config(%q): %v, want an error with %q", flag, err, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestConfigInAPodWithoutATokenIsAnError(t *testing.T) {
 	outsideOfAPod(t)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
-	if _, err := connect.Config("", ""); err == nil || !strings.Contains(err.Error(), "ServiceAccount") {
+	if _, err := apiserver.Config("", ""); err == nil || !strings.Contains(err.Error(), "ServiceAccount") {
 		t.Errorf("error is %v, want one about the ServiceAccount", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestOnlyAnOverloadedAPIServerIsWaitedFor(t *testing.T) {
 			http.StatusTooManyRequests:    {5 * time.Second, 2},
 		} {
 			requests := 0
-			config, err := connect.Config(outsideOfAPod(t), "")
+			config, err := apiserver.Config(outsideOfAPod(t), "")
 			if err != nil {
 				t.Fatal(err)
 			}

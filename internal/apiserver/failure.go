@@ -1,6 +1,4 @@
-// Package resilience is how routers live with an API server in trouble: what passes is tried again within a call, what does not is told with its remedy,
-// and what takes longer than a call is waited for across calls.
-package resilience
+package apiserver
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package connect_test
+package apiserver_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/router/connect"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 )
 
 func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
@@ -30,7 +30,7 @@ func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	client := connect.NewClient(func() (*rest.Config, error) { return &rest.Config{Host: server.URL, QPS: -1}, nil })
+	client := apiserver.NewClient(func() (*rest.Config, error) { return &rest.Config{Host: server.URL, QPS: -1}, nil })
 	tests := map[string]struct {
 		do    func() error
 		check func(error) bool
@@ -41,11 +41,11 @@ func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
 			func(err error) bool { return apierrors.IsForbidden(err) && err.Error() == "these are its words" },
 		},
 		"a Status of a stream": {func() error {
-			_, err := client.Stream(t.Context(), connect.Request{Path: []string{"api", "v1", "forbidden"}})
+			_, err := client.Stream(t.Context(), apiserver.Request{Path: []string{"api", "v1", "forbidden"}})
 			return err
 		}, apierrors.IsForbidden},
 		"method, notation and query": {func() error {
-			body, err := client.Do(t.Context(), connect.Request{
+			body, err := client.Do(t.Context(), apiserver.Request{
 				Verb: http.MethodPut, Path: []string{"api", "v1", "object"}, Query: map[string]string{"fieldManager": "me"}, Body: []byte("{}"),
 			})
 			if string(body) != `{"metadata":{"name":"PUT application/json fieldManager=me"}}` {
@@ -67,7 +67,7 @@ func TestAClientConnectsAsSoonAsItCan(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
 	t.Cleanup(server.Close)
 	missing, looked := errors.New("no kubeconfig yet"), 0
-	client := connect.NewClient(func() (*rest.Config, error) {
+	client := apiserver.NewClient(func() (*rest.Config, error) {
 		if looked++; looked == 1 {
 			return nil, missing
 		}
