@@ -198,8 +198,9 @@ func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err e
 		}
 		silent.Reset(silence)
 		isHeard = true
-		last = report.After(last)
-		r.set(replica, &last)
+		whole := report.After(last) // What was set before is read by others.
+		last = whole
+		r.set(replica, &whole)
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return isHeard, cause

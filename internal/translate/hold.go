@@ -131,12 +131,13 @@ func newHoldMarks(hold Hold, disabled *anypb.Any) (holdMarks, error) {
 // markExact marks the scope of an exact host, and markWildcards that of the wildcards.
 func (m holdMarks) markExact(scope *routev3.ScopedRouteConfiguration, others map[string]*anypb.Any) {
 	routes := scope.GetRouteConfiguration()
-	routes.TypedPerFilterConfig = others
 	if m.armed == nil {
+		routes.TypedPerFilterConfig = others
 		return
 	}
-	routes.TypedPerFilterConfig = map[string]*anypb.Any{HoldName: m.passing}
-	maps.Copy(routes.TypedPerFilterConfig, others)
+	configs := map[string]*anypb.Any{HoldName: m.passing}
+	maps.Copy(configs, others)
+	routes.TypedPerFilterConfig = configs
 	for _, host := range routes.GetVirtualHosts() {
 		host.TypedPerFilterConfig = map[string]*anypb.Any{HoldName: m.disabled}
 	}

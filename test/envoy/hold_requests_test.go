@@ -128,8 +128,12 @@ func TestWhatIsNoPlainRequest(t *testing.T) {
 	r.show(t, without(all, "wide"))
 	from := bufio.NewReader(connection)
 	response, err := http.ReadResponse(from, nil)
-	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("%+v, %v", response, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%+v", response)
 	}
 	_, _ = fmt.Fprintln(connection, "hello")
 	if line, err := from.ReadString('\n'); line != "hello\n" {

@@ -371,7 +371,7 @@ func TestAPageWaits(t *testing.T) {
 func TestBadCalls(t *testing.T) {
 	t.Parallel()
 	at := peer.NewContext(t.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 1))})
-	expect := func(name string, ctx context.Context, want codes.Code) { //nolint:revive // The name comes first in a table.
+	expect := func(name string, ctx context.Context, want codes.Code) {
 		if _, err := newServer(t).Check(ctx, new(authv3.CheckRequest)); status.Code(err) != want {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
