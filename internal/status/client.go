@@ -150,6 +150,9 @@ func (c *apiClient) apply(
 		Body(body).
 		Do(ctx).
 		Error()
+	if apierrors.IsNotFound(err) && len(subresource) > 0 {
+		return fmt.Errorf("%w, or the CustomResourceDefinition has no subresource status (install config/crd): %w", ErrGone, err)
+	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isOfAnother(err) {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}

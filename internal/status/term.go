@@ -124,12 +124,15 @@ func (t *term) look(ctx context.Context, key ir.Key) {
 		return
 	}
 	if err := t.bringUpToDate(ctx, each.object, *status, before); err != nil {
+		isFirst := t.retries.NumRequeues(key) == 0
 		delay := t.retries.When(key)
 		if each.isCanary() {
 			delay = min(delay, retryCanary)
 		}
-		t.logger.WarnContext(ctx, "cannot write the status; trying again", "namespace", key.Namespace,
-			"httpScaledObject", key.Name, "after", delay, "error", err)
+		if !isFirst || !errors.Is(err, ErrGone) { // The news of one that is gone is on its way.
+			t.logger.WarnContext(ctx, "cannot write the status; trying again", "namespace", key.Namespace,
+				"httpScaledObject", key.Name, "after", delay, "error", err)
+		}
 		is.notBefore = t.now().Add(delay)
 		t.queue.AddAfter(key, delay)
 		return
@@ -246,9 +249,6 @@ func (t *term) bringUpToDate(
 	err := t.write(ctx, "status", func(ctx context.Context) error {
 		return t.client.ApplyStatus(ctx, object, status)
 	})
-	if errors.Is(err, ErrGone) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 // ErrGone is in the chain of a Client's error when the object no longer exists, or another object has
-// its name.
+// its name. The API server answers the same where an object has no status, so that the write is tried again
+// for as long as the object is watched.
 var ErrGone = errors.New("the object is gone")
 
 // Client is what is needed of the API server.

@@ -272,12 +272,36 @@ func TestWriterForgetsWhatIsGone(t *testing.T) {
 		defer s.lead(t)()
 		s.fail = fmt.Errorf("%w: not found", status.ErrGone)
 		s.report()
+		gone := map[ir.Key]observation.Object{}
+		for key := range s.objectsWith(ir.Config{}) {
+			gone[key] = observation.Object{}
+		}
+		s.reporting.Observe(observation.Pass{Objects: gone})
+		synctest.Wait()
 		s.mu.Lock()
 		s.fail = nil
 		s.mu.Unlock()
 		time.Sleep(time.Minute) // The clock is synctest's.
 		if got := s.written(); got != nil {
 			t.Errorf("written for objects that are gone: %v", got)
+		}
+	})
+}
+
+// TestWhatIsNotFoundIsTriedAgain has the API server not find the status of objects that are there: so it
+// answers where the definition has no status subresource.
+func TestWhatIsNotFoundIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.fail = fmt.Errorf("%w: not found", status.ErrGone)
+		s.report()
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second) // The clock is synctest's. No other report comes.
+		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.written()); diff != "" {
+			t.Errorf("written after the definition was mended (-want +got):\n%s", diff)
 		}
 	})
 }
