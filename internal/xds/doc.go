@@ -33,6 +33,9 @@
 // responses enough to answer. A newer version takes its place. A pending removal is that of a
 // cluster: it stays until no scope can name it, and for a grace.
 //
+// Most resources of most streams are acked as they are desired. Of those a delta stream keeps nothing: what
+// it asked for and has no record is settled (settled.go). A record is there from a change until its ACK.
+//
 // What the proxy may be using meanwhile is kept beside it: the last version that it ACKed, and of a
 // scope every version that may be active.
 //

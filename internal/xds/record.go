@@ -2,8 +2,8 @@ package xds
 
 import "slices"
 
-// record is what one stream knows about one resource. It exists for every name that the proxy
-// subscribed to, and for every resource sent under a wildcard. Its states are drawn in the
+// record is what one stream knows about one resource that is not settled, see session.isSettled; in
+// state of the world about every one. Its states are drawn in the
 // documentation of the package.
 type record struct {
 	// sent is what went out last; nil when nothing did, or its removal. After a NACK it is lastAcked.
@@ -26,7 +26,7 @@ type record struct {
 	// since is the number of the last response before the record began: an answer to an older one
 	// says nothing about it.
 	since uint64
-	// absent is true when the proxy was told that the resource doesn't exist.
+	// absent is true when the proxy was told that the resource doesn't exist, or never of it.
 	absent bool
 	// force asks for the resource once more though it didn't change.
 	force bool
