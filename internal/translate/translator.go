@@ -179,17 +179,10 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 				continue
 			}
 			now = append(now, cluster)
-			if !slices.Contains(before, cluster) {
-				if err := t.translateCluster(cluster.name, cluster.protocol, out); err != nil {
-					return err
-				}
+			isNew := !slices.Contains(before, cluster)
+			if err := t.translateBackend(cluster, isNew, held[i], config.Services[backend.ServicePort()], out); err != nil {
+				return err
 			}
-			out.reserve(resourcev3.EndpointType, 2)
-			assignment, err := t.assignment(cluster.name, config.Services[backend.ServicePort()], held[i])
-			if err != nil {
-				return fmt.Errorf("load assignment %s: %w", cluster.name, err)
-			}
-			out.Changed[resourcev3.EndpointType][cluster.name] = assignment
 		}
 	}
 	out.removeMissing(before, now)
@@ -201,29 +194,35 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 	return nil
 }
 
-// hasName says whether another cluster has the same name.
-func (c clusterOf) hasName(other clusterOf) bool { return c.name == other.name }
-
 // assignment makes one load assignment.
-func (t *Translator) assignment(
-	name string, endpoints ir.Endpoints, isHeld bool,
-) (*endpointv3.ClusterLoadAssignment, error) {
+func (t *Translator) assignment(name string, endpoints ir.Endpoints, isHeld bool) (*endpointv3.ClusterLoadAssignment, error) {
 	if isHeld && t.options.Hold.isOn() {
 		return t.options.Hold.netAssignment(name, endpoints)
 	}
 	return loadAssignment(name, endpoints)
 }
 
-// translateCluster makes one cluster.
-func (t *Translator) translateCluster(name string, protocol ir.Protocol, out Update) error {
-	cluster, err := t.factory.cluster(name, protocol)
-	if err != nil {
-		return fmt.Errorf("cluster %s: %w", name, err)
+// translateBackend makes the load assignment of a cluster, and the cluster if that is new.
+func (t *Translator) translateBackend(cluster clusterOf, isNew, isHeld bool, endpoints ir.Endpoints, out Update) error {
+	if isNew {
+		made, err := t.factory.cluster(cluster.name, cluster.protocol)
+		if err != nil {
+			return fmt.Errorf("cluster %s: %w", cluster.name, err)
+		}
+		out.reserve(resourcev3.ClusterType, 1)
+		out.Changed[resourcev3.ClusterType][cluster.name] = made
 	}
-	out.reserve(resourcev3.ClusterType, 1)
-	out.Changed[resourcev3.ClusterType][name] = cluster
+	assignment, err := t.assignment(cluster.name, endpoints, isHeld)
+	if err != nil {
+		return fmt.Errorf("load assignment %s: %w", cluster.name, err)
+	}
+	out.reserve(resourcev3.EndpointType, 2)
+	out.Changed[resourcev3.EndpointType][cluster.name] = assignment
 	return nil
 }
+
+// hasName says whether another cluster has the same name.
+func (c clusterOf) hasName(other clusterOf) bool { return c.name == other.name }
 
 // removeMissing removes the clusters that an object no longer has, and their load assignments.
 func (u Update) removeMissing(before, now []clusterOf) {

@@ -1,5 +1,7 @@
 package xds
 
+import "maps"
+
 // Most resources of most streams are settled: the proxy has ACKed what is desired, and nothing is under
 // way. Of these a stream keeps nothing. What a delta stream asked for and what is in its snapshot has no
 // record exactly when it is settled. In state of the world, where each response lists everything, every
@@ -113,9 +115,7 @@ func (s *session) maySettle(k kind, name string, rec *record) bool {
 // shrink gives back the room of what a stream once needed: maps keep theirs.
 func (s *session) shrink(sub *subscription) {
 	records := make(map[string]*record, len(sub.records))
-	for name, rec := range sub.records {
-		records[name] = rec
-	}
+	maps.Copy(records, sub.records)
 	sub.records = records
 	if len(s.uses) == 0 {
 		s.uses = map[string]int{}

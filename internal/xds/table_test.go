@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +24,7 @@ func TestTableIsAMap(t *testing.T) {
 				name := fmt.Sprint("c", random.IntN(300))
 				changed[name] = nil
 				if random.IntN(3) > 0 {
-					changed[name] = &resource{name: name, version: fmt.Sprint(random.IntN(3))}
+					changed[name] = &resource{name: name, version: strconv.Itoa(random.IntN(3))}
 				}
 			}
 			want := maps.Clone(wanted[step])

@@ -110,7 +110,7 @@ type stage struct {
 	server  *server
 	address string
 	running sync.WaitGroup
-	ctx     context.Context
+	isOver  func() bool // has it been stopped?
 	stop    func()
 	kept    []any // so that it is live while it is measured
 }
@@ -123,7 +123,7 @@ func set(tb testing.TB, size size) *stage {
 		size: size, changes: make(chan watch.Event, 1000), acked: map[string]int32{},
 	}}
 	ctx, cancel := context.WithCancel(tb.Context())
-	s.ctx = ctx
+	s.isOver = func() bool { return ctx.Err() != nil }
 	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	discovery := xds.NewServer()
 	sink, err := metricsink.New(metricsink.Options{
@@ -149,11 +149,11 @@ func set(tb testing.TB, size size) *stage {
 	s.running.Go(func() { s.must(loop.Run(ctx)) })
 	s.running.Go(func() { s.must(reporting.Run(ctx, loop.Observed())) })
 	<-loop.Seeded()
-	stop := s.listen(discovery, reporting)
+	stop := s.listen(ctx, discovery, reporting)
 	s.stop = sync.OnceFunc(func() { cancel(); stop(); s.running.Wait() })
 	tb.Cleanup(s.stop)
 	for i := range size.proxies {
-		s.running.Go(func() { s.follow(proxyAddress(i)) })
+		s.running.Go(func() { s.follow(ctx, proxyAddress(i)) })
 	}
 	s.await(s.server.isReported)
 	s.kept = []any{discovery, sink, reporting, loop}
@@ -162,14 +162,14 @@ func set(tb testing.TB, size size) *stage {
 
 // must fails the test for an error.
 func (s *stage) must(err error) {
-	if err != nil && s.ctx.Err() == nil {
+	if err != nil && !s.isOver() {
 		s.tb.Error(err)
 	}
 }
 
 // listen serves discovery, and returns what ends that.
-func (s *stage) listen(discovery *xds.Server, reporting *status.Reporting) (stop func()) {
-	listener, err := (&net.ListenConfig{}).Listen(s.ctx, "tcp", "127.0.0.1:0")
+func (s *stage) listen(ctx context.Context, discovery *xds.Server, reporting *status.Reporting) (stop func()) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	s.must(err)
 	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
 	discovery.Register(grpcServer)
@@ -184,7 +184,7 @@ func (s *stage) listen(discovery *xds.Server, reporting *status.Reporting) (stop
 }
 
 // follow is a proxy: it takes and ACKs everything, and keeps nothing.
-func (s *stage) follow(from string) {
+func (s *stage) follow(ctx context.Context, from string) {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(256<<20)),
@@ -196,7 +196,7 @@ func (s *stage) follow(from string) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(s.ctx)
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
 	if err != nil {
 		s.must(err)
 		return
@@ -249,7 +249,7 @@ func heap() int64 {
 		runtime.GC() // What sync.Pool has goes with the second one.
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
-		now := int64(stats.HeapAlloc) //nolint:gosec // It is less than 2^63.
+		now := int64(stats.HeapAlloc)
 		if same++; now-last > tolerance || last-now > tolerance {
 			same = 0
 		}
