@@ -30,14 +30,14 @@ residue: parts
 real: residue suites
 	@$(STAGE) $@ $(MAKE_) test-parts
 
-# On the shared cluster, which starts beside the last tests without it, there are three
+# On the shared cluster, which starts beside tests that measure nothing, there are three
 # lanes: canaries through kedify-proxy, the guides of the Gateway API, one at a time, and
 # replicas that follow requests. All mostly wait for pods and pauses, and judge splits,
 # replicas and failed requests, not times. Faults come last and alone: they end what all
 # need, and whatever watches the API server backs off for up to a minute afterwards.
 
 .PHONY: cluster demo canary mutants gateway scaling faults
-cluster: suites residue
+cluster: residue
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 demo: cluster real
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary

@@ -32,7 +32,7 @@ type object struct {
 
 	since  time.Duration      // before it nothing was counted
 	totals map[string]*Totals // of the Services that were asked; nil for none
-	recent map[string]*recent // of an object that shares requests between Services; else empty
+	recent map[string]*recent // of those Services that were asked, where requests are shared between several; else nil
 }
 
 // Totals count what one backend of an object was asked.
@@ -100,27 +100,18 @@ func (m *Meter) SetObject(now time.Time, key ir.Key, desired Object) {
 	maps.DeleteFunc(known.totals, func(service string, _ *Totals) bool {
 		return !slices.Contains(desired.Services, service)
 	})
-	known.remember()
+	known.forget()
 	m.claim(key, desired.Spec.ExternalKey)
 }
 
-// remember begins to keep what the Services were asked lately while requests are shared between several,
-// and ends it.
-func (o *object) remember() {
-	maps.DeleteFunc(o.recent, func(service string, _ *recent) bool {
-		return len(o.Services) < 2 || !slices.Contains(o.Services, service)
-	})
-	if len(o.Services) < 2 {
-		return
-	}
-	if o.recent == nil {
-		o.recent = make(map[string]*recent, len(o.Services))
-	}
-	for _, service := range o.Services {
-		if o.recent[service] == nil {
-			o.recent[service] = new(recent)
-		}
-	}
+// forget drops what is kept of Services that share the object's requests no more.
+func (o *object) forget() {
+	maps.DeleteFunc(o.recent, func(service string, _ *recent) bool { return !o.shares(service) })
+}
+
+// shares says whether a Service is one of several that the object's requests go to.
+func (o *object) shares(service string) bool {
+	return len(o.Services) > 1 && slices.Contains(o.Services, service)
 }
 
 // countsLike says that requests are counted for both in the same way.
@@ -243,8 +234,14 @@ func (o *object) count(at time.Duration, service string, more Totals) {
 	if !slices.Contains(o.Services, service) {
 		return
 	}
-	if lately := o.recent[service]; lately != nil {
-		lately.add(at, &more)
+	if o.shares(service) {
+		if o.recent == nil {
+			o.recent = make(map[string]*recent, len(o.Services))
+		}
+		if o.recent[service] == nil {
+			o.recent[service] = new(recent)
+		}
+		o.recent[service].add(at, &more)
 	}
 	if o.totals == nil {
 		o.totals = make(map[string]*Totals, len(o.Services))

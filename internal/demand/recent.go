@@ -21,8 +21,11 @@ func (r *recent) add(at time.Duration, more *Totals) {
 	r.slices[r.newest%recentSlices].add(more)
 }
 
-// sum is what was counted until an instant.
+// sum is what was counted until an instant; nothing for nil.
 func (r *recent) sum(at time.Duration) (sum Totals) {
+	if r == nil {
+		return sum
+	}
 	r.advance(at)
 	for i := range r.slices {
 		sum.add(&r.slices[i])

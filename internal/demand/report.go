@@ -95,11 +95,11 @@ func (m *Meter) objectReport(at time.Duration, key ir.Key, o *object, active flo
 		}
 	}
 	m.addRates(&out, at, key, o)
-	for service, lately := range o.recent {
-		if out.Backends == nil {
-			out.Backends = map[string]Totals{}
+	if len(o.Services) > 1 {
+		out.Backends = make(map[string]Totals, len(o.Services))
+		for _, service := range o.Services {
+			out.Backends[service] = o.recent[service].sum(at)
 		}
-		out.Backends[service] = lately.sum(at)
 	}
 	return out
 }

@@ -324,7 +324,7 @@ func awaitFlush(t *testing.T, sink *sinkStage) {
 func TestThousandsOfClusters(t *testing.T) {
 	const clusters, flushes = 3000, 4
 	// limit is the processor time that the sink may take for one flush.
-	const limit = 500 * time.Millisecond
+	const limit = raceFactor * 200 * time.Millisecond
 	app := startBackend(t, "shop")
 	objects, known := []*httpv1alpha1.HTTPScaledObject{}, map[ir.Key]*demand.Object{}
 	for i := range clusters {
