@@ -27,13 +27,13 @@ func mutants() []mutant {
 func swappedEndpoints() []edit {
 	return []edit{{
 		file:  "internal/translate/translator.go",
-		right: "assignment, err := loadAssignment(name, config.Services[backend.ServicePort()])",
+		right: "if err := t.translateBackend(cluster, isNew, held[i], config.Services[backend.ServicePort()], out); err != nil {",
 		wrong: `endpoints := config.Services[backend.ServicePort()]
-			opposite := route.Backends[len(route.Backends)-1-slices.Index(route.Backends, backend)]
+			opposite := route.Backends[len(route.Backends)-1-i]
 			if others := config.Services[opposite.ServicePort()]; len(others.Ready) > 0 {
 				endpoints = others
 			}
-			assignment, err := loadAssignment(name, endpoints)`,
+			if err := t.translateBackend(cluster, isNew, held[i], endpoints, out); err != nil {`,
 	}}
 }
 
