@@ -94,8 +94,7 @@ func rateOver(window time.Duration) demand.Spec {
 
 // TestDemandIsWhatEnvoyCounts sends a known number of requests through the installed proxy, in a canary of two backends, while the
 // proxy reports in every form that a bootstrap can ask for. The demand is what was sent.
-func TestDemandIsWhatEnvoyCounts(t *testing.T) {
-	t.Parallel()
+func TestDemandIsWhatEnvoyCounts(t *testing.T) { //nolint:tparallel // beside tests that fill the machine nothing is sent evenly
 	const interval = "stats_flush_interval: 1s"
 	const deltas = "report_counters_as_deltas: true"
 	forms := map[string][][2]string{
