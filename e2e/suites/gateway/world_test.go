@@ -161,6 +161,18 @@ func (w world) refusals() string {
 	return strings.Join(found[:min(len(found), 20)], "")
 }
 
+// clusterGaps counts the requests for a host that a proxy of Envoy Gateway had a rule for, and not its cluster.
+func (w world) clusterGaps(host string) int {
+	gaps := 0
+	for line := range strings.Lines(w.refusals()) {
+		isGap := strings.Contains(line, `"response_code_details":"cluster_not_found"`) && strings.Contains(line, `"response_flags":"NC"`)
+		if isGap && strings.Contains(line, `":authority":"`+host+`"`) {
+			gaps++
+		}
+	}
+	return gaps
+}
+
 // eventually waits until ready says so, and fails the test when it takes too long.
 func eventually(t *testing.T, what string, within time.Duration, ready func() bool, state func() string) {
 	t.Helper()
