@@ -91,7 +91,7 @@ func scenarios() []scenario {
 		{name: "dynamicStableScale", canary: "dynamicStableScale: true", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0"},
 		{
 			name: "dynamicStableScale, aborted", canary: "dynamicStableScale: true", steps: twoSteps,
-			play: play(update("2"), ahead("20"), func(s *stage) { s.at("50"); s.abort() }, degraded), want: "0 20 50 20 0",
+			play: play(update("2"), ahead("20"), func(s *stage) { s.at("50"); s.has(4); s.abort() }, degraded), want: "0 20 50 20 0",
 		},
 		{
 			name: "maxTrafficWeight 1000", routing: "maxTrafficWeight: 1000", steps: "[{setWeight: 1}, {pause: {}}, {setWeight: 500}, {pause: {}}]",

@@ -190,6 +190,20 @@ func (s *stage) at(want string) {
 	s.is("Paused")
 }
 
+// has waits until the Rollout has this number of Pods. The stable side of a Rollout with dynamicStableScale
+// shrinks after the step's weight is stored, and until then an abort finds more stable Pods than the weight needs.
+func (s *stage) has(replicas int) {
+	s.t.Helper()
+	s.await("the replicas", strconv.Itoa(replicas), func() string {
+		var read struct{ Status struct{ Replicas int } }
+		body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
+		if err != nil || json.Unmarshal(body, &read) != nil {
+			return ""
+		}
+		return strconv.Itoa(read.Status.Replicas)
+	})
+}
+
 // await polls until look returns want.
 func (s *stage) await(what, want string, look func() string) {
 	s.t.Helper()
