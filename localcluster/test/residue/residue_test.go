@@ -382,3 +382,12 @@ func kill(t *testing.T, pid int) {
 
 // killTimeout is how long a process may take to end.
 const killTimeout = 10 * time.Second
+
+// TestAForeignCgroup says which cgroups of a process show: a process that ends is at the root for a moment.
+func TestAForeignCgroup(t *testing.T) {
+	all := []string{"9:name=systemd:/", "4:memory:/", "4:memory:/job/1", "4:memory:/kubelet/left/pod", "0::/elsewhere"}
+	want := []string{"0::/elsewhere"}
+	if diff := cmp.Diff(want, foreign(all, []string{"4:memory:/job/1"}, "kubelet/left")); diff != "" {
+		t.Errorf("cgroups that show (-want +got):\n%s", diff)
+	}
+}

@@ -152,11 +152,17 @@ func cgroups(of cluster.Settings) ([]string, error) {
 		if state, _ := stateOf(pid); state == "Z" {
 			return
 		}
-		for _, line := range cgroupsOf(pid) {
-			if !slices.Contains(own, line) && !strings.Contains(line, of.Cgroup()) {
-				out = append(out, "a process is in "+line)
-			}
+		for _, line := range foreign(cgroupsOf(pid), own, of.Cgroup()) {
+			out = append(out, "a process is in "+line)
 		}
+	})
+}
+
+// foreign are the cgroups of a process that neither this one is in nor are the cluster's. The root of a hierarchy
+// is not one that can be left behind: a process that ends is there, before it is a zombie (cgroup_exit in Linux).
+func foreign(all, own []string, cluster string) []string {
+	return slices.DeleteFunc(all, func(line string) bool {
+		return slices.Contains(own, line) || strings.Contains(line, cluster) || strings.HasSuffix(line, ":/")
 	})
 }
 
