@@ -21,14 +21,16 @@ import (
 type release struct {
 	name     string
 	binary   string // the environment's variable that names the controller
-	manifest string // the environment's variable that names its install.yaml
+	manifest string // the environment's variable that names its install.yaml, or the folder of argo-helm's chart
+	only     string // the one scenario that is played with it; empty for all
 }
 
 // releases are those that the scenarios are played with, where they are built: make test-parts sets the variables.
 func releases() []release {
 	all := []release{
-		{"v1.9.1", "ROLLOUTS_V1_9_1_CONTROLLER_BIN", "ROLLOUTS_V1_9_1_INSTALL_YAML"},
-		{"v1.10.1", "ROLLOUTS_CONTROLLER_BIN", "ROLLOUTS_INSTALL_YAML"},
+		{"v1.9.1", "ROLLOUTS_V1_9_1_CONTROLLER_BIN", "ROLLOUTS_V1_9_1_INSTALL_YAML", ""},
+		{"v1.10.1", "ROLLOUTS_CONTROLLER_BIN", "ROLLOUTS_INSTALL_YAML", ""},
+		{"v1.10.1, chart", "ROLLOUTS_CONTROLLER_BIN", chartVariable, "every step"},
 	}
 	var built []release
 	for _, one := range all {
@@ -138,9 +140,13 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil || len(files) != 1 {
 		return fmt.Errorf("no CustomResourceDefinition of HTTPRoutes in %q: %w", os.Getenv("GATEWAY_API_CRDS"), err)
 	}
+	files = append(files, "../../config/crd/http.keda.sh_httpscaledobjects.yaml")
+	if c.release.manifest == chartVariable {
+		return c.installChart(ctx, files...)
+	}
 	plugins := map[string]string{
 		kedify.plugin: filepath.Join(c.folder, "rollouts-plugin-kedify"), gateway.plugin: filepath.Join(c.folder, "gatewayapi-plugin"),
 	}
-	return rolloutscontroller.Install(ctx, c.admin, os.Getenv(c.release.manifest), maps.Clone(plugins), append(files, "../../config/crd/http.keda.sh_httpscaledobjects.yaml",
-		"../../config/argo-rollouts/rbac.yaml", "../../config/argo-rollouts/gatewayapi/rbac.yaml")...)
+	files = append(files, "../../config/argo-rollouts/rbac.yaml", "../../config/argo-rollouts/gatewayapi/rbac.yaml")
+	return rolloutscontroller.Install(ctx, c.admin, os.Getenv(c.release.manifest), maps.Clone(plugins), files...)
 }

@@ -190,17 +190,18 @@ func (s *stage) at(want string) {
 	s.is("Paused")
 }
 
-// has waits until the Rollout has this number of Pods. The stable side of a Rollout with dynamicStableScale
-// shrinks after the step's weight is stored, and until then an abort finds more stable Pods than the weight needs.
-func (s *stage) has(replicas int) {
+// has waits until a number of the Rollout's status, such as replicas, is this. What the controller decides by follows
+// what it has stored: the stable side of a Rollout with dynamicStableScale shrinks after the step's weight is stored, and
+// until then an abort finds more stable Pods than the weight needs.
+func (s *stage) has(field string, want int) {
 	s.t.Helper()
-	s.await("the replicas", strconv.Itoa(replicas), func() string {
-		var read struct{ Status struct{ Replicas int } }
+	s.await(field, strconv.Itoa(want), func() string {
+		var read struct{ Status map[string]json.RawMessage }
 		body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
 		if err != nil || json.Unmarshal(body, &read) != nil {
 			return ""
 		}
-		return strconv.Itoa(read.Status.Replicas)
+		return string(read.Status[field])
 	})
 }
 

@@ -28,25 +28,32 @@ func Install(ctx context.Context, admin rest.Interface, install string, plugins 
 	for name, file := range plugins {
 		fmt.Fprintf(&registered, "    - {name: %s, location: 'file://%s'}\n", name, file)
 	}
-	manifests := []string{
-		"{apiVersion: v1, kind: Namespace, metadata: {name: " + Namespace + "}}",
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: " + Namespace + "}\ndata:\n  trafficRouterPlugins: |\n" + registered.String(),
+	raw, err := os.ReadFile(filepath.Clean(install))
+	if err != nil {
+		return err
 	}
-	for _, file := range append([]string{install}, files...) {
+	configuration := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: " + Namespace + "}\ndata:\n  trafficRouterPlugins: |\n" + registered.String()
+	return InstallManifest(ctx, admin, without(string(raw), "ConfigMap")+"\n---\n"+configuration, files...) // theirs is empty
+}
+
+// InstallManifest applies Argo Rollouts and its configuration from the text of a manifest, without the Deployment, and further manifests from files.
+func InstallManifest(ctx context.Context, admin rest.Interface, manifest string, files ...string) error {
+	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: " + Namespace + "}}", without(manifest, "Deployment", "Secret")}
+	for _, file := range files {
 		text, err := os.ReadFile(filepath.Clean(file))
 		if err != nil {
 			return err
 		}
-		manifests = append(manifests, withoutDeployment(string(text)))
+		manifests = append(manifests, string(text))
 	}
 	return controlplane.Apply(ctx, admin, Namespace, manifests...)
 }
 
-// withoutDeployment leaves the controller's Deployment out of install.yaml, and what else would want Pods, and the empty ConfigMap that is filled here.
-func withoutDeployment(manifest string) string {
+// without leaves the documents of kinds out of a manifest.
+func without(manifest string, kinds ...string) string {
 	documents := strings.Split(manifest, "\n---\n")
 	documents = slices.DeleteFunc(documents, func(document string) bool {
-		return strings.Contains(document, "\nkind: Deployment\n") || strings.Contains(document, "\nkind: ConfigMap\n") || strings.Contains(document, "\nkind: Secret\n")
+		return slices.ContainsFunc(kinds, func(kind string) bool { return strings.Contains(document, "\nkind: "+kind+"\n") })
 	})
 	return strings.Join(documents, "\n---\n")
 }
