@@ -75,7 +75,7 @@ func scenarios() []scenario {
 		{name: "promoted in full", steps: twoSteps, play: play(update("2"), func(s *stage) { s.at("20"); s.promoteFull() }, healthy), want: "0 20 0"},
 		{name: "no steps", steps: "[]", play: play(update("2"), healthy), want: "0"},
 		{name: "retried after an abort", steps: twoSteps, play: play(update("2"), func(s *stage) { s.at("20"); s.abort() }, degraded,
-			func(s *stage) { s.retry() }, ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
+			func(s *stage) { s.has("replicas", 4); s.retry() }, ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
 		{name: "a third version in the middle", steps: twoSteps, play: play(update("2"), func(s *stage) { s.at("20") }, update("3"), func(s *stage) { s.shares("0") },
 			ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
 		{

@@ -47,6 +47,7 @@ func TestInstall(t *testing.T) {
 		step(t, w.version+", uninstalled", w.uninstallPlugins)
 	}
 	step(t, "from Argo Rollouts alone to a measured 20 %", w.walk)
+	step(t, "the scaler and the agent", func(t *testing.T) { w.script(t, w.page.block(t, "The data path", "sh", 1)) })
 	w.script(t, "kubectl delete namespace rollouts-demo")
 	step(t, "all of it is uninstalled", w.uninstallAll)
 }
@@ -64,7 +65,7 @@ func step(t *testing.T, name string, do func(t *testing.T)) {
 // up starts the cluster, with the definitions of the Gateway API.
 func up(t *testing.T) *world {
 	t.Helper()
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"traefik", "argo-rollouts-v1.9.1"}})
+	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"traefik", "argo-rollouts-v1.9.1", "keda"}})
 	w := &world{Cluster: cluster, page: readPage(t, repo), repo: repo, dist: filepath.Join(repo, "dist")}
 	var about struct {
 		Version string `json:"version"`
