@@ -23,6 +23,9 @@ type settings struct {
 	namespaces    []string
 	scalerAddress string
 
+	autowire         bool
+	autowireCoolDown time.Duration
+
 	webhookAddress string
 	webhookNames   []string
 	webhookSecret  string
@@ -53,8 +56,8 @@ func newCommand(
 	command := &cobra.Command{
 		Use:   program,
 		Short: "HTTPScaledObjects from the kedify-http triggers of ScaledObjects",
-		Long: `agent watches ScaledObjects, makes an HTTPScaledObject of each kedify-http trigger, and
-serves the webhook by which a stock KEDA takes such triggers.
+		Long: `agent watches ScaledObjects, makes an HTTPScaledObject of each kedify-http trigger, points
+the backends of Ingresses at the proxies, and serves the webhook by which a stock KEDA takes such triggers.
 
 Every flag has an environment variable, which counts when the flag is not given: ` + envPrefix + `
 and the flag's name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for
@@ -89,6 +92,12 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`address` at which KEDA reaches our scaler; "+
 			"triggers of type external-push that have it are ours, too")
 
+	flags.BoolVar(&s.autowire, "autowire", true,
+		"point backends of Ingresses at the proxies; "+
+			"with false every Ingress gets its own backends back: do so before you remove the agent")
+	flags.DurationVar(&s.autowireCoolDown, "autowire-cool-down", 30*time.Second,
+		"`time` after Service kedify-proxy lost its last ready endpoint before an Ingress is pointed at it again")
+
 	flags.StringVar(&s.webhookAddress, "webhook-address", ":9443",
 		"`address` of the mutating webhook; "+
 			"empty to do without: triggers are converted after they were stored")
@@ -122,6 +131,7 @@ var errSetting = errors.New("invalid setting")
 func (s *settings) check() error {
 	for name, value := range map[string]time.Duration{
 		"shutdown-delay": s.shutdownDelay, "shutdown-deadline": s.shutdownDeadline,
+		"autowire-cool-down": s.autowireCoolDown,
 	} {
 		if value < 0 {
 			return fmt.Errorf("%w: --%s is %v, but a time cannot be negative", errSetting, name, value)

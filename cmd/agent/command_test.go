@@ -34,7 +34,8 @@ func execute(t *testing.T, environment map[string]string, args ...string) (chose
 
 func TestSettings(t *testing.T) {
 	standard := settings{
-		scalerAddress:  "keda-add-ons-http-external-scaler.keda:9090",
+		scalerAddress: "keda-add-ons-http-external-scaler.keda:9090",
+		autowire:      true, autowireCoolDown: 30 * time.Second,
 		webhookAddress: ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
 		healthAddress: ":8081", metricsAddress: ":2223", podNamespace: "keda",
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second, logFormat: "json", logLevel: "info",
@@ -57,10 +58,10 @@ func TestSettings(t *testing.T) {
 			}),
 		},
 		"the environment stands in for flags, which count before it": {
-			environment: map[string]string{"KEDIFY_AGENT_SCALER_ADDRESS": "a.b:1", "POD_NAMESPACE": "elsewhere", "KEDIFY_AGENT_LOG_LEVEL": "warn"},
+			environment: map[string]string{"KEDIFY_AGENT_SCALER_ADDRESS": "a.b:1", "POD_NAMESPACE": "elsewhere", "KEDIFY_AGENT_LOG_LEVEL": "warn", "KEDIFY_AGENT_AUTOWIRE": "false"},
 			args:        []string{"--log-level=debug"},
 			want: changed(func(s *settings) {
-				s.scalerAddress, s.podNamespace, s.logLevel = "a.b:1", "elsewhere", "debug"
+				s.scalerAddress, s.podNamespace, s.logLevel, s.autowire = "a.b:1", "elsewhere", "debug", false
 			}),
 		},
 	}

@@ -5,6 +5,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +18,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
 )
 
 // leaseName is the name of the Lease by which one of the replicas is elected to write.
@@ -26,7 +29,7 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		httpv1alpha1.AddToScheme, objects.AddToScheme,
-		corev1.AddToScheme, admissionregistrationv1.AddToScheme,
+		corev1.AddToScheme, admissionregistrationv1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("register kinds: %w", err)
@@ -36,7 +39,9 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	for _, namespace := range chosen.namespaces {
 		namespaces[namespace] = cache.Config{}
 	}
-	caching := cache.Options{DefaultNamespaces: namespaces, DefaultTransform: trim}
+	caching := cache.Options{
+		DefaultNamespaces: namespaces, DefaultTransform: trim, ByObject: reconcile.AutowireCache(),
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         caching,

@@ -135,6 +135,18 @@ func (p *process) control(ctx context.Context) error {
 	if err := reconciler.Register(ctx, p.manager); err != nil {
 		return err
 	}
+	autowirer := &reconcile.Autowirer{
+		Client:        p.manager.GetClient(),
+		Stored:        p.manager.GetAPIReader(),
+		Events:        p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
+		Now:           time.Now,
+		ScalerAddress: p.settings.scalerAddress,
+		CoolDown:      p.settings.autowireCoolDown,
+		IsOff:         !p.settings.autowire,
+	}
+	if err := autowirer.Register(p.manager); err != nil {
+		return err
+	}
 	close(p.known)
 	return p.manager.Start(ctx)
 }

@@ -33,11 +33,13 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, `spec.triggers[0].metadata.colour "red": is not known and counts for nothing; remove it`)
 	remove(t, scaledObject(team, "shop"))
 	awaitGone(t, team, "shop")
+	wiredNamespace(t, "rights-wired")
 
 	granted := rights(t, manifests+"agent/rbac.yaml")
 	rare := []string{
 		// Certificates are renewed a month before their end, Events repeated, patches of another version refused: none of it has to happen here.
 		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh",
+		"get ingresses.networking.k8s.io",
 		// The API server asks for this right beside that to patch when an apply creates, and writes down the patch.
 		"create httpscaledobjects.http.keda.sh",
 	}

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
-	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 )
 
@@ -41,8 +38,7 @@ func otherConditions(t *testing.T) string {
 }
 
 // TestADefinitionThatHasNoPlaceForConditions has the agent run where somebody else's definition is
-// installed: everything is made and deleted as elsewhere, and what the conditions would say is told on the
-// ScaledObject.
+// installed: everything is made, wired and deleted as elsewhere.
 //
 //nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
 func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
@@ -84,11 +80,14 @@ func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
 		{type: kedify-http, name: api, metadata: {hosts: api.test, port: "80", service: shop, trafficAutowire: "false"}}]}}`
 	apply(t, team, two)
 	await(t, team, "shop-api", "made", there)
-	const says = `HTTPScaledObject "shop": trafficAutowire [ingress httproute virtualservice route] is not carried out by this version: `
-	testkit.Eventually(t, patience, "what the condition would say", func() bool { return strings.HasPrefix(problemsOf(t, team, "shop"), says) })
-	awaitEvent(t, team, httpv1alpha1.ReasonNotCarriedOut, problemsOf(t, team, "shop"))
+	apply(t, team, originalIngress)
+	proxies(t, team, true)
+	programmed(t, team, "shop")
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	apply(t, team, shop(simple))
 	awaitGone(t, team, "shop-api")
+	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false"}`))
+	awaitBackends(t, team, "shop:80 cart:80")
 	if found := await(t, team, "shop", "there", there); meta.FindStatusCondition(found.Status.Conditions, "Autowired") != nil {
 		t.Errorf("conditions %+v", found.Status.Conditions)
 	}

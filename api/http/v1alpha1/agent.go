@@ -10,6 +10,12 @@ const (
 	// AnnotationTriggerProblems is written on a ScaledObject: the mistakes in its triggers, in
 	// words. It is absent when there are none. The conditions of a ScaledObject are KEDA's alone.
 	AnnotationTriggerProblems = "http.kedify.io/trigger-problems"
+	// AnnotationAutowireUndo is written on an Ingress with backends that name Service kedify-proxy in place
+	// of their own: the JSON patch (RFC 6902) that gives them their own back and removes the annotation.
+	AnnotationAutowireUndo = "http.kedify.io/autowire-undo"
+	// AnnotationAutowireHold is written on an Ingress that has its own backends back for a time, or for
+	// good: since when, and why. Whoever removes it ends that.
+	AnnotationAutowireHold = "http.kedify.io/autowire-hold"
 	// LabelManagedBy and ManagedByAgent tell objects that the agent made.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedByAgent = "kedify-http-agent"
@@ -21,8 +27,8 @@ const (
 	// ConditionTriggerAccepted is True when the object says what the trigger that it was made from
 	// says. When it is False, the object is what the trigger last said that could be understood.
 	ConditionTriggerAccepted = "TriggerAccepted"
-	// ConditionAutowired is True when the objects that route requests to the Service send them
-	// through the proxy. It is absent where the trigger does not allow that.
+	// ConditionAutowired is True when the backends of Ingresses that the object is about name Service
+	// kedify-proxy. It is absent where the object does not ask for that.
 	ConditionAutowired = "Autowired"
 )
 
@@ -50,5 +56,23 @@ const (
 	ReasonConverted = "Converted"
 )
 
-// ReasonNotCarriedOut is a reason of ConditionAutowired: this version does not carry it out.
-const ReasonNotCarriedOut = "NotCarriedOut"
+// Reasons of ConditionAutowired, and of Events on Ingresses.
+const (
+	// ReasonWired says that the requests come by the proxies. It is the only reason with status True.
+	ReasonWired = "Wired"
+	// ReasonUnwired says, in an Event, that backends name their own Services again.
+	ReasonUnwired = "Unwired"
+	// ReasonNothingToWire says that no Ingress has a backend that the object is about.
+	ReasonNothingToWire = "NothingToWire"
+	// ReasonNotProgrammed says that a Ready proxy, or every one, does not have the object yet.
+	ReasonNotProgrammed = "NotProgrammed"
+	// ReasonProxyUnavailable says that Service kedify-proxy has no ready endpoint or lacks its port, or had
+	// none a moment ago.
+	ReasonProxyUnavailable = "ProxyUnavailable"
+	// ReasonRestored says that somebody else wrote the original backends again.
+	ReasonRestored = "Restored"
+	// ReasonUndoUnreadable says that an Ingress's annotation AnnotationAutowireUndo cannot be read.
+	ReasonUndoUnreadable = "UndoUnreadable"
+	// ReasonNotCarriedOut says that the object asks for something that this version does not do.
+	ReasonNotCarriedOut = "NotCarriedOut"
+)

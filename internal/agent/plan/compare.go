@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -89,7 +88,7 @@ func (c *Changes) write(want Want, found *httpv1alpha1.HTTPScaledObject) {
 		c.Update = append(c.Update, object)
 	}
 	conditions := conditionsOf(want)
-	if found == nil || !hasConditions(found.Status.Conditions, conditions) {
+	if found == nil || !HasConditions(found.Status.Conditions, conditions) {
 		c.Conditions[want.Name] = conditions
 	}
 }
@@ -121,49 +120,18 @@ func conditionsOf(want Want) []metav1.Condition {
 	if want.Object == nil {
 		accepted.Status = metav1.ConditionFalse
 	}
-	conditions := []metav1.Condition{accepted}
-	if len(want.Autowire) > 0 {
-		kinds := fmt.Sprint(want.Autowire)
-		conditions = append(conditions, metav1.Condition{
-			Type: httpv1alpha1.ConditionAutowired, Status: metav1.ConditionFalse,
-			Reason: httpv1alpha1.ReasonNotCarriedOut,
-			Message: "trafficAutowire " + kinds + " is not carried out by this version: point the " +
-				"backends of these objects at Service kedify-proxy yourself, or set " +
-				`trafficAutowire: "false"`,
-		})
-	}
-	return conditions
+	return []metav1.Condition{accepted}
 }
 
-// hasConditions says whether the agent's conditions are what they should be.
-func hasConditions(found, want []metav1.Condition) bool {
-	types := []string{httpv1alpha1.ConditionTriggerAccepted, httpv1alpha1.ConditionAutowired}
-	for _, name := range types {
-		is, should := meta.FindStatusCondition(found, name), meta.FindStatusCondition(want, name)
-		if is == nil || should == nil {
-			if is != should {
-				return false
-			}
-			continue
-		}
-		if is.Status != should.Status || is.Reason != should.Reason || is.Message != should.Message {
+// HasConditions says whether conditions are there and as they should be, but for their times.
+func HasConditions(found, want []metav1.Condition) bool {
+	for _, should := range want {
+		is := meta.FindStatusCondition(found, should.Type)
+		if is == nil || is.Status != should.Status || is.Reason != should.Reason || is.Message != should.Message {
 			return false
 		}
 	}
 	return true
-}
-
-// Untold are those of an object's conditions that no Problem tells of, as Problems: for where they can be
-// told in no other way.
-func Untold(name string, conditions []metav1.Condition) []Problem {
-	var problems []Problem
-	for _, condition := range conditions {
-		if condition.Type != httpv1alpha1.ConditionTriggerAccepted && condition.Status == metav1.ConditionFalse {
-			message := fmt.Sprintf("HTTPScaledObject %q: %s", name, condition.Message)
-			problems = append(problems, Problem{condition.Reason, message, true})
-		}
-	}
-	return problems
 }
 
 // Text says problems in one line, one after another.

@@ -11,11 +11,11 @@ import (
 
 // Operation is one of a JSON patch (RFC 6902).
 type Operation struct {
-	// Op is add or replace.
+	// Op is add, replace, remove or test.
 	Op string `json:"op"`
 	// Path is a JSON pointer (RFC 6901) to what it is about.
 	Path string `json:"path"`
-	// Value is what is there or comes there.
+	// Value is what is there or comes there; it counts for nothing in a remove.
 	Value any `json:"value"`
 }
 

@@ -34,8 +34,6 @@ type Want struct {
 	// Object is what it should be: metadata and spec, as far as they are the agent's. It is nil
 	// where the trigger cannot be understood: then what exists stays as it is.
 	Object *httpv1alpha1.HTTPScaledObject
-	// Autowire says which kinds of objects the trigger allows to be pointed at the proxy.
-	Autowire []trigger.AutowireKind
 	// Problems are the mistakes, in the order of the trigger's keys.
 	Problems []Problem
 }
@@ -179,7 +177,6 @@ func (w *Want) read(
 		}
 		w.add(reason, problem.Ignored, "%s.metadata.%s", where, problem)
 	}
-	w.Autowire = parsed.Autowire
 	service := w.service(scaled, rollout, parsed.Service, where)
 	replicas := w.replicas(scaled)
 	for _, problem := range w.Problems {

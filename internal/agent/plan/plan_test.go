@@ -292,7 +292,7 @@ func changesOf(found plan.Changes) changes {
 // TestCompare has what is to be done about what exists. Each case starts from the object that full stands for, as it was written.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	accepted := []string{"TriggerAccepted=True TriggerAccepted", "Autowired=False NotCarriedOut"}
+	accepted := []string{"TriggerAccepted=True TriggerAccepted"}
 	written := func(t *testing.T) *httpv1alpha1.HTTPScaledObject {
 		t.Helper()
 		object := read[httpv1alpha1.HTTPScaledObject](t, made)
@@ -336,13 +336,13 @@ func TestCompare(t *testing.T) {
 		"no autowire any more": {
 			scaled: func(scaled *objects.ScaledObject) { scaled.Spec.Triggers[0].Metadata["trafficAutowire"] = "false" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
-			want:   changes{Update: []string{"shop"}, Conditions: map[string][]string{"shop": {"TriggerAccepted=True TriggerAccepted"}}},
+			want:   changes{Update: []string{"shop"}},
 		},
 		"a mistake keeps what is there": {
 			scaled: func(scaled *objects.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want: changes{
-				Conditions: map[string][]string{"shop": {"TriggerAccepted=False InvalidTrigger", "Autowired=False NotCarriedOut"}},
+				Conditions: map[string][]string{"shop": {"TriggerAccepted=False InvalidTrigger"}},
 				Problems:   `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
 			},
 		},

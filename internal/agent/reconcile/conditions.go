@@ -15,7 +15,6 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
 )
 
 // placeAgain is how long a definition is taken to have no place for conditions after it had none.
@@ -43,29 +42,18 @@ func (p *place) miss(now time.Time) {
 	p.missing = now
 }
 
-// putConditions writes the conditions of objects. What the definition has no place for, and the problems
-// don't say, is returned: it can be told on the ScaledObject.
+// putConditions writes the conditions of objects, unless the definition has no place for them.
 func (r *Reconciler) putConditions(
 	ctx context.Context, scaled *objects.ScaledObject, all map[string][]metav1.Condition,
 	current map[string]*httpv1alpha1.HTTPScaledObject,
-) (untold []plan.Problem, failed error) {
+) (failed error) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		var err error
-		isMissing := r.conditions.isMissing(r.Now())
-		if !isMissing {
-			err = r.applyConditions(ctx, current[name], all[name])
-		}
-		switch {
-		case isMissing || mayBeUndeclared(err):
-			if !isMissing {
-				r.conditions.miss(r.Now())
-			}
-			untold = append(untold, plan.Untold(name, all[name])...)
-		case err != nil:
+		err := r.conditions.put(ctx, r.Client, fieldOwner, r.Now(), current[name], all[name])
+		if err != nil {
 			failed = errors.Join(failed, r.refused(scaled, name, err))
 		}
 	}
-	return untold, failed
+	return failed
 }
 
 // mayBeUndeclared says whether a write may have been refused for a field or a value that the definition
@@ -74,15 +62,19 @@ func mayBeUndeclared(err error) bool {
 	return apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }
 
-// applyConditions writes the agent's conditions on an object. A condition whose status does not
-// change keeps its time.
-func (r *Reconciler) applyConditions(
-	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition,
+// put makes the conditions of a field owner on an object what they should be, where there is a place for them.
+// A condition whose status does not change keeps its time.
+func (p *place) put(
+	ctx context.Context, api client.Client, owner client.FieldOwner, now time.Time,
+	object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition,
 ) error {
+	if p.isMissing(now) {
+		return nil
+	}
 	body := fieldsOf(object)
-	body.Status = &fieldsStatus{}
+	body.Status = &fieldsStatus{Conditions: []metav1.Condition{}} // null would be refused
 	for _, condition := range conditions {
-		condition.LastTransitionTime = metav1.NewTime(r.Now())
+		condition.LastTransitionTime = metav1.NewTime(now)
 		before := meta.FindStatusCondition(object.Status.Conditions, condition.Type)
 		if before != nil && before.Status == condition.Status {
 			condition.LastTransitionTime = before.LastTransitionTime
@@ -94,5 +86,9 @@ func (r *Reconciler) applyConditions(
 		return err
 	}
 	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(object)}
-	return r.Client.Status().Patch(ctx, written, patch, fieldOwner, client.ForceOwnership)
+	if err = api.Status().Patch(ctx, written, patch, owner, client.ForceOwnership); mayBeUndeclared(err) {
+		p.miss(now)
+		return nil
+	}
+	return err
 }

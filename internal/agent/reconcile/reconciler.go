@@ -36,8 +36,8 @@ type Reconciler struct {
 	conditions place
 }
 
-// retryAfter is how long a write that met a newer version waits for the cache. The watch usually
-// brings the next try before.
+// retryAfter is how long a write that met a newer version waits for the cache, and a deletion for the
+// Ingresses. The watch usually brings the next try before.
 const retryAfter = time.Second
 
 // Reconcile makes the HTTPScaledObjects of one ScaledObject what its triggers say.
@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case scaled.DeletionTimestamp == nil:
 		result, err = r.reconcile(ctx, scaled)
 	}
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || errors.Is(err, errWired) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
 	return result, err
@@ -87,9 +87,9 @@ func (r *Reconciler) reconcile(ctx context.Context, scaled *objects.ScaledObject
 	if plan.Keeps(scaled, r.ScalerAddress) {
 		changes.Delete = nil
 	}
-	untold, failed := r.carryOut(ctx, scaled, changes, existing)
+	failed := r.carryOut(ctx, scaled, changes, existing)
 	failed = errors.Join(failed, r.convert(ctx, scaled))
-	failed = errors.Join(failed, r.report(ctx, scaled, append(changes.Problems, untold...)))
+	failed = errors.Join(failed, r.report(ctx, scaled, changes.Problems))
 	if r.conditions.isMissing(r.Now()) {
 		return ctrl.Result{RequeueAfter: placeAgain}, failed
 	}
@@ -97,11 +97,11 @@ func (r *Reconciler) reconcile(ctx context.Context, scaled *objects.ScaledObject
 }
 
 // carryOut writes and deletes HTTPScaledObjects, and tells the ScaledObject's owner what the API
-// server refused. It returns what is still to be told.
+// server refused.
 func (r *Reconciler) carryOut(
 	ctx context.Context, scaled *objects.ScaledObject,
 	changes plan.Changes, existing []*httpv1alpha1.HTTPScaledObject,
-) (untold []plan.Problem, failed error) {
+) (failed error) {
 	current := map[string]*httpv1alpha1.HTTPScaledObject{}
 	for _, object := range existing {
 		current[object.Name] = object
@@ -115,14 +115,14 @@ func (r *Reconciler) carryOut(
 		}
 		current[want.Name] = written
 	}
-	untold, err := r.putConditions(ctx, scaled, changes.Conditions, current)
-	if failed = errors.Join(failed, err); failed != nil {
-		return untold, failed // What is to go may be all that serves until the rest is there.
+	failed = errors.Join(failed, r.putConditions(ctx, scaled, changes.Conditions, current))
+	if failed != nil {
+		return failed // What is to go may be all that serves until the rest is there.
 	}
 	for _, object := range changes.Delete {
 		failed = errors.Join(failed, r.remove(ctx, object))
 	}
-	return untold, failed
+	return failed
 }
 
 // refused tells of an error of the API server that comes again unless somebody does something.

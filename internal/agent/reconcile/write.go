@@ -3,10 +3,12 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,9 +118,15 @@ func applyPatch(body fields) (client.Patch, error) {
 	return client.RawPatch(types.ApplyPatchType, text), nil
 }
 
+// errWired says that an object must wait for its end: Ingresses still send its requests to the proxies.
+var errWired = errors.New("Ingresses are still wired for it")
+
 // remove deletes an object, unless it is another one by now, or a later version: that may be somebody
-// else's.
+// else's. Before that the Autowirer has restored the Ingresses: without the object the proxies answer 404.
 func (r *Reconciler) remove(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) error {
+	if meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionAutowired) {
+		return errWired
+	}
 	err := r.Client.Delete(ctx, object, client.Preconditions{
 		UID: &object.UID, ResourceVersion: &object.ResourceVersion,
 	})
@@ -149,7 +157,7 @@ func (r *Reconciler) convert(ctx context.Context, scaled *objects.ScaledObject) 
 	case err == nil:
 		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
 			"Triggers of type kedify-http have become external-push, which KEDA understands")
-	case !apierrors.IsConflict(err) && !r.outdated(ctx, scaled):
+	case !apierrors.IsConflict(err) && !outdated(ctx, r.Stored, scaled, new(objects.ScaledObject)):
 		r.warn(scaled, httpv1alpha1.ReasonRefused,
 			"triggers of type kedify-http cannot become external-push: "+err.Error())
 	default:
@@ -158,12 +166,11 @@ func (r *Reconciler) convert(ctx context.Context, scaled *objects.ScaledObject) 
 	return err
 }
 
-// outdated says whether a ScaledObject is gone or another version by now. A JSON patch of another
-// version fails as an invalid one does.
-func (r *Reconciler) outdated(ctx context.Context, scaled *objects.ScaledObject) bool {
-	stored := new(objects.ScaledObject)
-	err := r.Stored.Get(ctx, client.ObjectKeyFromObject(scaled), stored)
-	return apierrors.IsNotFound(err) || err == nil && stored.ResourceVersion != scaled.ResourceVersion
+// outdated says whether an object is gone or another version by now; it is read into stored. A JSON patch of
+// another version fails as an invalid one does.
+func outdated(ctx context.Context, reader client.Reader, object, stored client.Object) bool {
+	err := reader.Get(ctx, client.ObjectKeyFromObject(object), stored)
+	return apierrors.IsNotFound(err) || err == nil && stored.GetResourceVersion() != object.GetResourceVersion()
 }
 
 // report tells the ScaledObject's owner about mistakes: by an annotation that lasts, and by Events

@@ -1,0 +1,285 @@
+package autowire_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+)
+
+// shop is an Ingress with much that is not ours.
+const shop = `
+metadata: {name: web, annotations: {team: a}}
+spec:
+  ingressClassName: nginx
+  tls: [{hosts: [shop.test], secretName: shop}]
+  defaultBackend: {service: {name: errors, port: {number: 80}}}
+  future: {of: the spec}
+  rules:
+  - host: shop.test
+    http:
+      paths:
+      - {path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}, future: kept}}}
+      - {path: /cart, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}
+  - host: other.test
+    http:
+      paths:
+      - {path: /, pathType: Prefix, backend: {service: {name: other, port: {name: http}}}}
+      - {path: /files, pathType: Prefix, backend: {resource: {kind: Bucket, name: files}}}
+`
+
+// TestWhatIsWired has one Ingress in full, wired and unwired.
+func TestWhatIsWired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shop)
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	found := w.settle(t)
+	want := `metadata:
+  annotations:
+    http.kedify.io/autowire-undo: '[{"op":"test","path":"/spec/rules/0/host","value":"shop.test"},{"op":"test","path":"/spec/rules/0/http/paths/0/path","value":"/"},{"op":"test","path":"/spec/rules/0/http/paths/0/pathType","value":"Prefix"},{"op":"test","path":"/spec/rules/0/http/paths/0/backend/service/name","value":"kedify-proxy"},{"op":"replace","path":"/spec/rules/0/http/paths/0/backend/service/name","value":"shop"},{"op":"replace","path":"/spec/rules/0/http/paths/0/backend/service/port","value":{"number":80}},{"op":"remove","path":"/metadata/annotations/http.kedify.io~1autowire-undo","value":null}]'
+    team: a
+  name: web
+spec:
+  defaultBackend:
+    service:
+      name: errors
+      port:
+        number: 80
+  future:
+    of: the spec
+  ingressClassName: nginx
+  rules:
+  - host: shop.test
+    http:
+      paths:
+      - backend:
+          service:
+            future: kept
+            name: kedify-proxy
+            port:
+              number: 8080
+        path: /
+        pathType: Prefix
+      - backend:
+          service:
+            name: cart
+            port:
+              number: 80
+        path: /cart
+        pathType: Prefix
+  - host: other.test
+    http:
+      paths:
+      - backend:
+          service:
+            name: other
+            port:
+              name: http
+        path: /
+        pathType: Prefix
+      - backend:
+          resource:
+            kind: Bucket
+            name: files
+        path: /files
+        pathType: Prefix
+  tls:
+  - hosts:
+    - shop.test
+    secretName: shop
+`
+	if diff := cmp.Diff(want, asYAML(t, w.stored[0])); diff != "" {
+		t.Errorf("wired (-want +got):\n%s", diff)
+	}
+	says := fmt.Sprintf("%s: %s", found.Changes[0].Reason, found.Changes[0].Message)
+	if want := "Wired: requests for shop.test/ go to Service kedify-proxy"; says != want {
+		t.Errorf("Event %q, want %q", says, want)
+	}
+	condition := found.Conditions["shop"]
+	if condition.Status != "True" || condition.Reason != "Wired" || condition.Message != "Ingress web, shop.test/" {
+		t.Errorf("condition %+v", condition)
+	}
+	if diff := cmp.Diff(canonical(t, shop), w.unwired(t)[0]); diff != "" {
+		t.Errorf("unwired (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(canonical(t, shop), patched(t, w.stored[0], annotation(t, w.stored[0], undo))); diff != "" {
+		t.Errorf("unwired by the annotation (-want +got):\n%s", diff)
+	}
+}
+
+// ingress has one rule: host, path type, path and Service, in braces with its port.
+func ingress(host, kind, path, service string) string {
+	return fmt.Sprintf(`{metadata: {name: web}, spec: {rules: [{host: %q, http: {paths: [
+		{path: %q, pathType: %s, backend: {service: %s}}]}}]}}`, host, path, kind, service)
+}
+
+const (
+	port80   = `{name: shop, port: {number: 80}}`
+	portHTTP = `{name: shop, port: {name: http}}`
+)
+
+// TestWhichBackends has one backend each.
+func TestWhichBackends(t *testing.T) {
+	t.Parallel()
+	with := func(edit func(*autowire.Target)) autowire.Target {
+		edited := target("shop", "shop.test")
+		edit(&edited)
+		return edited
+	}
+	paths := func(prefixes ...string) autowire.Target {
+		return with(func(t *autowire.Target) { t.PathPrefixes = prefixes })
+	}
+	port := func(number int32, name string) autowire.Target {
+		return with(func(t *autowire.Target) { t.Port = networkingv1.ServiceBackendPort{Number: number, Name: name} })
+	}
+	defaultBackend := `{metadata: {name: web}, spec: {defaultBackend: {service: ` + port80 + `}}}`
+	tests := map[string]struct {
+		ingress string
+		target  autowire.Target
+		says    string // the condition's reason, and a part of its message
+	}{
+		"same host":               {ingress("shop.test", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, shop.test/"},
+		"another spelling":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "a.test", "Shop.Test."), "Wired: Ingress web, shop.test/"},
+		"another host":            {ingress("cart.test", "Prefix", "/", port80), target("shop", "shop.test"), "NothingToWire: no Ingress"},
+		"another Service":         {ingress("shop.test", "Prefix", "/", `{name: cart, port: {number: 80}}`), target("shop", "shop.test"), "NothingToWire"},
+		"any host for one":        {ingress("", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, / (a request for it that no trigger takes is answered 404)"},
+		"one host for any":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "*"), "Wired: Ingress web, shop.test/"},
+		"a wildcard for one":      {ingress("*.test", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, *.test/ (a request"},
+		"one for a wildcard":      {ingress("shop.test", "Prefix", "/", port80), target("shop", "*.test"), "Wired: Ingress web, shop.test/"},
+		"another wildcard":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "*.example"), "NothingToWire"},
+		"the end of a host":       {ingress("myshop.test", "Prefix", "/", port80), target("shop", "shop.test"), "NothingToWire"},
+		"a longer prefix":         {ingress("shop.test", "Prefix", "/", port80), paths("/api"), "Wired: Ingress web, shop.test/ (a request"},
+		"a shorter prefix":        {ingress("shop.test", "Prefix", "/api/v1", port80), paths("/x", "/api"), "Wired: Ingress web, shop.test/api/v1"},
+		"another prefix":          {ingress("shop.test", "Prefix", "/api", port80), paths("/ap"), "NothingToWire"},
+		"an exact path":           {ingress("shop.test", "Exact", "/api", port80), paths("/api"), "Wired"},
+		"an exact path, not ours": {ingress("shop.test", "Exact", "/", port80), paths("/api"), "NothingToWire"},
+		"an expression":           {ingress("shop.test", "ImplementationSpecific", "/api(/|$)(.*)", port80), paths("/api"), "Wired"},
+		"another expression":      {ingress("shop.test", "ImplementationSpecific", "/a/b(/|$)(.*)", port80), paths("/api"), "NothingToWire"},
+		"no path":                 {ingress("shop.test", "ImplementationSpecific", "", port80), paths("/api"), "Wired"},
+		"some headers":            {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsPartial = true }), "Wired: Ingress web, shop.test/ (a request"},
+		"the default backend":     {defaultBackend, target("shop", "shop.test"), "Wired: Ingress web, the default backend (a request"},
+		"another number":          {ingress("shop.test", "Prefix", "/", port80), port(81, ""), "NothingToWire"},
+		"its name":                {ingress("shop.test", "Prefix", "/", port80), port(0, "http"), "Wired"},
+		"another name":            {ingress("shop.test", "Prefix", "/", port80), port(0, "admin"), "NothingToWire"},
+		"a name for its number":   {ingress("shop.test", "Prefix", "/", portHTTP), port(80, ""), "Wired"},
+		"a name for its name":     {ingress("shop.test", "Prefix", "/", portHTTP), port(0, "http"), "Wired"},
+		"a name for another":      {ingress("shop.test", "Prefix", "/", portHTTP), port(81, ""), "NothingToWire"},
+		"a name of no port":       {ingress("shop.test", "Prefix", "/", portHTTP), port(0, "grpc"), "NothingToWire"},
+		"not programmed":          {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsProgrammed = false }), `NotProgrammed: Ingress web, shop.test/: not every Ready proxy has HTTPScaledObject "shop"`},
+		"not carried out":         {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.NotCarriedOut = "no" }), "NotCarriedOut: no; point the backends at Service kedify-proxy yourself"},
+		"written by hand":         {ingress("shop.test", "Prefix", "/", `{name: kedify-proxy, port: {number: 8080}}`), target("shop", "shop.test"), "Wired: Ingress web, shop.test/"},
+		"an undo that is broken":  {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", "name: web, annotations: {"+undo+": '{'}", 1), target("shop", "shop.test"), "UndoUnreadable: Ingress web, shop.test/: annotation http.kedify.io/autowire-undo: "},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, test.ingress)
+			w.Targets = []autowire.Target{test.target}
+			condition := w.settle(t).Conditions["shop"]
+			if says := condition.Reason + ": " + condition.Message; !strings.HasPrefix(says, test.says) {
+				t.Errorf("condition %q, want %q", says, test.says)
+			}
+			isWired := condition.Reason == "Wired"
+			if got := strings.Contains(w.stored[0], "kedify-proxy"); got != isWired {
+				t.Errorf("wired: %v\n%s", got, asYAML(t, w.stored[0]))
+			}
+			if isWired != (condition.Status == "True") {
+				t.Errorf("condition %+v", condition)
+			}
+			if diff := cmp.Diff(canonical(t, test.ingress), w.unwired(t)[0]); diff != "" {
+				t.Errorf("unwired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWithoutAProxy loses the proxies and gets them back.
+func TestWithoutAProxy(t *testing.T) {
+	t.Parallel()
+	original := ingress("shop.test", "Prefix", "/", port80)
+	w := newWorld(t, original)
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	step := func(what, wantReason string, isWired bool, again time.Duration, isHeld bool) {
+		t.Helper()
+		found := w.settle(t)
+		if got := found.Conditions["shop"].Reason; got != wantReason || found.Again != again {
+			t.Errorf("%s: %s, again in %v; want %s, %v", what, got, found.Again, wantReason, again)
+		}
+		if strings.Contains(w.stored[0], "kedify-proxy") != isWired || (annotation(t, w.stored[0], hold) != "") != isHeld {
+			t.Errorf("%s:\n%s", what, asYAML(t, w.stored[0]))
+		}
+	}
+	w.HasProxy = false
+	step("never there", "ProxyUnavailable", false, 0, false)
+	w.HasProxy = true
+	step("there", "Wired", true, 0, false)
+	w.Targets[0].IsProgrammed = false
+	step("a proxy lacks it", "Wired", true, 0, false)
+	w.HasProxy = false
+	step("lost", "ProxyUnavailable", false, 0, true)
+	w.HasProxy, w.Now = true, w.Now.Add(20*time.Second)
+	step("there again", "ProxyUnavailable", false, 40*time.Second, true)
+	if diff := cmp.Diff(canonical(t, original), w.unwired(t)[0]); diff != "" {
+		t.Errorf("unwired (-want +got):\n%s", diff)
+	}
+	w.Now = w.Now.Add(40 * time.Second)
+	step("cooled down, not programmed", "NotProgrammed", false, 0, true)
+	w.Targets[0].IsProgrammed = true
+	step("programmed", "Wired", true, 0, false)
+}
+
+// TestAToolThatRestores has somebody write the original back whenever it is wired.
+func TestAToolThatRestores(t *testing.T) {
+	t.Parallel()
+	original := canonical(t, ingress("shop.test", "Prefix", "/", port80))
+	w := newWorld(t, original)
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	w.settle(t)
+	restore := func() autowire.Plan {
+		var operations string
+		for _, name := range []string{undo, hold} { // what a tool does not know it leaves
+			if text := annotation(t, w.stored[0], name); text != "" {
+				operations += fmt.Sprintf(`, %q: %q`, name, text)
+			}
+		}
+		w.stored[0] = canonical(t, strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", `name: web,
+			annotations: {`+strings.TrimPrefix(operations, ",")+`}, managedFields: [
+			{manager: kubectl, operation: Update, time: "2026-05-01T10:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}},
+			{manager: argocd-controller, operation: Apply, time: "2026-05-01T12:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}},
+			{manager: nginx, subresource: status, operation: Update, time: "2026-05-01T13:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:status": {}}},
+			{manager: kedify-http-agent, operation: Update, time: "2026-05-01T13:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}}]`, 1))
+		return w.settle(t)
+	}
+	found := restore()
+	says := found.Changes[0].Reason + ": " + found.Changes[0].Message
+	want := "Restored: argocd-controller has restored backends that went to Service kedify-proxy (time 1 of 5, then it is left alone)"
+	if says != want || found.Conditions["shop"].Status != "True" {
+		t.Errorf("the first time: %q, %+v", says, found.Conditions["shop"])
+	}
+	for _, wait := range []time.Duration{1, 3, 7} {
+		found = restore()
+		if found.Conditions["shop"].Reason != "Restored" || found.Again != wait*time.Minute {
+			t.Errorf("%+v, again in %v; want %v min", found.Conditions["shop"], found.Again, wait)
+		}
+		w.Now = w.Now.Add(wait * time.Minute)
+		if found = w.settle(t); found.Conditions["shop"].Status != "True" {
+			t.Errorf("after %v min: %+v", wait, found.Conditions["shop"])
+		}
+	}
+	found = restore()
+	const left = "Ingress web, shop.test/: argocd-controller has restored it 5 times and is left alone; let it ignore the backends, then " +
+		"remove annotation http.kedify.io/autowire-hold"
+	w.Now = w.Now.Add(1000 * time.Hour)
+	if w.settle(t); found.Conditions["shop"].Message != left || found.Again != 0 || strings.Contains(w.stored[0], "kedify-proxy") {
+		t.Errorf("%+v, again in %v\n%s", found.Conditions["shop"], found.Again, asYAML(t, w.stored[0]))
+	}
+	w.stored[0] = patched(t, w.stored[0], `[{"op": "remove", "path": "/metadata/annotations/http.kedify.io~1autowire-hold"}]`)
+	if found = w.settle(t); found.Conditions["shop"].Status != "True" {
+		t.Errorf("with the annotation removed: %+v", found.Conditions["shop"])
+	}
+}

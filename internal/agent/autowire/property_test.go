@@ -1,0 +1,245 @@
+package autowire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+)
+
+// maker makes Ingresses and targets by chance, alike enough to meet.
+type maker struct {
+	*rand.Rand
+
+	// hasHandWritten has some backends name the proxies before the agent does.
+	hasHandWritten bool
+}
+
+// one is one of several texts.
+func (m maker) one(of ...string) string { return of[m.IntN(len(of))] }
+
+// service is a Service's name and port in a backend.
+func (m maker) service() map[string]any {
+	port := map[string]any{"number": []int{80, 81}[m.IntN(2)]}
+	if m.IntN(3) == 0 {
+		port = map[string]any{"name": m.one("http", "admin", "none")}
+	}
+	service := map[string]any{"name": m.one("shop", "shop", "cart"), "port": port}
+	switch chance := m.IntN(8); {
+	case chance == 0 && m.hasHandWritten:
+		service = map[string]any{"name": "kedify-proxy", "port": map[string]any{"number": 8080}}
+	case chance == 1:
+		service["future"] = "field"
+	}
+	return map[string]any{"service": service}
+}
+
+// rule is a rule with some paths.
+func (m maker) rule() map[string]any {
+	rule := map[string]any{}
+	if host := m.one("", "a.test", "b.test", "*.test"); host != "" {
+		rule["host"] = host
+	}
+	var paths []any
+	for range m.IntN(4) {
+		path := map[string]any{"pathType": m.one("Prefix", "Exact", "ImplementationSpecific"), "backend": m.service()}
+		if at := m.one("", "/", "/api", "/api/v1(/|$)"); at != "" {
+			path["path"] = at
+		}
+		if m.IntN(8) == 0 {
+			path["backend"] = map[string]any{"resource": map[string]any{"kind": "Bucket", "name": "files"}}
+		}
+		paths = append(paths, path)
+	}
+	if paths != nil {
+		rule["http"] = map[string]any{"paths": paths}
+	}
+	return rule
+}
+
+// ingress is an Ingress.
+func (m maker) ingress(name string) map[string]any {
+	meta, spec := map[string]any{"name": name}, map[string]any{}
+	if m.IntN(2) == 0 {
+		meta["annotations"] = map[string]any{"a/b~c": "d"}
+	}
+	if m.IntN(3) == 0 {
+		spec["defaultBackend"] = m.service()
+	}
+	if m.IntN(3) == 0 {
+		spec["tls"] = []any{map[string]any{"hosts": []any{"a.test"}, "secretName": "a"}}
+	}
+	var rules []any
+	for range m.IntN(4) {
+		rules = append(rules, m.rule())
+	}
+	if rules != nil {
+		spec["rules"] = rules
+	}
+	return map[string]any{"metadata": meta, "spec": spec}
+}
+
+// targets are some targets, two of which may be for the same backend.
+func (m maker) targets() []autowire.Target {
+	var out []autowire.Target
+	for i := range m.IntN(4) {
+		made := target(fmt.Sprint("target", i), m.one("a.test", "b.test", "*.test", "*"))
+		made.Service = m.one("shop", "shop", "cart")
+		if m.IntN(2) == 0 {
+			made.PathPrefixes = []string{m.one("/", "/api", "/x")}
+		}
+		if m.IntN(3) == 0 {
+			made.Port = networkingv1.ServiceBackendPort{Name: "http"}
+		}
+		made.IsProgrammed = m.IntN(4) > 0
+		out = append(out, made)
+	}
+	return out
+}
+
+// edit has a user edit an Ingress, by where things are; so it can be made to the original, too. What is
+// written by hand comes before the edits, and is not mixed with them: of a backend that names the proxies,
+// in a place where the agent's was a moment ago, nobody can tell whose it is.
+func (m maker) edit(seed uint64) func(map[string]any) {
+	return func(ingress map[string]any) {
+		m := maker{rand.New(rand.NewPCG(seed, 1)), false}
+		spec := ingress["spec"].(map[string]any)
+		rules, _ := spec["rules"].([]any)
+		switch m.IntN(5) {
+		case 0: // everything moves
+			spec["rules"] = slices.Concat([]any{m.rule()}, rules)
+		case 1: // one goes
+			if len(rules) > 0 {
+				at := m.IntN(len(rules))
+				spec["rules"] = slices.Concat(rules[:at], rules[at+1:])
+			}
+		case 2:
+			spec["defaultBackend"] = map[string]any{"service": map[string]any{"name": "new", "port": map[string]any{"number": 1}}}
+		case 3:
+			ingress["metadata"].(map[string]any)["labels"] = map[string]any{"team": "b"}
+		case 4: // somebody else's requests, or ours
+			if len(rules) > 0 {
+				http, _ := rules[m.IntN(len(rules))].(map[string]any)["http"].(map[string]any)
+				if paths, _ := http["paths"].([]any); len(paths) > 0 {
+					paths[m.IntN(len(paths))].(map[string]any)["backend"] = m.service()
+				}
+			}
+		}
+	}
+}
+
+// edited makes an edit.
+func edited(t *testing.T, text string, edit func(map[string]any)) string {
+	t.Helper()
+	var value map[string]any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatal(err)
+	}
+	edit(value)
+	out, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// isLive fails unless every Ingress, with what was wired undone, is what its user made it, and nothing of ours is
+// wired without a proxy.
+func (w *world) isLive(t *testing.T, wanted []string, during string) {
+	t.Helper()
+	if diff := cmp.Diff(wanted, w.unwired(t)); diff != "" {
+		t.Fatalf("%s: unwired (-want +got):\n%s", during, diff)
+	}
+	for _, text := range w.stored {
+		if annotation(t, text, undo) == "" {
+			continue
+		}
+		if by := patched(t, text, annotation(t, text, undo)); annotation(t, by, hold) == "" && !slices.Contains(wanted, by) {
+			t.Fatalf("%s: unwired by the annotation:\n%s", during, asYAML(t, by))
+		}
+	}
+}
+
+// FuzzAnythingHappens has anything happen to a namespace, and the agent end after each of its writes: every
+// backend is always its user's or, while there are proxies, the proxies', and everything can be undone.
+func FuzzAnythingHappens(f *testing.F) {
+	for seed := range uint64(300) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		m := maker{rand.New(rand.NewPCG(seed, 0)), seed%2 == 0}
+		w := newWorld(t)
+		for i := range 1 + m.IntN(3) {
+			text, err := json.Marshal(m.ingress(fmt.Sprint("ingress", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.stored = append(w.stored, string(text))
+		}
+		wanted := slices.Clone(w.stored)
+		for range 12 {
+			happens := m.one("targets", "proxy", "time", "restore")
+			if !m.hasHandWritten && m.IntN(4) == 0 {
+				happens = "edit"
+			}
+			switch happens {
+			case "targets":
+				w.Targets = m.targets()
+			case "proxy":
+				w.HasProxy = !w.HasProxy
+			case "time":
+				w.Now = w.Now.Add(time.Duration(m.IntN(100)) * time.Second)
+			case "edit":
+				i, edit := m.IntN(len(w.stored)), m.edit(m.Uint64())
+				w.stored[i], wanted[i] = edited(t, w.stored[i], edit), edited(t, wanted[i], edit)
+			case "restore":
+				i := m.IntN(len(w.stored))
+				w.stored[i] = restored(t, w.stored[i], wanted[i])
+			}
+			changes := w.plan(t).Changes
+			for k, change := range changes {
+				w.write(t, change)
+				w.isLive(t, wanted, fmt.Sprintf("%s, after write %d of %d", happens, k+1, len(changes)))
+			}
+			w.settle(t)
+			w.isLive(t, wanted, happens)
+			for i, text := range w.stored {
+				if annotation(t, text, undo) != "" && !w.HasProxy {
+					t.Fatalf("wired without a proxy:\n%s", asYAML(t, text))
+				}
+				if annotation(t, text, undo) == "" && proxied(text) != proxied(wanted[i]) {
+					t.Fatalf("wired without an undo:\n%s", asYAML(t, text))
+				}
+			}
+		}
+	})
+}
+
+// proxied counts the backends that go to the proxies.
+func proxied(text string) int { return strings.Count(text, `"kedify-proxy"`) }
+
+// restored is an Ingress after a tool wrote its original over it, which leaves annotations that it does not know.
+func restored(t *testing.T, text, original string) string {
+	t.Helper()
+	return edited(t, original, func(ingress map[string]any) {
+		for _, name := range []string{undo, hold} {
+			if value := annotation(t, text, name); value != "" {
+				meta := ingress["metadata"].(map[string]any)
+				annotations, _ := meta["annotations"].(map[string]any)
+				if annotations == nil {
+					annotations = map[string]any{}
+					meta["annotations"] = annotations
+				}
+				annotations[name] = value
+			}
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package autowire
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+)
+
+// maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
+const maxMessage = 4096
+
+// outcome is what becomes of one backend.
+type outcome struct{ reason, message string }
+
+// tidings are what became of the backends of each target, by its name.
+type tidings map[string][]outcome
+
+// tell notes what becomes of a backend for each of its targets.
+func (w *wiring) tell(targets []*Target, place backend, reason, message string) {
+	where := "Ingress " + w.ingress.Name + ", " + place.String()
+	if message != "" {
+		where += ": " + message
+	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.takesAll(place) }) {
+		where += " (a request for it that no trigger takes is answered 404)"
+	}
+	for _, target := range targets {
+		w.told[target.Name] = append(w.told[target.Name], outcome{reason, where})
+	}
+}
+
+// tellAll tells the same of every target that has a backend in the Ingress.
+func (w *wiring) tellAll(reason, message string) {
+	for _, place := range w.places {
+		w.tell(w.of(place), place, reason, message)
+	}
+}
+
+// condition is what is said of a target: that it is wired where all its backends are, and else what is first in
+// the way.
+func (t tidings) condition(target Target) metav1.Condition {
+	found := metav1.Condition{Type: httpv1alpha1.ConditionAutowired, Status: metav1.ConditionFalse}
+	outcomes := t[target.Name]
+	switch {
+	case target.NotCarriedOut != "":
+		found.Reason, found.Message = httpv1alpha1.ReasonNotCarriedOut, target.NotCarriedOut+
+			"; point the backends at Service "+ProxyService+` yourself, or set trafficAutowire: "false"`
+		return found
+	case len(outcomes) == 0:
+		found.Reason = httpv1alpha1.ReasonNothingToWire
+		found.Message = "no Ingress has a backend with Service " + target.Service +
+			", the trigger's port, and a host and path of the trigger"
+		return found
+	}
+	found.Reason, found.Status = httpv1alpha1.ReasonWired, metav1.ConditionTrue
+	for _, each := range outcomes {
+		if each.reason != httpv1alpha1.ReasonWired {
+			found.Reason, found.Status = each.reason, metav1.ConditionFalse
+			outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return o.reason != each.reason })
+			break
+		}
+	}
+	var parts []string
+	for _, each := range outcomes {
+		parts = append(parts, each.message)
+	}
+	found.Message = plan.Shorten(strings.Join(parts, "; "), maxMessage)
+	return found
+}

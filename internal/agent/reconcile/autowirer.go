@@ -1,0 +1,182 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+)
+
+// autowireOwner is the field manager of the condition that the Autowirer writes: what one field manager
+// applies is all that it has, and the Reconciler applies conditions, too.
+const autowireOwner = fieldOwner + "-autowire"
+
+// Autowirer keeps the backends of Ingresses as package autowire decides. It is a reconcile.Reconciler whose
+// requests name namespaces; Register has controller-runtime call it.
+type Autowirer struct {
+	// Client reads from a cache, and writes. The cache must keep Ingresses whole.
+	Client client.Client
+	// Stored reads without a cache.
+	Stored client.Reader
+	// Events takes the Events on Ingresses and HTTPScaledObjects.
+	Events record.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+	// ScalerAddress is where KEDA reaches our scaler, as host:port.
+	ScalerAddress string
+	// CoolDown is how long nothing is wired again after the proxies were lost.
+	CoolDown time.Duration
+	// IsOff has every Ingress restored, and none wired.
+	IsOff bool
+
+	conditions place
+}
+
+// Reconcile makes the Ingresses of a namespace, which the request names, what they should be.
+func (a *Autowirer) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	namespace, scaled, err := a.read(ctx, request.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	todo, err := namespace.Plan()
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("namespace %s: %w", request.Name, err)
+	}
+	var failed error
+	for _, change := range todo.Changes {
+		failed = errors.Join(failed, a.write(ctx, &namespace.Ingresses[change.Index], change))
+	}
+	if failed == nil { // until then they would say what is not so
+		failed = a.report(ctx, scaled, todo.Conditions)
+	}
+	if apierrors.IsConflict(failed) {
+		return ctrl.Result{RequeueAfter: retryAfter}, nil
+	}
+	return ctrl.Result{RequeueAfter: todo.Again}, failed
+}
+
+// read reads what decides about a namespace, and its HTTPScaledObjects.
+func (a *Autowirer) read(
+	ctx context.Context, name string,
+) (namespace autowire.Namespace, scaled []httpv1alpha1.HTTPScaledObject, err error) {
+	var ingresses networkingv1.IngressList
+	var all httpv1alpha1.HTTPScaledObjectList
+	var services corev1.ServiceList
+	var slicesOfProxy discoveryv1.EndpointSliceList
+	ofProxy := client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService}
+	inside := client.InNamespace(name)
+	err = errors.Join(a.Client.List(ctx, &ingresses, inside), a.Client.List(ctx, &all, inside),
+		a.Client.List(ctx, &services, inside), a.Client.List(ctx, &slicesOfProxy, inside, ofProxy))
+	if err != nil {
+		return namespace, nil, fmt.Errorf("read namespace %s: %w", name, err)
+	}
+	namespace = autowire.Namespace{
+		Ingresses: ingresses.Items, Ports: map[string][]corev1.ServicePort{}, Now: a.Now(), CoolDown: a.CoolDown,
+	}
+	for _, service := range services.Items {
+		namespace.Ports[service.Name] = service.Spec.Ports
+	}
+	namespace.HasProxy = autowire.HasProxy(slicesOfProxy.Items, namespace.Ports)
+	for i := range all.Items {
+		stands, err := a.stands(ctx, &all.Items[i])
+		if err != nil {
+			return namespace, nil, err
+		}
+		if target, isTarget := autowire.TargetOf(&all.Items[i]); isTarget && stands && !a.IsOff {
+			namespace.Targets = append(namespace.Targets, target)
+		}
+	}
+	return namespace, all.Items, nil
+}
+
+// stands says whether an HTTPScaledObject is not about to go with its ScaledObject or its trigger.
+func (a *Autowirer) stands(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) (bool, error) {
+	for _, owner := range ownerOf(object) {
+		scaled, key := new(objects.ScaledObject), types.NamespacedName{Namespace: object.Namespace, Name: owner}
+		switch err := a.Client.Get(ctx, key, scaled); {
+		case apierrors.IsNotFound(err):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("read ScaledObject %s: %w", key, err)
+		}
+		isNamed := slices.Contains(plan.Names(scaled, a.ScalerAddress), object.Name)
+		return scaled.DeletionTimestamp == nil && (isNamed || plan.Keeps(scaled, a.ScalerAddress)), nil
+	}
+	return true, nil
+}
+
+// write makes a change, unless the Ingress has changed since it was read.
+func (a *Autowirer) write(ctx context.Context, ingress *networkingv1.Ingress, change autowire.Change) error {
+	patch := append(slices.Clone(change.Patch), plan.Operation{
+		Op: "replace", Path: "/metadata/resourceVersion", Value: ingress.ResourceVersion,
+	})
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	written := &networkingv1.Ingress{ObjectMeta: named(ingress)}
+	err = a.Client.Patch(ctx, written, client.RawPatch(types.JSONPatchType, text), fieldOwner)
+	switch {
+	case err == nil && change.Reason != "":
+		a.Events.Event(ingress, corev1.EventTypeNormal, change.Reason, plan.Shorten(change.Message, maxEvent))
+	case apierrors.IsInvalid(err) && outdated(ctx, a.Stored, ingress, new(networkingv1.Ingress)):
+		return nil // the version that is stored now comes by the watch
+	case err != nil && !apierrors.IsConflict(err):
+		a.Events.Event(ingress, corev1.EventTypeWarning, httpv1alpha1.ReasonRefused, plan.Shorten(err.Error(), maxEvent))
+	}
+	if err != nil {
+		return fmt.Errorf("write Ingress %s/%s: %w", ingress.Namespace, ingress.Name, err)
+	}
+	return nil
+}
+
+// report writes the conditions of HTTPScaledObjects, and removes those of which nothing is to be said.
+func (a *Autowirer) report(
+	ctx context.Context, scaled []httpv1alpha1.HTTPScaledObject, conditions map[string]metav1.Condition,
+) (failed error) {
+	for i := range scaled {
+		object := &scaled[i]
+		before := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired)
+		var want []metav1.Condition
+		if condition, has := conditions[object.Name]; has {
+			want = []metav1.Condition{condition}
+		}
+		if object.DeletionTimestamp != nil || before == nil && want == nil ||
+			want != nil && plan.HasConditions(object.Status.Conditions, want) {
+			continue
+		}
+		err := a.conditions.put(ctx, a.Client, autowireOwner, a.Now(), object, want)
+		if client.IgnoreNotFound(err) != nil {
+			failed = errors.Join(failed, fmt.Errorf("condition of HTTPScaledObject %s/%s: %w", object.Namespace, object.Name, err))
+		}
+		if err == nil && want != nil && isWorse(before, &want[0]) {
+			a.Events.Event(object, corev1.EventTypeWarning, want[0].Reason, plan.Shorten(want[0].Message, maxEvent))
+		}
+	}
+	return failed
+}
+
+// isWorse says whether a condition says something new that somebody should know.
+func isWorse(before, after *metav1.Condition) bool {
+	isUsual := after.Status == metav1.ConditionTrue || after.Reason == httpv1alpha1.ReasonNothingToWire ||
+		after.Reason == httpv1alpha1.ReasonNotProgrammed
+	return !isUsual && (before == nil || before.Reason != after.Reason)
+}

@@ -1,0 +1,91 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+)
+
+// AutowireCache is how the cache keeps what the Autowirer reads: Ingresses whole, because they are patched by
+// what they are; of Services the ports; of EndpointSlices those of the proxies.
+func AutowireCache() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&networkingv1.Ingress{}: {Transform: func(object any) (any, error) { return object, nil }},
+		&corev1.Service{}: {Transform: func(object any) (any, error) {
+			if service, is := object.(*corev1.Service); is {
+				kept := &corev1.Service{ObjectMeta: named(service), Spec: corev1.ServiceSpec{Ports: service.Spec.Ports}}
+				kept.ResourceVersion, kept.UID = service.ResourceVersion, service.UID
+				return kept, nil
+			}
+			return object, nil
+		}},
+		&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{
+			discoveryv1.LabelServiceName: autowire.ProxyService,
+		})},
+	}
+}
+
+// Register has mgr call the Autowirer with the namespace of whatever changes that decides about its Ingresses.
+func (a *Autowirer) Register(mgr manager.Manager) error {
+	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
+	})
+	isOther := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("autowire").
+		Watches(&networkingv1.Ingress{}, namespace, builder.WithPredicates(isOther)).
+		Watches(&httpv1alpha1.HTTPScaledObject{}, namespace, builder.WithPredicates(predicate.Funcs{UpdateFunc: otherTarget})).
+		Watches(&objects.ScaledObject{}, namespace, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Service{}, namespace, builder.WithPredicates(predicate.Funcs{UpdateFunc: otherPorts})).
+		Watches(&discoveryv1.EndpointSlice{}, namespace).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers, ReconciliationTimeout: timeLimit, UsePriorityQueue: new(true),
+		}).
+		Complete(a)
+	if err != nil {
+		return fmt.Errorf("controller of Ingresses: %w", err)
+	}
+	return nil
+}
+
+// otherTarget says whether an HTTPScaledObject has changed in what decides, or in what the Autowirer writes.
+func otherTarget(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*httpv1alpha1.HTTPScaledObject)
+	after, isAfter := change.ObjectNew.(*httpv1alpha1.HTTPScaledObject)
+	if !isBefore || !isAfter {
+		return true
+	}
+	was, wasTarget := autowire.TargetOf(before)
+	is, isTarget := autowire.TargetOf(after)
+	return wasTarget != isTarget || !equality.Semantic.DeepEqual(was, is) || !equality.Semantic.DeepEqual(
+		meta.FindStatusCondition(before.Status.Conditions, httpv1alpha1.ConditionAutowired),
+		meta.FindStatusCondition(after.Status.Conditions, httpv1alpha1.ConditionAutowired))
+}
+
+// otherPorts says whether the ports of a Service have changed.
+func otherPorts(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*corev1.Service)
+	after, isAfter := change.ObjectNew.(*corev1.Service)
+	return !isBefore || !isAfter || !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports)
+}
