@@ -157,7 +157,7 @@ func TestRegularExpressions(t *testing.T) {
 			continue
 		}
 		routes = append(routes, &routev3.Route{
-			Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: managedroute.WithQuery(text)}}},
+			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: managedroute.WithQuery(text)}}},
 			Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusOK}},
 		})
 	}
