@@ -281,8 +281,9 @@ func (s *Stream) ownerOf(name string) (key ir.Key, service string, isKnown bool)
 	object, service, isKnown := strings.Cut(rest, "/")
 	key = ir.Key{Namespace: namespace, Name: object}
 	o := s.meter.objects[key]
-	// Names with a dot are parts of a cluster's statistics, such as <cluster>.internal.upstream_rq_5xx.
-	isKnown = isKnown && o != nil && o.Fleet == s.fleet && o.Spec.ExternalKey == "" && !strings.Contains(service, ".")
+	// Names with a dot are parts of a cluster's statistics, such as <cluster>.internal.upstream_rq_5xx, and those with one more slash are of clusters of which the
+	// requests are nobody's: copies that a mirror route makes (translate.MirrorName).
+	isKnown = isKnown && o != nil && o.Fleet == s.fleet && o.Spec.ExternalKey == "" && !strings.ContainsAny(service, "./")
 	return key, service, isKnown
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
@@ -17,8 +18,8 @@ import (
 // The functions below decide what is kept in memory of each kind, and which changes wake the whole chain. A field that resolve or status starts to read has
 // to be kept here first.
 
-// maxAnnotation is how much of an annotation is kept, in bytes: enough to tell that it is too long.
-const maxAnnotation = split.MaxBytes + 1
+// maxAnnotation is how much of an annotation is kept, in bytes, and maxManaged that of AnnotationManagedRoutes: enough to tell that it is too long.
+const maxAnnotation, maxManaged = split.MaxBytes + 1, managedroute.MaxBytes + 1
 
 // reduceScaledObject keeps everything but what only other programs read: managedFields, labels and annotations.
 func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
@@ -60,8 +61,8 @@ func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv
 // observedAnnotations are the annotations that routing, and the counting and holding of requests depend on.
 func observedAnnotations() []string {
 	return append(httpv1alpha1.ZeroAnnotations(),
-		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationFleet,
-		httpv1alpha1.AnnotationExternalProxyMetricKey)
+		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationManagedRoutes,
+		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationExternalProxyMetricKey)
 }
 
 // keptAnnotations copies the annotations that are read, each up to maxAnnotation. Any tenant can write
@@ -83,7 +84,11 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 		kept[name] = value
 	}
 	for _, name := range observedAnnotations() {
-		keep(name, maxAnnotation)
+		limit := maxAnnotation
+		if name == httpv1alpha1.AnnotationManagedRoutes {
+			limit = maxManaged
+		}
+		keep(name, limit)
 	}
 	keep(httpv1alpha1.AnnotationStatus, 0)
 	return kept

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 )
 
 // Key is the identity of a Kubernetes object among those of its kind.
@@ -78,6 +80,8 @@ type Route struct {
 	// Backends share the requests by weight. The first one is the stable Service; the others are canaries and experiments. There is exactly one element
 	// when no canary runs, and never none. No Service is named twice, and at least one weight is above zero.
 	Backends []Backend
+	// Managed are the header and mirror routes of a canary, in order, which is then the second of Backends: see EffectiveManaged.
+	Managed []managedroute.Route `json:",omitempty"`
 	// Timeouts bound a request.
 	Timeouts Timeouts `json:",omitzero"`
 	// MinReplicas is the lowest number of replicas of the workload. With 0 there may be none, and requests wait for the first one: see Held.
@@ -157,7 +161,7 @@ func CompareRoutes(a, b Route) int {
 // Equal says whether two Routes are the same in every part.
 func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) && r.Match.Compare(other.Match) == 0 &&
-		slices.Equal(r.Backends, other.Backends) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas
+		slices.Equal(r.Backends, other.Backends) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas
 }
 
 // Equal says whether both are the same in every part.

@@ -9,6 +9,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
@@ -74,23 +75,25 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, find finder) ([]ir.Backen
 // nothing is because the interceptor has just started, those that its status reports to have been.
 // Without the annotation nobody but the own Service is to get anything, so that a split must not come
 // back; then, and for want of anything better, it is own.
-func lastGood(object *httpv1alpha1.HTTPScaledObject, inForce []ir.Route, own []ir.Backend, find finder) []ir.Backend {
+func lastGood(
+	object *httpv1alpha1.HTTPScaledObject, inForce []ir.Route, own []ir.Backend, find finder,
+) ([]ir.Backend, []managedroute.Route) {
 	switch {
 	case len(inForce) > 0 && (hasAnnotation(object) || len(inForce[0].Backends) == 1):
-		return inForce[0].Backends
+		return inForce[0].Backends, inForce[0].Managed
 	case len(inForce) > 0 || !hasAnnotation(object) || object.Status.DataPlane == nil:
-		return own
+		return own, nil
 	}
 	shares, err := split.Parse(object.Status.DataPlane.WeightedBackends)
 	if err != nil {
-		return own
+		return own, nil
 	}
 	backends := make([]ir.Backend, 0, len(shares))
 	for i, share := range shares {
 		backend, _ := backendOf(object, share, "", find, canaryOf(object, shares, i)) // One that is gone by now keeps its share, as it would in force.
 		backends = append(backends, backend)
 	}
-	return backends
+	return backends, nil
 }
 
 // remedy says what to do about an annotation that cannot be read.

@@ -11,6 +11,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 )
 
 // World is every object that routing depends on, in any order, without nil elements. Nothing in it is changed or kept.
@@ -36,9 +37,9 @@ func (w World) Endpoints(routes []ir.Route) map[ir.ServicePort]ir.Endpoints {
 //
 //   - Hosts, path prefixes and headers stand or fall together. When one is wrong, those in force stay; an object that has none in force is served for
 //     the hosts and prefixes that are right, provided that its headers are.
-//   - Backends stand or fall together too. They are those of the annotation weighted-backends, or without it the object's own Service alone. When
-//     that cannot be carried out, the backends in force stay, but for a split that the annotation no longer asks for; an object that has none in force
-//     sends everything to its own Service.
+//   - Backends stand or fall together too, and with them the header and mirror routes of the annotation managed-routes. They are those of the annotation
+//     weighted-backends, or without it the object's own Service alone. When that cannot be carried out, the backends and routes in force stay, but for a
+//     split that the annotation no longer asks for; an object that has none in force sends everything to its own Service.
 //   - Of a spec that cannot be read nothing is believed: what is in force stays, and an object that has nothing in force is not served.
 //   - What was in force for an object of the same name that was deleted since doesn't count.
 //   - A Service is one of the object's own namespace. One that is missing still has a route, which nobody answers: a host that is known must not look
@@ -112,8 +113,12 @@ func resolveObject(
 		}
 	}
 	backends, wrongBackends := backendsOf(object, find)
+	var managed []managedroute.Route
+	if len(wrongBackends) == 0 {
+		managed, wrongBackends = managedOf(object, len(backends), len(matches))
+	}
 	if len(wrongBackends) > 0 {
-		backends = lastGood(object, inForce, backends, find)
+		backends, managed = lastGood(object, inForce, backends, find)
 	}
 	fleet, wrongFleet := options.fleetOf(object, inForce)
 	by := ownerOf(object)
@@ -126,6 +131,7 @@ func resolveObject(
 			Created:  object.CreationTimestamp.UTC(),
 			Match:    match,
 			Backends: backends,
+			Managed:  managed,
 			Timeouts: timeoutsOf(object.Spec.Timeouts),
 
 			MinReplicas: minReplicasOf(object.Spec.Replicas),

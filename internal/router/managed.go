@@ -1,6 +1,7 @@
 package router
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -8,20 +9,12 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 )
 
 // revisionAnnotation is where the controller counts the revisions of a Rollout, from 1 on (argo-rollouts utils/annotations, RevisionAnnotation).
 const revisionAnnotation = "rollout.argoproj.io/revision"
-
-// ManagedRoute is a header or a mirror route that a Rollout has. Exactly one of Header and Mirror is set, and it has matches.
-type ManagedRoute struct {
-	// Name is the route's name, as trafficRouting.managedRoutes has it.
-	Name string
-	// Header is the step that set a header route.
-	Header *v1alpha1.SetHeaderRoute
-	// Mirror is the step that set a mirror route.
-	Mirror *v1alpha1.SetMirrorRoute
-}
 
 // ManagedRoutes is the full set of header and mirror routes that rollout should have now, in the order of trafficRouting.managedRoutes, and after those the ones
 // that are not named there.
@@ -32,7 +25,7 @@ type ManagedRoute struct {
 //
 // Outside of a canary the set is empty, whatever the steps: after a promotion the current step is the one behind the last, and after an abort the first. Behind the
 // last step it is empty too for a Rollout with a rollbackWindow: a rollback within it goes there at once, without the steps in between.
-func ManagedRoutes(rollout *v1alpha1.Rollout) []ManagedRoute {
+func ManagedRoutes(rollout *v1alpha1.Rollout) []managedroute.Route {
 	if !inCanary(rollout) {
 		return nil
 	}
@@ -44,37 +37,91 @@ func ManagedRoutes(rollout *v1alpha1.Rollout) []ManagedRoute {
 	if rollout.Spec.RollbackWindow != nil && current >= len(strategy.Steps) {
 		return nil
 	}
-	var set []ManagedRoute
+	var set []managedroute.Route
 	for _, step := range strategy.Steps[:min(current+1, len(strategy.Steps))] {
-		route, sets, names := managedRoute(step)
+		route, names := managedRoute(step)
 		if !names {
 			continue
 		}
-		set = slices.DeleteFunc(set, func(r ManagedRoute) bool { return r.Name == route.Name })
-		if sets {
+		set = slices.DeleteFunc(set, func(r managedroute.Route) bool { return r.Name == route.Name })
+		if len(route.Matches) > 0 {
 			set = append(set, route)
 		}
 	}
-	rank := func(route ManagedRoute) int {
+	rank := func(route managedroute.Route) int {
 		at := slices.IndexFunc(strategy.TrafficRouting.ManagedRoutes, func(m v1alpha1.MangedRoutes) bool { return m.Name == route.Name })
 		if at < 0 {
 			return len(strategy.TrafficRouting.ManagedRoutes)
 		}
 		return at
 	}
-	slices.SortStableFunc(set, func(a, b ManagedRoute) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(set, func(a, b managedroute.Route) int { return rank(a) - rank(b) })
 	return set
 }
 
-// managedRoute is the route that a step names, if any, and whether it sets it, rather than removes it.
-func managedRoute(step v1alpha1.CanaryStep) (route ManagedRoute, sets, names bool) {
+// NamesManagedRoutes says whether any step of rollout sets or removes a header or mirror route.
+func NamesManagedRoutes(rollout *v1alpha1.Rollout) bool {
+	strategy := rollout.Spec.Strategy.Canary
+	return strategy != nil && slices.ContainsFunc(strategy.Steps, func(step v1alpha1.CanaryStep) bool {
+		return step.SetHeaderRoute != nil || step.SetMirrorRoute != nil
+	})
+}
+
+// managedRoute is the route that a step names, if any. It has no matches where the step removes it.
+func managedRoute(step v1alpha1.CanaryStep) (route managedroute.Route, names bool) {
 	switch header, mirror := step.SetHeaderRoute, step.SetMirrorRoute; {
 	case header != nil:
-		return ManagedRoute{Name: header.Name, Header: header}, len(header.Match) > 0, true
+		route.Name = header.Name
+		if len(header.Match) > 0 {
+			route.Matches = []managedroute.Match{{Headers: headerMatches(header.Match)}}
+		}
+		return route, true
 	case mirror != nil:
-		return ManagedRoute{Name: mirror.Name, Mirror: mirror}, len(mirror.Match) > 0, true
+		return mirrorRoute(mirror), true
 	default:
-		return ManagedRoute{}, false, false
+		return route, false
+	}
+}
+
+// headerMatches are the conditions of a header route.
+func headerMatches(given []v1alpha1.HeaderRoutingMatch) []managedroute.HeaderMatch {
+	var matches []managedroute.HeaderMatch
+	for _, match := range given {
+		matches = append(matches, managedroute.HeaderMatch{Name: match.HeaderName, StringMatch: stringMatch(match.HeaderValue)})
+	}
+	return matches
+}
+
+// mirrorRoute is the mirror route of a step. A missing percentage is 100; so is one of zero, which travels as a missing one and would make no route.
+func mirrorRoute(step *v1alpha1.SetMirrorRoute) managedroute.Route {
+	route := managedroute.Route{Name: step.Name, MirrorPercent: managedroute.MaxPercent}
+	if step.Percentage != nil && *step.Percentage > 0 {
+		route.MirrorPercent = uint32(*step.Percentage)
+	}
+	for _, match := range step.Match {
+		converted := managedroute.Match{Method: stringMatch(match.Method), Path: stringMatch(match.Path)}
+		for _, name := range slices.Sorted(maps.Keys(match.Headers)) {
+			value := match.Headers[name]
+			converted.Headers = append(converted.Headers, managedroute.HeaderMatch{Name: name, StringMatch: stringMatch(&value)})
+		}
+		route.Matches = append(route.Matches, converted)
+	}
+	return route
+}
+
+// stringMatch is the condition that is given; the zero value where none is. Of several, exact comes before prefix and prefix before regex.
+func stringMatch(given *v1alpha1.StringMatch) managedroute.StringMatch {
+	switch {
+	case given == nil:
+		return managedroute.StringMatch{}
+	case given.Exact != "":
+		return managedroute.StringMatch{Type: managedroute.Exact, Value: given.Exact}
+	case given.Prefix != "":
+		return managedroute.StringMatch{Type: managedroute.Prefix, Value: given.Prefix}
+	case given.Regex != "":
+		return managedroute.StringMatch{Type: managedroute.Regex, Value: given.Regex}
+	default:
+		return managedroute.StringMatch{}
 	}
 }
 

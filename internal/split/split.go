@@ -84,9 +84,13 @@ func Validate(backends []Backend) error {
 	return nil
 }
 
-// Hash identifies a text of the annotation in reports about it: its SHA-256 as 64 lower-case hexadecimal digits. The empty text, which stands for an absent
-// annotation, has the empty hash. Every byte counts: another notation of the same split has another hash.
-func Hash(text string) string {
+// Hash identifies what a report is about: the text of the annotation, and that of the annotation managed-routes beside it. It is their SHA-256 as 64 lower-case
+// hexadecimal digits, with a zero byte between them, or that of text alone where managed is empty; and empty where both are, which stands for absent
+// annotations. Every byte counts: another notation of the same split has another hash.
+func Hash(text, managed string) string {
+	if managed != "" {
+		text += "\x00" + managed // YAML knows no zero byte, so no text alone has this hash.
+	}
 	if text == "" {
 		return ""
 	}

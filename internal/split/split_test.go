@@ -142,12 +142,13 @@ func TestParseTakesBackWhatFormatWrote(t *testing.T) {
 
 func TestHashIsSHA256InHexadecimal(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		"":    "",
-		"abc": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", // FIPS 180-4's example
+	for texts, want := range map[[2]string]string{
+		{"", ""}:    "",
+		{"abc", ""}: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", // FIPS 180-4's example
+		{"a", "b"}:  "59b271ae1bbcb1d31d41929817f4b16fb439eb4f31520b5ad1d5ce98920a7138", // of a zero byte between them
 	} {
-		if got := split.Hash(text); got != want {
-			t.Errorf("Hash(%q) = %q, want %q", text, got, want)
+		if got := split.Hash(texts[0], texts[1]); got != want {
+			t.Errorf("Hash(%q) = %q, want %q", texts, got, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, taken Taken, writer string) *httpv1alpha1.DataPlaneStatus {
 	before := object.Status.DataPlane
 	report := &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends]),
+		AnnotationHash: split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends], object.Annotations[httpv1alpha1.AnnotationManagedRoutes]),
 		Proxies:        taken.Proxies,
 		StableHashes:   slices.Clone(seen.StableHashes),
 		ReportedBy:     writer,

@@ -19,11 +19,11 @@ func TestDataPlaneReport(t *testing.T) {
 	}
 	fine := observation.Outcome{Served: true, StableHashes: []string{"new"}}
 	was := &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(text), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true, ReportedBy: "interceptor-9",
+		AnnotationHash: split.Hash(text, ""), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true, ReportedBy: "interceptor-9",
 	}
 	report := func(hashes []string, proxies httpv1alpha1.ProxyCounts, effective bool) *httpv1alpha1.DataPlaneStatus {
 		return &httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(text), Proxies: proxies, StableHashes: hashes, Effective: effective, ReportedBy: "interceptor-0", ResourceVersion: "13",
+			AnnotationHash: split.Hash(text, ""), Proxies: proxies, StableHashes: hashes, Effective: effective, ReportedBy: "interceptor-0", ResourceVersion: "13",
 		}
 	}
 	reportedAt := func(report *httpv1alpha1.DataPlaneStatus, version string) *httpv1alpha1.DataPlaneStatus {

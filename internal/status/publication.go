@@ -23,7 +23,7 @@ type Publication struct {
 	// object asks for and not how Envoy is told, so that it is equal on replicas that translate it
 	// otherwise.
 	Digest string
-	// AsDesired says that the weights in effect are the desired ones: no share is redirected.
+	// AsDesired says that the weights, and the header and mirror routes, in effect are the desired ones: no share is redirected.
 	AsDesired bool
 }
 
@@ -61,9 +61,12 @@ func digestOf(config ir.Config) string {
 	return string(sum[:replicas.DigestBytes])
 }
 
-// isAsDesired says whether the weights in effect are the desired ones.
+// isAsDesired says whether the weights, and the header and mirror routes, in effect are the desired ones.
 func isAsDesired(config ir.Config) bool {
 	for _, route := range config.Routes {
+		if len(ir.EffectiveManaged(route, config.Services)) != len(route.Managed) {
+			return false
+		}
 		for i, weight := range ir.EffectiveWeights(route.Backends, config.Services) {
 			if weight != route.Backends[i].Weight {
 				return false
@@ -92,6 +95,9 @@ func clusterNames(routes []ir.Route) []string {
 		}
 		for _, backend := range route.Backends {
 			names = append(names, translate.ClusterName(route.Owner, backend.Service))
+		}
+		if route.Mirrors() {
+			names = append(names, translate.MirrorName(route.Owner, route.Canary().Service))
 		}
 	}
 	slices.Sort(names)

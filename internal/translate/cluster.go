@@ -27,6 +27,8 @@ const (
 	// endpointPatience is how long Envoy holds up a new cluster, and its own start, for the cluster's endpoints. They are sent right behind the cluster,
 	// so it passes only when something is broken, and then it should break one cluster, not the whole proxy.
 	endpointPatience = 15 * time.Second
+	// mirrorTimeout bounds a copy of a request, which nobody waits for, to the end of its response.
+	mirrorTimeout = responseHeaderTimeout
 	// httpOptionsKey is the key under which a cluster holds its HTTP options (config.cluster.v3.Cluster, typed_extension_protocol_options).
 	httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 )
@@ -34,10 +36,10 @@ const (
 // errProtocol says that a backend speaks a protocol that doesn't exist.
 var errProtocol = errors.New("unknown protocol")
 
-// clusterFactory makes clusters, which differ in name and protocol only.
+// clusterFactory makes clusters, which differ in name and protocol, and in whether they get copies of requests.
 type clusterFactory struct {
-	breakers *clusterv3.CircuitBreakers
-	http     map[ir.Protocol]map[string]*anypb.Any
+	breakers      *clusterv3.CircuitBreakers
+	http, mirrors map[ir.Protocol]map[string]*anypb.Any
 }
 
 // newClusterFactory makes the parts that clusters share.
@@ -50,7 +52,7 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 			MaxRequests:        wrapperspb.UInt32(options.MaxRequests),
 			MaxRetries:         wrapperspb.UInt32(options.MaxRetries),
 		}}},
-		http: map[ir.Protocol]map[string]*anypb.Any{},
+		http: map[ir.Protocol]map[string]*anypb.Any{}, mirrors: map[ir.Protocol]map[string]*anypb.Any{},
 	}
 	for protocol, explicit := range map[ir.Protocol]*upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
 		ir.HTTP1: {ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
@@ -60,14 +62,20 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{AllowConnect: true},
 		}},
 	} {
-		packed, err := pack(&upstreamhttpv3.HttpProtocolOptions{
+		options := &upstreamhttpv3.HttpProtocolOptions{
 			CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(upstreamIdleTimeout)},
 			UpstreamProtocolOptions:   &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: explicit},
-		})
+		}
+		packed, err := pack(options)
 		if err != nil {
 			return clusterFactory{}, err
 		}
 		factory.http[protocol] = map[string]*anypb.Any{httpOptionsKey: packed}
+		options.CommonHttpProtocolOptions.MaxStreamDuration = durationpb.New(mirrorTimeout)
+		if packed, err = pack(options); err != nil {
+			return clusterFactory{}, err
+		}
+		factory.mirrors[protocol] = map[string]*anypb.Any{httpOptionsKey: packed}
 	}
 	return factory, nil
 }
@@ -79,15 +87,19 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 //   - Changes of health are not collected for the usual second: an endpoint that starts to drain stops getting requests at once.
 //   - There are no health checks of our own. Kubernetes has them, and EDS says what they found.
 //   - When an endpoint is removed, Envoy lets the requests on it finish and closes the connections after; so nothing is set about that.
-func (f clusterFactory) cluster(name string, protocol ir.Protocol) (*clusterv3.Cluster, error) {
-	options, known := f.http[protocol]
+func (f clusterFactory) cluster(of clusterOf) (*clusterv3.Cluster, error) {
+	byProtocol := f.http
+	if of.isMirror {
+		byProtocol = f.mirrors
+	}
+	options, known := byProtocol[of.protocol]
 	if !known {
-		return nil, fmt.Errorf("%w %q", errProtocol, protocol)
+		return nil, fmt.Errorf("%w %q", errProtocol, of.protocol)
 	}
 	cluster := &clusterv3.Cluster{
-		Name:                 name,
+		Name:                 of.name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(endpointPatience), ServiceName: name},
+		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(endpointPatience), ServiceName: of.name},
 		ConnectTimeout:       durationpb.New(connectTimeout),
 		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers:      f.breakers,

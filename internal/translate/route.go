@@ -43,6 +43,7 @@ func (f scopeFactory) virtualHost(host ir.Host, config ir.Config) (*routev3.Virt
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s%s: %w", route.Owner, host, route.Match.PathPrefix, err)
 		}
+		virtual.Routes = append(virtual.Routes, f.managedRoutes(route, config.Services, translated)...)
 		virtual.Routes = append(virtual.Routes, translated)
 	}
 	return virtual, validate(virtual)
@@ -109,28 +110,8 @@ func routeMatch(match ir.Match) *routev3.RouteMatch {
 
 // routeAction sends requests to one cluster, or to several by their effective weights. Clusters of
 // weight 0 stay in the list, where operators look for them.
-//
-// The time to the headers of the response is bounded by the timeout per try, which Envoy stops
-// counting once the response has begun. The timeout of the route, which would count on and cut
-// streams, is off.
-//
-// A request is tried again only if no app can have seen it: the connection to the pod failed, or
-// the pod said that it hasn't looked at the stream (REFUSED_STREAM, RFC 9113, section 8.7). It is
-// tried on another pod of the same cluster, so the split stays what it is. A timeout is not a
-// reason.
 func (f scopeFactory) routeAction(route ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.RouteAction, error) {
-	timeout := cmp.Or(route.Timeouts.ResponseHeader, responseHeaderTimeout)
-	action := &routev3.RouteAction{
-		Timeout:     durationpb.New(0),
-		IdleTimeout: durationpb.New(streamIdleTimeout),
-		RetryPolicy: &routev3.RetryPolicy{
-			RetryOn:                       "connect-failure,refused-stream",
-			NumRetries:                    wrapperspb.UInt32(retries),
-			PerTryTimeout:                 durationpb.New(timeout),
-			RetryHostPredicate:            f.retries,
-			HostSelectionRetryMaxAttempts: hostAttempts,
-		},
-	}
+	action := f.boundedAction(route.Timeouts)
 	if len(route.Backends) == 1 {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Backends[0].Service)}
 		return action, nil
@@ -149,6 +130,30 @@ func (f scopeFactory) routeAction(route ir.Route, services map[ir.ServicePort]ir
 	}
 	action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: weighted}
 	return action, nil
+}
+
+// boundedAction has the limits of every request, and leads nowhere yet.
+//
+// The time to the headers of the response is bounded by the timeout per try, which Envoy stops
+// counting once the response has begun. The timeout of the route, which would count on and cut
+// streams, is off.
+//
+// A request is tried again only if no app can have seen it: the connection to the pod failed, or
+// the pod said that it hasn't looked at the stream (REFUSED_STREAM, RFC 9113, section 8.7). It is
+// tried on another pod of the same cluster, so the split stays what it is. A timeout is not a
+// reason.
+func (f scopeFactory) boundedAction(timeouts ir.Timeouts) *routev3.RouteAction {
+	return &routev3.RouteAction{
+		Timeout:     durationpb.New(0),
+		IdleTimeout: durationpb.New(streamIdleTimeout),
+		RetryPolicy: &routev3.RetryPolicy{
+			RetryOn:                       "connect-failure,refused-stream",
+			NumRetries:                    wrapperspb.UInt32(retries),
+			PerTryTimeout:                 durationpb.New(cmp.Or(timeouts.ResponseHeader, responseHeaderTimeout)),
+			RetryHostPredicate:            f.retries,
+			HostSelectionRetryMaxAttempts: hostAttempts,
+		},
+	}
 }
 
 // previousHosts has a request tried again on a pod that it wasn't tried on.

@@ -42,6 +42,7 @@ type Translator struct {
 type clusterOf struct {
 	name     string
 	protocol ir.Protocol
+	isMirror bool // It gets copies of requests.
 }
 
 // NewTranslator returns a Translator of an empty Config. An error is a bug.
@@ -168,19 +169,28 @@ func (t *Translator) keepWildcard(host ir.Host, config ir.Config) error {
 func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update) error {
 	before := t.clusters[owner]
 	var now []clusterOf
+	add := func(cluster clusterOf, isHeld bool, endpoints ir.Endpoints) error {
+		if had := slices.IndexFunc(before, cluster.hasName); had >= 0 {
+			cluster.name = before[had].name // One text for all who keep it.
+		}
+		if slices.ContainsFunc(now, cluster.hasName) {
+			return nil
+		}
+		now = append(now, cluster)
+		return t.translateBackend(cluster, !slices.Contains(before, cluster), isHeld, endpoints, out)
+	}
 	for _, route := range config.Routes {
 		held := ir.Held(route, config.Services)
 		for i, backend := range route.Backends {
-			cluster := clusterOf{ClusterName(owner, backend.Service), backend.Protocol}
-			if had := slices.IndexFunc(before, cluster.hasName); had >= 0 {
-				cluster.name = before[had].name // One text for all who keep it.
+			cluster := clusterOf{name: ClusterName(owner, backend.Service), protocol: backend.Protocol}
+			if err := add(cluster, held[i], config.Services[backend.ServicePort()]); err != nil {
+				return err
 			}
-			if slices.ContainsFunc(now, cluster.hasName) {
-				continue
-			}
-			now = append(now, cluster)
-			isNew := !slices.Contains(before, cluster)
-			if err := t.translateBackend(cluster, isNew, held[i], config.Services[backend.ServicePort()], out); err != nil {
+		}
+		if route.Mirrors() {
+			canary := route.Canary()
+			cluster := clusterOf{name: MirrorName(owner, canary.Service), protocol: canary.Protocol, isMirror: true}
+			if err := add(cluster, false, config.Services[canary.ServicePort()]); err != nil {
 				return err
 			}
 		}
@@ -205,7 +215,7 @@ func (t *Translator) assignment(name string, endpoints ir.Endpoints, isHeld bool
 // translateBackend makes the load assignment of a cluster, and the cluster if that is new.
 func (t *Translator) translateBackend(cluster clusterOf, isNew, isHeld bool, endpoints ir.Endpoints, out Update) error {
 	if isNew {
-		made, err := t.factory.cluster(cluster.name, cluster.protocol)
+		made, err := t.factory.cluster(cluster)
 		if err != nil {
 			return fmt.Errorf("cluster %s: %w", cluster.name, err)
 		}

@@ -205,7 +205,7 @@ func (f *foreign) comesToRest(t *testing.T, weight int32) {
 	t.Helper()
 	running := f.startInterceptor(t, interceptorPod)
 	defer running.Stop(t)
-	hash := split.Hash(f.object(t, "shop", "shop").Annotations[httpv1alpha1.AnnotationWeightedBackends])
+	hash := split.Hash(f.object(t, "shop", "shop").Annotations[httpv1alpha1.AnnotationWeightedBackends], "")
 	testkit.Eventually(t, patience, "the weight is reported", func() bool {
 		report := httpv1alpha1.StatusOf(f.object(t, "shop", "shop")).DataPlane
 		return report != nil && report.AnnotationHash == hash && report.ReportedBy == interceptorPod && report.Proxies.Ready == 0

@@ -46,7 +46,7 @@ func report(ctx context.Context, weight uint32, stableHashes ...string) func(n i
 			})
 		}
 		data := httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(text), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true,
+			AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true,
 			StableHashes: stableHashes, ReportedBy: "test",
 		}
 		return errors.Join(renewLease(ctx), controlplane.Patch(ctx, shared.admin,

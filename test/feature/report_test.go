@@ -30,7 +30,7 @@ func reported(is httpv1alpha1.HTTPScaledObjectStatus, object *httpv1alpha1.HTTPS
 	if report.Effective {
 		text += " effective"
 	}
-	if report.AnnotationHash != split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends]) {
+	if report.AnnotationHash != split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends], "") {
 		text += " of another annotation"
 	}
 	return text

@@ -36,7 +36,7 @@ const example = "; write a list such as [{service: shop-stable, weight: 80}, {se
 
 // BadObjects is the table of bad objects, one row per case.
 func BadObjects() []BadObject {
-	return slices.Concat(unreadable(), badLists(), badServices(), badPorts(), badSpecs())
+	return slices.Concat(unreadable(), badLists(), badManaged(), badServices(), badPorts(), badSpecs())
 }
 
 // unreadable are annotations that are no list of Services and weights.
@@ -108,6 +108,48 @@ func badLists() []BadObject {
 			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + example,
 		},
 	}
+}
+
+// badManaged are header and mirror routes that cannot be read, or that Envoy would not take.
+func badManaged() []BadObject {
+	const (
+		field  = "annotation " + httpv1alpha1.AnnotationManagedRoutes + ": "
+		remedy = "; correct or remove it, or let the Rollout write it"
+	)
+	patch := func(text string) string {
+		return "metadata: {annotations: {" + httpv1alpha1.AnnotationManagedRoutes + ": '" + text + "'}}"
+	}
+	regex := func(text string) string {
+		return patch(`[{"name":"qa","matches":[{"headers":[{"name":"role","type":"Regex","value":"` + text + `"}]}]}]`)
+	}
+	const inRegex = field + `route "qa": match 1: header "role": not a regular expression that Envoy takes: `
+	rows := []BadObject{
+		{Name: "header routes that are no list", Patch: patch(`qa`), Message: field + `not a JSON list of routes: invalid character 'q' looking for beginning of value` + remedy},
+		{
+			Name: "a header route with an unknown key", Patch: patch(`[{"name":"qa","match":[]}]`),
+			Message: field + `not a JSON list of routes: json: unknown field "match"` + remedy,
+		},
+		{
+			Name: "a header route with a regular expression that is none", Patch: regex(`qa(`),
+			Message: inRegex + `"qa(": missing closing ): correct it (RE2 syntax)` + remedy,
+		},
+		{
+			Name: "a header route with a regular expression that is too large for Envoy", Patch: regex(`[a-z]{200}`),
+			Message: inRegex + `"[a-z]{200}": it may take a program of 213 instructions, and Envoy refuses one above 100: shorten it, repeat less often, or use exact or prefix` + remedy,
+		},
+		{
+			Name: "a mirror route of more than all", Patch: patch(`[{"name":"copy","mirrorPercent":101,"matches":[{}]}]`),
+			Message: field + `route "copy": not a percentage: 101: write 1 to 100` + remedy,
+		},
+		{
+			Name: "a header route without a canary", Before: `[{service: shop-canary, weight: 1}]`, Patch: patch(`[{"name":"qa","matches":[{}]}]`),
+			Message: field + `there is no canary to send to; name one as the second entry of the annotation ` + httpv1alpha1.AnnotationWeightedBackends + `, or remove this one`,
+		},
+	}
+	for i := range rows {
+		rows[i].Reason, rows[i].Answers = httpv1alpha1.ReasonInvalidManagedRoutes, "canary"
+	}
+	return rows
 }
 
 // badServices are Services that cannot be routed to.

@@ -102,7 +102,7 @@ func (s *stage) expectInForce(t *testing.T, namespace, annotation string) {
 	t.Helper()
 	testkit.Eventually(t, patience, "the good split is in force", func() bool {
 		report := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, "shop")).Status.DataPlane
-		return report != nil && report.AnnotationHash == split.Hash(annotation) && report.Effective
+		return report != nil && report.AnnotationHash == split.Hash(annotation, "") && report.Effective
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
@@ -120,8 +121,21 @@ func (r *recorder) last(resource, namespace, name string) shared {
 	return known[len(known)-1]
 }
 
-// annotated is how an HTTPScaledObject shares requests.
+// annotated is how an HTTPScaledObject shares requests, with the names of header and mirror routes in brackets.
 func (o stored) annotated() string {
+	routes, err := managedroute.Parse(or(o.Metadata.Annotations["http.kedify.io/managed-routes"], "[]"))
+	if err != nil {
+		return err.Error()
+	}
+	var managed strings.Builder
+	for _, route := range routes {
+		managed.WriteString("[" + route.Name + "]")
+	}
+	return o.weighted() + managed.String()
+}
+
+// weighted is how an HTTPScaledObject shares requests by weights.
+func (o stored) weighted() string {
 	text, is := o.Metadata.Annotations["http.kedify.io/weighted-backends"]
 	if !is {
 		return "0" // all to its own Service, which is the stable one

@@ -11,6 +11,10 @@ const (
 	// AnnotationWeightedBackendsOwner names the Rollout that wrote AnnotationWeightedBackends, as "namespace/name uid". The router plugin writes and removes
 	// both together, and refuses a second Rollout while the first one exists and names this object.
 	AnnotationWeightedBackendsOwner = "http.kedify.io/weighted-backends-owner"
+	// AnnotationManagedRoutes has the header and mirror routes of a canary, in order: which requests go to the canary whatever the weights, and of which ones it gets
+	// copies. The canary is the second entry of AnnotationWeightedBackends, which is always there beside it, and the router plugin writes and removes both.
+	// Package internal/managedroute reads and writes its text.
+	AnnotationManagedRoutes = "http.kedify.io/managed-routes"
 	// AnnotationKeepActive is "false" where the target may go to zero replicas while a canary is under way. Otherwise it keeps at least one until then: a
 	// Rollout without replicas goes through its timed steps all the same.
 	AnnotationKeepActive = "http.kedify.io/keep-active-during-canary"
@@ -57,6 +61,8 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonInvalidWeightedBackends says that AnnotationWeightedBackends cannot be read: syntax, size, aliases, duplicates, names or weights.
 	ReasonInvalidWeightedBackends = "InvalidWeightedBackends"
+	// ReasonInvalidManagedRoutes says that AnnotationManagedRoutes cannot be read, names no canary, or makes too many routes.
+	ReasonInvalidManagedRoutes = "InvalidManagedRoutes"
 	// ReasonInvalidSpec says that a field of the spec passes the schema but has no meaning: a duration that is none, or a number that is too large.
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonInvalidHosts says that spec.hosts is empty or holds something that is not a host name.

@@ -1,12 +1,9 @@
 package gatewayapi
 
 import (
-	"maps"
-	"slices"
+	"math"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-
-	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 )
@@ -24,69 +21,50 @@ func intent(ask reconcile.Ask, chosen settings) route.Intent {
 			asked.Weights.Others = append(asked.Weights.Others, route.Destination{Service: other.Service, Weight: int32(other.Weight)}) //nolint:gosec // as above
 		}
 	}
-	if ask.Managed != nil {
-		managed := managedOf(*ask.Managed)
-		asked.Managed = &managed
-	}
+	managed := managedOf(ask.Managed)
+	asked.Managed = &managed
 	return asked
 }
 
 // managedOf is a set of managed routes in the words of package route.
-func managedOf(routes []router.ManagedRoute) []route.Managed {
-	set := []route.Managed{}
+func managedOf(routes []managedroute.Route) []route.Managed {
+	set := make([]route.Managed, 0, len(routes))
 	for _, managed := range routes {
-		if managed.Header != nil {
-			set = append(set, route.Managed{Name: managed.Name, Header: headerMatches(managed.Header.Match)})
+		asked := route.Managed{Name: managed.Name}
+		if managed.IsMirror() {
+			asked.Mirror = mirrorOf(managed)
 		} else {
-			set = append(set, route.Managed{Name: managed.Name, Mirror: mirrorOf(managed.Mirror)})
+			asked.Header = headersOf(managed.Matches[0].Headers)
 		}
+		set = append(set, asked)
 	}
 	return set
 }
 
-func headerMatches(given []v1alpha1.HeaderRoutingMatch) []route.HeaderMatch {
+// headersOf are conditions on headers. Package route says what is wrong with one that is empty.
+func headersOf(given []managedroute.HeaderMatch) []route.HeaderMatch {
 	var matches []route.HeaderMatch
 	for _, match := range given {
-		value := stringMatch(match.HeaderValue)
-		if value == nil {
-			value = &route.StringMatch{Type: route.Exact} // package route says what is wrong with it
-		}
-		matches = append(matches, route.HeaderMatch{Name: match.HeaderName, Type: value.Type, Value: value.Value})
+		matches = append(matches, route.HeaderMatch{Name: match.Name, Type: route.MatchType(match.Type), Value: match.Value})
 	}
 	return matches
 }
 
-// mirrorOf is the mirror route of a step. A missing percentage is 100; so is one of zero, which travels as a missing one and would make no route.
-func mirrorOf(step *v1alpha1.SetMirrorRoute) *route.Mirror {
-	mirror := &route.Mirror{Percent: 100}
-	if step.Percentage != nil && *step.Percentage > 0 {
-		mirror.Percent = *step.Percentage
-	}
-	for _, match := range step.Match {
-		converted := route.MirrorMatch{Method: stringMatch(match.Method), Path: stringMatch(match.Path)}
-		for _, name := range slices.Sorted(maps.Keys(match.Headers)) {
-			value := match.Headers[name]
-			if condition := stringMatch(&value); condition != nil {
-				converted.Headers = append(converted.Headers, route.HeaderMatch{Name: name, Type: condition.Type, Value: condition.Value})
-			}
-		}
-		mirror.Matches = append(mirror.Matches, converted)
+// mirrorOf is the mirror of a mirror route.
+func mirrorOf(managed managedroute.Route) *route.Mirror {
+	mirror := &route.Mirror{Percent: int32(min(managed.MirrorPercent, math.MaxInt32))} //nolint:gosec // compared
+	for _, match := range managed.Matches {
+		mirror.Matches = append(mirror.Matches, route.MirrorMatch{
+			Method: conditionOf(match.Method), Path: conditionOf(match.Path), Headers: headersOf(match.Headers),
+		})
 	}
 	return mirror
 }
 
-// stringMatch is the condition that is given; nil where none is. Of several, exact comes before prefix and prefix before regex.
-func stringMatch(given *v1alpha1.StringMatch) *route.StringMatch {
-	switch {
-	case given == nil:
-		return nil
-	case given.Exact != "":
-		return &route.StringMatch{Type: route.Exact, Value: given.Exact}
-	case given.Prefix != "":
-		return &route.StringMatch{Type: route.Prefix, Value: given.Prefix}
-	case given.Regex != "":
-		return &route.StringMatch{Type: route.Regex, Value: given.Regex}
-	default:
+// conditionOf is a condition that need not be there.
+func conditionOf(given managedroute.StringMatch) *route.StringMatch {
+	if given == (managedroute.StringMatch{}) {
 		return nil
 	}
+	return &route.StringMatch{Type: route.MatchType(given.Type), Value: given.Value}
 }

@@ -53,7 +53,7 @@ func beat(t *testing.T, api *routertest.APIServer) {
 // taken is the report that ready proxies, all of them, took text.
 func taken(text string, ready int32) *httpv1alpha1.DataPlaneStatus {
 	return &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(text), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: ready}, Effective: ready > 0, ReportedBy: "interceptor-a",
+		AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: ready}, Effective: ready > 0, ReportedBy: "interceptor-a",
 	}
 }
 

@@ -130,6 +130,9 @@ func annotationPatch(read *object, annotations map[string]string) ([]byte, error
 	if read.present {
 		known[httpv1alpha1.AnnotationWeightedBackends] = read.text
 	}
+	if read.isManaged {
+		known[httpv1alpha1.AnnotationManagedRoutes] = read.managed
+	}
 	if read.owned {
 		known[httpv1alpha1.AnnotationWeightedBackendsOwner] = read.owner
 	}

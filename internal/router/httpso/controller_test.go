@@ -205,7 +205,7 @@ func TestARolloutThatStandsStillSaysWhy(t *testing.T) {
 		text   []string
 	}{
 		"a proxy does not take the weight": {
-			report: &httpv1alpha1.DataPlaneStatus{AnnotationHash: split.Hash(at20), Effective: true, Proxies: httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2}},
+			report: &httpv1alpha1.DataPlaneStatus{AnnotationHash: split.Hash(at20, ""), Effective: true, Proxies: httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2}},
 			call:   verifies, reason: "WeightNotVerified",
 			text: []string{`HTTPScaledObject "shop/web"`, "2 of 3 Ready proxies", "kedify-proxy", "verifyDataPlane: false"},
 		},
@@ -227,12 +227,12 @@ func TestARolloutThatStandsStillSaysWhy(t *testing.T) {
 			call: func(t *testing.T, router *httpso.Router) {
 				t.Helper()
 				for range 3 {
-					if router.SetHeaderRoute(deadlined(t), routertest.Rollout(httpso.Type, config), headers) == nil {
+					if router.SetHeaderRoute(deadlined(t), inCanary(0, v1alpha1.CanaryStep{SetHeaderRoute: headers}), headers) == nil {
 						t.Error("the step succeeds")
 					}
 				}
 			},
-			reason: "ManagedRouteError", text: []string{`setHeaderRoute "qa"`},
+			reason: "ManagedRouteError", text: []string{"setHeaderRoute", `route "qa"`, `header "x-qa"`, "write one under exact, prefix or regex"},
 		},
 	}
 	for name, test := range tests {

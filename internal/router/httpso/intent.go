@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
@@ -39,6 +40,8 @@ type intent struct {
 	object  types.NamespacedName // the HTTPScaledObject to write to
 	owner   owner                // the Rollout, as the object's mark names it
 	shares  router.Shares
+	weigh   bool                 // whether the shares are asked for; else they stay as they are
+	managed []managedroute.Route // all header and mirror routes
 }
 
 // backends are the shares in the order of the annotation: stable, canary, others.
@@ -50,25 +53,35 @@ func (i intent) backends() []split.Backend {
 	return backends
 }
 
-// text is the annotation that found should carry; empty means none.
+// texts are the annotations that found should carry, the weights and the header and mirror routes; empty means none.
 //
-// Without the annotation every request goes to the Service that the object itself names, which is the stable one. Where it is not (the Services of a ping-pong
-// Rollout change places after each promotion, or the object names the canary Service), a single entry keeps the requests on the stable Service.
-func (i intent) text(found *object) string {
+// Without the former every request goes to the Service that the object itself names, which is the stable one. Where it is not (the Services of a ping-pong
+// Rollout change places after each promotion, or the object names the canary Service), a single entry keeps the requests on the stable Service. Header and
+// mirror routes are about the canary that the weights name second, so beside them there are weights, at 0 too.
+func (i intent) texts(found *object) (weights, managed string) {
+	managed = managedroute.Format(i.managed)
 	stable, canary := i.shares.Stable.Service, i.shares.Canary.Service
 	switch {
-	case !i.shares.Idle():
-		return split.Format(i.backends())
+	case !i.weigh && (managed == "" || i.isSecond(found.text, canary)):
+		return found.text, managed
+	case managed != "" || !i.shares.Idle():
+		return split.Format(i.backends()), managed
 	case found.service == canary, i.shares.PingPong && found.service != stable:
-		return split.Format([]split.Backend{split.Backend(i.shares.Stable)})
+		return split.Format([]split.Backend{split.Backend(i.shares.Stable)}), ""
 	default:
-		return ""
+		return "", ""
 	}
+}
+
+// isSecond says whether weights name the canary Service where header and mirror routes look for it.
+func (intent) isSecond(weights, canary string) bool {
+	backends, err := split.Parse(weights)
+	return err == nil && len(backends) > 1 && backends[1].Service == canary
 }
 
 // mark is the owner's mark that found should carry: this Rollout's beside weights, and none without, where the one there is not another's leftover.
 func (i intent) mark(found *object) string {
-	if i.text(found) != "" {
+	if weights, _ := i.texts(found); weights != "" {
 		return i.owner.String()
 	}
 	if other, marked := parseOwner(found.owner, found.name.Namespace); marked && other.rollout != i.owner.rollout && !found.present {
@@ -77,10 +90,10 @@ func (i intent) mark(found *object) string {
 	return ""
 }
 
-// holds says whether found carries the annotation exactly as text has it, to the byte: another notation of the same shares is not ours.
+// holds says whether found carries the annotations exactly as texts has them, to the byte: another notation of the same shares is not ours.
 func (i intent) holds(found *object) bool {
-	text := i.text(found)
-	return found.text == text && found.present == (text != "")
+	weights, managed := i.texts(found)
+	return found.text == weights && found.present == (weights != "") && found.managed == managed && found.isManaged == (managed != "")
 }
 
 // settingsOf reads the router's configuration in rollout: an object with the keys of this router and nothing else, so that a mistyped key is noticed.

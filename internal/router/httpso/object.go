@@ -17,20 +17,23 @@ type object struct {
 	service         string                        // spec.scaleTargetRef.service
 	text            string                        // the annotation weighted-backends
 	present         bool                          // whether there is that annotation, be it empty
+	managed         string                        // the annotation managed-routes
+	isManaged       bool                          // whether there is that annotation, be it empty
 	owner           string                        // the annotation weighted-backends-owner
 	owned           bool                          // whether there is that annotation, be it empty
 	annotated       bool                          // whether there are annotations at all
 	report          *httpv1alpha1.DataPlaneStatus // status.dataPlane, or what stands for it; nil where no interceptor has reported yet
 
-	// since is the resource version of the write that gave the object its annotation, at the time seenAt, as far as the cache has seen it; "" where it has not.
+	// since is the resource version of the write that gave the object its weights and managed routes, at the time seenAt, as far as the cache has seen it; "" where
+	// it has not.
 	since  string
 	seenAt time.Time
 }
 
-// after returns the object as the state that follows known: it tells since when the annotation is what it is.
+// after returns the object as the state that follows known: it tells since when the annotations are what they are.
 func (o *object) after(known *object) *object {
 	next := *o
-	if known.text == o.text && known.present == o.present {
+	if known.text == o.text && known.present == o.present && known.managed == o.managed {
 		next.since, next.seenAt = known.since, known.seenAt
 	} else {
 		next.since, next.seenAt = o.resourceVersion, time.Now()
@@ -59,6 +62,7 @@ func parseObject(document []byte) (*object, error) {
 		return nil, fmt.Errorf("not an HTTPScaledObject: %w", err)
 	}
 	text, present := from.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+	managed, isManaged := from.Annotations[httpv1alpha1.AnnotationManagedRoutes]
 	owner, owned := from.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
 	return &object{
 		name:            types.NamespacedName{Namespace: from.Namespace, Name: from.Name},
@@ -66,6 +70,8 @@ func parseObject(document []byte) (*object, error) {
 		service:         from.Spec.ScaleTargetRef.Service,
 		text:            text,
 		present:         present,
+		managed:         managed,
+		isManaged:       isManaged,
 		owner:           owner,
 		owned:           owned,
 		annotated:       len(from.Annotations) > 0,

@@ -19,7 +19,7 @@ func TestAReportOfBeforeTheLastWriteIsNotBelieved(t *testing.T) {
 	name := types.NamespacedName{Namespace: "shop", Name: "web"}
 	state := func(version, text, reportedAt string) *object {
 		return &object{name: name, resourceVersion: version, text: text, present: true, report: &httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(text), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true, ResourceVersion: reportedAt,
+			AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true, ResourceVersion: reportedAt,
 		}}
 	}
 	tests := map[string]struct {

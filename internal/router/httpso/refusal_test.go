@@ -114,24 +114,3 @@ func TestErrorsNameObjectFieldAndRemedy(t *testing.T) {
 		})
 	}
 }
-
-func TestRoutesThatAreNotOfferedAreRefused(t *testing.T) {
-	t.Parallel()
-	router, rollout := newRouter(routertest.NewAPIServer(t)), routertest.Rollout(httpso.Type, config)
-	headers := &v1alpha1.SetHeaderRoute{Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "x-qa"}}}
-	mirror := &v1alpha1.SetMirrorRoute{Name: "copy", Match: []v1alpha1.RouteMatch{{}}}
-	for step, err := range map[string]error{
-		`setHeaderRoute "qa"`:   router.SetHeaderRoute(t.Context(), rollout, headers),
-		`setMirrorRoute "copy"`: router.SetMirrorRoute(t.Context(), rollout, mirror),
-	} {
-		if err == nil || !strings.Contains(err.Error(), step) || !strings.Contains(err.Error(), "spec.strategy.canary.steps") {
-			t.Errorf("error is %v; want one that names %s and its field", err, step)
-		}
-	}
-	if err := router.SetHeaderRoute(t.Context(), rollout, &v1alpha1.SetHeaderRoute{Name: "qa"}); err != nil {
-		t.Errorf("removing a header route: %v", err)
-	}
-	if err := router.SetMirrorRoute(t.Context(), rollout, &v1alpha1.SetMirrorRoute{Name: "copy"}); err != nil {
-		t.Errorf("removing a mirror route: %v", err)
-	}
-}

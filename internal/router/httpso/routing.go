@@ -8,6 +8,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
@@ -50,15 +51,20 @@ func (*routing) Settings(rollout *v1alpha1.Rollout) (reconcile.Settings, error) 
 	return chosen.Settings, err
 }
 
-// Targets is the HTTPScaledObject that the Rollout names, where weights are asked for: there are no header and mirror routes.
+// Targets is the HTTPScaledObject that the Rollout names, where weights are asked for or a step names header or mirror routes.
 func (r *routing) Targets(_ context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
 	chosen, err := settingsOf(ask.Rollout)
-	if err != nil || !ask.Weigh {
+	if err != nil || !ask.Weigh && !router.NamesManagedRoutes(ask.Rollout) {
 		return nil, err
 	}
 	t := r.target(ask, types.NamespacedName{Namespace: ask.Rollout.Namespace, Name: chosen.object})
 	if err := split.Validate(t.want.backends()); err != nil {
 		return nil, fmt.Errorf("rollout %q: the Services of spec.strategy.canary and its experiments cannot share requests: %w", t.want.rollout, err)
+	}
+	if len(ask.Managed) > 0 {
+		if _, err := managedroute.Parse(managedroute.Format(ask.Managed)); err != nil {
+			return nil, fmt.Errorf("rollout %q: the steps setHeaderRoute and setMirrorRoute of spec.strategy.canary.steps: %w", t.want.rollout, err)
+		}
 	}
 	return []reconcile.Target[*object]{t}, nil
 }
@@ -79,13 +85,13 @@ func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*objec
 	return left
 }
 
-// OffersManagedRoutes refuses every header and mirror route.
-func (*routing) OffersManagedRoutes(rollout *v1alpha1.Rollout, step, name string) error {
-	return fmt.Errorf("rollout %q: router %s offers no header and mirror routes: remove the step %s %q from spec.strategy.canary.steps",
-		router.NameOf(rollout), Type, step, name)
-}
+// OffersManagedRoutes refuses none: Targets says what is wrong with the conditions of one.
+func (*routing) OffersManagedRoutes(*v1alpha1.Rollout, string, string) error { return nil }
 
 // target is the object of that name, bound to what is asked.
 func (r *routing) target(ask reconcile.Ask, name types.NamespacedName) *target {
-	return &target{routing: r, want: intent{rollout: ask.Name(), object: name, owner: ownerOf(ask.Rollout), shares: ask.Shares}}
+	return &target{routing: r, want: intent{
+		rollout: ask.Name(), object: name, owner: ownerOf(ask.Rollout), shares: ask.Shares,
+		weigh: ask.Weigh, managed: ask.Managed,
+	}}
 }

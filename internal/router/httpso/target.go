@@ -24,8 +24,8 @@ const (
 	bygoneLimit = 5 * time.Second
 )
 
-// errDiffers says that an HTTPScaledObject does not carry the annotation that is asked for.
-var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedBackends + " is not as it was written")
+// errDiffers says that an HTTPScaledObject does not carry the annotations that are asked for.
+var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedBackends + " or " + httpv1alpha1.AnnotationManagedRoutes + " is not as it was written")
 
 // target is an HTTPScaledObject, bound to what is asked of it.
 type target struct {
@@ -56,28 +56,28 @@ func (t *target) Await(ctx context.Context, found *object, decided func(*object)
 	return last, err
 }
 
-// Plan writes the shares into the annotation, stable first, or removes it when the stable Service gets everything. What anybody else wrote there is overwritten,
-// unless another Rollout did, which is an error while that Rollout exists and names the object.
+// Plan writes the shares into the annotation, stable first, and the header and mirror routes into theirs, or removes both when the stable Service gets everything.
+// What anybody else wrote there is overwritten, unless another Rollout did, which is an error while that Rollout exists and names the object.
 func (t *target) Plan(ctx context.Context, found *object) (reconcile.Change, error) {
 	if err := t.checkOwner(ctx, found); err != nil {
 		return reconcile.Change{}, err
 	}
-	text, mark := t.want.text(found), t.want.mark(found)
+	mark := t.want.mark(found)
 	if t.want.holds(found) && found.owner == mark {
 		return reconcile.Change{}, nil
 	}
+	weights, managed := t.want.texts(found)
+	annotations := map[string]string{httpv1alpha1.AnnotationWeightedBackends: weights, httpv1alpha1.AnnotationWeightedBackendsOwner: mark}
+	if managed != "" || found.isManaged {
+		annotations[httpv1alpha1.AnnotationManagedRoutes] = managed
+	}
 	return reconcile.Change{
-		Attributes: []any{"removed", text == ""},
-		Write: func(ctx context.Context) error {
-			return t.client.annotate(ctx, found, map[string]string{
-				httpv1alpha1.AnnotationWeightedBackends:      text,
-				httpv1alpha1.AnnotationWeightedBackendsOwner: mark,
-			})
-		},
+		Attributes: []any{"removed", weights == ""},
+		Write:      func(ctx context.Context) error { return t.client.annotate(ctx, found, annotations) },
 	}, nil
 }
 
-// Holds says whether the object carries the annotation exactly as Plan writes it.
+// Holds says whether the object carries the annotations exactly as Plan writes them.
 func (t *target) Holds(_ context.Context, found *object) error {
 	if other, isForeign := t.want.foreign(found); isForeign {
 		return fmt.Errorf("%w: rollout %q", errOwned, other.rollout)
@@ -116,7 +116,7 @@ func takenByAll(found *object) (reconcile.Verdict, string) {
 	switch ready, acked := report.Proxies.Ready, report.Proxies.Acked; {
 	case ready == 0:
 		return reconcile.Unknown, "there is no Ready proxy"
-	case isBygone || report.AnnotationHash != split.Hash(found.text):
+	case isBygone || report.AnnotationHash != split.Hash(found.text, found.managed):
 		return reconcile.NotTaken, fmt.Sprintf("the interceptor has not reported on this annotation yet, last on another with %d of %d Ready proxies", acked, ready)
 	case acked != ready:
 		return reconcile.NotTaken, fmt.Sprintf("%d of %d Ready proxies have taken it", acked, ready)

@@ -36,14 +36,14 @@ func TestVerifyWeightAsksTheDataPlane(t *testing.T) {
 		"the report is about another text": {text: at20, weight: 20, report: taken(at100, 2)},
 		"the report is about no text":      {text: at20, weight: 20, report: taken("", 2)},
 		"one proxy of two did not": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(at20), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 1}, Effective: true,
+			AnnotationHash: split.Hash(at20, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 1}, Effective: true,
 		}},
 		"a share is redirected": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(at20), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2},
+			AnnotationHash: split.Hash(at20, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2},
 		}},
 		"no proxy is Ready": {text: at20, weight: 20, report: taken(at20, 0)},
 		"no proxy is Ready, whatever else is said": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(at20), Effective: true,
+			AnnotationHash: split.Hash(at20, ""), Effective: true,
 		}},
 		"they took what was not asked for": {text: at100, weight: 20, report: taken(at100, 2)},
 		"the Rollout opted out": {

@@ -136,8 +136,6 @@ func (r *Reconciler[O]) tell(ctx context.Context, ask Ask, t Target[O], done Cha
 	if ask.Weigh {
 		attributes = append(attributes, "stableWeight", ask.Shares.Stable.Weight, "canaryWeight", ask.Shares.Canary.Weight)
 	}
-	if ask.Managed != nil {
-		attributes = append(attributes, "managedRoutes", len(*ask.Managed))
-	}
+	attributes = append(attributes, "managedRoutes", len(ask.Managed))
 	r.log.InfoContext(ctx, "shares written", attributes...)
 }

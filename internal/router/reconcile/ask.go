@@ -6,6 +6,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 )
 
@@ -17,8 +18,8 @@ type Ask struct {
 	Shares router.Shares
 	// Weigh says that Shares are asked for. Otherwise weights stay as they are.
 	Weigh bool
-	// Managed is the full set of header and mirror routes. Nil leaves those that there are.
-	Managed *[]router.ManagedRoute
+	// Managed is the full set of header and mirror routes, in order.
+	Managed []managedroute.Route
 }
 
 // Name is namespace/name of the Rollout.
@@ -26,7 +27,7 @@ func (a Ask) Name() string { return router.NameOf(a.Rollout) }
 
 // Idle says whether nothing is asked for that needs an object: everything goes to the stable Service, and there are no managed routes.
 func (a Ask) Idle() bool {
-	return (!a.Weigh || a.Shares.Idle()) && (a.Managed == nil || len(*a.Managed) == 0)
+	return (!a.Weigh || a.Shares.Idle()) && len(a.Managed) == 0
 }
 
 // Full says whether the canary gets every request, as before the old ReplicaSet is scaled down.
@@ -39,7 +40,7 @@ func (a Ask) undone() Ask {
 		total += other.Weight
 	}
 	a.Shares.Stable.Weight, a.Shares.Canary.Weight, a.Shares.Others = total, 0, nil
-	a.Weigh, a.Managed = true, &[]router.ManagedRoute{}
+	a.Weigh, a.Managed = true, nil
 	return a
 }
 
@@ -65,7 +66,7 @@ func (a Ask) changes() bool {
 func (a Ask) atRest() bool { return a.Idle() && !a.changes() }
 
 // about tells what is asked for apart from what else can be, for as long as it is waited for.
-func (a Ask) about() string { return fmt.Sprint(a.Shares) }
+func (a Ask) about() string { return fmt.Sprint(a.Shares, a.Managed) }
 
 // Waited is for how long something is asked for and not there.
 type Waited struct {
@@ -75,7 +76,7 @@ type Waited struct {
 	Full bool
 }
 
-// asked is what a call for these weights asks for, and the Rollout's settings; or which field of the Rollout is wrong. Managed routes stay as they are when the
+// asked is what a call for these weights asks for, and the Rollout's settings; or which field of the Rollout is wrong. There are no managed routes when the
 // controller has removed them in this reconcile.
 func (r *Reconciler[O]) asked(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (Ask, Settings, error) {
 	shares, err := router.SharesOf(rollout, weight, others)
@@ -88,8 +89,7 @@ func (r *Reconciler[O]) asked(rollout *v1alpha1.Rollout, weight int32, others []
 	}
 	ask := Ask{Rollout: rollout, Shares: shares, Weigh: true}
 	if !r.removals.Underway(rollout) {
-		managed := router.ManagedRoutes(rollout)
-		ask.Managed = &managed
+		ask.Managed = router.ManagedRoutes(rollout)
 	}
 	return ask, chosen, nil
 }

@@ -6,11 +6,10 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
-// SetWeight brings the Rollout's objects to these shares, and its managed routes to what its steps ask for; the latter not when the controller has removed
+// SetWeight brings the Rollout's objects to these shares, and its managed routes to what its steps ask for; to none when the controller has removed
 // them in this reconcile. An object that is so already is not written, and where a watch shows that, nothing is asked at all. Without anything to share and
 // without managed routes, a missing object is no error.
 func (r *Reconciler[O]) SetWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) error {
@@ -51,7 +50,7 @@ func (r *Reconciler[O]) setManaged(ctx context.Context, rollout *v1alpha1.Rollou
 			return r.unheard(ctx, rollout, err)
 		}
 	}
-	if ask.Managed == nil {
+	if r.removals.Underway(rollout) {
 		r.log.DebugContext(ctx, "managed routes were removed in this reconcile and stay so", "rollout", ask.Name(), "step", step)
 		return nil
 	}
@@ -79,7 +78,6 @@ func (r *Reconciler[O]) RemoveManagedRoutes(ctx context.Context, rollout *v1alph
 	if err != nil {
 		return err
 	}
-	ask.Managed = &[]router.ManagedRoute{}
 	if ask.Weigh, err = r.abortsNow(ctx, ask, chosen); err != nil {
 		return err
 	}

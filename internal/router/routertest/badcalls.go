@@ -67,6 +67,10 @@ func (c BadCall) Rollout(plugin string) *v1alpha1.Rollout {
 	if c.Change != nil {
 		c.Change(rollout.Spec.Strategy.Canary)
 	}
+	if len(rollout.Spec.Strategy.Canary.Steps) > 0 { // at the first one, in the middle of a canary
+		rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
+		rollout.Status.StableRS, rollout.Status.CurrentPodHash = "old", "new"
+	}
 	return rollout
 }
 
@@ -81,7 +85,7 @@ func (c BadCall) AfterText() string {
 // BadCalls is the table of bad calls, one row per case.
 func BadCalls() []BadCall {
 	const canary = "spec.strategy.canary."
-	return append(badConfigurations(), []BadCall{
+	return append(append(badConfigurations(), badManagedRoutes()...), []BadCall{
 		{
 			Name: "weight below 0", Weight: -1, After: "=",
 			Want: `rollout "shop/web": the canary weight -1 is negative: correct setWeight in ` + canary + `steps`,
@@ -130,6 +134,41 @@ func BadCalls() []BadCall {
 		{Name: "weights that are all zero, which are overwritten", Annotation: "- {service: a, weight: 0}\n", Weight: 20, After: At20},
 		{Name: "a hand's edit, which goes with the canary", Annotation: "- {service: web-canary, weight: 100}\n", Weight: 0, After: ""},
 	}...)
+}
+
+// badManagedRoutes are the rows about header and mirror routes.
+func badManagedRoutes() []BadCall {
+	const field = `rollout "shop/web": the steps setHeaderRoute and setMirrorRoute of spec.strategy.canary.steps: `
+	header := func(value v1alpha1.StringMatch) func(*v1alpha1.CanaryStrategy) {
+		return func(s *v1alpha1.CanaryStrategy) {
+			match := []v1alpha1.HeaderRoutingMatch{{HeaderName: "role", HeaderValue: &value}}
+			s.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "qa", Match: match}}}
+		}
+	}
+	mirror := func(match v1alpha1.RouteMatch) func(*v1alpha1.CanaryStrategy) {
+		return func(s *v1alpha1.CanaryStrategy) {
+			s.Steps = []v1alpha1.CanaryStep{{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy", Match: []v1alpha1.RouteMatch{match}}}}
+		}
+	}
+	const regex = field + `route "qa": match 1: header "role": not a regular expression that Envoy takes: `
+	return []BadCall{
+		{
+			Name: "a header route with a regular expression that is none", Change: header(v1alpha1.StringMatch{Regex: "qa("}), After: "=",
+			Want: regex + `"qa(": missing closing ): correct it (RE2 syntax)`,
+		},
+		{
+			Name: "a header route with a regular expression that is too large for Envoy", Change: header(v1alpha1.StringMatch{Regex: "[a-z]{200}"}), After: "=",
+			Want: regex + `"[a-z]{200}": it may take a program of 213 instructions, and Envoy refuses one above 100: shorten it, repeat less often, or use exact or prefix`,
+		},
+		{
+			Name: "a header route without a value", Change: header(v1alpha1.StringMatch{}), After: "=",
+			Want: field + `route "qa": match 1: header "role": not a condition: there is no value: write one under exact, prefix or regex`,
+		},
+		{
+			Name: "a mirror route with a path that is none", Change: mirror(v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Prefix: "v1"}}), After: "=",
+			Want: field + `route "copy": match 1: path: not a condition: "v1": begin it with /`,
+		},
+	}
 }
 
 // badConfigurations are the rows about what a Rollout says under the plugin's name.

@@ -1,0 +1,102 @@
+package managedroute
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits of a single condition, in bytes: as those of an HTTPScaledObject's own headers and path prefixes.
+const (
+	maxHeaderName, maxHeaderValue, maxPath = 256, 4096, 1024
+)
+
+// tokenChars are the characters of a header's name and of a method beside letters and digits (RFC 9110, section 5.6.2).
+const tokenChars = "!#$%&'*+-.^_`|~"
+
+// validate checks one match.
+func (m Match) validate() error {
+	if err := m.Method.validateIfAny(validateToken); err != nil {
+		return fmt.Errorf("method: %w", err)
+	}
+	if err := m.Path.validateIfAny(validatePath); err != nil {
+		return fmt.Errorf("path: %w", err)
+	}
+	if len(m.Headers) > MaxHeaders {
+		return fmt.Errorf("%w: %d headers, at most %d are allowed", ErrTooMany, len(m.Headers), MaxHeaders)
+	}
+	for _, header := range m.Headers {
+		err := validateToken(header.Name)
+		if err == nil {
+			err = header.validate(validateHeaderValue)
+		}
+		if err != nil {
+			return fmt.Errorf("header %.80q: %w", header.Name, err)
+		}
+	}
+	return nil
+}
+
+// validateIfAny is validate for a condition that need not be there.
+func (m StringMatch) validateIfAny(literal func(string) error) error {
+	if m == (StringMatch{}) {
+		return nil
+	}
+	return m.validate(literal)
+}
+
+// validate checks a condition; literal checks the value where it is none but itself.
+func (m StringMatch) validate(literal func(string) error) error {
+	switch {
+	case m.Value == "":
+		return fmt.Errorf("%w: there is no value: write one under exact, prefix or regex", ErrMatch)
+	case m.Type == Regex:
+		return validateRegex(m.Value)
+	case m.Type != Exact && m.Type != Prefix:
+		return fmt.Errorf("%w: the type %.80q: write %s, %s or %s", ErrMatch, m.Type, Exact, Prefix, Regex)
+	}
+	return literal(m.Value)
+}
+
+// validateToken checks a header's name, or a method.
+func validateToken(text string) error {
+	isOther := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(tokenChars, c)
+	}
+	if text == "" || len(text) > maxHeaderName || strings.ContainsFunc(text, isOther) {
+		return fmt.Errorf("%w: %.80q: write 1 to %d letters, digits and %s", ErrMatch, text, maxHeaderName, tokenChars)
+	}
+	return nil
+}
+
+// validateHeaderValue checks what a header's value is, or begins with.
+func validateHeaderValue(text string) error {
+	isControl := func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f || c == '\uFFFD' }
+	switch {
+	case len(text) > maxHeaderValue:
+		return fmt.Errorf("%w: the value is longer than %d bytes", ErrMatch, maxHeaderValue)
+	case strings.ContainsFunc(text, isControl):
+		return fmt.Errorf("%w: the value holds a control character", ErrMatch)
+	case strings.TrimLeft(text, " \t") != text:
+		return fmt.Errorf("%w: the value begins with white space, which no request's does: remove it", ErrMatch)
+	}
+	return nil
+}
+
+// validatePath checks a path, or a prefix of one.
+func validatePath(text string) error {
+	isOther := func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`?#\`, c) }
+	switch {
+	case text[0] != '/':
+		return fmt.Errorf("%w: %.80q: begin it with /", ErrMatch, text)
+	case len(text) > maxPath:
+		return fmt.Errorf("%w: it is longer than %d bytes", ErrMatch, maxPath)
+	case strings.ContainsFunc(text, isOther):
+		return fmt.Errorf(`%w: %.80q: a path has no space, control character, \, ? or #: percent-encode them and what is not ASCII`, ErrMatch, text)
+	}
+	for segment := range strings.SplitSeq(text, "/") {
+		if segment == "." || segment == ".." {
+			return fmt.Errorf("%w: %.80q: requests never have . or .. as a segment: they are resolved first", ErrMatch, text)
+		}
+	}
+	return nil
+}

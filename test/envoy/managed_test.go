@@ -1,0 +1,202 @@
+package envoy_test
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// canaryWith is the object shop with a canary at a weight, and header and mirror routes.
+func canaryWith(weight uint32, routes ...managedroute.Route) *httpv1alpha1.HTTPScaledObject {
+	object := testkit.WithSplit(testkit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com", "*.shop.example.com"),
+		split.Backend{Service: "stable", Weight: 100 - weight}, split.Backend{Service: "canary", Weight: weight})
+	return testkit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes, managedroute.Format(routes))
+}
+
+// condition is a condition on a text.
+func condition(kind managedroute.MatchType, value string) managedroute.StringMatch {
+	return managedroute.StringMatch{Type: kind, Value: value}
+}
+
+// headed are conditions on headers, of which name and condition take turns.
+func headed(name string, of managedroute.StringMatch) managedroute.HeaderMatch {
+	return managedroute.HeaderMatch{Name: name, StringMatch: of}
+}
+
+// TestHeaderRoutes: at weight 0 the canary gets what a header route is for, and nothing else.
+func TestHeaderRoutes(t *testing.T) {
+	t.Parallel()
+	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
+	object := canaryWith(0,
+		managedroute.Route{Name: "qa", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{headed("Role", condition(managedroute.Exact, "qa"))}}}},
+		managedroute.Route{Name: "team", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{
+			headed("x-team", condition(managedroute.Prefix, "shop-")), headed("x-user", condition(managedroute.Regex, "[0-9]{2,4}|dev")),
+		}}}},
+		managedroute.Route{Name: "part", Matches: []managedroute.Match{
+			{Method: condition(managedroute.Exact, "GET"), Path: condition(managedroute.Prefix, "/api/")},
+			{Path: condition(managedroute.Exact, "/one")},
+			{Path: condition(managedroute.Regex, "/v[12]/.*")},
+		}})
+	object.Spec.PathPrefixes = []string{"/", "/inner"}
+	p := start(t, translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
+	for _, c := range []struct {
+		path   string
+		header http.Header
+		want   string
+	}{
+		{"/", nil, "stable"},
+		{"/", http.Header{"Role": {"qa"}}, "canary"},
+		{"/inner/x?y", http.Header{"Role": {"qa"}}, "canary"},
+		{"/", http.Header{"Role": {"QA"}}, "stable"},
+		{"/", http.Header{"Role": {"qa2"}}, "stable"},
+		{"/", http.Header{"X-Team": {"shop-a"}}, "stable"},
+		{"/", http.Header{"X-Team": {"shop-a"}, "X-User": {"42"}}, "canary"},
+		{"/", http.Header{"X-Team": {"shop-a"}, "X-User": {"dev"}}, "canary"},
+		{"/", http.Header{"X-Team": {"shop-a"}, "X-User": {"12345"}}, "stable"},
+		{"/", http.Header{"X-Team": {"a-shop-"}, "X-User": {"42"}}, "stable"},
+		{"/api", nil, "canary"},
+		{"/api/x?y", nil, "canary"},
+		{"/apis", nil, "stable"},
+		{"/one", nil, "canary"},
+		{"/one?x=/v1/", nil, "canary"},
+		{"/one/", nil, "stable"},
+		{"/v1/", nil, "canary"},
+		{"/v2/x?y=1", nil, "canary"},
+		{"/v3/x", nil, "stable"},
+		{"/x?y=/v1/", nil, "stable"},
+		{"/inner/v1/", nil, "stable"},
+		{"/inner", nil, "stable"},
+	} {
+		for _, host := range []string{"shop.example.com", "Shop.example.com.:80", "a.shop.example.com"} {
+			got := p.mustAsk(t, "http://"+host+c.path, c.header)
+			if got.status != http.StatusOK || got.seen.Backend != c.want {
+				t.Errorf("%s%s %v: got %d from %q, want %q", host, c.path, c.header, got.status, got.seen.Backend, c.want)
+			}
+		}
+	}
+}
+
+// TestHeaderRouteWithoutCanary: while nothing of the canary is ready, its header route's requests go to the stable Service.
+func TestHeaderRouteWithoutCanary(t *testing.T) {
+	t.Parallel()
+	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
+	object := canaryWith(0, managedroute.Route{Name: "qa", Matches: []managedroute.Match{
+		{Headers: []managedroute.HeaderMatch{headed("role", condition(managedroute.Exact, "qa"))}},
+	}})
+	objects := world(t, []*backend{stable, canary}, object)
+	with := translated(t, objects, translate.DefaultOptions())
+	objects.EndpointSlices = objects.EndpointSlices[:1]
+	p := start(t, translated(t, objects, translate.DefaultOptions()))
+	qa := http.Header{"Role": {"qa"}}
+	if got := p.mustAsk(t, "http://shop.example.com/", qa); got.seen.Backend != "stable" {
+		t.Errorf("without a canary: %d from %q, want stable", got.status, got.seen.Backend)
+	}
+	p.update(t, with, "http.kedify-proxy.scoped_rds.kedify-proxy.update_success")
+	testkit.Eventually(t, patience, "the canary answers", func() bool { return p.mustAsk(t, "http://shop.example.com/", qa).seen.Backend == "canary" })
+}
+
+// TestMirrorRoutes counts copies: they are as many as is asked for, nobody gets an answer to one, and they are not among the requests of the canary that count.
+func TestMirrorRoutes(t *testing.T) {
+	t.Parallel()
+	const requests, percent = 2000, 20
+	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
+	object := canaryWith(0,
+		managedroute.Route{Name: "all", MirrorPercent: 100, Matches: []managedroute.Match{{Path: condition(managedroute.Exact, "/all")}}},
+		managedroute.Route{Name: "some", MirrorPercent: percent, Matches: []managedroute.Match{{Path: condition(managedroute.Prefix, "/some")}}})
+	p := start(t, translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
+	copies := func() int { return p.stat(t, "cluster.apps/shop/canary/mirror.upstream_rq_total") }
+	for range 50 {
+		p.mustAsk(t, "http://shop.example.com/all", nil)
+		p.mustAsk(t, "http://shop.example.com/other", nil)
+	}
+	// Envoy waits for no copy: one may be sent after the answer to its request.
+	testkit.Eventually(t, patience, "one request in two was copied", func() bool { return copies() == 50 })
+	for i := range requests {
+		if got := p.mustAsk(t, "http://shop.example.com/some/x", nil); got.status != http.StatusOK || got.seen.Backend != "stable" {
+			t.Fatalf("request %d: %d from %q, want stable", i, got.status, got.seen.Backend)
+		}
+	}
+	// Six standard deviations are 107.
+	if got := copies() - 50; got < requests*percent/100-107 || got > requests*percent/100+107 {
+		t.Errorf("%d copies of %d requests, want %d %%", got, requests, percent)
+	}
+	if got := p.stat(t, "cluster.apps/shop/canary.upstream_rq_total"); got != 0 {
+		t.Errorf("the canary was sent %d requests that count, want none", got)
+	}
+}
+
+// TestRegularExpressions: whatever package managedroute takes, Envoy takes too, with the limit that it has by default. Random expressions are taken, and for some
+// of them the limit matters.
+func TestRegularExpressions(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // It is to be the same each time.
+	var (
+		routes  []*routev3.Route
+		refused int
+	)
+	for range 5000 {
+		text := randomRegex(random, random.IntN(6)) //nolint:mnd // so deep
+		match := managedroute.Match{Path: condition(managedroute.Regex, text)}
+		if err := managedroute.Validate([]managedroute.Route{{Name: "a", Matches: []managedroute.Match{match}}}); err != nil {
+			refused++
+			continue
+		}
+		routes = append(routes, &routev3.Route{
+			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: managedroute.WithQuery(text)}}},
+			Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusOK}},
+		})
+	}
+	if taken := len(routes); taken < 2000 || refused < 500 {
+		t.Fatalf("%d random expressions are taken and %d refused: they say nothing about the limit", taken, refused)
+	}
+	resources := translated(t, world(t, nil), translate.DefaultOptions())
+	config := testkit.NewEnvoyConfig(t, resources)
+	changeManager(t, config.Listeners[0], func(manager *hcmv3.HttpConnectionManager) {
+		manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
+			VirtualHosts: []*routev3.VirtualHost{{Name: "any", Domains: []string{"*"}, Routes: routes}},
+		}}
+	})
+	p := &proxy{files: t.TempDir()}
+	p.write(t, "static.json", &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{config.Listeners[0]}}})
+	command := exec.CommandContext(t.Context(), envoyproc.Binary(t), "--mode", "validate", "--log-level", "warning", "--config-path", filepath.Join(p.files, "static.json"))
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Errorf("Envoy refuses one (%v):\n%s", err, output)
+	}
+}
+
+// randomRegex is a regular expression of that many levels.
+func randomRegex(random *rand.Rand, levels int) string {
+	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	if levels == 0 {
+		return pick("a", "abc", "xyz", "[a-z]", "[^/]", "[aeiou0-9]", "[acegikmoqsuwy]", ".", `\d`, `\w`, `\.`, `\xe9`, "(?i:k)", "(?i:shop)", `\b`, "^", "$",
+			"[[:alpha:]_-]", "(?s:.)", `\|`, `\\`, "[|]")
+	}
+	one := func() string { return randomRegex(random, levels-1) }
+	switch random.IntN(8) {
+	case 0:
+		return "(?:" + one() + ")" + pick("*", "*?", "+", "+?", "?", "??")
+	case 1:
+		return "(" + one() + "|" + one() + "|" + one() + ")"
+	case 2:
+		return "(?:" + one() + "){" + pick("2", "0,3", "1,4", "3,") + "}"
+	case 3:
+		return "(?:" + one() + "|" + one() + "|)"
+	default:
+		return one() + one() + one()
+	}
+}
