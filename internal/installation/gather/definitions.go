@@ -1,0 +1,130 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+// definition is what is read of a CustomResourceDefinition.
+type definition struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		Versions []struct {
+			Name   string `json:"name"`
+			Served bool   `json:"served"`
+			Schema struct {
+				OpenAPI struct {
+					Properties struct {
+						Status struct {
+							Properties map[string]json.RawMessage `json:"properties"`
+						} `json:"status"`
+					} `json:"properties"`
+				} `json:"openAPIV3Schema"`
+			} `json:"schema"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
+// definitions reads those that something of ours needs.
+func (r *Reader) definitions(ctx context.Context, facts *installation.Facts) error {
+	for _, name := range []string{installation.HTTPScaledObjectsDefinition, installation.ScaledObjectsDefinition} {
+		var found definition
+		path := []string{"apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions", name}
+		err := r.get(ctx, apiserver.Request{Path: path}, &found)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return err
+		}
+		read := installation.Definition{ObjectMeta: found.Metadata}
+		for _, version := range found.Spec.Versions {
+			if !version.Served {
+				continue
+			}
+			read.Served = append(read.Served, version.Name)
+			for field := range version.Schema.OpenAPI.Properties.Status.Properties {
+				read.StatusFields = append(read.StatusFields, field)
+			}
+		}
+		slices.Sort(read.StatusFields)
+		facts.Definitions[name] = read
+	}
+	return nil
+}
+
+// gatewayGroup is the API group of the Gateway API.
+const gatewayGroup = "gateway.networking.k8s.io"
+
+// routes reads the routes of all kinds that the cluster serves, each in the newest version that both know.
+func (r *Reader) routes(ctx context.Context, facts *installation.Facts) error {
+	facts.Routes = nil
+	var group metav1.APIGroup
+	err := r.get(ctx, apiserver.Request{Path: []string{"apis", gatewayGroup}}, &group)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	served := map[string]string{} // resource → version
+	for _, version := range []string{"v1alpha2", "v1alpha3", "v1beta1", "v1"} {
+		if !slices.ContainsFunc(group.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }) {
+			continue
+		}
+		var resources metav1.APIResourceList
+		if err := r.get(ctx, apiserver.Request{Path: []string{"apis", gatewayGroup, version}}, &resources); err != nil {
+			return err
+		}
+		for _, resource := range resources.APIResources {
+			served[resource.Name] = version
+		}
+	}
+	for _, kind := range []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute} {
+		version, is := served[kind.Resource()]
+		if !is {
+			continue
+		}
+		if err := r.routesOf(ctx, facts, kind, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// routesOf reads the routes of one kind, in all namespaces: a Rollout may name one of another.
+func (r *Reader) routesOf(ctx context.Context, facts *installation.Facts, kind route.Kind, version string) error {
+	found, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+version, kind.Resource(), "", "")
+	if err != nil {
+		return err
+	}
+	for _, text := range found {
+		var head struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+		}
+		read := installation.Route{Kind: kind}
+		if err := json.Unmarshal(text, &head); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+		if err := utiljson.Unmarshal(text, &read.Content); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+		// Items of a list have no type of their own.
+		read.Content["apiVersion"], read.Content["kind"] = gatewayGroup+"/"+version, string(kind)
+		read.Name = types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}
+		read.Labels = head.Metadata.Labels
+		facts.Routes = append(facts.Routes, read)
+	}
+	return nil
+}
