@@ -66,7 +66,13 @@ at what carries out their weights.
 
 Exit codes: 0, all is well; 1, it could not be done; 2, the command line means nothing; 3, there are findings.`,
 		Example: `  # What is wrong with this installation?
-  kubectl http-canary doctor`,
+  kubectl http-canary doctor
+
+  # How are the requests of Rollout shop shared?
+  kubectl http-canary status shop
+
+  # Follow that through a canary
+  kubectl http-canary split shop --watch`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl http-canary"},
 		Version:       telemetry.Version(version),
 		Args:          noArgs,
@@ -76,7 +82,7 @@ Exit codes: 0, all is well; 1, it could not be done; 2, the command line means n
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	way.addFlags(root.PersistentFlags())
-	root.AddCommand(newDoctor(&way))
+	root.AddCommand(newDoctor(&way), newStatus(&way), newSplit(&way))
 	return root
 }
 

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/doctor"
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
@@ -93,21 +91,5 @@ func printFindings(out io.Writer, form output, facts *installation.Facts, found 
 		text.WriteString("Nothing is wrong.\n")
 	}
 	_, err := io.WriteString(out, text.String())
-	return err
-}
-
-// printObject prints an object as JSON or YAML.
-func printObject(out io.Writer, form output, object any) error {
-	text, err := json.MarshalIndent(object, "", "  ")
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	if form == outputYAML {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return err
-		}
-	}
-	_, err = out.Write(text)
 	return err
 }

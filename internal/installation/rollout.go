@@ -126,3 +126,17 @@ func (f *Facts) Service(namespace, name string) *corev1.Service {
 func (f *Facts) ReadyOf(namespace, name string) int {
 	return f.Ready[types.NamespacedName{Namespace: namespace, Name: name}]
 }
+
+// AddRoute adds a route that could be read, once.
+func (f *Facts) AddRoute(read Route, err error) error {
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(f.Routes, func(r Route) bool { return r.Kind == read.Kind && r.Name == read.Name })
+	if at < 0 {
+		f.Routes = append(f.Routes, read)
+	} else {
+		f.Routes[at] = read
+	}
+	return nil
+}

@@ -223,3 +223,17 @@ func remove(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// read reads an object.
+func read(t *testing.T, path string) map[string]any {
+	t.Helper()
+	body, err := shared.admin.Get().AbsPath(path).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(body, &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}

@@ -41,7 +41,7 @@ func TestThePagesCommandsRun(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	for args, want := range map[string]int{
 		"doctor --colour": 2, "doctor now": 2, "doctor -o xml": 2, "--version": 0, "doctor --help": 0, "": 0,
-		"doctor --server=https://127.0.0.1:1": 1, "doctor --kubeconfig=/nowhere": 1,
+		"status": 2, "split a b": 2, "split shop -n shop -w -o yaml": 2, "status shop -n nowhere": 1, "doctor --server=https://127.0.0.1:1": 1, "doctor --kubeconfig=/nowhere": 1,
 	} {
 		got := run(t, controlplane.AdminToken, strings.Fields(args)...)
 		if got.code != want {
@@ -65,6 +65,7 @@ func TestKubectlCompletes(t *testing.T) {
 	}{
 		{[]string{"do"}, "doctor\tFind out what is wrong with an installation\n:4\n"},
 		{[]string{"doctor", "-o", ""}, "json\nyaml\nwide\n:4\n"},
+		{[]string{"split", "--namespace", "web", ""}, "web\n:4\n"},
 	} {
 		command := exec.CommandContext(t.Context(), link, test.typed...)
 		command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(controlplane.AdminToken))

@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -67,64 +68,77 @@ func (r *Reader) definitions(ctx context.Context, facts *installation.Facts) err
 // gatewayGroup is the API group of the Gateway API.
 const gatewayGroup = "gateway.networking.k8s.io"
 
-// routes reads the routes of all kinds that the cluster serves, each in the newest version that both know.
-func (r *Reader) routes(ctx context.Context, facts *installation.Facts) error {
-	facts.Routes = nil
+// kinds are those of routes.
+func kinds() []route.Kind {
+	return []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute}
+}
+
+// servedRoutes are the kinds of routes that the cluster serves, each with the newest version that both know.
+func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error) {
+	served := map[route.Kind]string{}
 	var group metav1.APIGroup
 	err := r.get(ctx, apiserver.Request{Path: []string{"apis", gatewayGroup}}, &group)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil
+		return served, nil
 	case err != nil:
-		return err
+		return nil, err
 	}
-	served := map[string]string{} // resource → version
 	for _, version := range []string{"v1alpha2", "v1alpha3", "v1beta1", "v1"} {
 		if !slices.ContainsFunc(group.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }) {
 			continue
 		}
 		var resources metav1.APIResourceList
 		if err := r.get(ctx, apiserver.Request{Path: []string{"apis", gatewayGroup, version}}, &resources); err != nil {
-			return err
+			return nil, err
 		}
-		for _, resource := range resources.APIResources {
-			served[resource.Name] = version
+		for _, kind := range kinds() {
+			if slices.ContainsFunc(resources.APIResources, func(of metav1.APIResource) bool { return of.Name == kind.Resource() }) {
+				served[kind] = version
+			}
 		}
 	}
-	for _, kind := range []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute} {
-		version, is := served[kind.Resource()]
+	return served, nil
+}
+
+// routes reads the routes of all kinds that the cluster serves, in all namespaces: a Rollout may name one of another.
+func (r *Reader) routes(ctx context.Context, facts *installation.Facts) error {
+	facts.Routes = nil
+	served, err := r.servedRoutes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, kind := range kinds() {
+		version, is := served[kind]
 		if !is {
 			continue
 		}
-		if err := r.routesOf(ctx, facts, kind, version); err != nil {
+		found, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+version, kind.Resource(), "", "")
+		if err != nil {
 			return err
+		}
+		for _, text := range found {
+			read, err := parseRoute(kind, version, text)
+			if err != nil {
+				return err
+			}
+			facts.Routes = append(facts.Routes, read)
 		}
 	}
 	return nil
 }
 
-// routesOf reads the routes of one kind, in all namespaces: a Rollout may name one of another.
-func (r *Reader) routesOf(ctx context.Context, facts *installation.Facts, kind route.Kind, version string) error {
-	found, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+version, kind.Resource(), "", "")
-	if err != nil {
-		return err
+// parseRoute reads a route. An item of a list has no type of its own.
+func parseRoute(kind route.Kind, version string, text []byte) (installation.Route, error) {
+	var head struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
 	}
-	for _, text := range found {
-		var head struct {
-			Metadata metav1.ObjectMeta `json:"metadata"`
-		}
-		read := installation.Route{Kind: kind}
-		if err := json.Unmarshal(text, &head); err != nil {
-			return fmt.Errorf("%s: %w", kind, err)
-		}
-		if err := utiljson.Unmarshal(text, &read.Content); err != nil {
-			return fmt.Errorf("%s: %w", kind, err)
-		}
-		// Items of a list have no type of their own.
-		read.Content["apiVersion"], read.Content["kind"] = gatewayGroup+"/"+version, string(kind)
-		read.Name = types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}
-		read.Labels = head.Metadata.Labels
-		facts.Routes = append(facts.Routes, read)
+	read := installation.Route{Kind: kind}
+	if err := errors.Join(json.Unmarshal(text, &head), utiljson.Unmarshal(text, &read.Content)); err != nil {
+		return read, fmt.Errorf("%s: %w", kind, err)
 	}
-	return nil
+	read.Content["apiVersion"], read.Content["kind"] = gatewayGroup+"/"+version, string(kind)
+	read.Name = types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}
+	read.Labels = head.Metadata.Labels
+	return read, nil
 }

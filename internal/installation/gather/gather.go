@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -250,32 +252,40 @@ func (r *Reader) services(ctx context.Context, facts *installation.Facts) error 
 	return nil
 }
 
-// endpoints counts the ready endpoints of the same Services. A condition that is absent means ready (discovery.k8s.io/v1,
-// EndpointConditions).
+// endpoints counts the ready endpoints of the same Services.
 func (r *Reader) endpoints(ctx context.Context, facts *installation.Facts) error {
-	addresses := map[types.NamespacedName]map[string]bool{}
+	var all []discoveryv1.EndpointSlice
 	for _, namespace := range r.namespaces(facts) {
-		slices, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", namespace, "")
+		found, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", namespace, "")
 		if err != nil {
 			return err
 		}
-		for _, slice := range slices {
-			service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
-			for _, endpoint := range slice.Endpoints {
-				if isReady := endpoint.Conditions.Ready; len(endpoint.Addresses) > 0 && (isReady == nil || *isReady) {
-					if addresses[service] == nil {
-						addresses[service] = map[string]bool{}
-					}
-					addresses[service][endpoint.Addresses[0]] = true
+		all = append(all, found...)
+	}
+	facts.Ready = countReady(slices.Values(all))
+	return nil
+}
+
+// countReady counts the ready endpoints of each Service. A condition that is absent means ready (discovery.k8s.io/v1,
+// EndpointConditions), and one endpoint may be in two slices for a moment.
+func countReady(all iter.Seq[discoveryv1.EndpointSlice]) map[types.NamespacedName]int {
+	addresses := map[types.NamespacedName]map[string]bool{}
+	for slice := range all {
+		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		for _, endpoint := range slice.Endpoints {
+			if isReady := endpoint.Conditions.Ready; len(endpoint.Addresses) > 0 && (isReady == nil || *isReady) {
+				if addresses[service] == nil {
+					addresses[service] = map[string]bool{}
 				}
+				addresses[service][endpoint.Addresses[0]] = true
 			}
 		}
 	}
-	facts.Ready = map[types.NamespacedName]int{}
+	counts := map[types.NamespacedName]int{}
 	for service, ready := range addresses {
-		facts.Ready[service] = len(ready)
+		counts[service] = len(ready)
 	}
-	return nil
+	return counts
 }
 
 // namespaces are those whose Services count; an empty name means all.
