@@ -69,7 +69,7 @@ func TestTheReleasesConfiguration(t *testing.T) {
 			t.Errorf("%s is not static, or depends on where and when it is built: %+v", program, build)
 		}
 	}
-	if diff := cmp.Diff([]string{"rollouts-plugin-kedify", "gatewayapi-plugin"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"rollouts-plugin-kedify", "gatewayapi-plugin", "kubectl-http_canary"}, names); diff != "" {
 		t.Errorf("binaries (-want +got):\n%s", diff)
 	}
 	if c.Version != 2 || c.Checksum.Name != "checksums.txt" || !c.Release.Draft ||

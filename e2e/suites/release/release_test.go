@@ -75,7 +75,7 @@ func TestTheSameCommitGivesTheSameBytes(t *testing.T) {
 			files = append(files, name)
 		}
 	}
-	const assets = 2 + 2*2*4 // a binary and a bill for each router and platform
+	const assets = 2 + 3*2*4 // a binary and a bill for each program and platform
 	if len(files) != assets {
 		t.Errorf("the snapshot is %d files, want %d: %v", len(files), assets, files)
 	}

@@ -196,3 +196,43 @@ func condition(report map[string]any, path, kind string, generation int64) strin
 	}
 	return fmt.Sprintf("%s (%s) has no condition %s", path, textOf(report, "controllerName", "no controllerName"), kind)
 }
+
+// RuleWeights are the backends of one rule, in its order.
+type RuleWeights struct {
+	// Path is where the rule stands, such as spec.rules[2].
+	Path string
+	// Services are the names of the backends, and Weights their weights, which is 1 where none is written.
+	Services []string
+	Weights  []int64
+}
+
+// Written are the weights in every rule in scope that has both Services of want. Nothing of want counts but the Services and the scope; the errors are those of
+// Apply.
+func Written(object map[string]any, want Intent) ([]RuleWeights, error) {
+	want.NamedRules = true // A rule of the name in scope has it, whatever else is known of the schema.
+	d, err := open(object, want)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := d.sources()
+	if err != nil {
+		return nil, err
+	}
+	var written []RuleWeights
+	for _, source := range sources {
+		backends, err := source.backends()
+		if err != nil {
+			return nil, err
+		}
+		of := RuleWeights{Path: source.path}
+		for _, backend := range backends {
+			weight, given := numberOf(backend, "weight")
+			if !given {
+				weight = defaultWeight
+			}
+			of.Services, of.Weights = append(of.Services, textOf(backend, "name", "")), append(of.Weights, weight)
+		}
+		written = append(written, of)
+	}
+	return written, nil
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/doctor"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
+)
+
+// newDoctor returns the command that examines an installation.
+func newDoctor(way *way) *cobra.Command {
+	var form output
+	var limit time.Duration
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out what is wrong with an installation",
+		Long: `doctor reads the Argo Rollouts controller and its plugins, permissions, Rollouts and what they name, the data
+path, KEDA and what it scales, and says what is wrong: where, and what to do about it. It changes nothing.
+
+Applications of all namespaces are examined, or with --namespace those of one. What you may not read is not
+examined, which is said. It exits with 3 where there is an error, with 0 where there is none or a warning only.`,
+		Example: `  # Everything
+  kubectl http-canary doctor
+
+  # The applications of one namespace, for a program
+  kubectl http-canary doctor --namespace shop --output json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(command.Context(), limit)
+			defer cancel()
+			client, err := way.client()
+			if err != nil {
+				return err
+			}
+			// Only a namespace that was asked for narrows down: the one of the context does not.
+			reader := gather.New(client, way.overrides.Context.Namespace)
+			facts, err := reader.All(ctx)
+			if err != nil {
+				return err
+			}
+			reader.Ask(ctx, facts, doctor.Questions(facts))
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("no answer within %v: %w", limit, err)
+			}
+			found := doctor.Examine(facts)
+			if err := printFindings(command.OutOrStdout(), form, facts, found); err != nil {
+				return err
+			}
+			if doctor.HasError(found) {
+				return errFinding
+			}
+			return nil
+		},
+	}
+	form.addFlag(command)
+	command.Flags().DurationVar(&limit, "time-limit", time.Minute, "`time` that all of it may take")
+	return command
+}
+
+// printFindings prints findings in a form.
+func printFindings(out io.Writer, form output, facts *installation.Facts, found []doctor.Finding) error {
+	if form == outputJSON || form == outputYAML {
+		if found == nil {
+			found = []doctor.Finding{}
+		}
+		return printObject(out, form, map[string]any{"findings": found})
+	}
+	var text strings.Builder
+	if form == outputWide {
+		fmt.Fprintf(&text, "Read: %d Rollouts, %d HTTPScaledObjects, %d routes, %d ScaledObjects, %d Services, %d nodes; %d permissions asked for\n",
+			len(facts.Rollouts), len(facts.HTTPScaledObjects), len(facts.Routes), len(facts.ScaledObjects), len(facts.Services), len(facts.Nodes),
+			len(facts.Allowed))
+	}
+	for _, finding := range found {
+		place := finding.Object
+		if finding.Field != "" {
+			place += ": " + finding.Field
+		}
+		fmt.Fprintf(&text, "%s %s\n  at      %s\n  because %s\n  remedy  %s\n", strings.ToUpper(string(finding.Severity)), finding.Code, place,
+			finding.Message, finding.Remedy)
+	}
+	if len(found) == 0 {
+		text.WriteString("Nothing is wrong.\n")
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}

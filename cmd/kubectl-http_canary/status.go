@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
+)
+
+// readLimit bounds the reading of one Rollout.
+const readLimit = 30 * time.Second
+
+// newStatus returns the command that shows one Rollout.
+func newStatus(way *way) *cobra.Command {
+	var form output
+	command := &cobra.Command{
+		Use:   "status ROLLOUT",
+		Short: "Show how a Rollout's requests are shared, and who has taken that",
+		Long: `status shows of a Rollout where it stands, its Services with their ready endpoints and weights, and each routing
+object: what the controller asked for, what is written there, and whether every Ready proxy, or the Gateway, has taken it.
+
+For kedify/http "taken" is the interceptor's report on the HTTPScaledObject, for argoproj-labs/gatewayAPI the conditions
+Accepted and ResolvedRefs of the route's present generation.`,
+		Example: `  kubectl http-canary status shop
+  kubectl http-canary status rollout/shop --namespace shop --output yaml`,
+		Args:              oneRollout,
+		ValidArgsFunction: way.completeRollout,
+		RunE: func(command *cobra.Command, args []string) error {
+			told, err := shared(command.Context(), way, args[0])
+			if err != nil {
+				return err
+			}
+			if form == outputJSON || form == outputYAML {
+				return printObject(command.OutOrStdout(), form, told)
+			}
+			return printStatus(command.OutOrStdout(), told, form == outputWide)
+		},
+	}
+	form.addFlag(command)
+	return command
+}
+
+// oneRollout refuses anything but one argument.
+func oneRollout(command *cobra.Command, args []string) error {
+	return usage(cobra.ExactArgs(1)(command, args))
+}
+
+// shared reads how the requests of a Rollout are shared.
+func shared(ctx context.Context, way *way, argument string) (sharing.Sharing, error) {
+	reader, name, err := way.rollout(argument)
+	if err != nil {
+		return sharing.Sharing{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	facts, err := reader.One(ctx, name)
+	if err != nil {
+		return sharing.Sharing{}, err
+	}
+	return sharing.Of(facts, &facts.Rollouts[0]), nil
+}
+
+// printStatus prints what is told of a Rollout; wide with the hashes of Pods.
+func printStatus(out io.Writer, told sharing.Sharing, isWide bool) error {
+	var text strings.Builder
+	phase := told.Phase
+	if told.Message != "" {
+		phase += " (" + told.Message + ")"
+	}
+	fmt.Fprintf(&text, "Rollout   %s\nPhase     %s\nStep      %d/%d\nReplicas  %d, %d updated, %d available\n\n", told.Rollout, phase, told.Step, told.Steps,
+		told.Replicas.Total, told.Replicas.Updated, told.Replicas.Available)
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	hash := func(of string) string {
+		if isWide {
+			return of + "\t"
+		}
+		return ""
+	}
+	fmt.Fprintf(table, "ROLE\tSERVICE\t%sENDPOINTS\tASKED", hash("PODS"))
+	for i := range told.Objects {
+		fmt.Fprintf(table, "\tWRITTEN %d", i+1)
+	}
+	for i, service := range told.Services {
+		fmt.Fprintf(table, "\n%s\t%s\t%s%d\t%d", service.Role, service.Name, hash(service.Hash), service.Endpoints, service.Asked)
+		for _, object := range told.Objects {
+			fmt.Fprintf(table, "\t%s", written(object, i))
+		}
+	}
+	fmt.Fprintln(table)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	text.WriteString("\n")
+	for i, object := range told.Objects {
+		fmt.Fprintf(&text, "%d  %s: %s\n", i+1, object.Name, sentence(object))
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// written is the weight of a Service in an object.
+func written(object sharing.Object, at int) string {
+	if object.Written == nil {
+		return "?"
+	}
+	return strconv.FormatInt(object.Written[at], 10)
+}
+
+// sentence says in words what is told of an object.
+func sentence(object sharing.Object) string {
+	if object.Problem != "" {
+		return object.Problem
+	}
+	text := "written as asked"
+	if !object.AsAsked {
+		text = "NOT written as asked"
+	}
+	switch {
+	case object.Taken != sharing.Yes:
+		text += fmt.Sprintf(", taken: %s (%s)", object.Taken, object.Why)
+	case object.Proxies != nil:
+		text += fmt.Sprintf(", taken by %d of %d Ready proxies", object.Proxies.Acked, object.Proxies.Ready)
+	default:
+		text += ", taken"
+	}
+	return text
+}

@@ -1,0 +1,158 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+)
+
+// patience is how long something may take that comes by itself: a report about a new object, or a metric.
+const patience = time.Minute
+
+// dataPlane examines what carries out the weights of Rollouts that name HTTPRouter.
+func dataPlane(facts *installation.Facts) []Finding {
+	if !facts.Use(installation.HTTPRouter) {
+		return nil
+	}
+	found, isThere := definition(facts)
+	if facts.Knows(installation.Deployments) {
+		found = append(found, interceptor(facts)...)
+	}
+	if !isThere || !facts.Knows(installation.HTTPScaledObjects) {
+		return found
+	}
+	seen := map[types.NamespacedName]bool{}
+	for _, r := range using(facts, installation.HTTPRouter) {
+		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Object}
+		if r.ObjectError != nil || seen[name] {
+			continue
+		}
+		seen[name] = true
+		object := facts.HTTPScaledObject(name)
+		if object == nil {
+			found = append(found, Finding{
+				Code: HTTPScaledObjectNotFound, Severity: Error, Object: named("Rollout", r.Namespace, r.Name),
+				Field:   fmt.Sprintf("%s[%q].httpScaledObjectName", pluginsOf, installation.HTTPRouter),
+				Message: fmt.Sprintf("there is no HTTPScaledObject %q in namespace %q", r.Object, r.Namespace),
+				Remedy:  "create it, or a ScaledObject of that name with a kedify-http trigger where the agent is installed, or correct the name",
+			})
+			continue
+		}
+		found = append(found, judged(facts, object)...)
+		found = append(found, proxies(facts, object)...)
+	}
+	return found
+}
+
+// definition examines the CustomResourceDefinition of HTTPScaledObjects, and says whether it is there.
+func definition(facts *installation.Facts) ([]Finding, bool) {
+	if !facts.Knows(installation.Definitions) {
+		return nil, true
+	}
+	const name = installation.HTTPScaledObjectsDefinition
+	const apply = "kubectl apply --server-side --force-conflicts -f config/crd"
+	there, is := facts.Definitions[name]
+	object := named("CustomResourceDefinition", "", name)
+	switch {
+	case !is:
+		return []Finding{{
+			Code: DefinitionMissing, Severity: Error, Object: object,
+			Message: "it is not installed, so no HTTPScaledObject can exist", Remedy: apply,
+		}}, false
+	case !slices.Contains(there.Served, httpv1alpha1.Version):
+		return []Finding{{
+			Code: DefinitionMissing, Severity: Error, Object: object, Field: "spec.versions",
+			Message: fmt.Sprintf("it serves %v, and the interceptor reads %s", there.Served, httpv1alpha1.Version), Remedy: apply,
+		}}, false
+	case !slices.Contains(there.StatusFields, "dataPlane"):
+		owner := cmp.Or(there.Annotations["meta.helm.sh/release-name"], there.Labels["app.kubernetes.io/managed-by"],
+			there.Labels["app.kubernetes.io/name"], "somebody else")
+		return []Finding{{
+			Code: DefinitionForeign, Severity: Warning, Object: object, Field: "spec.versions",
+			Message: fmt.Sprintf("it is of another owner (%s) and has no status.dataPlane: reports go into the annotation %s, which takes a right more",
+				owner, httpv1alpha1.AnnotationStatus),
+			Remedy: apply + ", which takes what theirs takes (docs/status.md)",
+		}}, true
+	}
+	return nil, true
+}
+
+// interceptor examines the Deployment of the interceptors.
+func interceptor(facts *installation.Facts) []Finding {
+	if facts.Interceptor == nil {
+		return []Finding{{
+			Code: InterceptorNotFound, Severity: Error, Object: "Deployment keda/keda-add-ons-http-interceptor",
+			Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=interceptor: nobody tells the proxies of weights",
+			Remedy:  "kubectl apply --server-side --force-conflicts -k config/interceptor",
+		}}
+	}
+	if ready, is := readiness(facts.Interceptor); !is {
+		return []Finding{{
+			Code: InterceptorNotReady, Severity: Error, Object: named("Deployment", facts.Interceptor.Namespace, facts.Interceptor.Name),
+			Field: "status.readyReplicas", Message: ready + ": proxies keep what they have, and learn of no weight",
+			Remedy: fmt.Sprintf("kubectl -n %s describe pods -l app.kubernetes.io/component=interceptor, and read their log", facts.Interceptor.Namespace),
+		}}
+	}
+	return nil
+}
+
+// judged tells what the interceptor and the agent say against an object.
+func judged(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
+	var found []Finding
+	name := named(httpv1alpha1.Kind, object.Namespace, object.Name)
+	conditions := httpv1alpha1.StatusOf(object).Conditions
+	for _, kind := range []string{
+		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionReady, httpv1alpha1.ConditionTriggerAccepted, httpv1alpha1.ConditionScalingMetricAccepted,
+	} {
+		condition := meta.FindStatusCondition(conditions, kind)
+		switch {
+		case condition == nil || condition.Status != metav1.ConditionFalse, condition.ObservedGeneration < object.Generation,
+			condition.Reason == httpv1alpha1.ReasonNotAccepted: // Accepted tells why
+			continue
+		}
+		found = append(found, Finding{
+			Code: HTTPScaledObjectRefused, Severity: Error, Object: name, Field: fmt.Sprintf("status.conditions[%s]", kind),
+			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
+			Remedy:  "docs/errors.md has each message with what to do; requests go where they went before meanwhile",
+		})
+	}
+	isOld := facts.Now.Sub(object.CreationTimestamp.Time) > patience
+	isServed := facts.Interceptor != nil && facts.Interceptor.Status.ReadyReplicas > 0
+	if isServed && isOld && meta.FindStatusCondition(conditions, httpv1alpha1.ConditionAccepted) == nil {
+		found = append(found, Finding{
+			Code: HTTPScaledObjectUnreported, Severity: Error, Object: name, Field: "status.conditions",
+			Message: "no interceptor has reported on it for a minute: it is of a namespace that they don't serve, or they cannot write",
+			Remedy:  fmt.Sprintf("look at --namespaces and the log of Deployment %s/%s", facts.Interceptor.Namespace, facts.Interceptor.Name),
+		})
+	}
+	return found
+}
+
+// proxies finds an object that no proxy serves.
+func proxies(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
+	if !facts.Knows(installation.Services) || !facts.Knows(installation.EndpointSlices) {
+		return nil
+	}
+	fleet := facts.Fleet(object)
+	if facts.ReadyOf(fleet, installation.ProxyService) > 0 {
+		return nil
+	}
+	finding := Finding{
+		Code: NoReadyProxy, Severity: Error, Object: named("Service", fleet, installation.ProxyService),
+		Message: "it has no ready endpoint, so nobody serves HTTPScaledObject " + object.Name,
+		Remedy:  fmt.Sprintf("kubectl -n %s get pods -l app=kedify-proxy, and look at those that are not Ready: an Envoy waits for the interceptor", fleet),
+	}
+	if facts.Service(fleet, installation.ProxyService) == nil {
+		finding.Message = "there is no such Service, so nobody serves HTTPScaledObject " + object.Name
+		finding.Remedy = fmt.Sprintf("kubectl apply -n %s -k config/kedify-proxy, or share the proxies of the interceptor's namespace (docs/fleets.md)", fleet)
+	}
+	return []Finding{finding}
+}

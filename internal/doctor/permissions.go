@@ -1,0 +1,195 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+)
+
+// need is a permission that something of ours needs, or makes good use of.
+type need struct {
+	question installation.Question
+	optional string // what is lost without it; empty where nothing works
+	remedy   string
+	scaling  bool // KEDA needs it
+}
+
+// account is the ServiceAccount of a Deployment's Pods.
+func account(deployment *appsv1.Deployment) types.NamespacedName {
+	name := cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")
+	return types.NamespacedName{Namespace: deployment.Namespace, Name: name}
+}
+
+// Questions are those about permissions whose answers Examine wants, in Allowed of the facts. It is empty while the
+// Deployments are not known.
+func Questions(facts *installation.Facts) []installation.Question {
+	var all []installation.Question
+	for _, need := range needs(facts) {
+		all = append(all, need.question)
+	}
+	return all
+}
+
+// needs are the permissions that this installation needs, each once.
+func needs(facts *installation.Facts) []need {
+	all := map[installation.Question]need{}
+	add := func(n need) {
+		if known, is := all[n.question]; !is || known.optional != "" {
+			all[n.question] = n
+		}
+	}
+	if facts.Controller != nil {
+		controllerNeeds(facts, account(facts.Controller), add)
+	}
+	if facts.Operator != nil {
+		operatorNeeds(facts, account(facts.Operator), add)
+	}
+	order := slices.SortedFunc(maps.Keys(all), func(a, b installation.Question) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
+	})
+	sorted := make([]need, len(order))
+	for i, question := range order {
+		sorted[i] = all[question]
+	}
+	return sorted
+}
+
+// controllerNeeds are those of the routers, which run as the controller's ServiceAccount.
+func controllerNeeds(facts *installation.Facts, who types.NamespacedName, add func(need)) {
+	ask := func(verb, group, resource, namespace, optional, remedy string) {
+		add(need{question: installation.Question{Account: who, Verb: verb, Group: group, Resource: resource, Namespace: namespace}, optional: optional, remedy: remedy})
+	}
+	const cached = "the router reads each object in each call"
+	for _, r := range using(facts, installation.HTTPRouter) {
+		const remedy = "apply config/argo-rollouts/rbac.yaml, its subject being this ServiceAccount"
+		for _, verb := range []string{"get", "patch"} {
+			ask(verb, httpv1alpha1.Group, httpv1alpha1.Resource, r.Namespace, "", remedy)
+		}
+		for _, verb := range []string{"list", "watch"} {
+			ask(verb, httpv1alpha1.Group, httpv1alpha1.Resource, "", cached, remedy)
+		}
+	}
+	for _, r := range using(facts, installation.GatewayRouter) {
+		const remedy = "apply config/argo-rollouts/gatewayapi/rbac.yaml, its subject being this ServiceAccount, or set providerRBAC.providers.gatewayAPI in the chart"
+		for _, named := range r.RouteNames {
+			for _, verb := range []string{"get", "update"} {
+				ask(verb, "gateway.networking.k8s.io", named.Kind.Resource(), named.Name.Namespace, "", remedy)
+			}
+			for _, verb := range []string{"list", "watch"} {
+				ask(verb, "gateway.networking.k8s.io", named.Kind.Resource(), "", cached, remedy)
+			}
+		}
+	}
+	for i := range facts.Rollouts {
+		r := &facts.Rollouts[i]
+		if r.Uses(installation.HTTPRouter) || r.Uses(installation.GatewayRouter) {
+			ask("get", "", "endpoints", r.Namespace, "promotions are not made safe where no interceptor reports",
+				"allow it: the chart's providerRBAC.providers.awsLoadBalancerController does, and so does Argo Rollouts' install.yaml")
+		}
+	}
+	if facts.Interceptor != nil && facts.Use(installation.HTTPRouter) {
+		ask("get", "coordination.k8s.io", "leases", facts.Interceptor.Namespace, "weights are not verified in the proxies",
+			"allow it: the ClusterRole of Argo Rollouts' install.yaml does")
+	}
+}
+
+// operatorNeeds are those of KEDA, which reads a Rollout and its scale, and writes the latter.
+func operatorNeeds(facts *installation.Facts, who types.NamespacedName, add func(need)) {
+	for _, object := range ours(facts) {
+		if !strings.HasPrefix(object.Spec.ScaleTargetRef.APIVersion, "argoproj.io/") {
+			continue
+		}
+		for _, asked := range []struct{ verb, resource string }{{"get", "rollouts"}, {"get", "rollouts/scale"}, {"update", "rollouts/scale"}} {
+			add(need{
+				question: installation.Question{Account: who, Verb: asked.verb, Group: "argoproj.io", Resource: asked.resource, Namespace: object.Namespace},
+				remedy: "add Rollouts to KEDA's chart value rbac.scaledRefKinds: {apiGroup: argoproj.io, kind: rollouts}, " +
+					"or leave its default {apiGroup: \"*\", kind: \"*\"}",
+				scaling: true,
+			})
+		}
+	}
+}
+
+// denial is what one ServiceAccount may not do to one resource in one place.
+type denial struct {
+	account             types.NamespacedName
+	group, resource     string
+	namespace, optional string
+	remedy              string
+	scaling             bool
+}
+
+// permissions finds ServiceAccounts that may not do what they need to. Where one lacks what nothing works without,
+// what it lacks besides goes without saying.
+func permissions(facts *installation.Facts) []Finding {
+	if !facts.Knows(installation.Reviews) {
+		return nil
+	}
+	denied := map[denial][]string{}
+	var order []denial
+	for _, n := range needs(facts) {
+		if allowed, is := facts.Allowed[n.question]; !is || allowed {
+			continue
+		}
+		q := n.question
+		at := denial{q.Account, q.Group, q.Resource, q.Namespace, n.optional, n.remedy, n.scaling}
+		if denied[at] == nil {
+			order = append(order, at)
+		}
+		denied[at] = append(denied[at], q.Verb)
+	}
+	var found []Finding
+	for _, at := range order {
+		isImplied := at.optional != "" && slices.ContainsFunc(order, func(other denial) bool {
+			return other.optional == "" && other.account == at.account && other.group == at.group && other.resource == at.resource
+		})
+		if !isImplied {
+			found = append(found, at.finding(denied[at]))
+		}
+	}
+	return found
+}
+
+// finding is what is said about a denial of verbs.
+func (d denial) finding(verbs []string) Finding {
+	finding := Finding{
+		Code: Forbidden, Severity: Error, Object: named("ServiceAccount", d.account.Namespace, d.account.Name),
+		Message: fmt.Sprintf("it may not %s %s in %s", strings.Join(verbs, ", "), qualified(d.resource, d.group), where(d.namespace)),
+		Remedy:  d.remedy,
+	}
+	switch {
+	case d.scaling:
+		finding.Code = ScaledRefKinds
+		finding.Message += ": KEDA cannot scale Rollouts"
+	case d.optional != "":
+		finding.Code, finding.Severity = ForbiddenInPart, Warning
+		finding.Message += ": " + d.optional
+	default:
+		finding.Message += ": the router fails with forbidden"
+	}
+	return finding
+}
+
+// qualified is a resource with its group.
+func qualified(resource, group string) string {
+	if group == "" {
+		return resource
+	}
+	return resource + "." + group
+}
+
+// where names a namespace.
+func where(namespace string) string {
+	if namespace == "" {
+		return "all namespaces"
+	}
+	return "namespace " + namespace
+}

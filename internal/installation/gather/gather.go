@@ -1,0 +1,301 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+)
+
+const (
+	// requestTimeout bounds one request.
+	requestTimeout = 10 * time.Second
+	// pageSize is how many objects one request lists.
+	pageSize = "500"
+)
+
+// Reader reads a cluster.
+type Reader struct {
+	client    *apiserver.Client
+	namespace string // of what belongs to applications; empty for all
+}
+
+// New returns a Reader that asks client, about applications of one namespace, or of all where that is empty.
+func New(client *apiserver.Client, namespace string) *Reader {
+	return &Reader{client: client, namespace: namespace}
+}
+
+// All reads everything that is asked about an installation but permissions. It fails only when the API server cannot
+// be reached or doesn't know who asks.
+func (r *Reader) All(ctx context.Context) (*installation.Facts, error) {
+	if err := r.reach(ctx); err != nil {
+		return nil, err
+	}
+	facts := &installation.Facts{Now: time.Now(), Unread: map[installation.Part]error{}, Definitions: map[string]installation.Definition{}}
+	for _, step := range []struct {
+		part installation.Part
+		read func(context.Context, *installation.Facts) error
+	}{
+		{installation.Deployments, r.deployments},
+		{installation.Plugins, r.plugins},
+		{installation.Pods, r.pods},
+		{installation.Nodes, r.nodes},
+		{installation.Definitions, r.definitions},
+	} {
+		note(facts, step.part, step.read(ctx, facts))
+	}
+	r.Applications(ctx, facts)
+	return facts, ctx.Err()
+}
+
+// Applications reads Rollouts and all that carries out and scales them.
+func (r *Reader) Applications(ctx context.Context, facts *installation.Facts) {
+	for _, step := range []struct {
+		part installation.Part
+		read func(context.Context, *installation.Facts) error
+	}{
+		// A Rollout is read before what it depends on: what is there for its weights was there before them.
+		{installation.Rollouts, r.rollouts},
+		{installation.HTTPScaledObjects, r.httpScaledObjects},
+		{installation.Routes, r.routes},
+		{installation.Services, r.services},
+		{installation.EndpointSlices, r.endpoints},
+		{installation.ScaledObjects, r.scaledObjects},
+		{installation.Autoscalers, r.autoscalers},
+	} {
+		note(facts, step.part, step.read(ctx, facts))
+	}
+}
+
+// note notes why a part could not be read.
+func note(facts *installation.Facts, part installation.Part, err error) {
+	if facts.Unread == nil {
+		facts.Unread = map[installation.Part]error{}
+	}
+	if err != nil {
+		facts.Unread[part] = err
+	}
+}
+
+// reach fails when the API server cannot be reached or doesn't know who asks.
+func (r *Reader) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var version struct{}
+	if err := r.client.Get(ctx, &version, "version"); err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("the API server does not answer: %w", err)
+	}
+	return nil
+}
+
+// list lists a collection, page by page, with labels and in all namespaces where those are empty. A collection that
+// the API server does not serve has nothing in it.
+func list[T any](ctx context.Context, r *Reader, group, resource, namespace, labels string) ([]T, error) {
+	path := strings.Split("apis/"+group, "/")
+	if !strings.Contains(group, "/") {
+		path = []string{"api", group}
+	}
+	if namespace != "" {
+		path = append(path, "namespaces", namespace)
+	}
+	query := map[string]string{"limit": pageSize}
+	if labels != "" {
+		query["labelSelector"] = labels
+	}
+	var all []T
+	for {
+		var page struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []T             `json:"items"`
+		}
+		err := r.get(ctx, apiserver.Request{Path: append(path, resource), Query: maps.Clone(query)}, &page)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Metadata.Continue == "" {
+			return all, nil
+		}
+		query["continue"] = page.Metadata.Continue
+	}
+}
+
+// get reads what is asked for into target, again after faults that pass.
+func (r *Reader) get(ctx context.Context, asked apiserver.Request, target any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return apiserver.Retry(ctx, func(ctx context.Context) error {
+		body, err := r.client.Do(ctx, asked)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(body, target)
+	})
+}
+
+// deployments finds ours, Argo Rollouts' and KEDA's by the labels that their manifests and charts have, wherever they
+// are.
+func (r *Reader) deployments(ctx context.Context, facts *installation.Facts) error {
+	const name, component = "app.kubernetes.io/name", "app.kubernetes.io/component"
+	found, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "", name+" in (argo-rollouts,http-add-on,keda-operator)")
+	for i := range found {
+		deployment := &found[i]
+		switch deployment.Labels[name] + "/" + deployment.Labels[component] {
+		case "argo-rollouts/rollouts-controller":
+			facts.Controller = deployment
+		case "http-add-on/interceptor":
+			facts.Interceptor = deployment
+		case "http-add-on/scaler":
+			facts.Scaler = deployment
+		case "http-add-on/agent":
+			facts.Agent = deployment
+		default:
+			if deployment.Labels[name] == "keda-operator" {
+				facts.Operator = deployment
+			}
+		}
+	}
+	return err
+}
+
+// plugins reads the controller's ConfigMap.
+func (r *Reader) plugins(ctx context.Context, facts *installation.Facts) error {
+	if facts.Controller == nil {
+		return nil
+	}
+	found := new(corev1.ConfigMap)
+	path := []string{"api", "v1", "namespaces", facts.Controller.Namespace, "configmaps", installation.ConfigMapName}
+	err := r.get(ctx, apiserver.Request{Path: path}, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	facts.Plugins = found
+	return nil
+}
+
+// pods reads those of the controller.
+func (r *Reader) pods(ctx context.Context, facts *installation.Facts) (err error) {
+	if facts.Controller == nil {
+		return nil
+	}
+	labels := metav1.FormatLabelSelector(facts.Controller.Spec.Selector)
+	facts.Pods, err = list[corev1.Pod](ctx, r, "v1", "pods", facts.Controller.Namespace, labels)
+	return err
+}
+
+func (r *Reader) nodes(ctx context.Context, facts *installation.Facts) (err error) {
+	facts.Nodes, err = list[corev1.Node](ctx, r, "v1", "nodes", "", "")
+	return err
+}
+
+func (r *Reader) rollouts(ctx context.Context, facts *installation.Facts) error {
+	found, err := list[v1alpha1.Rollout](ctx, r, "argoproj.io/v1alpha1", "rollouts", r.namespace, "")
+	facts.Rollouts = nil
+	for i := range found {
+		facts.Rollouts = append(facts.Rollouts, Understand(&found[i]))
+	}
+	return err
+}
+
+func (r *Reader) httpScaledObjects(ctx context.Context, facts *installation.Facts) (err error) {
+	version := httpv1alpha1.SchemeGroupVersion.String()
+	facts.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource, r.namespace, "")
+	return err
+}
+
+func (r *Reader) scaledObjects(ctx context.Context, facts *installation.Facts) (err error) {
+	facts.ScaledObjects, err = list[installation.ScaledObject](ctx, r, "keda.sh/v1alpha1", "scaledobjects", r.namespace, "")
+	return err
+}
+
+func (r *Reader) autoscalers(ctx context.Context, facts *installation.Facts) (err error) {
+	const resource = "horizontalpodautoscalers"
+	facts.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2", resource, r.namespace, "")
+	return err
+}
+
+// services reads the applications' Services, and those of the parts that serve them.
+func (r *Reader) services(ctx context.Context, facts *installation.Facts) error {
+	facts.Services = map[types.NamespacedName]*corev1.Service{}
+	for _, namespace := range r.namespaces(facts) {
+		found, err := list[corev1.Service](ctx, r, "v1", "services", namespace, "")
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			facts.Services[types.NamespacedName{Namespace: found[i].Namespace, Name: found[i].Name}] = &found[i]
+		}
+	}
+	return nil
+}
+
+// endpoints counts the ready endpoints of the same Services.
+func (r *Reader) endpoints(ctx context.Context, facts *installation.Facts) error {
+	var all []discoveryv1.EndpointSlice
+	for _, namespace := range r.namespaces(facts) {
+		found, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", namespace, "")
+		if err != nil {
+			return err
+		}
+		all = append(all, found...)
+	}
+	facts.Ready = countReady(slices.Values(all))
+	return nil
+}
+
+// countReady counts the ready endpoints of each Service. A condition that is absent means ready (discovery.k8s.io/v1,
+// EndpointConditions), and one endpoint may be in two slices for a moment.
+func countReady(all iter.Seq[discoveryv1.EndpointSlice]) map[types.NamespacedName]int {
+	addresses := map[types.NamespacedName]map[string]bool{}
+	for slice := range all {
+		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		for _, endpoint := range slice.Endpoints {
+			if isReady := endpoint.Conditions.Ready; len(endpoint.Addresses) > 0 && (isReady == nil || *isReady) {
+				if addresses[service] == nil {
+					addresses[service] = map[string]bool{}
+				}
+				addresses[service][endpoint.Addresses[0]] = true
+			}
+		}
+	}
+	counts := map[types.NamespacedName]int{}
+	for service, ready := range addresses {
+		counts[service] = len(ready)
+	}
+	return counts
+}
+
+// namespaces are those whose Services count; an empty name means all.
+func (r *Reader) namespaces(facts *installation.Facts) []string {
+	if r.namespace == "" {
+		return []string{""}
+	}
+	all := []string{r.namespace}
+	if facts.Interceptor != nil && facts.Interceptor.Namespace != r.namespace {
+		all = append(all, facts.Interceptor.Namespace)
+	}
+	return all
+}

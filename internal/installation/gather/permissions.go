@@ -1,0 +1,48 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+)
+
+// Ask asks the API server about permissions of ServiceAccounts, and notes the answers.
+func (r *Reader) Ask(ctx context.Context, facts *installation.Facts, questions []installation.Question) {
+	facts.Allowed = map[installation.Question]bool{}
+	for _, question := range questions {
+		allowed, err := r.review(ctx, question)
+		if err != nil {
+			note(facts, installation.Reviews, err)
+			return
+		}
+		facts.Allowed[question] = allowed
+	}
+}
+
+// review asks one question. The groups are those that every ServiceAccount has (k8s.io/apiserver, serviceaccount.UserInfo).
+func (r *Reader) review(ctx context.Context, question installation.Question) (bool, error) {
+	account := question.Account
+	resource, subresource, _ := strings.Cut(question.Resource, "/")
+	asked, err := json.Marshal(authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: question.Namespace, Verb: question.Verb, Group: question.Group, Resource: resource, Subresource: subresource,
+		},
+	}})
+	if err != nil {
+		return false, fmt.Errorf("a question about permissions: %w", err)
+	}
+	var answer authorizationv1.SubjectAccessReview
+	err = r.get(ctx, apiserver.Request{
+		Verb: http.MethodPost, Path: []string{"apis", "authorization.k8s.io", "v1", "subjectaccessreviews"}, Body: asked,
+	}, &answer)
+	return answer.Status.Allowed, err
+}

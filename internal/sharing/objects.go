@@ -1,0 +1,116 @@
+package sharing
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+)
+
+// httpScaledObject tells what is written on the HTTPScaledObject of a Rollout, and who has taken it.
+func httpScaledObject(facts *installation.Facts, r *installation.Rollout, services []Service) Object {
+	told := Object{Name: strings.TrimSpace(fmt.Sprintf("HTTPScaledObject %s/%s", r.Namespace, r.Object)), Taken: Unknown}
+	live := facts.HTTPScaledObject(types.NamespacedName{Namespace: r.Namespace, Name: r.Object})
+	switch {
+	case r.ObjectError != nil:
+		told.Name, told.Problem = "HTTPScaledObject", r.ObjectError.Error()
+		return told
+	case live == nil:
+		told.Problem = "it does not exist"
+		return told
+	}
+	text := live.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+	if text == "" {
+		told.weigh(services, []string{live.Spec.ScaleTargetRef.Service}, []int64{1})
+	} else if backends, err := split.Parse(text); err != nil {
+		told.Problem = err.Error()
+	} else {
+		var names []string
+		var weights []int64
+		for _, backend := range backends {
+			names, weights = append(names, backend.Service), append(weights, int64(backend.Weight))
+		}
+		told.weigh(services, names, weights)
+	}
+	told.acknowledge(httpv1alpha1.StatusOf(live).DataPlane, split.Hash(text))
+	return told
+}
+
+// acknowledge tells by an interceptor's report whether every Ready proxy shares requests as the annotation of that hash
+// asks for.
+func (o *Object) acknowledge(report *httpv1alpha1.DataPlaneStatus, hash string) {
+	if report == nil {
+		o.Why = "no interceptor has reported"
+		return
+	}
+	o.Proxies = &Proxies{Ready: report.Proxies.Ready, Acked: report.Proxies.Acked}
+	switch {
+	case report.Proxies.Ready == 0:
+		o.Why = "no proxy is Ready"
+	case report.AnnotationHash != hash:
+		o.Taken, o.Why = No, "the last report is about an earlier annotation"
+	case report.Proxies.Acked < report.Proxies.Ready:
+		o.Taken, o.Why = No, fmt.Sprintf("%d of %d Ready proxies have acknowledged it", report.Proxies.Acked, report.Proxies.Ready)
+	case !report.Effective:
+		o.Taken, o.Why = No, "a share is redirected: its Service has no ready endpoint"
+	default:
+		o.Taken = Yes
+	}
+}
+
+// routes tell what is written in each rule of a Rollout's routes, and whether Gateways have accepted them.
+func routes(facts *installation.Facts, r *installation.Rollout, services []Service) []Object {
+	if r.RoutesError != nil {
+		return []Object{{Name: "routes", Problem: r.RoutesError.Error(), Taken: Unknown}}
+	}
+	there := facts.RoutesOf(r)
+	var told []Object
+	for _, name := range r.RouteNames {
+		if _, is := there[name]; !is {
+			told = append(told, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name), Problem: "it does not exist", Taken: Unknown})
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(there), func(a, b installation.RouteName) int {
+		return strings.Compare(string(a.Kind)+a.Name.String()+a.RuleName, string(b.Kind)+b.Name.String()+b.RuleName)
+	})
+	for _, name := range names {
+		told = append(told, rules(r, name, there[name], services)...)
+	}
+	return told
+}
+
+// rules tell of one route.
+func rules(r *installation.Rollout, name installation.RouteName, live installation.Route, services []Service) []Object {
+	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Taken: Unknown, Why: "no Gateway has reported"}
+	if route.Reported(live.Content) {
+		accepted, why := route.Accepted(live.Content)
+		base.Taken, base.Why = No, why
+		if accepted {
+			base.Taken = Yes
+		}
+	}
+	written, err := route.Written(live.Content, route.Intent{
+		Kind: live.Kind, Rollout: r.Key().String(), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary, RuleName: name.RuleName,
+	})
+	if err != nil {
+		base.Problem = err.Error()
+		return []Object{base}
+	}
+	var told []Object
+	for _, rule := range written {
+		of := base
+		if len(written) > 1 {
+			of.Name += " " + rule.Path
+		}
+		of.weigh(services, rule.Services, rule.Weights)
+		told = append(told, of)
+	}
+	return told
+}

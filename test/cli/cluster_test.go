@@ -1,0 +1,239 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+// manifests is where ours are.
+const manifests = "../../config/"
+
+// cluster is an API server with a sound installation on it.
+type cluster struct {
+	*controlplane.ControlPlane
+
+	admin  *rest.RESTClient
+	folder string // has the built plugin and the kubeconfigs
+}
+
+// shared is the cluster of all tests; TestMain starts it.
+var shared cluster
+
+func TestMain(m *testing.M) {
+	code, err := runWithCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runWithCluster runs the tests with a cluster.
+func runWithCluster(m *testing.M) (code int, err error) {
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		return 1, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	folder, err := os.MkdirTemp("", "test-cli")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := program.Build(ctx, folder, "v9.9.9-test", "kubectl-http_canary"); err != nil {
+		return 1, err
+	}
+	running, err := controlplane.Start(ctx, binaries, folder)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, running.Stop()) }()
+	shared = cluster{ControlPlane: running, folder: folder}
+	if err := shared.install(ctx); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// install applies what users apply, and writes what controllers report of it.
+func (c *cluster) install(ctx context.Context) (err error) {
+	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
+		return err
+	}
+	for _, token := range []string{controlplane.AdminToken, controlplane.StrangerToken} {
+		if err := c.WriteKubeconfig(c.kubeconfig(token), token); err != nil {
+			return err
+		}
+	}
+	argo, err := moduleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
+	if err != nil {
+		return err
+	}
+	keda, err := moduleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"argo-rollouts", "shop", "web"} {
+		if err := controlplane.CreateNamespace(ctx, c.admin, name); err != nil {
+			return err
+		}
+	}
+	gateway := os.Getenv("GATEWAY_API_CRDS")
+	err = controlplane.ApplyFiles(ctx, c.admin, "argo-rollouts",
+		filepath.Join(argo, "manifests/install.yaml"), filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"),
+		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
+		manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
+		manifests+"interceptor/deployment.yaml", manifests+"scaler/deployment.yaml", manifests+"argo-rollouts/rbac.yaml",
+		manifests+"argo-rollouts/gatewayapi/rbac.yaml",
+		filepath.Join(keda, "config/rbac/role.yaml"), filepath.Join(keda, "config/rbac/role_binding.yaml"),
+		filepath.Join(keda, "config/manager/manager.yaml"), "testdata/plugins.yaml")
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{"argo-rollouts/deployment-patch.yaml", "argo-rollouts/gatewayapi/deployment-patch.yaml"} {
+		if err := c.patchFile(ctx, deployment("argo-rollouts", "argo-rollouts"), manifests+file); err != nil {
+			return err
+		}
+	}
+	node := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "one"}}
+	if err := controlplane.Create(ctx, c.admin, "/api/v1/nodes", node); err != nil {
+		return err
+	}
+	for path := range ready() {
+		if err := c.patch(ctx, path, ready()[path]); err != nil {
+			return err
+		}
+	}
+	if err := controlplane.ApplyFiles(ctx, c.admin, "", "testdata/applications.yaml"); err != nil {
+		return err
+	}
+	for path, status := range reports() {
+		if err := c.patch(ctx, path, status); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moduleFolder asks the go command, in a folder, where a module's files are.
+func moduleFolder(ctx context.Context, in string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir = in
+	answer, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %v: %w", args, err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(answer, &module); err != nil || module.Dir == "" {
+		return "", fmt.Errorf("go %v: no folder in %s: %w", args, answer, err)
+	}
+	return module.Dir, nil
+}
+
+// kubeconfig is the file for the user of a token.
+func (c *cluster) kubeconfig(token string) string {
+	return filepath.Join(c.folder, token+".kubeconfig")
+}
+
+// patch sends a merge patch in YAML.
+func (c *cluster) patch(ctx context.Context, path, body string) error {
+	text, err := yaml.YAMLToJSON([]byte(body))
+	if err != nil {
+		return err
+	}
+	return c.admin.Patch(types.MergePatchType).AbsPath(path).Body(text).Do(ctx).Error()
+}
+
+// patchFile sends a file as kubectl patch --patch-file does.
+func (c *cluster) patchFile(ctx context.Context, path, file string) error {
+	text, err := os.ReadFile(filepath.Clean(file))
+	if err == nil {
+		text, err = yaml.YAMLToJSON(text)
+	}
+	if err != nil {
+		return err
+	}
+	return c.admin.Patch(types.StrategicMergePatchType).AbsPath(path).Body(text).Do(ctx).Error()
+}
+
+// Paths of objects.
+func deployment(namespace, name string) string {
+	return "/apis/apps/v1/namespaces/" + namespace + "/deployments/" + name
+}
+
+func rolloutPath(namespace, name string) string {
+	return "/apis/argoproj.io/v1alpha1/namespaces/" + namespace + "/rollouts/" + name
+}
+
+func objectPath(namespace, name string) string {
+	return "/apis/http.keda.sh/v1alpha1/namespaces/" + namespace + "/httpscaledobjects/" + name
+}
+
+func routePath(namespace, name string) string {
+	return "/apis/gateway.networking.k8s.io/v1/namespaces/" + namespace + "/httproutes/" + name
+}
+
+// answer is how the plugin ended.
+type answer struct {
+	code     int
+	out, err string
+}
+
+// run runs the plugin as the user of a token.
+func run(t *testing.T, token string, args ...string) answer {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), filepath.Join(shared.folder, "kubectl-http_canary"), args...)
+	var out, problems bytes.Buffer
+	command.Stdout, command.Stderr = &out, &problems
+	command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(token))
+	err := command.Run()
+	if _, is := errors.AsType[*exec.ExitError](err); err != nil && !is {
+		t.Fatal(err)
+	}
+	return answer{command.ProcessState.ExitCode(), out.String(), problems.String()}
+}
+
+// patch sends a merge patch in YAML.
+func patch(t *testing.T, path, body string) {
+	t.Helper()
+	if err := shared.patch(t.Context(), path, body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remove deletes an object.
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := shared.admin.Delete().AbsPath(path).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read reads an object.
+func read(t *testing.T, path string) map[string]any {
+	t.Helper()
+	body, err := shared.admin.Get().AbsPath(path).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(body, &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}

@@ -1,0 +1,205 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// shopHash is that of the annotation in testdata/applications.yaml.
+func shopHash() string {
+	return split.Hash(split.Format([]split.Backend{{Service: "shop-stable", Weight: 80}, {Service: "shop-canary", Weight: 20}}))
+}
+
+func TestDoctorFindsNothingInASoundInstallation(t *testing.T) {
+	got := run(t, controlplane.AdminToken, "doctor")
+	if diff := cmp.Diff(answer{0, "Nothing is wrong.\n", ""}, got, cmp.AllowUnexported(answer{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Each breakage is made on the API server, found, and taken back.
+func TestDoctorFindsEachBreakage(t *testing.T) {
+	const stdRole = manifests + "argo-rollouts/rbac.yaml"
+	config := "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config"
+	reapply := func(files ...string) func(*testing.T) {
+		return func(t *testing.T) {
+			t.Helper()
+			if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", files...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	patched := func(path, body string) func(*testing.T) {
+		return func(t *testing.T) { t.Helper(); patch(t, path, body) }
+	}
+	plugins, applications := reapply("testdata/plugins.yaml"), reapply("testdata/applications.yaml")
+	tests := []struct {
+		name        string
+		spoil, mend func(*testing.T)
+		code        string
+		exit        int
+	}{
+		{"not registered", patched(config, `data: {trafficRouterPlugins: "- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/x'}"}`), plugins, "PluginNotRegistered", 3},
+		{"malformed plugins", patched(config, `data: {trafficRouterPlugins: "name: kedify/http"}`), plugins, "PluginsMalformed", 3},
+		{
+			"a checksum that is none", patched(config, `data: {trafficRouterPlugins: "- {name: kedify/http, location: 'https://example.com/x', sha256: abc}\n- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/y'}"}`),
+			plugins, "ChecksumMalformed", 3,
+		},
+		{
+			"no init container", patched(deployment("argo-rollouts", "argo-rollouts"), `spec: {template: {spec: {initContainers: null}}}`),
+			func(t *testing.T) {
+				t.Helper()
+				if err := shared.patchFile(t.Context(), deployment("argo-rollouts", "argo-rollouts"), manifests+"argo-rollouts/deployment-patch.yaml"); err != nil {
+					t.Fatal(err)
+				}
+			}, "FileNotProvided", 3,
+		},
+		{"no role", func(t *testing.T) { t.Helper(); remove(t, roleBinding("argo-rollouts-kedify-http")) }, reapply(stdRole), "Forbidden", 3},
+		{
+			"a role for another ServiceAccount", patched(roleBinding("argo-rollouts-kedify-http"), `subjects: [{kind: ServiceAccount, name: argo-rollouts, namespace: default}]`),
+			func(t *testing.T) {
+				t.Helper()
+				patch(t, roleBinding("argo-rollouts-kedify-http"), `subjects: [{kind: ServiceAccount, name: argo-rollouts, namespace: argo-rollouts}]`)
+			}, "Forbidden", 3,
+		},
+		{
+			"the role of the second router", func(t *testing.T) { t.Helper(); remove(t, roleBinding("argo-rollouts-gateway-api")) },
+			reapply(manifests + "argo-rollouts/gatewayapi/rbac.yaml"), "Forbidden", 3,
+		},
+		{
+			"the published plugin's role", patched("/apis/rbac.authorization.k8s.io/v1/clusterroles/argo-rollouts-kedify-http",
+				`rules: [{apiGroups: [http.keda.sh], resources: [httpscaledobjects], verbs: [get, patch]}]`), reapply(stdRole), "ForbiddenInPart", 0,
+		},
+		{
+			"a mistyped router", patched(rolloutPath("web", "web"), `spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: null, gatewayAPI: {httpRoute: web}}}}}}`),
+			patched(rolloutPath("web", "web"), `spec: {strategy: {canary: {trafficRouting: {plugins: {gatewayAPI: null, argoproj-labs/gatewayAPI: {httpRoute: web, namespace: web}}}}}}`),
+			"RouterNameWrong", 3,
+		},
+		{
+			// The API server drops the field that the schema lacks, as it does for kubectl apply --validate=false.
+			"another field path", patched(rolloutPath("web", "web"), `
+metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"spec":{"strategy":{"canary":{"trafficRouting":{"gatewayAPI":{"httpRoute":"web"}}}}}}'}}
+spec: {strategy: {canary: {trafficRouting: {plugins: null, gatewayAPI: {httpRoute: web}}}}}`),
+			patched(rolloutPath("web", "web"), `
+metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: null}}
+spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: {httpRoute: web, namespace: web}}}}}}`),
+			"RouterMissing", 3,
+		},
+		{
+			"no canary endpoint", patched("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1", `endpoints: []`), applications, "NoCanaryEndpoint", 3,
+		},
+		{"no ready proxy", patched("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/kedify-proxy-1", `endpoints: []`), applications, "NoReadyProxy", 3},
+		{"a missing Service", func(t *testing.T) { t.Helper(); remove(t, "/api/v1/namespaces/web/services/web-canary") }, applications, "ServiceNotFound", 3},
+		{
+			"a route without the canary", patched(routePath("web", "web"), `spec: {rules: [{backendRefs: [{name: web-stable, port: 80}]}]}`), applications, "RouteWithoutRule", 3,
+		},
+		{
+			"KEDA is too old", patched(deployment("keda", "keda-operator"), `metadata: {labels: {app.kubernetes.io/version: 2.17.0}}`),
+			patched(deployment("keda", "keda-operator"), `metadata: {labels: {app.kubernetes.io/version: latest}}`), "KEDATooOld", 3,
+		},
+		{
+			"scaledRefKinds without Rollouts", patched("/apis/rbac.authorization.k8s.io/v1/clusterroles/keda-operator",
+				`rules: [{apiGroups: [apps], resources: [deployments, deployments/scale], verbs: [get, update]}]`),
+			patched("/apis/rbac.authorization.k8s.io/v1/clusterroles/keda-operator",
+				`rules: [{apiGroups: ["*"], resources: ["*"], verbs: [get]}, {apiGroups: ["*"], resources: ["*/scale"], verbs: [get, update]}]`), "ScaledRefKinds", 3,
+		},
+		{
+			"an interceptor that is not ready", patched(deployment("keda", "keda-add-ons-http-interceptor")+"/status", `status: {readyReplicas: 0}`),
+			patched(deployment("keda", "keda-add-ons-http-interceptor")+"/status", `status: {readyReplicas: 1}`), "InterceptorNotReady", 3,
+		},
+		{
+			"no scaler", func(t *testing.T) { t.Helper(); remove(t, deployment("keda", "keda-add-ons-http-external-scaler")) },
+			func(t *testing.T) {
+				t.Helper()
+				reapply(manifests + "scaler/deployment.yaml")(t)
+				patch(t, deployment("keda", "keda-add-ons-http-external-scaler")+"/status", `{status: {replicas: 1, readyReplicas: 1}}`)
+			}, "ScalerNotFound", 3,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.spoil(t)
+			defer func() {
+				test.mend(t)
+				awaitCodes(t, 0)
+			}()
+			awaitCodes(t, test.exit, test.code)
+		})
+	}
+}
+
+// roleBinding is the path of a ClusterRoleBinding.
+func roleBinding(name string) string {
+	return "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name
+}
+
+// findings are what doctor prints as JSON.
+type findings struct {
+	Findings []struct{ Code, Severity, Object, Field, Message, Remedy string }
+}
+
+// codesOf are those of what doctor printed.
+func codesOf(t *testing.T, out string) []string {
+	t.Helper()
+	var printed findings
+	if err := json.Unmarshal([]byte(out), &printed); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	codes := []string{}
+	for _, finding := range printed.Findings {
+		if len(codes) == 0 || codes[len(codes)-1] != finding.Code {
+			codes = append(codes, finding.Code)
+		}
+		if finding.Object == "" || finding.Message == "" || finding.Remedy == "" {
+			t.Errorf("a finding that says too little: %+v", finding)
+		}
+	}
+	return codes
+}
+
+// awaitCodes runs doctor until it ends with a code and finds nothing but these: the API server learns of roles a moment
+// after they are written.
+func awaitCodes(t *testing.T, exit int, codes ...string) {
+	t.Helper()
+	var diff string
+	for range 50 {
+		got := run(t, controlplane.AdminToken, "doctor", "--output=json")
+		if diff = cmp.Diff(append([]string{}, codes...), codesOf(t, got.out)); diff == "" && got.code == exit {
+			return
+		} else if diff == "" {
+			t.Fatalf("it ends with %d, want %d", got.code, exit)
+		}
+	}
+	t.Fatalf("findings (-want +got):\n%s", diff)
+}
+
+// A user who may read nothing is told so, and gets no false alarm.
+func TestDoctorForAStranger(t *testing.T) {
+	got := run(t, controlplane.StrangerToken, "doctor", "-o", "json")
+	if diff := cmp.Diff([]string{"NotExamined"}, codesOf(t, got.out)); diff != "" || got.code != 0 {
+		t.Errorf("exit code %d, findings (-want +got):\n%s", got.code, diff)
+	}
+	if !strings.Contains(got.out, "Rollouts") {
+		t.Errorf("it does not say what was not examined: %s", got.out)
+	}
+}
+
+func TestDoctorOfOneNamespace(t *testing.T) {
+	remove(t, "/api/v1/namespaces/web/services/web-canary")
+	defer func() {
+		if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", "testdata/applications.yaml"); err != nil {
+			t.Error(err)
+		}
+	}()
+	for namespace, exit := range map[string]int{"shop": 0, "web": 3} {
+		if got := run(t, controlplane.AdminToken, "doctor", "-n", namespace); got.code != exit {
+			t.Errorf("namespace %s: exit code %d, want %d:\n%s", namespace, got.code, exit, got.out)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// Every command of docs/cli.md that is meant to be run is run, on a sound installation.
+func TestThePagesCommandsRun(t *testing.T) {
+	page, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := 0
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		for line := range strings.Lines(block[1]) {
+			args, is := strings.CutPrefix(strings.TrimSpace(line), "kubectl http-canary ")
+			if !is {
+				t.Errorf("%q is no command of the plugin", line)
+				continue
+			}
+			commands++
+			if got := run(t, controlplane.AdminToken, strings.Fields(args)...); got.code != 0 || got.out == "" {
+				t.Errorf("%s: exit code %d: %s%s", line, got.code, got.out, got.err)
+			}
+		}
+	}
+	if commands < 5 {
+		t.Errorf("the page has only %d commands", commands)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for args, want := range map[string]int{
+		"doctor --colour": 2, "doctor now": 2, "doctor -o xml": 2, "--version": 0, "doctor --help": 0, "": 0,
+		"status": 2, "split a b": 2, "split shop -n shop -w -o yaml": 2, "status shop -n nowhere": 1, "doctor --server=https://127.0.0.1:1": 1, "doctor --kubeconfig=/nowhere": 1,
+	} {
+		got := run(t, controlplane.AdminToken, strings.Fields(args)...)
+		if got.code != want {
+			t.Errorf("%q ends with %d, want %d: %s%s", args, got.code, want, got.out, got.err)
+		}
+		if want != 0 && !strings.HasPrefix(got.err, "kubectl http-canary: ") {
+			t.Errorf("%q says %q", args, got.err)
+		}
+	}
+}
+
+// kubectl runs kubectl_complete-http_canary with what was typed; the last line tells the shell what to do.
+func TestKubectlCompletes(t *testing.T) {
+	link := filepath.Join(shared.folder, "kubectl_complete-http_canary")
+	if err := os.Symlink("kubectl-http_canary", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		typed []string
+		want  string
+	}{
+		{[]string{"do"}, "doctor\tFind out what is wrong with an installation\n:4\n"},
+		{[]string{"doctor", "-o", ""}, "json\nyaml\nwide\n:4\n"},
+		{[]string{"split", "--namespace", "web", ""}, "web\n:4\n"},
+	} {
+		command := exec.CommandContext(t.Context(), link, test.typed...)
+		command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(controlplane.AdminToken))
+		got, err := command.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, string(got)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", test.typed, diff)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+func TestStatusAndSplitOfBothRouters(t *testing.T) {
+	// Other tests change the route, and bring it back: the Gateway reports on each generation.
+	status := reports()[routePath("web", "web")+"/status"]
+	generation := fmt.Sprintf("observedGeneration: %v", read(t, routePath("web", "web"))["metadata"].(map[string]any)["generation"])
+	patch(t, routePath("web", "web")+"/status", strings.ReplaceAll(status, "observedGeneration: 1", generation))
+	for _, test := range []struct{ args, want string }{
+		{"status shop -n shop", `Rollout   shop/shop
+Phase     Paused (CanaryPauseStep)
+Step      2/2
+Replicas  3, 1 updated, 3 available
+
+ROLE    SERVICE      ENDPOINTS  ASKED  WRITTEN 1
+stable  shop-stable  2          80     80
+canary  shop-canary  1          20     20
+
+1  HTTPScaledObject shop/shop: written as asked, taken by 2 of 2 Ready proxies
+`},
+		{"status rollout/web -n web", `Rollout   web/web
+Phase     Paused
+Step      2/2
+Replicas  3, 0 updated, 3 available
+
+ROLE    SERVICE     ENDPOINTS  ASKED  WRITTEN 1
+stable  web-stable  1          75     75
+canary  web-canary  1          25     25
+
+1  HTTPRoute web/web: written as asked, taken
+`},
+		{"split shop -n shop", `PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT
+Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
+`},
+		{"split web -n web", `PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT
+Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
+`},
+	} {
+		if diff := cmp.Diff(answer{0, test.want, ""}, run(t, controlplane.AdminToken, strings.Fields(test.args)...), cmp.AllowUnexported(answer{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.args, diff)
+		}
+	}
+	var told sharing.Sharing
+	if err := json.Unmarshal([]byte(run(t, controlplane.AdminToken, "status", "shop", "-n=shop", "-o=json").out), &told); err != nil {
+		t.Fatal(err)
+	}
+	if want := (sharing.Service{Role: sharing.Canary, Name: "shop-canary", Endpoints: 1, Asked: 20}); told.Services[1] != want {
+		t.Errorf("as JSON the canary is %+v, want %+v", told.Services[1], want)
+	}
+	if got := run(t, controlplane.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "there is no such Rollout: shop/nobody") {
+		t.Errorf("of a Rollout that does not exist: %+v", got)
+	}
+}
+
+// A weight on its way: asked, written, reported, an endpoint that goes. Each is a line, and nothing else is.
+func TestSplitFollowsAWeight(t *testing.T) {
+	const slice = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1"
+	defer func() {
+		if err := controlplane.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", "testdata/applications.yaml"); err != nil {
+			t.Error(err)
+		}
+		for path, status := range reports() {
+			patch(t, path, status)
+		}
+	}()
+	next, stop := follow(t, "split", "shop", "--namespace=shop", "--watch")
+	for _, step := range []struct {
+		path, body string
+		want       string
+	}{
+		{"", "", "PHASE ASKED WRITTEN TAKEN PROXIES ENDPOINTS OBJECT"},
+		{"", "", "Paused 80/20 80/20 yes 2/2 2/1 HTTPScaledObject shop/shop"},
+		{
+			rolloutPath("shop", "shop") + "/status", `status: {canary: {weights: {canary: {weight: 50}, stable: {weight: 50}}}}`,
+			"Paused 50/50 80/20 yes 2/2 2/1 HTTPScaledObject shop/shop",
+		},
+		// What the object has beside its weights is no line.
+		{objectPath("shop", "shop"), `metadata: {labels: {colour: red}}`, ""},
+		{
+			objectPath("shop", "shop"), `metadata: {annotations: {http.kedify.io/weighted-backends: "[{service: shop-stable, weight: 1}, {service: shop-canary, weight: 1}]"}}`,
+			"Paused 50/50 1/1 no 2/2 2/1 HTTPScaledObject shop/shop",
+		},
+		{slice, `endpoints: []`, "Paused 50/50 1/1 no 2/2 2/0 HTTPScaledObject shop/shop"},
+		{
+			objectPath("shop", "shop"), `metadata: {annotations: {http.kedify.io/weighted-backends: null}}`,
+			"Paused 50/50 1/0 no 2/2 2/0 HTTPScaledObject shop/shop",
+		},
+	} {
+		if step.path != "" {
+			patch(t, step.path, step.body)
+		}
+		if step.want == "" {
+			continue
+		}
+		if got := next(); got != step.want {
+			t.Errorf("the line is\n%q, want\n%q", got, step.want)
+		}
+	}
+	if code := stop(); code != 0 {
+		t.Errorf("interrupted it ends with %d, want 0", code)
+	}
+}
+
+// follow runs the plugin. next returns its next line, without the time and with single spaces; stop interrupts it and
+// returns its exit code.
+func follow(t *testing.T, args ...string) (next func() string, stop func() int) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), filepath.Join(shared.folder, "kubectl-http_canary"), args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(controlplane.AdminToken))
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	next = func() string {
+		if !lines.Scan() {
+			t.Fatalf("there is no further line: %v", lines.Err())
+		}
+		_, line, _ := strings.Cut(strings.Join(strings.Fields(lines.Text()), " "), " ")
+		return line
+	}
+	return next, func() int {
+		if err := command.Process.Signal(syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+		_ = command.Wait() // The exit code tells.
+		return command.ProcessState.ExitCode()
+	}
+}
