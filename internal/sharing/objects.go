@@ -39,7 +39,7 @@ func httpScaledObject(facts *installation.Facts, r *installation.Rollout, servic
 		}
 		told.weigh(services, names, weights)
 	}
-	told.acknowledge(httpv1alpha1.StatusOf(live).DataPlane, split.Hash(text))
+	told.acknowledge(httpv1alpha1.StatusOf(live).DataPlane, split.Hash(text, live.Annotations[httpv1alpha1.AnnotationManagedRoutes]))
 	return told
 }
 

@@ -1,0 +1,252 @@
+package autowire
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+)
+
+const (
+	// namespace is that of the guide's objects and of their proxies.
+	namespace = "autowired"
+	// entrance names the address of the Ingress controller.
+	entrance = "ingress"
+	// direct and proxied are the Services that the Ingress names in turn.
+	direct, proxied = "rollouts-demo-stable", "kedify-proxy"
+	// soon bounds what the agent does at once, with the requests of kubectl around it.
+	soon = 10 * time.Second
+	// start bounds the start of Pods, and cool what comes after the agent's cool-down.
+	start, cool = 90 * time.Second, 90 * time.Second
+	// rate is how many requests come in a second.
+	rate = 250
+	// settled is how long the load goes on after each change.
+	settled = 3 * time.Second
+)
+
+// TestTheIngressFollowsTheProxies has the Ingress wired and unwired in each way there is. The requests come through the
+// Ingress controller all the time.
+func TestTheIngressFollowsTheProxies(t *testing.T) {
+	cluster, repo := bed.Launch(t, provider.Wishes{
+		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{entrance: "traefik.traefik.svc.cluster.local:80"},
+	})
+	w := &way{Cluster: cluster, repo: repo}
+	w.deploy(t)
+	original := w.spec(t)
+	step := func(name, backend string, within time.Duration, change func()) {
+		t.Helper()
+		w.step(t, name, backend, within, change)
+	}
+	step("there are no proxies yet", direct, 0, func() {})
+	step("proxies come", proxied, start, func() { w.do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy")) })
+	w.waits(t)
+	step("a canary at 20 %", proxied, 0, func() { w.canary(t) })
+	step("the proxies are replaced", proxied, 0, func() { w.restart(t, namespace, "deployment/kedify-proxy") })
+	step("the agents are killed", proxied, 0, func() {
+		w.do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
+		w.do(t, "rollout", "status", "-n", "keda", agents, "--timeout=60s")
+	})
+	step("a user says no", direct, soon, func() { w.autowire(t, "false") })
+	if diff := cmp.Diff(original, w.spec(t)); diff != "" {
+		t.Errorf("the Ingress has its own backends back (-want +got):\n%s", diff)
+	}
+	step("a user says yes", proxied, soon, func() { w.autowire(t, "ingress") })
+	step("the agent is about to be uninstalled", direct, start, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+	if diff := cmp.Diff(original, w.spec(t)); diff != "" {
+		t.Errorf("the Ingress has its own backends back (-want +got):\n%s", diff)
+	}
+	step("the agent stays", proxied, start, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
+	step("the proxies go away", direct, soon, func() { w.do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
+	step("the proxies are back", proxied, cool, func() {
+		w.do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
+		w.do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=60s")
+	})
+}
+
+// agents are the agent's replicas.
+const agents = "deployment/kedify-http-agent"
+
+// way is a cluster with the guide's objects in it.
+type way struct {
+	*provider.Cluster
+
+	repo string
+}
+
+// do runs kubectl in the namespace, unless it names another one; it must succeed.
+func (w *way) do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := w.Run(t.Context(), w.kubectl(args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// kubectl is the command of kubectl. A later namespace takes the place of an earlier one.
+func (w *way) kubectl(args ...string) []string {
+	return append([]string{"kubectl", "--namespace", namespace}, args...)
+}
+
+// deploy applies the guide's objects, without proxies, and waits until the app answers through the Ingress controller. All
+// of it goes with the test.
+func (w *way) deploy(t *testing.T) {
+	t.Helper()
+	w.do(t, "create", "ns", namespace)
+	t.Cleanup(func() {
+		w.explain(t)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+		defer cancel()
+		if _, err := w.Run(ctx, "kubectl", "delete", "ns", namespace, "--timeout=90s"); err != nil {
+			t.Error(err)
+		}
+	})
+	w.do(t, "apply", "-f", bed.Fair(w.repo))
+	example := filepath.Join(w.repo, "examples", "argo-rollouts-canary")
+	w.do(t, "apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
+	// At the load of this test the guide's target would ask for more Pods than a laptop has room for.
+	w.do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/triggers/0/metadata/targetValue","value":"1000"}]`)
+	w.do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Healthy", "--timeout=90s")
+	w.until(t, "an answer through the Ingress controller", start, "blue", func() string {
+		color, err := load.Probe(t.Context(), w.load())
+		if err != nil {
+			return err.Error()
+		}
+		return color
+	})
+}
+
+// load are the requests: through the Ingress controller, for the guide's host.
+func (w *way) load() load.Config {
+	return load.Config{
+		Address: w.Addresses[entrance], Host: "rollouts-demo.example.com", Path: "/color", Rate: rate, Timeout: 5 * time.Second,
+		MaxInFlight: 200, Colors: []string{"blue", "yellow"},
+	}
+}
+
+// step makes a change under load, after which the Ingress has to name a Service within some time: at once and all the
+// time where that is 0.
+func (w *way) step(t *testing.T, name, backend string, within time.Duration, change func()) {
+	t.Helper()
+	client, err := load.Start(t.Context(), w.load())
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	began := time.Now()
+	change()
+	if within > 0 {
+		w.until(t, name+": the backend", within, backend, func() string { return w.backend(t) })
+	} else if is := w.backend(t); is != backend {
+		t.Errorf("%s: the Ingress names Service %s, want %s", name, is, backend)
+	}
+	took := time.Since(began)
+	<-time.After(settled)
+	totals, _ := client.Stop()
+	t.Logf("%-38s %-20s after %5.1f s, %d of %d requests failed %v", name, backend, took.Seconds(), totals.Failed, totals.Ended, totals.Reasons)
+	if totals.Failed > 0 {
+		t.Errorf("%s: %d of %d requests failed", name, totals.Failed, totals.Ended)
+	}
+}
+
+// backend is the Service that the Ingress names.
+func (w *way) backend(t *testing.T) string {
+	t.Helper()
+	return w.do(t, "get", "ingress/rollouts-demo", "-o", "jsonpath={.spec.rules[0].http.paths[0].backend.service.name}")
+}
+
+// spec is what is written in the Ingress.
+func (w *way) spec(t *testing.T) string {
+	t.Helper()
+	return w.do(t, "get", "ingress/rollouts-demo", "-o", "jsonpath={.spec}")
+}
+
+// waits are the two waits of the public sample.
+func (w *way) waits(t *testing.T) {
+	t.Helper()
+	w.do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.status.loadBalancer.ingress}", "--timeout=60s")
+	w.do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy", "--timeout=60s")
+}
+
+// canary sets another image, and measures its share at the first pause.
+func (w *way) canary(t *testing.T) {
+	t.Helper()
+	w.do(t, "patch", "rollout/rollouts-demo", "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:yellow"}]`)
+	w.do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Paused", "--timeout=90s")
+	client, err := load.Start(t.Context(), w.load())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	found, err := judge.Asked{Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule()}.Judge(ctx, client.Sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("20 %% asked: %d of %d requests through the Ingress got the new version", found.Hits, found.Total)
+}
+
+// autowire says whether the trigger's Ingresses are to be wired.
+func (w *way) autowire(t *testing.T, value string) {
+	t.Helper()
+	w.do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/triggers/0/metadata/trafficAutowire","value":"`+value+`"}]`)
+}
+
+// restart replaces the Pods of a workload.
+func (w *way) restart(t *testing.T, in, workload string) {
+	t.Helper()
+	w.do(t, "rollout", "restart", "-n", in, workload)
+	w.do(t, "rollout", "status", "-n", in, workload, "--timeout=90s")
+}
+
+// setAgents sets a variable of the agents, which are replaced by that.
+func (w *way) setAgents(t *testing.T, variable string) {
+	t.Helper()
+	w.do(t, "set", "env", "-n", "keda", agents, variable)
+	w.do(t, "rollout", "status", "-n", "keda", agents, "--timeout=90s")
+}
+
+// until waits until something is what is wanted.
+func (w *way) until(t *testing.T, what string, within time.Duration, wanted string, look func() string) {
+	t.Helper()
+	seen := ""
+	err := await.Until(t.Context(), what, within, func() bool {
+		seen = look()
+		return seen == wanted
+	}, func() string { return seen })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explain shows what there is when the test has failed.
+func (w *way) explain(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "ingress,scaledobject,httpso,rollout", "-o", "yaml"},
+		{"get", "pods,endpointslices,events"},
+		{"logs", "-n", "keda", agents, "--all-pods", "--tail=60"},
+		{"logs", "-n", "traefik", "deployment/traefik", "--tail=40"},
+	} {
+		out, err := w.Run(ctx, w.kubectl(args...)...)
+		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
+	}
+}
