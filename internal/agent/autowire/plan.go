@@ -54,7 +54,7 @@ type Change struct {
 // Plan says what is to be done.
 func (n *Namespace) Plan() (Plan, error) {
 	found := Plan{Conditions: map[string]metav1.Condition{}}
-	told := tidings{}
+	told := outcomes{}
 	for i := range n.Ingresses {
 		ingress := &n.Ingresses[i]
 		if ingress.DeletionTimestamp != nil {
@@ -84,7 +84,7 @@ type wiring struct {
 
 	ingress *networkingv1.Ingress
 	places  []backend
-	told    tidings
+	told    outcomes
 	again   time.Duration
 }
 
@@ -161,8 +161,9 @@ func (w *wiring) obstacle(targets []*Target, isWired bool, held hold) (reason, m
 	case isWired:
 		return "", ""
 	case held.isForGood():
-		return httpv1alpha1.ReasonRestored, fmt.Sprintf("%s has restored it %d times and is left alone; let it ignore "+
-			"the backends, then remove annotation %s", held.By, held.Times, httpv1alpha1.AnnotationAutowireHold)
+		return httpv1alpha1.ReasonRestored, fmt.Sprintf(
+			"%s has restored it %d times and is left alone; let it ignore the backends, then remove annotation %s",
+			held.By, held.Times, httpv1alpha1.AnnotationAutowireHold)
 	case rest > 0 && held.Reason != "":
 		w.again = rest
 		if held.Reason == httpv1alpha1.ReasonRestored {
@@ -179,26 +180,20 @@ func (w *wiring) obstacle(targets []*Target, isWired bool, held hold) (reason, m
 
 // change is the write after which wired, and nothing else that was, goes to the proxies.
 func (w *wiring) change(originals, wired map[int]backend, held hold, isRestored bool) (Change, error) {
-	var change Change
-	var text string
-	if len(wired) > 0 {
-		var places, were []backend
-		for _, i := range slices.Sorted(maps.Keys(wired)) {
-			places, were = append(places, w.places[i]), append(were, wired[i])
-		}
-		var err error
-		if text, err = undo(places, were); err != nil {
-			return Change{}, err
-		}
+	var places, were []backend
+	for _, i := range slices.Sorted(maps.Keys(wired)) {
+		places, were = append(places, w.places[i]), append(were, wired[i])
+	}
+	undoText, err := undo(places, were)
+	if err != nil {
+		return Change{}, err
 	}
 	heldText, err := held.text()
 	if err != nil {
 		return Change{}, err
 	}
-	annotations := []string{
-		httpv1alpha1.AnnotationAutowireUndo, text, httpv1alpha1.AnnotationAutowireHold, heldText,
-	}
-	change.Patch = w.annotate(annotations)
+	change := Change{Patch: w.annotate(
+		httpv1alpha1.AnnotationAutowireUndo, undoText, httpv1alpha1.AnnotationAutowireHold, heldText)}
 	var on, off []string
 	for i, place := range w.places {
 		_, was := originals[i]
@@ -216,7 +211,7 @@ func (w *wiring) change(originals, wired map[int]backend, held hold, isRestored 
 
 // annotate are the operations that give an Ingress annotations: names, each followed by its value, which is
 // empty for one that must not be there.
-func (w *wiring) annotate(pairs []string) []plan.Operation {
+func (w *wiring) annotate(pairs ...string) []plan.Operation {
 	var patch []plan.Operation
 	has := w.ingress.Annotations != nil
 	for pair := range slices.Chunk(pairs, 2) {
@@ -229,7 +224,8 @@ func (w *wiring) annotate(pairs []string) []plan.Operation {
 		case has:
 			patch = append(patch, plan.Operation{Op: "add", Path: annotationPointer(name), Value: value})
 		default:
-			patch = append(patch, plan.Operation{Op: "add", Path: "/metadata/annotations", Value: map[string]string{name: value}})
+			all := map[string]string{name: value}
+			patch = append(patch, plan.Operation{Op: "add", Path: "/metadata/annotations", Value: all})
 			has = true
 		}
 	}
@@ -241,7 +237,8 @@ func (c *Change) say(on, off []string, held hold, isRestored bool) {
 	switch {
 	case isRestored:
 		c.Reason = httpv1alpha1.ReasonRestored
-		c.Message = fmt.Sprintf("%s has restored backends that went to Service %s (time %d of %d, then it is left alone)",
+		c.Message = fmt.Sprintf(
+			"%s has restored backends that went to Service %s (time %d of %d, then it is left alone)",
 			held.By, ProxyService, held.Times, mostRestored)
 	case len(on) > 0:
 		c.Reason = httpv1alpha1.ReasonWired

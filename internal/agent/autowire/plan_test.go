@@ -241,14 +241,14 @@ func TestAToolThatRestores(t *testing.T) {
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
 	w.settle(t)
 	restore := func() autowire.Plan {
-		var operations string
+		var annotations []string
 		for _, name := range []string{undo, hold} { // what a tool does not know it leaves
 			if text := annotation(t, w.stored[0], name); text != "" {
-				operations += fmt.Sprintf(`, %q: %q`, name, text)
+				annotations = append(annotations, fmt.Sprintf(`%q: %q`, name, text))
 			}
 		}
 		w.stored[0] = canonical(t, strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", `name: web,
-			annotations: {`+strings.TrimPrefix(operations, ",")+`}, managedFields: [
+			annotations: {`+strings.Join(annotations, ", ")+`}, managedFields: [
 			{manager: kubectl, operation: Update, time: "2026-05-01T10:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}},
 			{manager: argocd-controller, operation: Apply, time: "2026-05-01T12:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}},
 			{manager: nginx, subresource: status, operation: Update, time: "2026-05-01T13:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:status": {}}},
@@ -261,14 +261,14 @@ func TestAToolThatRestores(t *testing.T) {
 	if says != want || found.Conditions["shop"].Status != "True" {
 		t.Errorf("the first time: %q, %+v", says, found.Conditions["shop"])
 	}
-	for _, wait := range []time.Duration{1, 3, 7} {
+	for _, wait := range []time.Duration{time.Minute, 3 * time.Minute, 7 * time.Minute} {
 		found = restore()
-		if found.Conditions["shop"].Reason != "Restored" || found.Again != wait*time.Minute {
-			t.Errorf("%+v, again in %v; want %v min", found.Conditions["shop"], found.Again, wait)
+		if found.Conditions["shop"].Reason != "Restored" || found.Again != wait {
+			t.Errorf("%+v, again in %v; want %v", found.Conditions["shop"], found.Again, wait)
 		}
-		w.Now = w.Now.Add(wait * time.Minute)
+		w.Now = w.Now.Add(wait)
 		if found = w.settle(t); found.Conditions["shop"].Status != "True" {
-			t.Errorf("after %v min: %+v", wait, found.Conditions["shop"])
+			t.Errorf("after %v: %+v", wait, found.Conditions["shop"])
 		}
 	}
 	found = restore()

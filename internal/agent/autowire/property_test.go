@@ -171,7 +171,7 @@ func (w *world) isLive(t *testing.T, wanted []string, during string) {
 // FuzzAnythingHappens has anything happen to a namespace, and the agent end after each of its writes: every
 // backend is always its user's or, while there are proxies, the proxies', and everything can be undone.
 func FuzzAnythingHappens(f *testing.F) {
-	for seed := range uint64(300) {
+	for seed := range uint64(100) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

@@ -82,7 +82,8 @@ func (t *Target) takes(place backend) bool {
 
 // takesAll says whether all requests of a backend are a target's.
 func (t *Target) takesAll(place backend) bool {
-	return !t.IsPartial && slices.ContainsFunc(t.Hosts, func(host string) bool { return hostHas(host, place.host) }) &&
+	hasHost := slices.ContainsFunc(t.Hosts, func(host string) bool { return hostHas(host, place.host) })
+	return !t.IsPartial && hasHost &&
 		(len(t.PathPrefixes) == 0 || slices.ContainsFunc(t.PathPrefixes, func(prefix string) bool {
 			return leads(prefix, place.prefix())
 		}))
@@ -118,7 +119,8 @@ func leads(prefix, path string) bool {
 // Service's ports decide.
 func (t *Target) isAbout(service networkingv1.IngressServiceBackend, ports []corev1.ServicePort) bool {
 	return t.Service == service.Name &&
-		(t.Port == service.Port || number(t.Port, ports) != 0 && number(t.Port, ports) == number(service.Port, ports))
+		(t.Port == service.Port ||
+			number(t.Port, ports) != 0 && number(t.Port, ports) == number(service.Port, ports))
 }
 
 // number is the number of a port, or 0 where it is not known.
@@ -132,12 +134,15 @@ func number(port networkingv1.ServiceBackendPort, ports []corev1.ServicePort) in
 }
 
 // HasProxy says whether requests that go to the proxies of a namespace find one: Service kedify-proxy has
-// ProxyPort and, in the EndpointSlices that are its, a ready endpoint. ports are those of Services, by their names.
+// ProxyPort and, in its EndpointSlices, a ready endpoint. ports are those of Services, by their names.
 func HasProxy(proxies []discoveryv1.EndpointSlice, ports map[string][]corev1.ServicePort) bool {
-	hasPort := slices.ContainsFunc(ports[ProxyService], func(port corev1.ServicePort) bool { return port.Port == ProxyPort })
+	hasPort := slices.ContainsFunc(ports[ProxyService], func(port corev1.ServicePort) bool {
+		return port.Port == ProxyPort
+	})
 	return hasPort && slices.ContainsFunc(proxies, func(slice discoveryv1.EndpointSlice) bool {
 		return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool {
-			return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready // unknown means ready (discovery.k8s.io/v1)
+			// Unknown means ready (discovery.k8s.io/v1).
+			return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 		})
 	})
 }

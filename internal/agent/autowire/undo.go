@@ -13,8 +13,11 @@ import (
 
 // undo is the JSON patch (RFC 6902) that gives backends, which are wired, their originals back and removes its
 // own annotation. It tests first that each is where it was and wired: an Ingress that was edited since is not
-// changed at all.
+// changed at all. It is empty where nothing is wired.
 func undo(wired, originals []backend) (string, error) {
+	if len(wired) == 0 {
+		return "", nil
+	}
 	var patch []plan.Operation
 	for i, place := range wired {
 		if rule, path, isRule := pointers(place.pointer); isRule {
@@ -104,8 +107,8 @@ func readUndo(text string) ([]backend, error) {
 }
 
 // match finds the original of each backend that goes to the proxies, by the index of the backend. Where the
-// Ingress was edited since, it is that of the same place in the same order and, for one that was renamed, that of
-// the same host or path. What has none was written so by somebody else. isRestored says that a backend has its
+// Ingress was edited since, it is that of the same place in the same order and, for one that was renamed, that
+// of the same host or path. What has none was written so by somebody else. isRestored says that a backend has its
 // original again.
 func match(places, record []backend) (originals map[int]backend, isRestored bool) {
 	originals = map[int]backend{}

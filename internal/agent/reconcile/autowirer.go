@@ -109,18 +109,19 @@ func (a *Autowirer) read(
 
 // stands says whether an HTTPScaledObject is not about to go with its ScaledObject or its trigger.
 func (a *Autowirer) stands(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) (bool, error) {
-	for _, owner := range ownerOf(object) {
-		scaled, key := new(objects.ScaledObject), types.NamespacedName{Namespace: object.Namespace, Name: owner}
-		switch err := a.Client.Get(ctx, key, scaled); {
-		case apierrors.IsNotFound(err):
-			return false, nil
-		case err != nil:
-			return false, fmt.Errorf("read ScaledObject %s: %w", key, err)
-		}
-		isNamed := slices.Contains(plan.Names(scaled, a.ScalerAddress), object.Name)
-		return scaled.DeletionTimestamp == nil && (isNamed || plan.Keeps(scaled, a.ScalerAddress)), nil
+	owner := ownerOf(object)
+	if owner == nil {
+		return true, nil
 	}
-	return true, nil
+	scaled, key := new(objects.ScaledObject), types.NamespacedName{Namespace: object.Namespace, Name: owner[0]}
+	switch err := a.Client.Get(ctx, key, scaled); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read ScaledObject %s: %w", key, err)
+	}
+	isNamed := slices.Contains(plan.Names(scaled, a.ScalerAddress), object.Name)
+	return scaled.DeletionTimestamp == nil && (isNamed || plan.Keeps(scaled, a.ScalerAddress)), nil
 }
 
 // write makes a change, unless the Ingress has changed since it was read.
@@ -140,7 +141,8 @@ func (a *Autowirer) write(ctx context.Context, ingress *networkingv1.Ingress, ch
 	case apierrors.IsInvalid(err) && outdated(ctx, a.Stored, ingress, new(networkingv1.Ingress)):
 		return nil // the version that is stored now comes by the watch
 	case err != nil && !apierrors.IsConflict(err):
-		a.Events.Event(ingress, corev1.EventTypeWarning, httpv1alpha1.ReasonRefused, plan.Shorten(err.Error(), maxEvent))
+		a.Events.Event(ingress, corev1.EventTypeWarning, httpv1alpha1.ReasonRefused,
+			plan.Shorten(err.Error(), maxEvent))
 	}
 	if err != nil {
 		return fmt.Errorf("write Ingress %s/%s: %w", ingress.Namespace, ingress.Name, err)
@@ -165,7 +167,8 @@ func (a *Autowirer) report(
 		}
 		err := a.conditions.put(ctx, a.Client, autowireOwner, a.Now(), object, want)
 		if client.IgnoreNotFound(err) != nil {
-			failed = errors.Join(failed, fmt.Errorf("condition of HTTPScaledObject %s/%s: %w", object.Namespace, object.Name, err))
+			name := client.ObjectKeyFromObject(object)
+			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))
 		}
 		if err == nil && want != nil && isWorse(before, &want[0]) {
 			a.Events.Event(object, corev1.EventTypeWarning, want[0].Reason, plan.Shorten(want[0].Message, maxEvent))

@@ -48,14 +48,16 @@ func AutowireCache() map[client.Object]cache.ByObject {
 
 // Register has mgr call the Autowirer with the namespace of whatever changes that decides about its Ingresses.
 func (a *Autowirer) Register(mgr manager.Manager) error {
-	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
-	})
+	namespace := handler.EnqueueRequestsFromMapFunc(
+		func(_ context.Context, object client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
+		})
 	isOther := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("autowire").
 		Watches(&networkingv1.Ingress{}, namespace, builder.WithPredicates(isOther)).
-		Watches(&httpv1alpha1.HTTPScaledObject{}, namespace, builder.WithPredicates(predicate.Funcs{UpdateFunc: otherTarget})).
+		Watches(&httpv1alpha1.HTTPScaledObject{}, namespace,
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherTarget})).
 		Watches(&objects.ScaledObject{}, namespace, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, namespace, builder.WithPredicates(predicate.Funcs{UpdateFunc: otherPorts})).
 		Watches(&discoveryv1.EndpointSlice{}, namespace).

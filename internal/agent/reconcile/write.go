@@ -119,7 +119,7 @@ func applyPatch(body fields) (client.Patch, error) {
 }
 
 // errWired says that an object must wait for its end: Ingresses still send its requests to the proxies.
-var errWired = errors.New("Ingresses are still wired for it")
+var errWired = errors.New("an Ingress is still wired for it")
 
 // remove deletes an object, unless it is another one by now, or a later version: that may be somebody
 // else's. Before that the Autowirer has restored the Ingresses: without the object the proxies answer 404.

@@ -16,8 +16,8 @@ const maxMessage = 4096
 // outcome is what becomes of one backend.
 type outcome struct{ reason, message string }
 
-// tidings are what became of the backends of each target, by its name.
-type tidings map[string][]outcome
+// outcomes are what becomes of the backends of each target, by its name.
+type outcomes map[string][]outcome
 
 // tell notes what becomes of a backend for each of its targets.
 func (w *wiring) tell(targets []*Target, place backend, reason, message string) {
@@ -41,30 +41,30 @@ func (w *wiring) tellAll(reason, message string) {
 
 // condition is what is said of a target: that it is wired where all its backends are, and else what is first in
 // the way.
-func (t tidings) condition(target Target) metav1.Condition {
+func (o outcomes) condition(target Target) metav1.Condition {
 	found := metav1.Condition{Type: httpv1alpha1.ConditionAutowired, Status: metav1.ConditionFalse}
-	outcomes := t[target.Name]
+	all := o[target.Name]
 	switch {
 	case target.NotCarriedOut != "":
 		found.Reason, found.Message = httpv1alpha1.ReasonNotCarriedOut, target.NotCarriedOut+
 			"; point the backends at Service "+ProxyService+` yourself, or set trafficAutowire: "false"`
 		return found
-	case len(outcomes) == 0:
+	case len(all) == 0:
 		found.Reason = httpv1alpha1.ReasonNothingToWire
 		found.Message = "no Ingress has a backend with Service " + target.Service +
 			", the trigger's port, and a host and path of the trigger"
 		return found
 	}
 	found.Reason, found.Status = httpv1alpha1.ReasonWired, metav1.ConditionTrue
-	for _, each := range outcomes {
+	for _, each := range all {
 		if each.reason != httpv1alpha1.ReasonWired {
 			found.Reason, found.Status = each.reason, metav1.ConditionFalse
-			outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return o.reason != each.reason })
+			all = slices.DeleteFunc(slices.Clone(all), func(other outcome) bool { return other.reason != each.reason })
 			break
 		}
 	}
 	var parts []string
-	for _, each := range outcomes {
+	for _, each := range all {
 		parts = append(parts, each.message)
 	}
 	found.Message = plan.Shorten(strings.Join(parts, "; "), maxMessage)

@@ -1,0 +1,95 @@
+package autowire_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+)
+
+// TestWhatAnObjectAsksFor has the annotations and conditions of an HTTPScaledObject.
+func TestWhatAnObjectAsksFor(t *testing.T) {
+	t.Parallel()
+	const made = `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
+	const later = "the shared fleet is in another namespace, which no backend of an Ingress can name"
+	tests := map[string]struct {
+		metadata, status string
+		isTarget         bool
+		isProgrammed     bool
+		notCarriedOut    string
+	}{
+		"made by the agent":     {metadata: made, isTarget: true},
+		"made by hand":          {metadata: `annotations: {}`},
+		"made by hand, asked":   {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true},
+		"opted out":             {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "false"}`},
+		"other kinds":           {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, notCarriedOut: "of the kinds of trafficAutowire this version carries out ingress only"},
+		"among other kinds":     {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute,ingress"}`, isTarget: true},
+		"the shared fleet":      {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, notCarriedOut: later},
+		"TLS":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, notCarriedOut: "tlsSecretName is not carried out by this version, so the proxies do not take TLS"},
+		"about to go":           {metadata: made + `, deletionTimestamp: "2026-05-01T12:00:00Z"`},
+		"programmed":            {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 2}]}`, isTarget: true, isProgrammed: true},
+		"programmed before":     {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 1}]}`, isTarget: true},
+		"not programmed":        {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "False", observedGeneration: 2}]}`, isTarget: true},
+		"said in an annotation": {metadata: made + `, uid: u, generation: 2, annotations: {http.kedify.io/status: '{"uid": "u", "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": 2}]}'}`, isTarget: true, isProgrammed: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var object httpv1alpha1.HTTPScaledObject
+			text := `{metadata: {name: shop, ` + test.metadata + `}, spec: {hosts: [shop.test], pathPrefixes: [/a],
+				headers: [{name: x}], scaleTargetRef: {service: shop, portName: http}}, status: ` + test.status + `}`
+			if err := yaml.UnmarshalStrict([]byte(text), &object); err != nil {
+				t.Fatal(err)
+			}
+			var want autowire.Target
+			if test.isTarget {
+				want = autowire.Target{
+					Name: "shop", Hosts: []string{"shop.test"}, PathPrefixes: []string{"/a"}, IsPartial: true, Service: "shop",
+					IsProgrammed: test.isProgrammed, NotCarriedOut: test.notCarriedOut,
+				}
+				want.Port.Name = "http"
+			}
+			got, isTarget := autowire.TargetOf(&object)
+			if diff := cmp.Diff(want, got); diff != "" || isTarget != test.isTarget {
+				t.Errorf("a target: %v (-want +got):\n%s", isTarget, diff)
+			}
+		})
+	}
+}
+
+func TestHasProxy(t *testing.T) {
+	t.Parallel()
+	slice := func(ready ...*bool) discoveryv1.EndpointSlice {
+		var made discoveryv1.EndpointSlice
+		for _, is := range ready {
+			made.Endpoints = append(made.Endpoints, discoveryv1.Endpoint{Conditions: discoveryv1.EndpointConditions{Ready: is}})
+		}
+		return made
+	}
+	port := func(number int32) map[string][]corev1.ServicePort { return map[string][]corev1.ServicePort{"kedify-proxy": {{Port: number}}} }
+	tests := map[string]struct {
+		slices []discoveryv1.EndpointSlice
+		ports  map[string][]corev1.ServicePort
+		want   bool
+	}{
+		"one of two is ready": {[]discoveryv1.EndpointSlice{slice(), slice(new(false), new(true))}, port(8080), true},
+		"nobody says":         {[]discoveryv1.EndpointSlice{slice(nil)}, port(8080), true},
+		"none is ready":       {[]discoveryv1.EndpointSlice{slice(new(false))}, port(8080), false},
+		"no endpoint":         {[]discoveryv1.EndpointSlice{slice()}, port(8080), false},
+		"another port":        {[]discoveryv1.EndpointSlice{slice(new(true))}, port(80), false},
+		"no Service":          {[]discoveryv1.EndpointSlice{slice(new(true))}, nil, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := autowire.HasProxy(test.slices, test.ports); got != test.want {
+				t.Errorf("HasProxy = %v", got)
+			}
+		})
+	}
+}

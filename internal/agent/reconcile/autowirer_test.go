@@ -1,0 +1,156 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
+)
+
+// errKilled ends an agent.
+var errKilled = errors.New("killed")
+
+// team is a namespace with three Ingresses for one HTTPScaledObject, and an API server that ends the agent at a write.
+type team struct {
+	api    client.Client
+	writes int // that are still done
+	agent  *reconcile.Autowirer
+}
+
+// newTeam is that namespace, with a proxy that is ready.
+func newTeam(t *testing.T) *team {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+		httpv1alpha1.AddToScheme(scheme), objects.AddToScheme(scheme))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team", Name: name, Generation: 1} }
+	slice := in("proxies")
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "kedify-proxy"}
+	shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: in("shop"), Spec: httpv1alpha1.HTTPScaledObjectSpec{
+		Hosts: []string{"shop.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "shop", Port: 80},
+	}}
+	shop.Annotations = map[string]string{httpv1alpha1.AnnotationTrafficAutowire: "ingress"}
+	shop.Status.Conditions = []metav1.Condition{{Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
+	all := []client.Object{
+		shop,
+		&corev1.Service{ObjectMeta: in("kedify-proxy"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}},
+		&discoveryv1.EndpointSlice{ObjectMeta: slice, Endpoints: []discoveryv1.Endpoint{{}}},
+	}
+	for i := range 3 {
+		all = append(all, &networkingv1.Ingress{ObjectMeta: in(fmt.Sprint("web", i)), Spec: networkingv1.IngressSpec{
+			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+				Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 80},
+			}},
+		}})
+	}
+	made := &team{writes: 1000}
+	made.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(shop).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if made.writes--; made.writes < 0 {
+				return errKilled
+			}
+			return api.Patch(ctx, object, patch, options...)
+		},
+		SubResourcePatch: func(
+			ctx context.Context, api client.Client, what string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+		) error {
+			if made.writes--; made.writes < 0 {
+				return errKilled
+			}
+			return api.SubResource(what).Patch(ctx, object, patch, options...)
+		},
+	}).Build()
+	made.agent = &reconcile.Autowirer{
+		Client: made.api, Stored: made.api, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: time.Nanosecond,
+	}
+	return made
+}
+
+// run has the agent look at the namespace.
+func (m *team) run(t *testing.T) error {
+	t.Helper()
+	_, err := m.agent.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}})
+	return err
+}
+
+// services are those that the Ingresses name. One that names the proxies without an undo is a failure.
+func (m *team) services(t *testing.T) []string {
+	t.Helper()
+	var list networkingv1.IngressList
+	if err := m.api.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, ingress := range list.Items {
+		name := ingress.Spec.DefaultBackend.Service.Name
+		if _, has := ingress.Annotations[httpv1alpha1.AnnotationAutowireUndo]; has != (name == "kedify-proxy") {
+			t.Errorf("Ingress %s names %s, annotations %v", ingress.Name, name, ingress.Annotations)
+		}
+		found = append(found, name)
+	}
+	return found
+}
+
+// TestTheAgentIsKilledAtEachWrite wires and restores, and ends the agent before each of its writes. The next one finishes.
+func TestTheAgentIsKilledAtEachWrite(t *testing.T) {
+	t.Parallel()
+	const all = 4 // three Ingresses and a condition
+	for _, isOff := range []bool{false, true} {
+		for offset := range all + 1 {
+			t.Run(fmt.Sprintf("off %v, %d writes", isOff, offset), func(t *testing.T) {
+				t.Parallel()
+				m, want := newTeam(t), "kedify-proxy"
+				if isOff {
+					if err := m.run(t); err != nil {
+						t.Fatal(err)
+					}
+					want = "shop"
+				}
+				m.agent.IsOff, m.writes = isOff, offset
+				if err := m.run(t); (offset < all) != errors.Is(err, errKilled) {
+					t.Errorf("the agent ends with %v", err)
+				}
+				done := 0
+				for _, name := range m.services(t) {
+					if name == want {
+						done++
+					}
+				}
+				if done != min(offset, 3) {
+					t.Errorf("%d Ingresses name %s after %d writes", done, want, offset)
+				}
+				m.writes = 1000
+				if err := m.run(t); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]string{want, want, want}, m.services(t)); diff != "" {
+					t.Errorf("Services (-want +got):\n%s", diff)
+				}
+				if err := m.run(t); err != nil || m.writes != 1000-(all-offset) {
+					t.Errorf("%v; %d writes by the next one, want %d", err, 1000-m.writes, all-offset)
+				}
+			})
+		}
+	}
+}
