@@ -59,6 +59,9 @@ func (s *scene) flush(name string, requests float64) {
 		{Cluster: "apps/shop/stable", Measure: demand.RequestsTotal, Value: requests},
 		{Cluster: "apps/shop/stable", Measure: demand.RequestsActive, Value: 2},
 		{Cluster: "apps/shop/canary", Measure: demand.Responses5xx, Value: 1},
+		// Copies that a mirror route makes count as nobody's.
+		{Cluster: "apps/shop/canary/mirror", Measure: demand.RequestsTotal, Value: 1000},
+		{Cluster: "apps/shop/canary/mirror", Measure: demand.RequestsActive, Value: 50},
 	}})
 	if err != nil {
 		s.t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 )
@@ -53,6 +54,12 @@ func TestAnnotationsAreCutAtTheDoor(t *testing.T) {
 		}
 		if len(object.Outcome.Problems) != 1 || object.Outcome.Problems[0].Reason != httpv1alpha1.ReasonInvalidWeightedBackends {
 			t.Errorf("problems %+v, want one about the length", object.Outcome.Problems)
+		}
+		s.scaledObjects.Modify(testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationManagedRoutes, "[]"+strings.Repeat(" ", 200_000)))
+		time.Sleep(time.Second)
+		object = s.lastPass().Objects[key]
+		if kept := len(object.ScaledObject.Annotations[httpv1alpha1.AnnotationManagedRoutes]); kept != managedroute.MaxBytes+1 {
+			t.Errorf("%d bytes of header and mirror routes are kept, want one more than is allowed", kept)
 		}
 	})
 }

@@ -320,6 +320,10 @@ func randomWorld(random *rand.Rand) resolve.World {
 				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{Service: pick("c", "missing"), Weight: random.Uint32N(3)})
 		}
 		if random.IntN(3) == 0 {
+			object = testkit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes,
+				pick(`[{"name":"a","matches":[{"path":{"type":"Prefix","value":"/a"}}]}]`, `[{"name":"b","mirrorPercent":5,"matches":[{}]}]`, `[]`, `bad`))
+		}
+		if random.IntN(3) == 0 {
 			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{
 				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
 			}

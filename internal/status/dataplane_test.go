@@ -11,6 +11,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
@@ -360,6 +361,11 @@ func TestPublicationsTellObjectsApart(t *testing.T) {
 			c.Services[stable] = ir.Endpoints{Ready: ready("10.1.0.1").Ready, Draining: ready("10.1.0.2").Ready}
 		}, false, true},
 		{"a protocol", func(c *ir.Config) { c.Routes[1].Backends[0].Protocol = ir.HTTP2 }, false, true},
+		{"a header route", func(c *ir.Config) { c.Routes[1].Managed = []managedroute.Route{{Name: "qa"}} }, false, true},
+		{"a header route to a canary without endpoints", func(c *ir.Config) {
+			c.Routes[1].Backends[0].Weight, c.Routes[1].Backends[1].Weight = 100, 0
+			c.Routes[1].Managed, c.Services[canary] = []managedroute.Route{{Name: "qa"}}, ir.Endpoints{}
+		}, false, false},
 		{"a canary without endpoints", func(c *ir.Config) { c.Services[canary] = ir.Endpoints{} }, false, false},
 	}
 	for _, test := range tests {

@@ -193,7 +193,6 @@ func (c calls) setMirrorRoute(n int) error {
 var (
 	errVerified    = errors.New("verified, which it should not be")
 	errNotVerified = errors.New("not verified")
-	errNotRefused  = errors.New("not refused")
 )
 
 // verifyNot is VerifyWeight where the weight is not verified.
@@ -219,16 +218,6 @@ func (c calls) verify(ctx context.Context, weight int32) func(n int) error {
 			}
 		}
 		return errNotVerified
-	}
-}
-
-// refused is a call that has to fail.
-func refused(call func(n int) error) func(n int) error {
-	return func(n int) error {
-		if call(n) == nil {
-			return errNotRefused
-		}
-		return nil
 	}
 }
 

@@ -34,6 +34,17 @@ func ofScaledObjects(n int) *v1alpha1.Rollout {
 	return rollout(n, httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"web-%d"}`, n))
 }
 
+// atStep are those Rollouts in the middle of a canary, at the first or the second of two steps, which set a header and a mirror route.
+func atStep(index int32) func(n int) *v1alpha1.Rollout {
+	return func(n int) *v1alpha1.Rollout {
+		rollout := ofScaledObjects(n)
+		rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
+		rollout.Status.StableRS, rollout.Status.CurrentPodHash, rollout.Status.CurrentStepIndex = "old", "new", &index
+		rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: headerRoute()}, {SetMirrorRoute: mirrorRoute()}}
+		return rollout
+	}
+}
+
 // report reports of an HTTPScaledObject that one proxy shares its requests as the weight says, 0 for without an
 // annotation, and which Pods the stable Service has. The interceptor that reports it is alive.
 func report(ctx context.Context, weight uint32, stableHashes ...string) func(n int) error {
@@ -68,6 +79,7 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		shared.apply(t, fmt.Sprintf(scaledObject, fmt.Sprint("web-", n)))
 	}
 	c := calls{start(t, "rollouts-plugin-kedify", controlplane.RolloutsToken, getLease), ofScaledObjects}
+	header, mirror := calls{c.plugin, atStep(0)}, calls{c.plugin, atStep(1)}
 	c.awaitWatch(t, c.setWeight(0))
 	at20 := c.since(20)
 	renew := func(int) error { return renewLease(ctx) }
@@ -76,8 +88,6 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "SetWeight, the same weight", call: at20.setWeight(20)},
 		step{name: "UpdateHash, in a canary", call: c.updateHash("new", "old")},
 		step{name: "RemoveManagedRoutes", call: c.removeManagedRoutes},
-		step{name: "SetHeaderRoute", call: refused(c.setHeaderRoute), want: requests{createEvent: 1}},
-		step{name: "SetMirrorRoute", call: refused(c.setMirrorRoute), want: requests{createEvent: 1}},
 		step{name: "VerifyWeight, nothing reported", before: renew, call: at20.verifyNot(20)},
 		step{name: "VerifyWeight", before: report(ctx, 20), call: at20.verify(ctx, 20)},
 		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old Pods: none of them rests on a watch.
@@ -92,6 +102,12 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		},
 		step{name: "UpdateHash, a promotion that is reported", call: c.updateHash("new", "new")},
 		step{name: "SetWeight, none", call: c.setWeight(0), want: requests{patchObject: 1}},
+		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{patchObject: 1}},
+		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
+		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{patchObject: 1}},
+		step{name: "SetWeight, beside managed routes", call: mirror.setWeight(0)},
+		step{name: "RemoveManagedRoutes, of a canary", call: mirror.removeManagedRoutes, want: requests{patchObject: 1}},
+		step{name: "SetWeight, behind it", call: mirror.setWeight(0), want: requests{patchObject: 1}},
 		step{name: "an idle resync", before: report(ctx, 0), call: c.reconcile(ctx)},
 	)
 	// The Lease is read by all calls together, and again when a renewal is due.
