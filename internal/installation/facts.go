@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +47,7 @@ const (
 	ScaledObjects     Part = "ScaledObjects"
 	Autoscalers       Part = "HorizontalPodAutoscalers"
 	Reviews           Part = "SubjectAccessReviews"
+	Lease             Part = "Lease " + httpv1alpha1.DefaultInterceptorLease
 )
 
 // Facts is what was read of a cluster, each part at its own time. A pointer is nil where there is no such object.
@@ -73,9 +75,14 @@ type Facts struct {
 	// Ready counts the ready endpoints of Services.
 	Ready             map[types.NamespacedName]int
 	HTTPScaledObjects []httpv1alpha1.HTTPScaledObject
-	Routes            []Route
-	ScaledObjects     []ScaledObject
-	Autoscalers       []autoscalingv2.HorizontalPodAutoscaler
+	// Marks are the Rollouts that HTTPScaledObjects are marked with as the owners of their weights.
+	Marks         map[types.NamespacedName]Mark
+	Routes        []Route
+	ScaledObjects []ScaledObject
+	Autoscalers   []autoscalingv2.HorizontalPodAutoscaler
+
+	// Lease is the one that interceptors renew.
+	Lease *coordinationv1.Lease
 
 	// Allowed are the answers to questions about permissions.
 	Allowed map[Question]bool
@@ -100,6 +107,12 @@ type Route struct {
 	Name    types.NamespacedName
 	Labels  map[string]string
 	Content map[string]any // the whole object, its numbers as int64 and float64
+}
+
+// Mark is a Rollout as it is marked on an object.
+type Mark struct {
+	Rollout types.NamespacedName
+	UID     types.UID // that it had then
 }
 
 // Question is one about the permission of a ServiceAccount. The field Namespace is empty for all namespaces.

@@ -46,7 +46,7 @@ func rollout(router string) *installation.Rollout {
 // taken is a report of an interceptor about text.
 func taken(text string, ready, acked int32, effective bool) *httpv1alpha1.DataPlaneStatus {
 	return &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(text), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}, Effective: effective,
+		AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}, Effective: effective,
 	}
 }
 

@@ -208,6 +208,14 @@ func run(t *testing.T, token string, args ...string) answer {
 	return answer{command.ProcessState.ExitCode(), out.String(), problems.String()}
 }
 
+// apply applies manifests.
+func apply(t *testing.T, manifests ...string) {
+	t.Helper()
+	if err := controlplane.Apply(t.Context(), shared.admin, "", manifests...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // patch sends a merge patch in YAML.
 func patch(t *testing.T, path, body string) {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 
 // shopHash is that of the annotation in testdata/applications.yaml.
 func shopHash() string {
-	return split.Hash(split.Format([]split.Backend{{Service: "shop-stable", Weight: 80}, {Service: "shop-canary", Weight: 20}}))
+	return split.Hash(split.Format([]split.Backend{{Service: "shop-stable", Weight: 80}, {Service: "shop-canary", Weight: 20}}), "")
 }
 
 func TestDoctorFindsNothingInASoundInstallation(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 )
 
 const (
@@ -63,6 +65,30 @@ func (r *Reader) All(ctx context.Context) (*installation.Facts, error) {
 	}
 	r.Applications(ctx, facts)
 	return facts, ctx.Err()
+}
+
+// Marked reads what Rollouts may have left on objects: Rollouts last, so that one which is made meanwhile is seen. It
+// fails when any of it cannot be read: what is not seen may be in use.
+func (r *Reader) Marked(ctx context.Context) (*installation.Facts, error) {
+	if err := r.reach(ctx); err != nil {
+		return nil, err
+	}
+	facts := &installation.Facts{Now: time.Now()}
+	for _, step := range []struct {
+		part installation.Part
+		read func(context.Context, *installation.Facts) error
+	}{
+		{installation.Lease, r.lease},
+		{installation.Deployments, r.deployments},
+		{installation.HTTPScaledObjects, r.httpScaledObjects},
+		{installation.Routes, r.routes},
+		{installation.Rollouts, r.rollouts},
+	} {
+		if err := step.read(ctx, facts); err != nil {
+			return nil, fmt.Errorf("%s cannot be read, and without them nobody knows what is left over: %w", step.part, err)
+		}
+	}
+	return facts, nil
 }
 
 // Applications reads Rollouts and all that carries out and scales them.
@@ -223,7 +249,31 @@ func (r *Reader) rollouts(ctx context.Context, facts *installation.Facts) error 
 func (r *Reader) httpScaledObjects(ctx context.Context, facts *installation.Facts) (err error) {
 	version := httpv1alpha1.SchemeGroupVersion.String()
 	facts.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource, r.namespace, "")
+	facts.Marks = map[types.NamespacedName]installation.Mark{}
+	for _, object := range facts.HTTPScaledObjects {
+		text := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
+		if rollout, uid, is := httpso.OwnerOf(text, object.Namespace); is {
+			facts.Marks[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = installation.Mark{Rollout: rollout, UID: uid}
+		}
+	}
 	return err
+}
+
+// lease reads the one that interceptors renew, where it is by default.
+func (r *Reader) lease(ctx context.Context, facts *installation.Facts) error {
+	found := new(coordinationv1.Lease)
+	path := []string{
+		"apis", "coordination.k8s.io", "v1", "namespaces", httpv1alpha1.DefaultInterceptorNamespace, "leases", httpv1alpha1.DefaultInterceptorLease,
+	}
+	err := r.get(ctx, apiserver.Request{Path: path}, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	facts.Lease = found
+	return nil
 }
 
 func (r *Reader) scaledObjects(ctx context.Context, facts *installation.Facts) (err error) {

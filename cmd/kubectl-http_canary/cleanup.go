@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/leftovers"
+)
+
+// writeLimit bounds one removal.
+const writeLimit = 10 * time.Second
+
+// fieldManager is the name under which the API server records what cleanup writes.
+const fieldManager = "kubectl-http-canary"
+
+// errNotRemoved says that something could not be taken away; what, has been printed.
+var errNotRemoved = errors.New("not everything could be taken away")
+
+// cleanup is what its command line asks for.
+type cleanup struct {
+	way     *way
+	form    output
+	applies bool
+	unowned bool
+	limit   time.Duration
+}
+
+// newCleanup returns the command that takes away what is left over.
+func newCleanup(way *way) *cobra.Command {
+	asked := &cleanup{way: way}
+	command := &cobra.Command{
+		Use:   "cleanup",
+		Short: "Find, and take away, what deleted or changed Rollouts have left",
+		Long: `cleanup finds what is left over on HTTPScaledObjects and routes of Rollouts that were deleted, or that name other objects
+now: the controller makes no call for these, so their splits stay in force. It changes nothing without --apply.
+
+Each removal is one request that fails where the object is not what it was. Weights that nobody's mark is beside may be a
+hand's: they are shown, and taken away with --unowned only. All namespaces are looked through, or with --namespace one.
+
+It exits with 3 where something is left over, and with 0 where nothing is.`,
+		Example: `  # What is left over?
+  kubectl http-canary cleanup
+
+  # Take it away
+  kubectl http-canary cleanup --apply`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return asked.run(command.Context(), command.OutOrStdout())
+		},
+	}
+	asked.form.addFlag(command)
+	command.Flags().BoolVar(&asked.applies, "apply", false, "take it away")
+	command.Flags().BoolVar(&asked.unowned, "unowned", false, "with --apply, also what may be a user's")
+	command.Flags().DurationVar(&asked.limit, "time-limit", time.Minute, "`time` that reading may take")
+	return command
+}
+
+// result is what became of a leftover.
+type result struct {
+	leftovers.Leftover
+
+	Removed bool   `json:"removed"`
+	Error   string `json:"error,omitempty"`
+}
+
+// run finds what is left over, takes it away where that is asked for, and prints what became of it.
+func (c *cleanup) run(ctx context.Context, out io.Writer) error {
+	client, err := c.way.client()
+	if err != nil {
+		return err
+	}
+	namespace := c.way.overrides.Context.Namespace
+	reading, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	facts, err := gather.New(client, namespace).Marked(reading)
+	if err != nil {
+		return err
+	}
+	results := []result{}
+	for _, left := range leftovers.Find(facts, namespace) {
+		one := result{Leftover: left}
+		if c.applies && (c.unowned || !left.Unowned) {
+			err := remove(ctx, client, left.Removal)
+			one.Removed = err == nil
+			if err != nil {
+				one.Error = err.Error()
+			}
+		}
+		results = append(results, one)
+	}
+	if err := c.print(out, results); err != nil {
+		return err
+	}
+	switch {
+	case slices.ContainsFunc(results, func(r result) bool { return r.Error != "" }):
+		return errNotRemoved
+	case slices.ContainsFunc(results, func(r result) bool { return !r.Removed }):
+		return errFinding
+	}
+	return nil
+}
+
+// print prints what became of what was left over.
+func (c *cleanup) print(out io.Writer, results []result) error {
+	if c.form == outputJSON || c.form == outputYAML {
+		return printObject(out, c.form, map[string]any{"leftovers": results})
+	}
+	var text strings.Builder
+	for _, one := range results {
+		state := "LEFT OVER"
+		switch {
+		case one.Error != "":
+			state = "NOT REMOVED"
+		case one.Removed:
+			state = "REMOVED"
+		case one.Unowned:
+			state = "PERHAPS LEFT OVER"
+		}
+		var sorts []string
+		for _, sort := range one.Sorts {
+			sorts = append(sorts, string(sort))
+		}
+		fmt.Fprintf(&text, "%s %s\n  at      %s\n  because %s\n", state, strings.Join(sorts, ", "), one.Object, one.Message)
+		if one.Error != "" {
+			fmt.Fprintf(&text, "  error   %s\n", one.Error)
+		}
+		if c.form == outputWide && one.Removal.Patch != nil {
+			patch, err := json.Marshal(one.Removal.Patch)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&text, "  patch   %s\n", patch)
+		}
+	}
+	if len(results) == 0 {
+		text.WriteString("Nothing is left over.\n")
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// remove takes away what is left over, while the object is what it was.
+func remove(ctx context.Context, client *apiserver.Client, removal leftovers.Removal) error {
+	request, err := requestOf(removal)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	if _, err := client.Do(ctx, request); err != nil {
+		return fmt.Errorf("%w: where the object has changed meanwhile, run the command again", err)
+	}
+	return nil
+}
+
+// requestOf is the request of a removal.
+func requestOf(removal leftovers.Removal) (apiserver.Request, error) {
+	query := map[string]string{"fieldManager": fieldManager}
+	switch {
+	case removal.Route != nil:
+		route := removal.Route
+		version, _ := route.Content["apiVersion"].(string)
+		path := append([]string{"apis"}, strings.Split(version, "/")...)
+		body, err := json.Marshal(route.Content)
+		return apiserver.Request{
+			Verb: http.MethodPut, Path: append(path, "namespaces", route.Name.Namespace, route.Kind.Resource(), route.Name.Name), Query: query, Body: body,
+		}, err
+	case removal.Lease != nil:
+		lease := removal.Lease
+		body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}})
+		path := []string{"apis", "coordination.k8s.io", "v1", "namespaces", lease.Name.Namespace, "leases", lease.Name.Name}
+		return apiserver.Request{Verb: http.MethodDelete, Path: path, Body: body}, err
+	default:
+		body, err := json.Marshal(removal.Patch)
+		path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Of.Namespace, httpv1alpha1.Resource, removal.Of.Name}
+		return apiserver.Request{Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType), Body: body}, err
+	}
+}

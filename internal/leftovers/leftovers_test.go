@@ -1,0 +1,217 @@
+package leftovers_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/leftovers"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+const (
+	weights = "http.kedify.io/weighted-backends"
+	mark    = "http.kedify.io/weighted-backends-owner"
+	report  = "http.kedify.io/status"
+)
+
+// now is when the facts were read.
+var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// rollout is one of namespace shop that names an HTTPScaledObject and a route.
+func rollout(name, object, routeName string) installation.Rollout {
+	plugins := map[string]json.RawMessage{}
+	r := installation.Rollout{Stable: "stable", Canary: "canary", Object: object}
+	if object != "" {
+		plugins[installation.HTTPRouter] = nil
+	}
+	if routeName != "" {
+		plugins[installation.GatewayRouter] = nil
+		r.RouteNames = []installation.RouteName{{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: routeName}}}
+	}
+	r.Rollout = &v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name)},
+		Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
+			TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: plugins},
+		}}},
+	}
+	return r
+}
+
+// facts has the HTTPScaledObject shop/web with annotations, marked with the Rollout shop/web.
+func facts(annotations map[string]string, rollouts ...installation.Rollout) *installation.Facts {
+	object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", Annotations: annotations}}
+	all := &installation.Facts{Now: now, HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{object}, Rollouts: rollouts}
+	if annotations[mark] != "" {
+		name := types.NamespacedName{Namespace: "shop", Name: "web"}
+		all.Marks = map[types.NamespacedName]installation.Mark{name: {Rollout: name, UID: "uid-of-web"}}
+	}
+	return all
+}
+
+// reported has the object's report in its status.
+func reported(f *installation.Facts) *installation.Facts {
+	f.HTTPScaledObjects[0].Status.DataPlane = &httpv1alpha1.DataPlaneStatus{}
+	return f
+}
+
+// broken is a Rollout whose configuration cannot be read.
+func broken(r installation.Rollout) installation.Rollout {
+	r.Object, r.ObjectError, r.RouteNames, r.RoutesError = "", errors.New("not an object"), nil, errors.New("not an object")
+	return r
+}
+
+// leased has a Lease that was renewed some time ago.
+func leased(ago time.Duration, interceptor *appsv1.Deployment) *installation.Facts {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "keda", Name: "kedify-http-interceptor", UID: "1", ResourceVersion: "2"}}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-ago)}
+	return &installation.Facts{Now: now, Lease: lease, Interceptor: interceptor}
+}
+
+// routed has the route shop/web with a record and a label.
+func routed(record string, isLabelled bool, rollouts ...installation.Rollout) *installation.Facts {
+	metadata := map[string]any{"namespace": "shop", "name": "web"}
+	read := installation.Route{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"}}
+	if record != "" {
+		metadata["annotations"] = map[string]any{route.Annotation: record}
+	}
+	if isLabelled {
+		read.Labels = map[string]string{route.DefaultLabelKey: "in-progress"}
+		metadata["labels"] = map[string]any{route.DefaultLabelKey: "in-progress"}
+	}
+	backend := func(name string, weight int64) any { return map[string]any{"name": name, "weight": weight} }
+	read.Content = map[string]any{"metadata": metadata, "spec": map[string]any{"rules": []any{
+		map[string]any{"backendRefs": []any{backend("stable", 60), backend("canary", 30), backend("candidate", 10)}},
+		map[string]any{"name": "qa", "backendRefs": []any{backend("canary", 1)}},
+	}}}
+	return &installation.Facts{Routes: []installation.Route{read}, Rollouts: rollouts}
+}
+
+// record is that of the Rollout shop/web.
+const record = `{"shop/web":{"uid":"uid-of-web","services":["canary","stable"],"weighted":true,"rule":"*","destinations":["candidate"],"managed":{"qa":["name:qa"]}}}`
+
+func TestWhatIsLeftOver(t *testing.T) {
+	t.Parallel()
+	both := map[string]string{weights: "[]", mark: "shop/web uid-of-web"}
+	for _, test := range []struct {
+		name      string
+		facts     *installation.Facts
+		namespace string
+		want      []leftovers.Sort
+	}{
+		{"weights of a deleted Rollout", facts(both), "", []leftovers.Sort{leftovers.Weights}},
+		{"weights of a Rollout that names another object", facts(both, rollout("web", "other", "")), "", []leftovers.Sort{leftovers.Weights}},
+		{"weights of a Rollout that has another router", facts(both, rollout("web", "", "web")), "", []leftovers.Sort{leftovers.Weights}},
+		{"weights of a Rollout that names it", facts(both, rollout("web", "web", "")), "", nil},
+		{"weights of a Rollout that cannot be understood", facts(both, broken(rollout("web", "web", ""))), "", nil},
+		{"Rollouts of its namespace alone are known", facts(both), "shop", []leftovers.Sort{leftovers.Weights}},
+		{"Rollouts of its namespace are not known", facts(both), "other", nil},
+		{"a mark alone", facts(map[string]string{mark: "shop/web uid-of-web"}), "", []leftovers.Sort{leftovers.Mark}},
+		{"weights without a mark", facts(map[string]string{weights: "[]"}, rollout("api", "other", "")), "", []leftovers.Sort{leftovers.UnownedWeights}},
+		{"weights without a mark, and a Rollout names it", facts(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil},
+		{"weights with a mark of somebody else's", func() *installation.Facts {
+			f := facts(map[string]string{weights: "[]", mark: "by hand"})
+			f.Marks = nil
+			return f
+		}(), "", nil},
+		{"a report that nobody reads", reported(facts(map[string]string{report: "{}"})), "", []leftovers.Sort{leftovers.StatusAnnotation}},
+		{"a report that is the only one", facts(map[string]string{report: "{}"}), "", nil},
+		{
+			"weights and a report", reported(facts(map[string]string{report: "{}", weights: "[]", mark: "shop/web uid-of-web"})), "",
+			[]leftovers.Sort{leftovers.Weights, leftovers.StatusAnnotation},
+		},
+		{
+			"a hand's weights and a report", reported(facts(map[string]string{report: "{}", weights: "[]"})), "",
+			[]leftovers.Sort{leftovers.UnownedWeights, leftovers.StatusAnnotation},
+		},
+		{"an object at rest", facts(nil), "", nil},
+
+		{"a deleted Rollout's share of a route", routed(record, false), "", []leftovers.Sort{leftovers.Record, leftovers.ManagedRules, leftovers.Destinations}},
+		{
+			"a route that its Rollout does not name any more", routed(record, false, rollout("web", "", "other")), "",
+			[]leftovers.Sort{leftovers.Record, leftovers.ManagedRules, leftovers.Destinations, leftovers.RouteWeights},
+		},
+		{"a route that its Rollout names", routed(record, true, rollout("web", "", "web")), "", nil},
+		{"a route of a Rollout that cannot be understood", routed(record, true, broken(rollout("web", "", "web"))), "", nil},
+		{"a route's Rollout may be in a namespace that was not read", routed(record, true), "other", nil},
+		{"a label that nobody owns", routed("", true), "", []leftovers.Sort{leftovers.Label}},
+		{"a label on a route that is in use", routed("", true, rollout("web", "", "web")), "", nil},
+		{"a label, and not all Rollouts are known", routed("", true), "shop", nil},
+		{"a label beside a record that cannot be read", routed("{", true), "", nil},
+
+		{"a Lease without interceptors", leased(time.Hour, nil), "", []leftovers.Sort{leftovers.InterceptorLease}},
+		{"a Lease that somebody renews", leased(time.Second, nil), "", nil},
+		{"a Lease of interceptors that are stopped", leased(time.Hour, new(appsv1.Deployment)), "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var got []leftovers.Sort
+			for _, left := range leftovers.Find(test.facts, test.namespace) {
+				if left.Message == "" || left.Unowned != (left.Sorts[0] == leftovers.UnownedWeights) {
+					t.Errorf("it says %+v", left)
+				}
+				got = append(got, left.Sorts...)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A patch takes nothing from an object that is not the one that was judged, or not as it was.
+func TestRemovalsHavePreconditions(t *testing.T) {
+	t.Parallel()
+	left := leftovers.Find(facts(map[string]string{weights: "", mark: "shop/web uid-of-web"}), "")
+	const at = "/metadata/annotations/http.kedify.io~1weighted-backends"
+	want := []leftovers.Operation{
+		{Op: "test", Path: "/metadata/uid", Value: types.UID("uid")},
+		{Op: "test", Path: at, Value: ""},
+		{Op: "test", Path: at + "-owner", Value: "shop/web uid-of-web"},
+		{Op: "remove", Path: at},
+		{Op: "remove", Path: at + "-owner"},
+	}
+	if diff := cmp.Diff(want, left[0].Removal.Patch); diff != "" {
+		t.Errorf("patch (-want +got):\n%s", diff)
+	}
+	lease := leftovers.Find(leased(time.Hour, nil), "")[0].Removal.Lease
+	if lease == nil || lease.UID != "1" || lease.ResourceVersion != "2" {
+		t.Errorf("the Lease is deleted by %+v", lease)
+	}
+}
+
+func TestEverySortIsDocumented(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("leftovers.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(pattern string, text []byte) (all []string) {
+		for _, found := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			all = append(all, string(found[1]))
+		}
+		slices.Sort(all)
+		return all
+	}
+	declared := names(`Sort += "(\w+)"`, source)
+	if diff := cmp.Diff(declared, names("(?m)^\\| `(\\w+)` \\| (?:HTTPScaledObject|route|Lease) \\|", page)); diff != "" || len(declared) != 10 {
+		t.Errorf("sorts (-declared +documented):\n%s", diff)
+	}
+}

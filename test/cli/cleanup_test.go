@@ -1,0 +1,158 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// left is what cleanup prints of a leftover as JSON.
+type left struct {
+	Object  string   `json:"object"`
+	Sorts   []string `json:"sorts"`
+	Unowned bool     `json:"unowned"`
+	Removed bool     `json:"removed"`
+	Error   string   `json:"error"`
+}
+
+// cleanup runs the command, and returns what it prints and its exit code.
+func cleanup(t *testing.T, args ...string) ([]left, int) {
+	t.Helper()
+	got := run(t, controlplane.AdminToken, append([]string{"cleanup", "--output=json"}, args...)...)
+	var printed struct{ Leftovers []left }
+	if err := json.Unmarshal([]byte(got.out), &printed); err != nil {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	return printed.Leftovers, got.code
+}
+
+// leftBehind makes testdata/leftovers.yaml, and returns what every object of it looks like.
+func leftBehind(t *testing.T) (snapshot func() map[string]any) {
+	t.Helper()
+	if err := controlplane.CreateNamespace(t.Context(), shared.admin, "leftovers"); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile("testdata/leftovers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rollout, rest, _ := strings.Cut(string(manifest), "\n---\n")
+	apply(t, rollout)
+	// Nothing empties a namespace here: no controller runs.
+	t.Cleanup(func() {
+		for _, resource := range []string{
+			"argoproj.io/v1alpha1/namespaces/leftovers/rollouts", "http.keda.sh/v1alpha1/namespaces/leftovers/httpscaledobjects",
+			"gateway.networking.k8s.io/v1/namespaces/leftovers/httproutes",
+		} {
+			if err := shared.admin.Delete().AbsPath("/apis/" + resource).Do(context.Background()).Error(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	uid := read(t, rolloutPath("leftovers", "kept"))["metadata"].(map[string]any)["uid"].(string)
+	apply(t, strings.ReplaceAll(rest, "UID-OF-KEPT", uid))
+	patch(t, objectPath("leftovers", "reported")+"/status", `status: {dataPlane: {annotationHash: "", proxies: {ready: 0, acked: 0}, effective: false}}`)
+	return func() map[string]any {
+		all := map[string]any{}
+		for _, name := range []string{"used", "of-deleted", "of-changed", "mark-alone", "by-hand", "reported"} {
+			all["object "+name] = plain(read(t, objectPath("leftovers", name)))
+		}
+		for _, name := range []string{"used", "of-deleted", "of-changed", "label-alone"} {
+			all["route "+name] = plain(read(t, routePath("leftovers", name)))
+		}
+		return all
+	}
+}
+
+// plain is what users write of an object: labels, annotations and spec.
+func plain(object map[string]any) map[string]any {
+	metadata := object["metadata"].(map[string]any)
+	return map[string]any{"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": object["spec"]}
+}
+
+func TestCleanupTakesWhatIsLeftOverAndNothingElse(t *testing.T) {
+	snapshot := leftBehind(t)
+	before := snapshot()
+	want := []left{
+		{Object: "HTTPRoute leftovers/label-alone", Sorts: []string{"Label"}},
+		{Object: "HTTPRoute leftovers/of-changed", Sorts: []string{"Record", "RouteWeights"}},
+		{Object: "HTTPRoute leftovers/of-deleted", Sorts: []string{"Record", "ManagedRules", "Destinations"}},
+		{Object: "HTTPScaledObject leftovers/by-hand", Sorts: []string{"UnownedWeights"}, Unowned: true},
+		{Object: "HTTPScaledObject leftovers/mark-alone", Sorts: []string{"Mark"}},
+		{Object: "HTTPScaledObject leftovers/of-changed", Sorts: []string{"Weights"}},
+		{Object: "HTTPScaledObject leftovers/of-deleted", Sorts: []string{"Weights"}},
+		{Object: "HTTPScaledObject leftovers/reported", Sorts: []string{"StatusAnnotation"}},
+	}
+	// TestStatusAndSplit's HTTPScaledObject has no mark, and is named by a Rollout: it is not among these.
+	got, code := cleanup(t)
+	if diff := cmp.Diff(want, got); diff != "" || code != 3 {
+		t.Fatalf("exit code %d; (-want +got):\n%s", code, diff)
+	}
+	if diff := cmp.Diff(before, snapshot()); diff != "" {
+		t.Fatalf("the dry run changed (-before +after):\n%s", diff)
+	}
+
+	for i := range want {
+		want[i].Removed = !want[i].Unowned
+	}
+	got, code = cleanup(t, "--apply")
+	if diff := cmp.Diff(want, got); diff != "" || code != 3 {
+		t.Fatalf("exit code %d; (-want +got):\n%s", code, diff)
+	}
+	if diff := cmp.Diff(cleaned(before), snapshot()); diff != "" {
+		t.Errorf("what is there (-want +got):\n%s", diff)
+	}
+
+	if got, code = cleanup(t, "--apply", "--unowned"); code != 0 || len(got) != 1 {
+		t.Errorf("exit code %d, %+v", code, got)
+	}
+	if got := run(t, controlplane.AdminToken, "cleanup"); got.code != 0 || got.out != "Nothing is left over.\n" {
+		t.Errorf("in the end: %+v", got)
+	}
+}
+
+// cleaned is what a snapshot should be after --apply: what is named here goes, all else stays.
+func cleaned(before map[string]any) map[string]any {
+	part := func(object, name string) map[string]any {
+		return before[object].(map[string]any)[name].(map[string]any)
+	}
+	const weights, mark, record = "http.kedify.io/weighted-backends", "http.kedify.io/weighted-backends-owner", "rollouts.kedify.io/gatewayapi"
+	const label = "rollouts.argoproj.io/gatewayapi-canary"
+	for object, gone := range map[string][]string{
+		"object of-deleted": {weights, mark}, "object of-changed": {weights, mark}, "object mark-alone": {mark}, "object reported": {"http.kedify.io/status"},
+		"route of-deleted": {record}, "route of-changed": {record},
+	} {
+		for _, name := range gone {
+			delete(part(object, "annotations"), name)
+		}
+		if len(part(object, "annotations")) == 0 {
+			before[object].(map[string]any)["annotations"] = nil
+		}
+	}
+	delete(part("route of-deleted", "labels"), label)
+	delete(part("route label-alone", "labels"), label)
+	rules := func(route string) []any { return part(route, "spec")["rules"].([]any) }
+	backends := func(rule any) []any { return rule.(map[string]any)["backendRefs"].([]any) }
+	// The managed rule and the experiment's backend go, the user's rule of the same form and the weights stay.
+	part("route of-deleted", "spec")["rules"] = rules("route of-deleted")[1:]
+	last := rules("route of-deleted")[1].(map[string]any)
+	last["backendRefs"] = backends(last)[:2]
+	// Of a Rollout that exists the stable Service is known.
+	backends(rules("route of-changed")[0])[0].(map[string]any)["weight"] = 100.0
+	backends(rules("route of-changed")[0])[1].(map[string]any)["weight"] = 0.0
+	return before
+}
+
+// Rollouts that may not be read may be there: nothing is left over of them as far as anybody knows.
+func TestCleanupOfAStranger(t *testing.T) {
+	got := run(t, controlplane.StrangerToken, "cleanup", "--apply")
+	if got.code != 1 || !strings.Contains(got.err, "forbidden") {
+		t.Errorf("it ends with %+v", got)
+	}
+}
