@@ -26,6 +26,8 @@ const (
 	direct, proxied = "rollouts-demo-stable", "kedify-proxy"
 	// soon bounds what the agent does at once, with the requests of kubectl around it.
 	soon = 10 * time.Second
+	// takeover bounds what the agent does when its leader was killed: another one waits for the end of the lease, 15 s.
+	takeover = 30 * time.Second
 	// start bounds the start of Pods, and cool what comes after the agent's cool-down.
 	start, cool = 90 * time.Second, 90 * time.Second
 	// rate is how many requests come in a second.
@@ -56,7 +58,7 @@ func TestTheIngressFollowsTheProxies(t *testing.T) {
 		w.do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
 		w.do(t, "rollout", "status", "-n", "keda", agents, "--timeout=60s")
 	})
-	step("a user says no", direct, soon, func() { w.autowire(t, "false") })
+	step("a user says no", direct, takeover, func() { w.autowire(t, "false") })
 	if diff := cmp.Diff(original, w.spec(t)); diff != "" {
 		t.Errorf("the Ingress has its own backends back (-want +got):\n%s", diff)
 	}
