@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -163,8 +164,11 @@ func servicesOf(facts *installation.Facts, r *installation.Rollout) []Finding {
 }
 
 // endpoints finds Services without a ready endpoint that have requests. A Rollout that is scaled to zero, or whose
-// first Pods are still starting, has none to miss.
+// first Pods are still starting, has none to miss; neither has one that was scaled a moment ago.
 func endpoints(facts *installation.Facts, r *installation.Rollout) []Finding {
+	if r.Status.ObservedGeneration != "" && r.Status.ObservedGeneration != strconv.FormatInt(r.Generation, 10) {
+		return nil
+	}
 	var found []Finding
 	expected := r.Status.AvailableReplicas > 0 ||
 		r.Status.Phase != v1alpha1.RolloutPhaseProgressing && r.Status.Phase != "" && (r.Spec.Replicas == nil || *r.Spec.Replicas > 0)
