@@ -180,8 +180,8 @@ func endpoints(facts *installation.Facts, r *installation.Rollout) []Finding {
 		found = append(found, Finding{
 			Code: NoStableEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Stable),
 			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, and %d %% of the requests", r.Name, stable),
-			Remedy: fmt.Sprintf("compare its selector with the labels of the Pods, and look at their readiness: kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s",
-				r.Namespace, r.Stable),
+			Remedy: fmt.Sprintf("compare its selector with the labels of the Pods, and look at their readiness: "+
+				"kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", r.Namespace, r.Stable),
 		})
 	}
 	if canary > 0 && facts.ReadyOf(r.Namespace, r.Canary) == 0 {
