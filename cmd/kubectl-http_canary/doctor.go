@@ -34,21 +34,9 @@ examined, which is said. It exits with 3 where there is an error, with 0 where t
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(command.Context(), limit)
-			defer cancel()
-			client, err := way.client()
+			facts, err := factsOf(command.Context(), way, limit)
 			if err != nil {
 				return err
-			}
-			// Only a namespace that was asked for narrows down: the one of the context does not.
-			reader := gather.New(client, way.overrides.Context.Namespace)
-			facts, err := reader.All(ctx)
-			if err != nil {
-				return err
-			}
-			reader.Ask(ctx, facts, doctor.Questions(facts))
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("no answer within %v: %w", limit, err)
 			}
 			found := doctor.Examine(facts)
 			if err := printFindings(command.OutOrStdout(), form, facts, found); err != nil {
@@ -63,6 +51,27 @@ examined, which is said. It exits with 3 where there is an error, with 0 where t
 	form.addFlag(command)
 	command.Flags().DurationVar(&limit, "time-limit", time.Minute, "`time` that all of it may take")
 	return command
+}
+
+// factsOf reads an installation within a time limit.
+func factsOf(ctx context.Context, way *way, limit time.Duration) (*installation.Facts, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	client, err := way.client()
+	if err != nil {
+		return nil, err
+	}
+	// Only a namespace that was asked for narrows down: the one of the context does not.
+	reader := gather.New(client, way.overrides.Context.Namespace)
+	facts, err := reader.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reader.Ask(ctx, facts, doctor.Questions(facts))
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("no answer within %v: %w", limit, err)
+	}
+	return facts, nil
 }
 
 // printFindings prints findings in a form.

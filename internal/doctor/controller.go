@@ -75,7 +75,7 @@ func outdated(facts *installation.Facts, object string) []Finding {
 		if pod.DeletionTimestamp == nil && started.Before(changed) {
 			return []Finding{{
 				Code: ControllerOutdated, Severity: Warning, Object: object,
-				Message: fmt.Sprintf("Pod %s runs since %s, and the plugins were changed at %s: it has read what was there before",
+				Message: fmt.Sprintf("Pod %s runs since %s, and the plugins were written at %s: it has read what was there before",
 					pod.Name, started.UTC().Format(time.RFC3339), changed.UTC().Format(time.RFC3339)),
 				Remedy: fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", facts.Controller.Namespace, facts.Controller.Name),
 			}}

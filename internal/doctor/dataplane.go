@@ -109,12 +109,16 @@ func judged(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject) []
 	var found []Finding
 	name := named(httpv1alpha1.Kind, object.Namespace, object.Name)
 	conditions := httpv1alpha1.StatusOf(object).Conditions
+	// A writer that names no generation speaks of the present one.
+	isPast := func(c *metav1.Condition) bool {
+		return c.ObservedGeneration != 0 && c.ObservedGeneration < object.Generation
+	}
 	for _, kind := range []string{
 		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionReady, httpv1alpha1.ConditionTriggerAccepted, httpv1alpha1.ConditionScalingMetricAccepted,
 	} {
 		condition := meta.FindStatusCondition(conditions, kind)
 		switch {
-		case condition == nil || condition.Status != metav1.ConditionFalse, condition.ObservedGeneration < object.Generation,
+		case condition == nil || condition.Status != metav1.ConditionFalse, isPast(condition),
 			condition.Reason == httpv1alpha1.ReasonNotAccepted: // Accepted tells why
 			continue
 		}

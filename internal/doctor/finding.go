@@ -92,7 +92,7 @@ const (
 	AutoscalerNotActive  Code = "AutoscalerNotActive"
 )
 
-// Examine returns what is wrong with an installation, errors first, each kind in the order of the objects' names. It
+// Examine returns what is wrong with an installation, errors first, in the order of the objects and their fields. It
 // is empty for a sound one.
 func Examine(facts *installation.Facts) []Finding {
 	var found []Finding
@@ -102,7 +102,7 @@ func Examine(facts *installation.Facts) []Finding {
 		found = append(found, check(facts)...)
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object))
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Code, b.Code))
 	})
 	return slices.Compact(found)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -163,8 +164,11 @@ func servicesOf(facts *installation.Facts, r *installation.Rollout) []Finding {
 }
 
 // endpoints finds Services without a ready endpoint that have requests. A Rollout that is scaled to zero, or whose
-// first Pods are still starting, has none to miss.
+// first Pods are still starting, has none to miss; neither has one that was scaled a moment ago.
 func endpoints(facts *installation.Facts, r *installation.Rollout) []Finding {
+	if r.Status.ObservedGeneration != "" && r.Status.ObservedGeneration != strconv.FormatInt(r.Generation, 10) {
+		return nil
+	}
 	var found []Finding
 	expected := r.Status.AvailableReplicas > 0 ||
 		r.Status.Phase != v1alpha1.RolloutPhaseProgressing && r.Status.Phase != "" && (r.Spec.Replicas == nil || *r.Spec.Replicas > 0)
@@ -176,8 +180,8 @@ func endpoints(facts *installation.Facts, r *installation.Rollout) []Finding {
 		found = append(found, Finding{
 			Code: NoStableEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Stable),
 			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, and %d %% of the requests", r.Name, stable),
-			Remedy: fmt.Sprintf("compare its selector with the labels of the Pods, and look at their readiness: kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s",
-				r.Namespace, r.Stable),
+			Remedy: fmt.Sprintf("compare its selector with the labels of the Pods, and look at their readiness: "+
+				"kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", r.Namespace, r.Stable),
 		})
 	}
 	if canary > 0 && facts.ReadyOf(r.Namespace, r.Canary) == 0 {

@@ -42,8 +42,9 @@ type source struct {
 var errAnew = errors.New("the Rollout names other objects")
 
 // Follow reads a Rollout and what it names, and follows their changes until ctx ends. It calls told with the facts after
-// the reading and after each change, one call at a time. It fails when told does, and when a reading does: the first one for
-// any reason, later ones for what does not pass, as when the Rollout is gone. Of an object that is deleted in the moment after the reading it learns within four minutes.
+// the reading and after each change, one call at a time. It fails when told does, and when a reading does: the first one
+// for any reason, later ones for what does not pass, as when the Rollout is gone. Of an object that is deleted in the
+// moment after the reading it learns within four minutes.
 func (r *Reader) Follow(ctx context.Context, name types.NamespacedName, told func(*installation.Facts) error) error {
 	for isFirst := true; ctx.Err() == nil; isFirst = false {
 		facts, err := r.One(ctx, name)
@@ -222,7 +223,8 @@ func (r *Reader) endpointsSource(ctx context.Context, facts *installation.Facts)
 		known[slice.Name] = slice
 	}
 	facts.Ready = countReady(maps.Values(known))
-	return []source{{path: path, query: map[string]string{"labelSelector": slicesOf(names), "resourceVersion": there.ResourceVersion}, read: readSlices(known)}}, nil
+	query["resourceVersion"] = there.ResourceVersion
+	return []source{{path: path, query: query, read: readSlices(known)}}, nil
 }
 
 // readSlices follows EndpointSlices, of which some are known.

@@ -67,6 +67,29 @@ func (r *Reader) All(ctx context.Context) (*installation.Facts, error) {
 	return facts, ctx.Err()
 }
 
+// Controller reads the Argo Rollouts controller, its plugins and its nodes. It fails when any of it cannot be read, but
+// for the nodes.
+func (r *Reader) Controller(ctx context.Context) (*installation.Facts, error) {
+	if err := r.reach(ctx); err != nil {
+		return nil, err
+	}
+	facts := &installation.Facts{Now: time.Now()}
+	for _, step := range []struct {
+		part installation.Part
+		read func(context.Context, *installation.Facts) error
+	}{
+		{installation.Deployments, r.deployments},
+		{installation.Plugins, r.plugins},
+		{installation.Pods, r.pods},
+	} {
+		if err := step.read(ctx, facts); err != nil {
+			return nil, fmt.Errorf("%s cannot be read: %w", step.part, err)
+		}
+	}
+	note(facts, installation.Nodes, r.nodes(ctx, facts))
+	return facts, nil
+}
+
 // Marked reads what Rollouts may have left on objects: Rollouts last, so that one which is made meanwhile is seen. It
 // fails when any of it cannot be read: what is not seen may be in use.
 func (r *Reader) Marked(ctx context.Context) (*installation.Facts, error) {

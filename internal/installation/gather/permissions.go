@@ -13,11 +13,26 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
 )
 
-// Ask asks the API server about permissions of ServiceAccounts, and notes the answers.
+// Ask asks the API server about permissions of ServiceAccounts, and notes the answers. What is allowed everywhere is
+// allowed in each namespace, of which there may be many.
 func (r *Reader) Ask(ctx context.Context, facts *installation.Facts, questions []installation.Question) {
+	answers := map[installation.Question]bool{}
+	ask := func(question installation.Question) (bool, error) {
+		if allowed, is := answers[question]; is {
+			return allowed, nil
+		}
+		allowed, err := r.review(ctx, question)
+		answers[question] = allowed
+		return allowed, err
+	}
 	facts.Allowed = map[installation.Question]bool{}
 	for _, question := range questions {
-		allowed, err := r.review(ctx, question)
+		everywhere := question
+		everywhere.Namespace = ""
+		allowed, err := ask(everywhere)
+		if err == nil && !allowed {
+			allowed, err = ask(question)
+		}
 		if err != nil {
 			note(facts, installation.Reviews, err)
 			return

@@ -1,0 +1,169 @@
+// Package registration works out what the Argo Rollouts controller is told of router plugins: an entry for each in the
+// text of trafficRouterPlugins, beside those of others. It gets values and returns values.
+package registration
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+)
+
+var (
+	// ErrMalformed says that the text is not a YAML list of plugins.
+	ErrMalformed = errors.New("not a YAML list of plugins")
+	// ErrChecksum says that checksums are not as sha256sum writes them, or lack a file.
+	ErrChecksum = errors.New("not the checksums of a release")
+	// ErrPlatform says that it cannot be told which platform the controller runs on.
+	ErrPlatform = errors.New("the controller's platform is not known")
+)
+
+// Entry is what the list has to say of one plugin.
+type Entry struct {
+	// Name is the router's.
+	Name string
+	// Location is where its file is, and SHA256 the file's checksum.
+	Location, SHA256 string
+}
+
+// Merge returns text with the entries in it: the location and the checksum of one that is there are replaced, others come
+// at the end. Everything else keeps its meaning, its order and its comments; where nothing changes, every byte stays.
+func Merge(text string, entries []Entry) (string, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	if len(document.Content) == 1 && document.Content[0].Tag != "!!null" {
+		list = document.Content[0]
+	}
+	if list.Kind != yaml.SequenceNode {
+		return "", fmt.Errorf("%w, but %s: make it a list first", ErrMalformed, list.ShortTag())
+	}
+	list.Style = 0 // one line for each key, so that there is room for long addresses
+	changed := false
+	for _, entry := range entries {
+		isNew, err := add(list, entry)
+		if err != nil {
+			return "", err
+		}
+		changed = changed || isNew
+	}
+	if !changed {
+		return text, nil
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(list), encoder.Close()); err != nil {
+		return "", fmt.Errorf("write the list: %w", err)
+	}
+	return out.String(), nil
+}
+
+// add puts an entry into the list, and says whether that changed it.
+func add(list *yaml.Node, entry Entry) (bool, error) {
+	for _, element := range list.Content {
+		if element.Kind != yaml.MappingNode {
+			return false, fmt.Errorf("%w: line %d is no plugin: make each element {name, location, sha256}", ErrMalformed, element.Line)
+		}
+		if name := valueOf(element, "name"); name == nil || name.Value != entry.Name {
+			continue
+		}
+		moved := set(element, "location", entry.Location)
+		return set(element, "sha256", entry.SHA256) || moved, nil
+	}
+	element := &yaml.Node{Kind: yaml.MappingNode}
+	set(element, "name", entry.Name)
+	set(element, "location", entry.Location)
+	set(element, "sha256", entry.SHA256)
+	list.Content = append(list.Content, element)
+	return true, nil
+}
+
+// valueOf is the value of a key; nil where there is none.
+func valueOf(element *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(element.Content); i += 2 {
+		if element.Content[i].Value == key {
+			return element.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// set sets the value of a key, and says whether that changed it.
+func set(element *yaml.Node, key, value string) bool {
+	there := valueOf(element, key)
+	if there == nil {
+		text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle}
+		element.Content = append(element.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, text)
+		return true
+	}
+	isNew := there.Value != value || there.Kind != yaml.ScalarNode
+	if isNew {
+		*there = yaml.Node{
+			Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle,
+			HeadComment: there.HeadComment, LineComment: there.LineComment, FootComment: there.FootComment,
+		}
+	}
+	return isNew
+}
+
+// assets are the names that a release's files of each router begin with.
+func assets() map[string]string {
+	return map[string]string{installation.HTTPRouter: "rollouts-plugin-kedify", installation.GatewayRouter: "gatewayapi-plugin"}
+}
+
+// Routers are the names of the routers that a release has files of.
+func Routers() []string { return slices.Sorted(maps.Keys(assets())) }
+
+// Entries are those of routers, with files of a release: base is where they can be fetched, without the last slash,
+// platform is theirs, such as linux-amd64, and checksums is the text of its checksums.txt.
+func Entries(routers []string, base, platform, checksums string) ([]Entry, error) {
+	var all []Entry
+	for _, router := range routers {
+		name, is := assets()[router]
+		if !is {
+			return nil, fmt.Errorf("there is no router %q: the names are %s", router, strings.Join(Routers(), " and "))
+		}
+		file := name + "-" + platform
+		sum := regexp.MustCompile(`(?m)^([0-9a-f]{64}) [ *]` + regexp.QuoteMeta(file) + `\r?$`).FindStringSubmatch(checksums)
+		if sum == nil {
+			return nil, fmt.Errorf("%w: they lack %s", ErrChecksum, file)
+		}
+		all = append(all, Entry{Name: router, Location: base + "/" + file, SHA256: sum[1]})
+	}
+	return all, nil
+}
+
+// Platform is that of the nodes that the controller runs on: of all nodes where it does not run.
+func Platform(facts *installation.Facts) (string, error) {
+	on := map[string]bool{}
+	for _, pod := range facts.Pods {
+		on[pod.Spec.NodeName] = true
+	}
+	running, all := map[string]bool{}, map[string]bool{}
+	for _, node := range facts.Nodes {
+		if architecture := node.Status.NodeInfo.Architecture; architecture != "" {
+			all["linux-"+architecture] = true
+			if on[node.Name] {
+				running["linux-"+architecture] = true
+			}
+		}
+	}
+	if len(running) > 0 {
+		all = running
+	}
+	found := slices.Sorted(maps.Keys(all))
+	if len(found) != 1 {
+		return "", fmt.Errorf("%w, its nodes are %v: name one by --platform, and see to it that the controller stays there", ErrPlatform, found)
+	}
+	return found[0], nil
+}

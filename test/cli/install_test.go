@@ -1,0 +1,88 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// What is printed can be applied: the entries of others stay, and so do the ConfigMap's other keys.
+func TestInstallRegistersBesideOthers(t *testing.T) {
+	const path = "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config"
+	// By the same field manager that applies what is printed: what that lacked would go.
+	apply(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: argo-rollouts-config, namespace: argo-rollouts, labels: {team: platform}}
+data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform team\n- name: somebody/else\n  location: https://example.com/else\n"}`)
+	defer func() {
+		if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", "testdata/plugins.yaml"); err != nil {
+			t.Error(err)
+		}
+	}()
+	sum := strings.Repeat("3", 64)
+	checksums := filepath.Join(t.TempDir(), "checksums.txt")
+	if err := os.WriteFile(checksums, []byte(sum+"  rollouts-plugin-kedify-linux-amd64\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"install", "--router=kedify/http", "--from=https://example.com/v1/", "--checksums=" + checksums}
+	ask := func(form string) answer { return run(t, controlplane.AdminToken, append(args, form)...) }
+	const object = "ConfigMap argo-rollouts/argo-rollouts-config "
+
+	if got := ask("--dry-run"); got.code != 0 || got.out != object+"would be changed\n" {
+		t.Errorf("before: %+v", got)
+	}
+	printed := ask("--print")
+	if printed.code != 0 {
+		t.Fatalf("%+v", printed)
+	}
+	apply(t, printed.out)
+	var live struct {
+		Metadata struct{ Labels map[string]string }
+		Data     map[string]string
+	}
+	text, err := yaml.Marshal(read(t, path))
+	if err == nil {
+		err = yaml.Unmarshal(text, &live)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"metricProviderPlugins": "[]", "trafficRouterPlugins": `# of the platform team
+- name: somebody/else
+  location: https://example.com/else
+- name: "kedify/http"
+  location: "https://example.com/v1/rollouts-plugin-kedify-linux-amd64"
+  sha256: "` + sum + `"
+`}
+	if diff := cmp.Diff(want, live.Data); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if live.Metadata.Labels["team"] != "platform" {
+		t.Errorf("the labels are %v", live.Metadata.Labels)
+	}
+	if got := ask("--dry-run"); got.code != 0 || got.out != object+"is as it should be\n" {
+		t.Errorf("after: %+v", got)
+	}
+	for _, test := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"install", 2, "one of --print and --dry-run"},
+		{"install --print", 2, "--checksums is missing"},
+		{"install --print --checksums=" + checksums, 2, "say by --from"},
+		{"install --print --from=https://example.com --checksums=" + checksums, 1, "they lack gatewayapi-plugin-linux-amd64"},
+		{"install --print --from=https://example.com --checksums=/nowhere", 1, "no such file"},
+	} {
+		if got := run(t, controlplane.AdminToken, strings.Fields(test.args)...); got.code != test.code || !strings.Contains(got.err, test.says) {
+			t.Errorf("%s: %+v, want %d and %q", test.args, got, test.code, test.says)
+		}
+	}
+}
