@@ -71,7 +71,9 @@ func TestHasProxy(t *testing.T) {
 		}
 		return made
 	}
-	port := func(number int32) map[string][]corev1.ServicePort { return map[string][]corev1.ServicePort{"kedify-proxy": {{Port: number}}} }
+	port := func(number int32) map[string][]corev1.ServicePort {
+		return map[string][]corev1.ServicePort{"kedify-proxy": {{Port: number}}}
+	}
 	tests := map[string]struct {
 		slices []discoveryv1.EndpointSlice
 		ports  map[string][]corev1.ServicePort

@@ -44,7 +44,9 @@ func newTeam(t *testing.T) *team {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team", Name: name, Generation: 1} }
+	in := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "team", Name: name, Generation: 1}
+	}
 	slice := in("proxies")
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "kedify-proxy"}
 	shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: in("shop"), Spec: httpv1alpha1.HTTPScaledObjectSpec{
