@@ -10,8 +10,8 @@ const (
 	maxHeaderName, maxHeaderValue, maxPath = 256, 4096, 1024
 )
 
-// tokenChars are the characters of a header's name and of a method beside letters and digits (RFC 9110, section 5.6.2).
-const tokenChars = "!#$%&'*+-.^_`|~"
+// beyondWord are the characters of a header's name and of a method beside letters and digits (RFC 9110, section 5.6.2).
+const beyondWord = "!#$%&'*+-.^_`|~"
 
 // validate checks one match.
 func (m Match) validate() error {
@@ -60,10 +60,10 @@ func (m StringMatch) validate(literal func(string) error) error {
 // validateToken checks a header's name, or a method.
 func validateToken(text string) error {
 	isOther := func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(tokenChars, c)
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(beyondWord, c)
 	}
 	if text == "" || len(text) > maxHeaderName || strings.ContainsFunc(text, isOther) {
-		return fmt.Errorf("%w: %.80q: write 1 to %d letters, digits and %s", ErrMatch, text, maxHeaderName, tokenChars)
+		return fmt.Errorf("%w: %.80q: write 1 to %d letters, digits and %s", ErrMatch, text, maxHeaderName, beyondWord)
 	}
 	return nil
 }

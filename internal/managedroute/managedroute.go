@@ -16,8 +16,10 @@ import (
 const (
 	// MaxBytes is the longest accepted text, in bytes.
 	MaxBytes = 16 << 10
-	// MaxRoutes is the highest accepted number of routes, and MaxMatches that of the matches of all of them.
-	MaxRoutes, MaxMatches = 16, 64
+	// MaxRoutes is the highest accepted number of routes.
+	MaxRoutes = 16
+	// MaxMatches is the highest accepted number of matches of all routes.
+	MaxMatches = 64
 	// MaxHeaders is the highest accepted number of headers of a match.
 	MaxHeaders = 16
 	// MaxPercent is the percentage with which every request is copied.

@@ -144,13 +144,13 @@ func TestMirrorRoutes(t *testing.T) {
 // of them the limit matters.
 func TestRegularExpressions(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // It is to be the same each time.
+	random := rand.New(rand.NewPCG(1, 2))
 	var (
 		routes  []*routev3.Route
 		refused int
 	)
 	for range 5000 {
-		text := randomRegex(random, random.IntN(6)) //nolint:mnd // so deep
+		text := randomRegex(random, random.IntN(6))
 		match := managedroute.Match{Path: condition(managedroute.Regex, text)}
 		if err := managedroute.Validate([]managedroute.Route{{Name: "a", Matches: []managedroute.Match{match}}}); err != nil {
 			refused++

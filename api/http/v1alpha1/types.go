@@ -207,7 +207,8 @@ type HTTPScaledObjectStatus struct {
 // says nothing, the Lease of the interceptors is the sign of life.
 type DataPlaneStatus struct {
 	// AnnotationHash is the hash of the text of the annotation http.kedify.io/weighted-backends that this report is about: SHA-256 of exactly that text, as
-	// 64 lower-case hexadecimal digits, or empty where the object has no such annotation. Package internal/split computes it.
+	// 64 lower-case hexadecimal digits, or empty where the object has no such annotation. Where the object has the annotation http.kedify.io/managed-routes
+	// beside it, that text counts too, behind a zero byte. Package internal/split computes it.
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{64})?$`
 	AnnotationHash string `json:"annotationHash"`
 	// Proxies counts the proxies that serve the object.
@@ -217,8 +218,9 @@ type DataPlaneStatus struct {
 	// +optional
 	// +listType=set
 	StableHashes []string `json:"stableHashes,omitempty"`
-	// Effective is true when every Ready proxy shares requests exactly as the annotation of AnnotationHash asks for: it was accepted, all of them have
-	// acknowledged it, and no share is redirected, as that of a canary Service without ready endpoints is. It is false without Ready proxies.
+	// Effective is true when every Ready proxy shares requests exactly as the annotations of AnnotationHash ask for: they were accepted, all of them have
+	// acknowledged them, and no share is redirected, as that of a canary Service without ready endpoints is, and what a header route sends there. It is false
+	// without Ready proxies.
 	Effective bool `json:"effective"`
 	// WeightedBackends is how requests are shared now, in the form of the annotation
 	// http.kedify.io/weighted-backends; empty where spec.scaleTargetRef.service gets all of them. While the

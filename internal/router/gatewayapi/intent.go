@@ -52,7 +52,7 @@ func headersOf(given []managedroute.HeaderMatch) []route.HeaderMatch {
 
 // mirrorOf is the mirror of a mirror route.
 func mirrorOf(managed managedroute.Route) *route.Mirror {
-	mirror := &route.Mirror{Percent: int32(min(managed.MirrorPercent, math.MaxInt32))} //nolint:gosec // compared
+	mirror := &route.Mirror{Percent: int32(min(managed.MirrorPercent, math.MaxInt32))}
 	for _, match := range managed.Matches {
 		mirror.Matches = append(mirror.Matches, route.MirrorMatch{
 			Method: conditionOf(match.Method), Path: conditionOf(match.Path), Headers: headersOf(match.Headers),
