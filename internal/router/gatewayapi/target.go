@@ -63,7 +63,6 @@ func (t *target) intent(ctx context.Context) (route.Intent, error) {
 	asked.Kind, asked.RuleName = t.kind, t.ruleName
 	asked.NamedRules, asked.MirrorPercent = schema.namedRules, schema.mirrorPercent
 	switch {
-	case asked.Managed == nil:
 	case !t.kind.HeaderRoutes() && !t.kind.MirrorRoutes():
 		asked.Managed = nil
 	case !t.headerRoutes:
