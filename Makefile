@@ -169,7 +169,8 @@ cluster-up-shared: tools-cluster
 		--forward scaled=kedify-proxy.rollouts-demo-scaled.svc.cluster.local:8080 \
 		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \
-		--forward traefik=traefik.traefik.svc.cluster.local:80
+		--forward traefik=traefik.traefik.svc.cluster.local:80 \
+		--forward ingress=traefik.traefik.svc.cluster.local:80
 
 .PHONY: test-mutants
 test-mutants: tools-cluster ## prove that each check of a canary finds the fault it is there for (needs root)

@@ -36,12 +36,12 @@ real: residue suites
 # replicas and failed requests, not times. Faults come last and alone: they end what all
 # need, and whatever watches the API server backs off for up to a minute afterwards.
 
-.PHONY: cluster demo canary mutants gateway scaling faults
+.PHONY: cluster demo canary mutants gateway autowire scaling faults
 cluster: residue
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 demo: cluster real
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
-canary: demo
+canary: demo autowire
 	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
 mutants: canary
 	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
@@ -50,7 +50,10 @@ mutants: canary
 # Envoy has the route without it, and the window grows with the load.
 gateway: cluster real
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
-scaling: demo
+# Before the mutants: no proxy may learn from them. The agents are killed, so not beside scaling.
+autowire: cluster real
+	@$(STAGE) $@ $(MAKE_) test-autowire $(SHARED)
+scaling: demo autowire
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
 faults: mutants gateway scaling
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)

@@ -80,7 +80,7 @@ func (c *cluster) render(ctx context.Context, chart, values string) (string, err
 		return "", err
 	}
 	var said bytes.Buffer
-	command := exec.CommandContext(ctx, os.Getenv(renderVariable), "--chart", chart, "--release", "argo-rollouts", //nolint:gosec // the developer names the program
+	command := exec.CommandContext(ctx, os.Getenv(renderVariable), "--chart", chart, "--release", "argo-rollouts",
 		"--namespace", rolloutscontroller.Namespace, "--values", file)
 	command.Stderr = &said
 	out, err := command.Output()

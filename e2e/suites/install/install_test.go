@@ -47,7 +47,7 @@ func TestInstall(t *testing.T) {
 		step(t, w.version+", uninstalled", w.uninstallPlugins)
 	}
 	step(t, "from Argo Rollouts alone to a measured 20 %", w.walk)
-	step(t, "the scaler and the agent", func(t *testing.T) { w.script(t, w.page.block(t, "The data path", "sh", 1)) })
+	step(t, "the scaler and the agent", w.autoscaling)
 	w.script(t, "kubectl delete namespace rollouts-demo")
 	step(t, "all of it is uninstalled", w.uninstallAll)
 }
@@ -245,6 +245,12 @@ kubectl -n canaries get httproute route -o jsonpath='{.spec.rules[0].backendRefs
 	}
 	w.script(t, "kubectl delete namespace canaries")
 	w.spent, w.ran = spent, ran
+}
+
+// autoscaling installs what KEDA asks, and what makes HTTPScaledObjects.
+func (w *world) autoscaling(t *testing.T) {
+	t.Helper()
+	w.script(t, w.page.block(t, "The data path", "sh", 1))
 }
 
 // uninstall takes the plugins away as the page says; remaining is what the one who edits the list leaves.
