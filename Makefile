@@ -158,8 +158,9 @@ compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./
 suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
 
 .PHONY: suites
-suites: tools-cluster ## compile the suites that run on a cluster
+suites: tools-cluster ## compile the suites that run on a cluster, and see that the mutants still have the lines that they change
 	$(foreach s,$(SUITES),$(call compile,$(s)) &&) true
+	cd e2e/suites/mutants && $(CLUSTER_BIN)/mutants.test -test.run='Edit' -test.v
 
 # What the suites ask of a cluster that they share: see .ci/stages.mk.
 .PHONY: cluster-up-shared

@@ -83,6 +83,19 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
+// Every mutant's edits have their lines: `make suites` looks before a cluster is there.
+func TestEditsHaveTheirLines(t *testing.T) {
+	repo, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants() {
+		if files, err := edited(repo, m.edits); err != nil || len(files) == 0 {
+			t.Errorf("%s: %d files, %v", m.name, len(files), err)
+		}
+	}
+}
+
 // A mutant whose source has changed is no mutant any more, and says so.
 func TestAnEditNeedsItsLine(t *testing.T) {
 	repo := t.TempDir()

@@ -27,13 +27,13 @@ func mutants() []mutant {
 func swappedEndpoints() []edit {
 	return []edit{{
 		file:  "internal/translate/translator.go",
-		right: "if err := t.translateBackend(cluster, isNew, held[i], config.Services[backend.ServicePort()], out); err != nil {",
+		right: "if err := add(cluster, held[i], config.Services[backend.ServicePort()]); err != nil {",
 		wrong: `endpoints := config.Services[backend.ServicePort()]
 			opposite := route.Backends[len(route.Backends)-1-i]
 			if others := config.Services[opposite.ServicePort()]; len(others.Ready) > 0 {
 				endpoints = others
 			}
-			if err := t.translateBackend(cluster, isNew, held[i], endpoints, out); err != nil {`,
+			if err := add(cluster, held[i], endpoints); err != nil {`,
 	}}
 }
 
