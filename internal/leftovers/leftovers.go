@@ -145,6 +145,10 @@ func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 		left.Sorts, remove = []Sort{Weights}, []string{httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner}
 		left.Message = fmt.Sprintf("%s, and its weights stay in force (%s); without them all requests go to %s", why, oneLine(weights),
 			object.Spec.ScaleTargetRef.Service)
+		if _, has := object.Annotations[httpv1alpha1.AnnotationManagedRoutes]; has {
+			remove = append(remove, httpv1alpha1.AnnotationManagedRoutes)
+			left.Message += ", and so do those of its header and mirror routes"
+		}
 	case isOurs && isGone:
 		left.Sorts, remove = []Sort{Mark}, []string{httpv1alpha1.AnnotationWeightedBackendsOwner}
 		left.Message = why + ", and its mark has no weights beside it"

@@ -25,6 +25,7 @@ import (
 const (
 	weights = "http.kedify.io/weighted-backends"
 	mark    = "http.kedify.io/weighted-backends-owner"
+	managed = "http.kedify.io/managed-routes"
 	report  = "http.kedify.io/status"
 )
 
@@ -175,14 +176,16 @@ func TestWhatIsLeftOver(t *testing.T) {
 // A patch takes nothing from an object that is not the one that was judged, or not as it was.
 func TestRemovalsHavePreconditions(t *testing.T) {
 	t.Parallel()
-	left := leftovers.Find(facts(map[string]string{weights: "", mark: "shop/web uid-of-web"}), "")
+	left := leftovers.Find(facts(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")
 	const at = "/metadata/annotations/http.kedify.io~1weighted-backends"
 	want := []leftovers.Operation{
 		{Op: "test", Path: "/metadata/uid", Value: types.UID("uid")},
 		{Op: "test", Path: at, Value: ""},
 		{Op: "test", Path: at + "-owner", Value: "shop/web uid-of-web"},
+		{Op: "test", Path: "/metadata/annotations/http.kedify.io~1managed-routes", Value: "[]"},
 		{Op: "remove", Path: at},
 		{Op: "remove", Path: at + "-owner"},
+		{Op: "remove", Path: "/metadata/annotations/http.kedify.io~1managed-routes"},
 	}
 	if diff := cmp.Diff(want, left[0].Removal.Patch); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)

@@ -116,8 +116,10 @@ func (c *catalog) look(ctx context.Context, kind route.Kind) (served, error) {
 func (c *catalog) describe(ctx context.Context, kind route.Kind, version string) (served, error) {
 	body, err := c.client.Do(ctx, apiserver.Request{Path: []string{"openapi", "v3", "apis", group, version}})
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+	case apierrors.IsForbidden(err):
 		return served{version: version}, nil
+	case apierrors.IsNotFound(err): // The kinds are served already: what was found now would be believed for as long as catalogAge.
+		return served{}, fmt.Errorf("%s %s/%s: %w", kind, group, version, errNoSchema)
 	case err != nil:
 		return served{}, fmt.Errorf("the schema of %s/%s: %w", group, version, err)
 	}

@@ -120,6 +120,21 @@ func TestRoutesAreFoundInTheVersionThatIsServed(t *testing.T) {
 			t.Errorf("%v; weights %s", err, weights(api, "tcproutes", "web"))
 		}
 	})
+	t.Run("one whose schema comes later", func(t *testing.T) {
+		t.Parallel()
+		early := newest()
+		early.IsUnpublished = true
+		api := routertest.NewRoutesServer(t, early, routeOf("TCPRoute", "web"))
+		router := newRouter(api)
+		const want = "the API server has not published its schema yet"
+		if err := router.SetWeight(t.Context(), rollout, 20, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %s", err, want)
+		}
+		api.Publish(newest())
+		if err := router.SetWeight(t.Context(), rollout, 20, nil); err != nil || weights(api, "tcproutes", "web") != "80/20" {
+			t.Errorf("%v; weights %s", err, weights(api, "tcproutes", "web"))
+		}
+	})
 	t.Run("one that nobody knows", func(t *testing.T) {
 		t.Parallel()
 		api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v9"}, routeOf("TCPRoute", "web"))
