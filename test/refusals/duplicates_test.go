@@ -45,7 +45,7 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page has the same and comes first (the oldest does, then the first by name); "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", host, winner)
 		s.expectConditions(t, loser, name, notAccepted(httpv1alpha1.ReasonConflict, message, "No request is routed to the object."))
-		s.expectEvent(t, loser, name, "Warning", httpv1alpha1.ReasonConflict, message)
+		s.expectEvent(t, time.Time{}, loser, name, "Warning", httpv1alpha1.ReasonConflict, message)
 		s.expectConditions(t, winner, name, accepted())
 		s.neighbourMoves(t, older)
 	}
@@ -58,9 +58,10 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 	lost(younger, older)
 	expectAnswers(t, host, "stable")
 
+	removed := time.Now()
 	s.remove(t, pathOf(older, name))
 	s.expectConditions(t, younger, name, accepted())
-	s.expectEvent(t, younger, name, "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
+	s.expectEvent(t, removed, younger, name, "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
 	expectAnswers(t, host, "canary")
 
 	s.nextSecond(t, younger)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -71,8 +72,9 @@ func (s *stage) expectConditions(t *testing.T, namespace, name string, want []me
 	})
 }
 
-// expectEvent waits for the Event that tells an object's owner what its condition says, and makes sure that it is told once.
-func (s *stage) expectEvent(t *testing.T, namespace, name, kind, reason, note string) {
+// expectEvent waits for the Event that tells an object's owner what its condition says, and makes sure that it is told once since an instant. Before
+// that the interceptor may have heard of an object earlier than of its Services.
+func (s *stage) expectEvent(t *testing.T, since time.Time, namespace, name, kind, reason, note string) {
 	t.Helper()
 	want := eventsv1.Event{
 		ReportingController: "kedify.io/http-interceptor", ReportingInstance: "interceptor-0", Action: "Route",
@@ -82,7 +84,7 @@ func (s *stage) expectEvent(t *testing.T, namespace, name, kind, reason, note st
 		var found []eventsv1.Event
 		for _, event := range read[eventsv1.EventList](t, s, "/apis/events.k8s.io/v1/namespaces/"+namespace+"/events").Items {
 			regards := event.Regarding.Kind == httpv1alpha1.Kind && event.Regarding.Name == name
-			if regards && event.Reason == reason && event.Note == note {
+			if regards && event.Reason == reason && event.Note == note && !event.EventTime.Time.Before(since) {
 				found = append(found, event)
 			}
 		}
@@ -207,6 +209,7 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	}
 	defer func() { stop() }()
 
+	began := time.Now()
 	s.spoil(t, namespace, row)
 
 	message := strings.ReplaceAll(row.Message, `"shop"`, `"`+namespace+`"`)
@@ -215,7 +218,7 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 		routed = "No request is routed to the object."
 	}
 	s.expectConditions(t, namespace, "shop", notAccepted(row.Reason, message, routed))
-	s.expectEvent(t, namespace, "shop", "Warning", row.Reason, message)
+	s.expectEvent(t, began, namespace, "shop", "Warning", row.Reason, message)
 	expectAnswers(t, host, row.Answers)
 	s.neighbourMoves(t, namespace)
 	expectAnswers(t, host, row.Answers)
@@ -225,7 +228,7 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	}
 	s.restore(t, namespace, "shop", good)
 	s.expectConditions(t, namespace, "shop", accepted())
-	s.expectEvent(t, namespace, "shop", "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
+	s.expectEvent(t, began, namespace, "shop", "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
 	s.expectInForce(t, namespace, before)
 	if before == atOnce {
 		expectAnswers(t, host, "canary")

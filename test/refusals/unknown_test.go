@@ -3,6 +3,7 @@ package refusals_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 
@@ -24,13 +25,14 @@ func (s *stage) unknownService(t *testing.T) {
 	rollout.Namespace, rollout.Name = namespace, "shop"
 	rollout.Spec.Strategy.Canary.StableService, rollout.Spec.Strategy.Canary.CanaryService = "shop-stable", "shop-next"
 
+	began := time.Now()
 	if answer := s.plugin.SetWeight(rollout, half, nil); answer.HasError() {
 		t.Fatalf("SetWeight: %v", answer)
 	}
 
 	message := `annotation http.kedify.io/weighted-backends: there is no Service "shop-next" in namespace "unknown"; create it or name another of this namespace`
 	s.expectConditions(t, namespace, "shop", notAccepted(httpv1alpha1.ReasonServiceNotFound, message, "Requests are routed as last published."))
-	s.expectEvent(t, namespace, "shop", "Warning", httpv1alpha1.ReasonServiceNotFound, message)
+	s.expectEvent(t, began, namespace, "shop", "Warning", httpv1alpha1.ReasonServiceNotFound, message)
 	s.neighbourMoves(t, namespace)
 	if verified, answer := s.plugin.VerifyWeight(rollout, half, nil); answer.HasError() || verified != rolloutstypes.NotVerified {
 		t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, answer)

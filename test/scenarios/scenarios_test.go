@@ -194,8 +194,8 @@ func scenarios() []scenario {
 	return append(all, scenario{name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0", play: play(update("2"), func(s *stage) {
 		s.at("20")
 		s.player.Limit(s.namespace, "1", 0)
-		s.await("no stable Pod is ready", "[]", func() string { return s.subsets(stableService) })
 		s.has("availableReplicas", 1) // of the canary; until the controller knows that, it lets the abort pass
+		s.await("no stable Pod is ready", "[]", func() string { return s.subsets(stableService) })
 		s.abort()
 		<-time.After(abortLimit)
 		s.shares("20") // where would the requests go?
@@ -219,10 +219,13 @@ func (s *stage) abortInTime(happens func()) {
 // subsets are those of a Service's Endpoints.
 func (s *stage) subsets(service string) string {
 	body, err := s.admin.Get().AbsPath("/api/v1/namespaces/" + s.namespace + "/endpoints/" + service).DoRaw(s.t.Context())
-	if err != nil || !strings.Contains(string(body), `"addresses"`) {
-		return "[]"
+	switch {
+	case err != nil:
+		return err.Error()
+	case strings.Contains(string(body), `"addresses"`):
+		return "some"
 	}
-	return "some"
+	return "[]"
 }
 
 // recreated deletes the Rollout in the middle of a canary and makes it again with the version that it had then.

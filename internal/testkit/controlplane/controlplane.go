@@ -99,7 +99,7 @@ func Start(ctx context.Context, binaries Binaries, folder string, flags ...strin
 	etcd := "http://127.0.0.1:" + strconv.Itoa(ports[0])
 	// No controllers run, so nobody would make the ServiceAccounts that admission asks for before it lets a Pod in.
 	flags = append(flags, "--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-		"--secure-port="+strconv.Itoa(c.port), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
+		"--secure-port="+strconv.Itoa(c.port), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC",
 		"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false",
 		"--disable-admission-plugins=ServiceAccount")

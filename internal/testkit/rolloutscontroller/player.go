@@ -86,8 +86,9 @@ type list struct {
 func (p *Player) Play(ctx context.Context) {
 	endpoints := map[string]string{} // written, by path
 	for {
-		ready := p.playReplicaSets(ctx)
-		p.playServices(ctx, ready, endpoints)
+		if ready, isKnown := p.playReplicaSets(ctx); isKnown {
+			p.playServices(ctx, ready, endpoints)
+		}
 		for resource, version := range p.routes {
 			p.playGateway(ctx, version, resource)
 		}
@@ -99,13 +100,13 @@ func (p *Player) Play(ctx context.Context) {
 	}
 }
 
-// read reads a list as the API server has it in memory; an error leaves it empty for this time.
-func (p *Player) read(ctx context.Context, path string) list {
-	var read list
-	if body, err := p.admin.Get().AbsPath(path).Param("resourceVersion", "0").DoRaw(ctx); err == nil {
-		_ = json.Unmarshal(body, &read)
+// read reads a list as the API server has it in memory; an error leaves it empty for this time, and says so.
+func (p *Player) read(ctx context.Context, path string) (read list, isKnown bool) {
+	body, err := p.admin.Get().AbsPath(path).Param("resourceVersion", "0").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(body, &read)
 	}
-	return read
+	return read, err == nil
 }
 
 // patch merges content into what is at path; an error leaves it for next time.
@@ -114,9 +115,10 @@ func (p *Player) patch(ctx context.Context, path, content string) {
 }
 
 // playReplicaSets reports the replicas as available that are to be, and returns those that have some, as namespace/hash.
-func (p *Player) playReplicaSets(ctx context.Context) map[string]bool {
-	ready := map[string]bool{}
-	for _, set := range p.read(ctx, "/apis/apps/v1/replicasets").Items {
+func (p *Player) playReplicaSets(ctx context.Context) (ready map[string]bool, isKnown bool) {
+	sets, isKnown := p.read(ctx, "/apis/apps/v1/replicasets")
+	ready = map[string]bool{}
+	for _, set := range sets.Items {
 		wanted := *set.Spec.Replicas
 		available := p.available(set.Metadata.Namespace, set.Spec.Template.Metadata.Annotations["version"], wanted)
 		if set.Status.Replicas != wanted || set.Status.AvailableReplicas != available || set.Status.ObservedGeneration != set.Metadata.Generation {
@@ -128,12 +130,13 @@ func (p *Player) playReplicaSets(ctx context.Context) map[string]bool {
 			ready[set.Metadata.Namespace+"/"+set.Metadata.Labels[hashLabel]] = true
 		}
 	}
-	return ready
+	return ready, isKnown
 }
 
 // playServices gives every Service that selects Pods by their hash one address for them.
 func (p *Player) playServices(ctx context.Context, ready map[string]bool, written map[string]string) {
-	for _, service := range p.read(ctx, "/api/v1/services").Items {
+	services, _ := p.read(ctx, "/api/v1/services")
+	for _, service := range services.Items {
 		var selector map[string]string
 		if json.Unmarshal(service.Spec.Selector, &selector) != nil || selector[hashLabel] == "" {
 			continue
@@ -157,7 +160,8 @@ func (p *Player) playServices(ctx context.Context, ready map[string]bool, writte
 
 // playGateway accepts every route in its current generation.
 func (p *Player) playGateway(ctx context.Context, version, resource string) {
-	for _, route := range p.read(ctx, "/apis/gateway.networking.k8s.io/"+version+"/"+resource).Items {
+	routes, _ := p.read(ctx, "/apis/gateway.networking.k8s.io/"+version+"/"+resource)
+	for _, route := range routes.Items {
 		if len(route.Spec.ParentRefs) == 0 {
 			continue
 		}
