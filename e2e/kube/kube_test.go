@@ -114,6 +114,30 @@ func TestWatchStartsAgainAndKeepsTheLatest(t *testing.T) {
 	})
 }
 
+// A command that stays open and says nothing more is not waited for.
+func TestWatchIsBegunAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := 0
+		runner := streamFunc(func(ctx context.Context, read func(io.Reader) error) error {
+			begun++
+			err := read(strings.NewReader(fmt.Sprintf(`{"metadata":{"name":"%d"}}`, begun)))
+			<-ctx.Done()
+			return err
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var latest Latest[HTTPScaledObject]
+		go Watch(ctx, runner, &latest, "kubectl", "get", "httpso", "-w", "-o", "json")
+		for _, want := range []string{"1", "2"} {
+			synctest.Wait()
+			if got := latest.Get().Metadata.Name; got != want {
+				t.Errorf("the value is %q, want %q", got, want)
+			}
+			time.Sleep(watchAge + restartPause)
+		}
+	})
+}
+
 func TestForwardForgetsAnAddressThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

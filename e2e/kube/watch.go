@@ -16,6 +16,10 @@ import (
 // started again.
 const restartPause = 500 * time.Millisecond
 
+// watchAge is how long one command watches. One was seen that missed a change of a
+// custom resource and stayed open: whoever waits for that change waits a minute.
+const watchAge = 40 * time.Second
+
 // Latest holds the last value of something that changes. The zero value holds
 // the zero value.
 type Latest[T any] struct {
@@ -38,10 +42,12 @@ func (l *Latest[T]) Get() T {
 }
 
 // Watch keeps latest up to date from the output of one long-lived
-// `kubectl get … -w -o json`, and starts it again when it ends. It returns
-// when ctx ends.
+// `kubectl get … -w -o json`, and starts it again when it ends, and after
+// watchAge. It returns when ctx ends.
 func Watch[T any](ctx context.Context, runner Runner, latest *Latest[T], args ...string) {
 	repeat(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, watchAge)
+		defer cancel()
 		return runner.Stream(ctx, func(out io.Reader) error { return decode(out, latest) }, args...)
 	})
 }
