@@ -1,7 +1,9 @@
 package autowire
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +22,8 @@ import (
 const (
 	// namespace is that of the guide's objects and of their proxies.
 	namespace = "autowired"
+	// host takes the place of the guide's.
+	host = "autowired.example.com"
 	// entrance names the address of the Ingress controller.
 	entrance = "ingress"
 	// direct and proxied are the Services that the Ingress names in turn.
@@ -118,7 +122,18 @@ func (w *way) deploy(t *testing.T) {
 	})
 	w.do(t, "apply", "-f", bed.Fair(w.repo))
 	example := filepath.Join(w.repo, "examples", "argo-rollouts-canary")
-	w.do(t, "apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
+	for _, name := range []string{"manifests.yaml", "scaledobject.yaml"} {
+		text, err := os.ReadFile(filepath.Join(example, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The demo's Ingress has the guide's host, and an Ingress controller takes one of two.
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("rollouts-demo.example.com"), []byte(host)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.do(t, "apply", "-f", file)
+	}
 	// At the load of this test the guide's target would ask for more Pods than a laptop has room for.
 	w.do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/triggers/0/metadata/targetValue","value":"1000"}]`)
@@ -135,7 +150,7 @@ func (w *way) deploy(t *testing.T) {
 // load are the requests: through the Ingress controller, for the guide's host.
 func (w *way) load() load.Config {
 	return load.Config{
-		Address: w.Addresses[entrance], Host: "rollouts-demo.example.com", Path: "/color", Rate: rate, Timeout: 5 * time.Second,
+		Address: w.Addresses[entrance], Host: host, Path: "/color", Rate: rate, Timeout: 5 * time.Second,
 		MaxInFlight: 200, Colors: []string{"blue", "yellow"},
 	}
 }
