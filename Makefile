@@ -53,6 +53,8 @@ FAULTS_ONLY   ?=
 # Which walks `make test-gateway` takes, by their names with commas between them;
 # all, if this is empty.
 GATEWAY_WALKS ?=
+# Which tests `make test-autowire` runs: a part of their names; all, if this is empty.
+AUTOWIRE ?=
 # The folder of argo-helm's chart argo-rollouts; without it Option A is not among what `make test-install` installs.
 CHART ?=
 # Where the demo's cluster comes from: embedded, existing ($KUBECONFIG), kind.
@@ -167,7 +169,6 @@ suites: tools-cluster ## compile the suites that run on a cluster, and see that 
 cluster-up-shared: tools-cluster
 	$(CLUSTER) up --with envoy-gateway --with traefik --with keda --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
 		--forward autoscaled=kedify-proxy.autoscaled.svc.cluster.local:8080 \
-		--forward scaled=kedify-proxy.rollouts-demo-scaled.svc.cluster.local:8080 \
 		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward traefik=traefik.traefik.svc.cluster.local:80 \
@@ -213,7 +214,7 @@ test-zero: tools-cluster ## have requests wake an app without replicas, on a rea
 
 .PHONY: test-autowire
 test-autowire: tools-cluster ## have the guide's Ingress wired and unwired under load, behind Traefik, on a real cluster (needs root, about 4 minutes)
-	$(call suite,autowire,15m)
+	$(call suite,autowire,15m,,-test.run='$(AUTOWIRE)')
 
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, a request beside a plain Envoy, and a weight's way to Envoy beside a bare push (about 40 minutes)

@@ -36,14 +36,14 @@ real: residue suites
 # replicas and failed requests, not times. Faults come last and alone: they end what all
 # need, and whatever watches the API server backs off for up to a minute afterwards.
 
-.PHONY: cluster demo canary mutants gateway autowire scaling faults
+.PHONY: cluster demo canary mutants gateway autowire scaling unwire faults
 cluster: residue
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 demo: cluster real
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
 canary: demo autowire
 	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
-mutants: canary
+mutants: canary unwire
 	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
 # Bookinfo comes first, beside the demo, which leaves the most of the machine: when a
 # header route goes, Envoy Gateway deletes its cluster before the last worker of
@@ -52,10 +52,13 @@ gateway: cluster real
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
 # Before the mutants: no proxy may learn from them. The agents are killed, so not beside scaling.
 autowire: cluster real
-	@$(STAGE) $@ $(MAKE_) test-autowire $(SHARED)
+	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=Ingress $(SHARED)
 scaling: demo autowire
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
-faults: mutants gateway scaling
+# The agent restores every Ingress of the cluster, so not beside the demo.
+unwire: scaling
+	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=Uninstall $(SHARED)
+faults: mutants gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
 # The inner loop: what is compiled, real parts, and one canary.

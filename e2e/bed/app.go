@@ -19,9 +19,12 @@ import (
 
 // The names of the guide's objects.
 const (
-	Namespace     = "rollouts-demo"
-	App           = "rollouts-demo"
+	// Namespace is theirs here: in the guide's the demo may run.
+	Namespace = "canary"
+	App       = "rollouts-demo"
+	// Host is the guide's, host the one that takes its place in Namespace.
 	Host          = "rollouts-demo.example.com"
+	host          = "canary.example.com"
 	stable        = "rollouts-demo-stable"
 	canary        = "rollouts-demo-canary"
 	clusterPrefix = Namespace + "/" + App + "/"
@@ -83,7 +86,7 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := filepath.Join(b.Repo, "examples", "argo-rollouts-canary")
+	example := Example(t, b.Repo, host, "manifests.yaml", "httpscaledobject.yaml")
 	if _, err := b.Kubectl(ctx, "kubectl", "create", "ns", Namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +95,7 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 		{"-n", Namespace, "apply", "-f", Fair(b.Repo)},
 		{"-n", Namespace, "apply", "-k", filepath.Join(b.Repo, "config", "kedify-proxy")},
 		{"-n", Namespace, "patch", "deployment", "kedify-proxy", "-p", string(patch)},
-		{"-n", Namespace, "apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "httpscaledobject.yaml")},
+		{"-n", Namespace, "apply", "-f", example[0], "-f", example[1]},
 		{"-n", Namespace, "rollout", "status", "deployment/kedify-proxy", "--timeout", startTimeout.String()},
 	} {
 		if _, err := b.Kubectl(ctx, append([]string{"kubectl"}, args...)...); err != nil {

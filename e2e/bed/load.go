@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
@@ -54,8 +54,8 @@ func (b *Bed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
 	l := &Load{clients: map[string]*load.Client{}}
 	for _, p := range proxies {
 		client, err := load.Start(ctx, load.Config{
-			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: Host, Path: "/color", Rate: Rate, Timeout: RequestTimeout,
-			MaxInFlight: maxInFlight, Colors: scenario.Colors(),
+			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: host, Path: "/color", Rate: Rate, Timeout: RequestTimeout,
+			MaxInFlight: maxInFlight, Colors: guide.Colors(),
 		})
 		if err != nil {
 			_, overload := l.Stop(nil)

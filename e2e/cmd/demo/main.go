@@ -64,11 +64,13 @@ func command() *cobra.Command {
 		Use:   "demo",
 		Short: "Run the canary guide under load on a real cluster, and check it",
 		Long: `demo brings the local cluster up, with this checkout's programs in it, or takes the one that you name. It applies the canary
-guide's objects, keeps an open-loop load on kedify-proxy and drives one canary to its end and a
-second one into an abort. At each step it compares the weight that was asked for, the annotation, what the
-proxies have acknowledged, what Envoy runs, and where the requests went. Any failed request, wrong split or left-over
-annotation makes it fail. Beside that app there is one of the same shape with the guide's ScaledObject: its replicas
-follow the requests, in a canary on both sides.`,
+guide's objects, waits until its Ingress leads to kedify-proxy, keeps an open-loop load on the Ingress controller and
+drives one canary to its end and a second one into an abort. At each step it compares the weight that was asked for, the
+annotation, what the proxies have acknowledged, what Envoy runs, and where the requests went. Any failed request, wrong
+split or left-over annotation makes it fail. Then the same app gets fewer requests, and more: its replicas follow them, in
+a canary on both sides.
+
+A cluster of yours without KEDA gets an HTTPScaledObject and proxies by hand, and requests go to the proxies.`,
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.settings.Rate < scenario.MinRate || o.settings.Rate > scenario.MaxRate {
@@ -83,12 +85,13 @@ follow the requests, in a canary on both sides.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&o.keep, "keep", false, "leave everything running and print how to reach it")
-	flags.StringVar((*string)(&o.only), "only", "", "one half of the demo: "+strings.Join(halves(), ", ")+"; canary needs no KEDA")
+	flags.StringVar((*string)(&o.only), "only", "", "one half of the demo: "+strings.Join(halves(), ", "))
 	flags.StringVar(&o.crd, "crd", "", "the file of another owner's definition of HTTPScaledObject, to show canaries on that")
 	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate, "requests per second at most; a slow machine gets what it carries")
 	flags.StringVar(&o.provider, "provider", provider.NameEmbedded, "the cluster: "+strings.Join(provider.Names(), ", ")+"; existing is the one that $KUBECONFIG names")
 	flags.StringVar(&o.local.Path, "localcluster", beside("localcluster"), "the localcluster binary")
-	flags.StringVar(&o.settings.Repo, "repo", o.settings.Repo, "the folder with examples/ and config/")
+	flags.StringVar(&o.repo, "repo", ".", "the folder with examples/ and config/")
+	flags.StringVar(&o.ingress, "ingress", "", "the address of the Ingress controller, as host:port; without it the one that the Ingress has in its status")
 	// The names are fixed lists: nothing can be wrong with the flags.
 	_ = c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(halves(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("provider", cobra.FixedCompletions(provider.Names(), cobra.ShellCompDirectiveNoFileComp))

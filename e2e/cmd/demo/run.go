@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scaling"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
@@ -24,6 +26,8 @@ type options struct {
 	keep     bool
 	provider string
 	local    provider.LocalCluster
+	repo     string // the folder with examples/, config/ and e2e/demo/
+	ingress  string // the address of the Ingress controller, where the user names it
 	settings scenario.Settings
 	only     half
 	crd      string // the file of a definition that takes the place of this project's
@@ -47,26 +51,15 @@ func halves() []string { return []string{string(canaryHalf), string(scalingHalf)
 // has says whether a half is to be run.
 func (o *options) has(h half) bool { return o.only == "" || o.only == h }
 
-// namespaces are the demo's own, of the halves that are run.
-func (o *options) namespaces() []string {
-	var names []string
-	if o.has(canaryHalf) {
-		names = append(names, scenario.Namespace)
-	}
-	if o.has(scalingHalf) {
-		names = append(names, scaling.Namespace)
-	}
-	return names
-}
-
-// scaledAddress names the address of Service kedify-proxy beside the app that scales.
-const scaledAddress = "scaled"
+// ingressAddress names the address of the Ingress controller.
+const ingressAddress = "ingress"
 
 // wishes are what the cluster is to have. Nothing is installed into a cluster that is not of this project's.
 func (o *options) wishes() provider.Wishes {
 	wishes := provider.Wishes{Keep: o.keep}
-	if o.has(scalingHalf) && o.provider == provider.NameEmbedded {
-		wishes.Addons, wishes.Forwards = []string{"keda"}, map[string]string{scaledAddress: scaling.Proxies}
+	if o.provider == provider.NameEmbedded {
+		wishes.Addons = []string{"keda", "traefik"}
+		wishes.Forwards = map[string]string{ingressAddress: "traefik.traefik.svc.cluster.local:80"}
 	}
 	return wishes
 }
@@ -91,7 +84,7 @@ func (o *options) run(ctx context.Context) error {
 
 // providing is what the provider of the cluster is made from.
 func (o *options) providing() provider.Options {
-	o.local.Repo, o.local.Patience = o.settings.Repo, o.settings.Command
+	o.local.Repo, o.local.Patience = o.repo, o.settings.Command
 	return provider.Options{
 		Local: o.local, Environ: os.Environ(), Command: o.settings.Command,
 		Cache:  func(c *provider.Cluster) string { return filepath.Join(folder(c), "cache") },
@@ -105,8 +98,8 @@ func (o *options) complete() error {
 		return fmt.Errorf("--only %q: there are %s", o.only, strings.Join(halves(), " and "))
 	}
 	for _, name := range []string{"examples/argo-rollouts-canary/manifests.yaml", "config/kedify-proxy"} {
-		if _, err := os.Stat(filepath.Join(o.settings.Repo, name)); err != nil {
-			return fmt.Errorf("--repo %s is not the folder of the project: %w", o.settings.Repo, err)
+		if _, err := os.Stat(filepath.Join(o.repo, name)); err != nil {
+			return fmt.Errorf("--repo %s is not the folder of the project: %w", o.repo, err)
 		}
 	}
 	return nil
@@ -155,47 +148,66 @@ func (o *options) terminal(cluster *provider.Cluster) shell.Shell {
 	return shell.Shell{Runner: cluster, Screen: o.screen, Style: o.style, Within: o.settings.Command}
 }
 
-// present runs the halves, one after the other, and prints the summary.
+// present applies the guide's objects, runs the halves on them, one after the other, and prints the summary.
 func (o *options) present(ctx context.Context, cluster *provider.Cluster) error {
-	second, err := o.prepareScaling(ctx, cluster)
+	byHand, err := o.byHand(ctx, cluster)
+	if err == nil {
+		err = o.prepare(ctx, cluster, byHand)
+	}
 	var outcome scenario.Outcome
 	if err == nil && o.has(canaryHalf) {
-		o.settings.Proxy = cluster.Addresses[provider.ProxyAddress]
 		outcome, err = scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
+		o.scaling.Canary = "green" // the first half has left yellow running
 	}
 	var followed scaling.Outcome
-	if err == nil && second != nil {
-		followed, err = second.Run(ctx)
+	if err == nil && o.has(scalingHalf) && !byHand {
+		followed, err = scaling.New(o.terminal(cluster), o.scaling).Run(ctx)
 	}
 	o.summary(outcome, followed)
 	if err != nil && ctx.Err() == nil {
 		o.screen.Print("", o.style.Bad("Failed: ")+err.Error())
-		scenario.Diagnose(ctx, o.terminal(cluster), o.namespaces()...)
+		scenario.Diagnose(ctx, o.terminal(cluster))
 	}
 	return err
 }
 
-// prepareScaling applies what the second half is about, which then starts beside the first; nil if it is
-// not to be run, or the user's cluster has no KEDA.
-func (o *options) prepareScaling(ctx context.Context, cluster *provider.Cluster) (*scaling.Demo, error) {
-	if !o.has(scalingHalf) {
-		return nil, nil //nolint:nilnil // there is no second half
+// byHand says whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may be
+// without them.
+func (o *options) byHand(ctx context.Context, cluster *provider.Cluster) (bool, error) {
+	possible, err := guide.Possible(ctx, o.terminal(cluster))
+	if err != nil || possible {
+		return false, err
 	}
-	possible, err := scaling.Possible(ctx, o.terminal(cluster))
-	if err != nil {
-		return nil, err
+	const missing = "KEDA, the agent or the scaler is not in this cluster: see docs/autoscaling.md"
+	if o.only == scalingHalf || o.provider == provider.NameEmbedded {
+		return false, fmt.Errorf("%w: %s", provider.ErrUnfit, missing)
 	}
-	if !possible {
-		const missing = "KEDA, the agent or the scaler is not in this cluster: see docs/autoscaling.md"
-		if o.only == scalingHalf || o.provider == provider.NameEmbedded {
-			return nil, fmt.Errorf("%w: %s", provider.ErrUnfit, missing)
-		}
-		o.screen.Print(o.style.Bad("Left out: ") + "replicas that follow requests. " + missing)
-		return nil, nil //nolint:nilnil // there is no second half
+	o.screen.Print(o.style.Bad("Left out: ") + "the Ingress, and replicas that follow requests. " + missing)
+	return true, nil
+}
+
+// prepare applies the guide's objects, and finds out where requests are sent to.
+func (o *options) prepare(ctx context.Context, cluster *provider.Cluster, byHand bool) error {
+	g := guide.Guide{
+		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand, Ingress: cmp.Or(o.ingress, cluster.Addresses[ingressAddress]),
+		Patience: 2 * o.settings.Patience, Delete: o.settings.Delete,
 	}
-	o.scaling.Repo, o.scaling.Begun, o.scaling.Proxy = o.settings.Repo, o.settings.Begun, cluster.Addresses[scaledAddress]
-	second := scaling.New(o.terminal(cluster), o.scaling)
-	return second, second.Prepare(ctx)
+	if err := g.Apply(ctx); err != nil {
+		return err
+	}
+	o.settings.Entrance = cluster.Addresses[provider.ProxyAddress]
+	if byHand {
+		return nil
+	}
+	err := g.Ready(ctx)
+	if err == nil {
+		o.settings.Entrance, err = g.Entrance(ctx)
+	}
+	if err == nil && o.keep {
+		err = g.Browser(ctx)
+	}
+	o.scaling.Entrance, o.scaling.Begun = o.settings.Entrance, o.settings.Begun
+	return err
 }
 
 // summary prints what both halves have found.
@@ -240,12 +252,8 @@ func (o *options) end(ctx context.Context, from provider.Provider, cluster *prov
 		o.screen.Print("")
 		return from.Down(ctx)
 	case cluster != nil:
-		o.screen.Print("", "The demo's namespaces are deleted; the cluster, which ran before, goes on.")
-		var failures []error
-		for _, namespace := range o.namespaces() {
-			failures = append(failures, o.terminal(cluster).Remove(ctx, namespace, o.settings.Delete))
-		}
-		return errors.Join(failures...)
+		o.screen.Print("", "The demo's namespace is deleted; the cluster, which ran before, goes on.")
+		return o.terminal(cluster).Remove(ctx, guide.Namespace, o.settings.Delete)
 	default:
 		return nil // nothing was begun
 	}
@@ -254,16 +262,16 @@ func (o *options) end(ctx context.Context, from provider.Provider, cluster *prov
 // kept says how to reach what is left running, and how to end it.
 func (o *options) kept(cluster *provider.Cluster) []string {
 	lines := []string{o.style.Heading("Everything is left running.")}
-	if _, port, err := net.SplitHostPort(cluster.Addresses[provider.ProxyAddress]); err == nil {
-		lines = append(lines, "  in a browser:  http://"+scenario.BrowserHost+":"+port+"/")
+	if _, port, err := net.SplitHostPort(cluster.Addresses[ingressAddress]); err == nil {
+		lines = append(lines, "  in a browser:  http://"+guide.BrowserHost+":"+port+"/")
 	}
-	end := "kubectl delete ns " + strings.Join(o.namespaces(), " ")
+	end := "kubectl delete ns " + guide.Namespace
 	if o.provider == provider.NameEmbedded {
 		lines = append(lines, "  in a shell:    export KUBECONFIG="+cluster.Kubeconfig+" PATH="+cluster.Bin+`:"$PATH"`)
 		end = "make cluster-down"
 	}
 	return append(lines,
-		"  next canary:   kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:green",
+		"  next canary:   kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:orange",
 		"  take it down:  "+end,
 	)
 }

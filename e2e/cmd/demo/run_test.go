@@ -43,7 +43,7 @@ cd "$(dirname "$0")"
 if [ "$1" = status ]; then
 	[ -d run ] && logs="$PWD/run/logs"
 	[ -f run/transient ] && transient=true
-	echo '{"state":"'"$(cat state)"'","kubeconfig":"/kubeconfig","bin":"'"$PWD"'","logs":"'"$logs"'","transient":'"${transient-false}"',"startSeconds":100,"addresses":{"proxy":"127.0.0.1:1234"}}'
+	echo '{"state":"'"$(cat state)"'","kubeconfig":"/kubeconfig","bin":"'"$PWD"'","logs":"'"$logs"'","transient":'"${transient-false}"',"startSeconds":100,"addresses":{"ingress":"127.0.0.1:1234"}}'
 	exit
 fi
 echo "progress" >&2 || exit # as a Go program does when nobody reads
@@ -95,15 +95,14 @@ func (p place) options(keep bool, out *paper) options {
 		keep: keep, provider: provider.NameEmbedded, settings: scenario.DefaultSettings(), scaling: scaling.DefaultSettings(), screen: out,
 		local: provider.LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Terminal: provider.Terminal{Err: out}},
 	}
-	o.settings.Repo = filepath.Join(p.dir, "repo")
+	o.repo = filepath.Join(p.dir, "repo")
 	return o
 }
 
 const (
-	remove       = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo"
-	removeScaled = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo-scaled,app.kubernetes.io/managed-by=kedify-canary-demo"
-	// asked is what the second half asks of the cluster, up how the demo starts one.
-	asked = " --with keda --forward scaled=kedify-proxy.rollouts-demo-scaled.svc.cluster.local:8080"
+	remove = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo"
+	// asked is what the guide asks of the cluster, up how the demo starts one.
+	asked = " --with keda --with traefik --forward ingress=traefik.traefik.svc.cluster.local:80"
 	up    = "localcluster up --transient" + asked
 )
 
@@ -118,8 +117,8 @@ func TestWhatIsTakenAway(t *testing.T) {
 		fails, says     string
 	}{
 		{name: "a cluster that the demo started", state: "stopped", want: []string{up, "localcluster down"}, fails: "refused", says: taken},
-		{name: "a cluster that ran before stays", state: "running", want: []string{up, remove, removeScaled}, fails: "refused", says: "goes on"},
-		{name: "a cluster that somebody else starts stays", state: "starting", want: []string{up, remove, removeScaled}, fails: "refused", says: "goes on"},
+		{name: "a cluster that ran before stays", state: "running", want: []string{up, remove}, fails: "refused", says: "goes on"},
+		{name: "a cluster that somebody else starts stays", state: "starting", want: []string{up, remove}, fails: "refused", says: "goes on"},
 		{name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + asked}, fails: "refused", says: "http://rollouts-demo.localhost:1234/"},
 		{name: "a start that fails and leaves nothing", state: "stopped", up: "exit 1", want: []string{up}, fails: up + ": exit status 1", says: "No local cluster runs."},
 		{name: "a start that fails and leaves something", state: "broken", up: "exit 1", want: []string{up}, fails: up + ": exit status 1", says: "No local cluster runs."},
@@ -144,35 +143,17 @@ func TestWhatIsTakenAway(t *testing.T) {
 	}
 }
 
-// One half needs no more of the cluster than it uses, and what is left out is said.
-func TestHalves(t *testing.T) {
-	tests := []struct {
-		name, provider string
-		only           half
-		without        bool // KEDA
-		want           []string
-		fails          string
-	}{
-		{name: "the canary alone", provider: provider.NameEmbedded, only: canaryHalf, without: true, want: []string{"localcluster up --transient", remove}, fails: "refused"},
-		{name: "replicas alone", provider: provider.NameEmbedded, only: scalingHalf, want: []string{up, removeScaled}, fails: "refused"},
-		{name: "a cluster of ours without KEDA", provider: provider.NameEmbedded, without: true, want: []string{up, remove, removeScaled}, fails: "KEDA, the agent or the scaler is not in this cluster"},
+// A cluster of ours has all that the guide needs.
+func TestAClusterWithoutKEDA(t *testing.T) {
+	p, out := newPlace(t, "running"), new(paper)
+	p.write(t, "without-keda", "")
+	o := p.options(false, out)
+	err := o.run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "KEDA, the agent or the scaler is not in this cluster") {
+		t.Errorf("error = %v", err)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p, out := newPlace(t, "running"), new(paper)
-			if tt.without {
-				p.write(t, "without-keda", "")
-			}
-			o := p.options(false, out)
-			o.only, o.provider = tt.only, tt.provider
-			err := o.run(t.Context())
-			if err == nil || !strings.Contains(err.Error(), tt.fails) {
-				t.Errorf("error = %v, want one with %q", err, tt.fails)
-			}
-			if diff := cmp.Diff(tt.want, p.calls(t)); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
-		})
+	if diff := cmp.Diff([]string{up, remove}, p.calls(t)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 
@@ -184,7 +165,7 @@ func TestAnotherDefinition(t *testing.T) {
 		fails string
 	}{
 		{"stopped", []string{up, "kubectl replace -f theirs.yaml", "localcluster down"}, "refused"},
-		{"running", []string{up, remove, removeScaled}, "--crd changes a definition that others use"},
+		{"running", []string{up, remove}, "--crd changes a definition that others use"},
 	}
 	for _, tt := range tests {
 		p := newPlace(t, tt.state)
@@ -275,7 +256,7 @@ func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
 		want []string
 	}{
 		{"by a run that ends it", []bool{false}, []string{up, "localcluster down"}},
-		{"by one that is told to keep it", []bool{true, false}, []string{"localcluster up" + asked, up, remove, removeScaled}},
+		{"by one that is told to keep it", []bool{true, false}, []string{"localcluster up" + asked, up, remove}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -309,7 +290,7 @@ func TestInterruptedRunCleansUp(t *testing.T) {
 	if err := o.run(ctx); !errors.Is(err, errInterrupted) {
 		t.Errorf("error = %v, want %v", err, errInterrupted)
 	}
-	if diff := cmp.Diff([]string{up, remove, removeScaled}, p.calls(t)); diff != "" {
+	if diff := cmp.Diff([]string{up, remove}, p.calls(t)); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
@@ -21,8 +22,6 @@ const (
 	target, least, most = 5, 2, 10
 	// weight is the canary's share in percent while it pauses.
 	weight = 20
-	// before and canary are the answers of the two versions.
-	before, canary = "blue", "yellow"
 	// inFlight bounds the requests that are under way at once.
 	inFlight = 100
 )
@@ -42,21 +41,18 @@ type phase struct {
 func (p phase) String() string { return fmt.Sprintf("%g requests/s%s", p.rate, p.in) }
 
 // plan has the guide's rates, and a canary that is under way while the rate grows.
-func plan() []phase {
+func (d *Demo) plan() []phase {
 	argo := func(args ...string) []string {
-		return append([]string{"kubectl", "argo", "rollouts", "-n", Namespace}, args...)
+		return append([]string{"kubectl", "argo", "rollouts", "-n", guide.Namespace}, args...)
 	}
 	return []phase{
-		{rate: 8},
+		// The guide's object has the default, by which replicas go after five minutes.
+		{rate: 8, commands: [][]string{kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
+			`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)}},
 		{rate: 25},
-		{rate: 25, in: ", canary at 20 %", paused: true, commands: [][]string{argo("set", "image", app, app+"=argoproj/rollouts-demo:"+canary)}},
+		{rate: 25, in: ", canary at 20 %", paused: true, commands: [][]string{argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Canary)}},
 		{rate: 45, in: ", canary at 20 %", paused: true},
-		{rate: 8, in: ", aborted", commands: [][]string{
-			argo("abort", app),
-			// The guide's object has the default, by which replicas go after five minutes.
-			kubectl("patch", "scaledobject", app, "--type=merge", "-p",
-				`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`),
-		}},
+		{rate: 8, in: ", aborted", commands: [][]string{argo("abort", guide.App)}},
 	}
 }
 
@@ -115,12 +111,12 @@ func (d *Demo) settle(ctx context.Context, p phase, began time.Time) (report.Rep
 	case err != nil:
 		return row, err
 	default:
-		return row, fmt.Errorf("%w: %d replicas, after they were right", ErrCheck, row.Asked)
+		return row, fmt.Errorf("%w: %d replicas, after they were right", guide.ErrCheck, row.Asked)
 	}
 }
 
 // judge says what must hold of all rates.
-func judge(rows []report.Replicas, totals load.Totals) ([]report.Check, error) {
+func (d *Demo) judge(rows []report.Replicas, totals load.Totals) ([]report.Check, error) {
 	none := report.Check{
 		Name: "no request of the app that scales failed", OK: totals.Failed == 0 && totals.Sent > 0,
 		Detail: fmt.Sprintf("%s of %s", report.Count(totals.Failed), report.Count(totals.Sent)),
@@ -134,11 +130,11 @@ func judge(rows []report.Replicas, totals load.Totals) ([]report.Check, error) {
 			hits++
 		}
 	}
-	followed := report.Check{Name: "replicas followed every rate", OK: hits == len(plan()), Detail: fmt.Sprintf("%d of %d", hits, len(plan()))}
+	followed := report.Check{Name: "replicas followed every rate", OK: hits == len(d.plan()), Detail: fmt.Sprintf("%d of %d", hits, len(d.plan()))}
 	var failures []error
 	for _, c := range []report.Check{none, followed} {
 		if !c.OK {
-			failures = append(failures, fmt.Errorf("%s: %w: %s", c.Name, ErrCheck, c.Detail))
+			failures = append(failures, fmt.Errorf("%s: %w: %s", c.Name, guide.ErrCheck, c.Detail))
 		}
 	}
 	return []report.Check{none, followed}, errors.Join(failures...)

@@ -1,6 +1,5 @@
-// Package scaling carries out the demo's second half: the guide's ScaledObject, unchanged, on KEDA. The
-// agent makes the HTTPScaledObject, Envoy counts the requests, the scaler tells KEDA, and the Rollout has
-// the replicas that the requests ask for, in a canary on both sides. Package scaling touches the cluster
+// Package scaling carries out the demo's second half: Envoy counts the requests, the scaler tells KEDA, and the
+// guide's Rollout has the replicas that the requests ask for, in a canary on both sides. Package scaling touches the cluster
 // only by kubectl and HTTP, as a user would.
 package scaling
 
@@ -8,42 +7,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 )
 
-// The guide's names and numbers. The host's app here is one of its own, beside the one that carries the
-// measured load: at that load the guide's target would ask for more pods than a laptop has room for.
-const (
-	// Namespace is where the guide's objects live.
-	Namespace = "rollouts-demo-scaled"
-	// Proxies is the Service whose address requests are sent to.
-	Proxies = "kedify-proxy." + Namespace + ".svc.cluster.local:8080"
-
-	app    = "rollouts-demo"
-	host   = "rollouts-demo.example.com"
-	stable = "rollouts-demo-stable"
-)
-
 // Settings are what a run depends on.
 type Settings struct {
-	// Repo is the folder with examples/, config/ and e2e/demo/.
-	Repo string
-	// Proxy is this machine's address of Service kedify-proxy; if it is empty, the way there is
-	// `kubectl port-forward`.
-	Proxy string
-	// Patience bounds how long a start may take, Followed how long replicas may take to follow a rate.
-	Patience, Followed time.Duration
+	// Entrance is the address of the Ingress controller, as host:port.
+	Entrance string
+	// Canary is the version that a canary tries, by its colour: not the one that runs.
+	Canary string
+	// Followed is how long replicas may take to follow a rate.
+	Followed time.Duration
 	// Rest is how long a number of replicas must stay as it is.
 	Rest time.Duration
-	// Timeout bounds each request, Delete the end of the namespace.
-	Timeout, Delete time.Duration
+	// Timeout bounds each request.
+	Timeout time.Duration
 	// Begun is when the demo began.
 	Begun time.Time
 }
@@ -51,14 +36,13 @@ type Settings struct {
 // DefaultSettings are the settings of `make demo`. The scaler's figure is about the last minute.
 func DefaultSettings() Settings {
 	return Settings{
-		Repo: ".", Patience: 90 * time.Second, Followed: 3 * time.Minute, Rest: 16 * time.Second,
-		Timeout: 5 * time.Second, Delete: 90 * time.Second,
+		Canary: "yellow", Followed: 3 * time.Minute, Rest: 16 * time.Second, Timeout: 5 * time.Second,
 	}
 }
 
 // Scaled are the settings for a machine that takes so many times as long as a usual one.
 func (s Settings) Scaled(factor float64) Settings {
-	for _, wait := range []*time.Duration{&s.Patience, &s.Followed, &s.Timeout, &s.Delete} {
+	for _, wait := range []*time.Duration{&s.Followed, &s.Timeout} {
 		*wait = time.Duration(float64(*wait) * factor)
 	}
 	return s
@@ -72,50 +56,18 @@ type Outcome struct {
 	Checks []report.Check
 }
 
-// ErrCheck says that something that must hold doesn't.
-var ErrCheck = errors.New("does not hold")
-
 // Demo is a run.
 type Demo struct {
 	Settings
 
-	shell     shell.Shell
-	rollout   kube.Latest[kube.Rollout]
-	forwarded kube.Latest[string]
-	board     board
+	shell   shell.Shell
+	rollout kube.Latest[kube.Rollout]
+	board   board
 }
 
 // New returns a run that has not begun.
 func New(terminal shell.Shell, settings Settings) *Demo {
 	return &Demo{Settings: settings, shell: terminal}
-}
-
-// Possible says whether the cluster has what this half needs: KEDA, the agent and the scaler.
-func Possible(ctx context.Context, terminal shell.Shell) (bool, error) {
-	for _, args := range [][]string{
-		{"get", "crd", "scaledobjects.keda.sh", "-o", "name", "--ignore-not-found"},
-		{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=agent", "-o", "name"},
-		{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=scaler", "-o", "name"},
-	} {
-		out, err := terminal.Run(ctx, append([]string{"kubectl"}, args...)...)
-		if err != nil || len(shell.Lines(out)) == 0 {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// Prepare applies the guide's objects to an empty namespace. KEDA takes its time with them.
-func (d *Demo) Prepare(ctx context.Context) error {
-	if err := d.shell.Free(ctx, Namespace, d.Delete); err != nil {
-		return err
-	}
-	example := filepath.Join(d.Repo, "examples", "argo-rollouts-canary")
-	return d.show(ctx,
-		[]string{"kubectl", "create", "-f", filepath.Join(d.Repo, "e2e", "demo", "namespace-scaled.yaml")},
-		kubectl("apply", "-k", filepath.Join(d.Repo, "config", "kedify-proxy")),
-		kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml")),
-	)
 }
 
 // Run has the replicas follow the guide's rates. The outcome holds what was found even if the run fails.
@@ -124,53 +76,20 @@ func (d *Demo) Run(ctx context.Context) (Outcome, error) {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	watchers.Go(func() {
-		kube.Watch(watching, d.shell.Runner, &d.rollout, kubectl("get", "rollout", app, "-w", "-o", "json")...)
+		kube.Watch(watching, d.shell.Runner, &d.rollout, kubectl("get", "rollout", guide.App, "-w", "-o", "json")...)
 	})
-	if d.Proxy == "" {
-		watchers.Go(func() {
-			kube.Forward(watching, d.shell.Runner, &d.forwarded, kubectl("port-forward", "svc/kedify-proxy", ":8080")...)
-		})
-	}
 	watchers.Go(func() { d.draw(watching) })
-	err := d.ready(ctx)
-	if err == nil {
-		err = d.follow(ctx)
-	}
+	err := d.follow(ctx)
 	stop()
 	watchers.Wait()
 	rows, totals := d.board.all()
-	checks, failed := judge(rows, totals)
+	checks, failed := d.judge(rows, totals)
 	return Outcome{Rows: rows, Checks: checks}, errors.Join(err, failed)
-}
-
-// ready waits until KEDA has taken the ScaledObject and Envoy runs what became of it, and shows both.
-func (d *Demo) ready(ctx context.Context) error {
-	d.board.say("waiting for KEDA to take the ScaledObject, and for Envoy to run the HTTPScaledObject")
-	slow := d.shell
-	slow.Within = d.Patience + d.shell.Within
-	for _, args := range [][]string{
-		{"scaledobject/" + app, "--for=condition=Ready"},
-		{"httpscaledobject/" + app, "--for=condition=Programmed"},
-		{"rollout/" + app, "--for=jsonpath={.status.phase}=Healthy"},
-	} {
-		wait := kubectl(append([]string{"wait"}, append(args, fmt.Sprintf("--timeout=%.0fs", d.Patience.Seconds()))...)...)
-		if _, err := slow.Run(ctx, wait...); err != nil {
-			return err
-		}
-	}
-	if err := d.show(ctx, kubectl("get", "rollout,httpso,scaledobject,hpa")); err != nil {
-		return err
-	}
-	service, err := d.shell.Show(ctx, kubectl("get", "httpso", app, "-o", "jsonpath={.spec.scaleTargetRef.service}")...)
-	if err == nil && service != stable {
-		err = fmt.Errorf("%w: the HTTPScaledObject is for Service %q, want that of the Rollout's stable side, %s", ErrCheck, service, stable)
-	}
-	return err
 }
 
 // follow goes through the plan.
 func (d *Demo) follow(ctx context.Context) error {
-	for _, p := range plan() {
+	for _, p := range d.plan() {
 		if err := d.phase(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
@@ -184,8 +103,8 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	began := time.Now()
 	d.board.add(report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wanted(p.rate)})
 	client, err := load.Start(ctx, load.Config{
-		Address: d.proxy(), Host: host, Path: "/color", Rate: p.rate, Timeout: d.Timeout,
-		MaxInFlight: inFlight, Colors: []string{before, canary},
+		Address: d.Entrance, Host: guide.Host, Path: "/color", Rate: p.rate, Timeout: d.Timeout,
+		MaxInFlight: inFlight, Colors: guide.Colors(),
 	})
 	if err != nil {
 		return fmt.Errorf("start the load: %w", err)
@@ -213,15 +132,7 @@ func (d *Demo) show(ctx context.Context, commands ...[]string) error {
 	return nil
 }
 
-// proxy is the address of Service kedify-proxy, empty as long as there is none.
-func (d *Demo) proxy() string {
-	if d.Proxy != "" {
-		return d.Proxy
-	}
-	return d.forwarded.Get()
-}
-
 // kubectl is a command in the guide's namespace.
 func kubectl(args ...string) []string {
-	return append([]string{"kubectl", "-n", Namespace}, args...)
+	return append([]string{"kubectl", "-n", guide.Namespace}, args...)
 }

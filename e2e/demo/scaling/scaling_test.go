@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
@@ -28,10 +29,7 @@ type world struct {
 	still   bool // replicas never follow the second rate
 	drops   bool // they go again as soon as they were right
 	oneSide bool // the canary does not follow
-	wrong   bool // the HTTPScaledObject is for another Service
-	unready bool // KEDA never takes the ScaledObject
 	fails   bool // a request gets a 503
-	without bool // the cluster has no KEDA
 
 	proxy *httptest.Server
 
@@ -71,20 +69,6 @@ func (w *world) Run(_ context.Context, args ...string) (string, error) {
 	defer w.mu.Unlock()
 	line := strings.Join(args, " ")
 	w.commands = append(w.commands, line)
-	switch {
-	case strings.Contains(line, " get crd "), strings.Contains(line, " get deployments "):
-		if w.without {
-			return "", nil
-		}
-		return "there\n", nil
-	case strings.Contains(line, "wait scaledobject") && w.unready:
-		return "", io.ErrUnexpectedEOF
-	case strings.Contains(line, "jsonpath={.spec.scaleTargetRef.service}"):
-		if w.wrong {
-			return "rollouts-demo-canary", nil
-		}
-		return stable, nil
-	}
 	return "", nil
 }
 
@@ -111,13 +95,14 @@ func (w *world) Stream(ctx context.Context, read func(io.Reader) error, _ ...str
 func (w *world) rollout() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := plan()[min(w.phase, len(plan())-1)]
+	plan := new(Demo).plan()
+	p := plan[min(w.phase, len(plan)-1)]
 	replicas := wanted(p.rate)
 	w.looks++
 	if w.still && w.phase > 0 || w.drops && w.looks > 60 {
 		replicas = most + 2
 	}
-	r := kube.Rollout{Metadata: kube.Metadata{Name: app, Generation: 1}, Spec: kube.RolloutSpec{Replicas: replicas}}
+	r := kube.Rollout{Metadata: kube.Metadata{Name: guide.App, Generation: 1}, Spec: kube.RolloutSpec{Replicas: replicas}}
 	r.Status.ObservedGeneration, r.Status.Phase = strconv.Itoa(1), "Healthy"
 	r.Status.StableRS, r.Status.CurrentPodHash, r.Status.Replicas, r.Status.UpdatedReplicas = "old", "old", replicas, replicas
 	if p.paused {
@@ -159,16 +144,12 @@ func (*world) Columns() int { return 100 }
 // run is the half in a world.
 func (w *world) run(ctx context.Context) (Outcome, error) {
 	s := DefaultSettings()
-	s.Repo, s.Proxy = "repo", w.proxy.Listener.Addr().String()
+	s.Entrance = w.proxy.Listener.Addr().String()
 	s.Followed, s.Rest, s.Begun = 400*time.Millisecond, 100*time.Millisecond, time.Now()
 	if w.drops {
 		s.Followed, s.Rest = time.Minute, time.Minute // it ends before
 	}
-	d := New(shell.Shell{Runner: w, Screen: w, Within: time.Minute}, s)
-	if err := d.Prepare(ctx); err != nil {
-		return Outcome{}, err
-	}
-	return d.Run(ctx)
+	return New(shell.Shell{Runner: w, Screen: w, Within: time.Minute}, s).Run(ctx)
 }
 
 func TestReplicasFollow(t *testing.T) {
@@ -212,11 +193,9 @@ func TestFaultsFailTheHalf(t *testing.T) {
 		says  string
 	}{
 		{"replicas that do not follow", &world{still: true}, await.ErrNotReached, "25 requests/s: the replicas for 25 requests/s"},
-		{"replicas that go again", &world{drops: true}, ErrCheck, "12 replicas, after they were right"},
+		{"replicas that go again", &world{drops: true}, guide.ErrCheck, "12 replicas, after they were right"},
 		{"a canary that does not follow", &world{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
-		{"another Service", &world{wrong: true}, ErrCheck, `Service "rollouts-demo-canary"`},
-		{"KEDA that does not take the ScaledObject", &world{unready: true}, io.ErrUnexpectedEOF, ""},
-		{"a failed request", &world{fails: true}, ErrCheck, "1 × HTTP status 503"},
+		{"a failed request", &world{fails: true}, guide.ErrCheck, "1 × HTTP status 503"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -230,28 +209,9 @@ func TestFaultsFailTheHalf(t *testing.T) {
 	}
 }
 
-func TestPossible(t *testing.T) {
-	for _, without := range []bool{false, true} {
-		w := &world{without: without}
-		possible, err := Possible(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute})
-		if err != nil || possible == without {
-			t.Errorf("possible %v (%v) in a cluster without KEDA %v", possible, err, without)
-		}
-	}
-}
-
 // commands are those of a whole run.
 var commands = []string{
-	"kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo-scaled -o name",
-	"kubectl create -f repo/e2e/demo/namespace-scaled.yaml",
-	"kubectl -n rollouts-demo-scaled apply -k repo/config/kedify-proxy",
-	"kubectl -n rollouts-demo-scaled apply -f repo/examples/argo-rollouts-canary/manifests.yaml -f repo/examples/argo-rollouts-canary/scaledobject.yaml",
-	"kubectl -n rollouts-demo-scaled wait scaledobject/rollouts-demo --for=condition=Ready --timeout=90s",
-	"kubectl -n rollouts-demo-scaled wait httpscaledobject/rollouts-demo --for=condition=Programmed --timeout=90s",
-	"kubectl -n rollouts-demo-scaled wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy --timeout=90s",
-	"kubectl -n rollouts-demo-scaled get rollout,httpso,scaledobject,hpa",
-	"kubectl -n rollouts-demo-scaled get httpso rollouts-demo -o jsonpath={.spec.scaleTargetRef.service}",
-	"kubectl argo rollouts -n rollouts-demo-scaled set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow",
-	"kubectl argo rollouts -n rollouts-demo-scaled abort rollouts-demo",
-	`kubectl -n rollouts-demo-scaled patch scaledobject rollouts-demo --type=merge -p {"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`,
+	`kubectl -n rollouts-demo patch scaledobject rollouts-demo --type=merge -p {"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`,
+	"kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow",
+	"kubectl argo rollouts -n rollouts-demo abort rollouts-demo",
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
@@ -21,7 +22,7 @@ func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.P
 	var failures []error
 	for _, c := range checks {
 		if !c.OK {
-			failures = append(failures, fmt.Errorf("%s: %w: %s", c.Name, ErrCheck, c.Detail))
+			failures = append(failures, fmt.Errorf("%s: %w: %s", c.Name, guide.ErrCheck, c.Detail))
 		}
 	}
 	return errors.Join(failures...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
@@ -14,7 +15,7 @@ import (
 
 // kubectl is a command in the guide's namespace.
 func (d *demo) kubectl(args ...string) []string {
-	return append([]string{"kubectl", "-n", Namespace}, args...)
+	return append([]string{"kubectl", "-n", guide.Namespace}, args...)
 }
 
 // show runs commands and prints them with what they say, as in a terminal.
@@ -43,7 +44,7 @@ func (d *demo) showGuide(ctx context.Context) error {
 	err := d.show(ctx,
 		d.kubectl("get", "rollout,httpso"),
 		d.weightsCommand(),
-		[]string{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", Namespace},
+		[]string{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", guide.Namespace},
 	)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (d *demo) showGuide(ctx context.Context) error {
 	d.screen.Print(append([]string{d.style.Command(`curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*` + app + `'`)}, lines...)...)
 	for _, service := range []string{stable, canary} {
 		if !strings.Contains(strings.Join(lines, "\n"), `"`+cluster(service)+`"`) {
-			return fmt.Errorf("config_dump names no cluster %s: %w", cluster(service), ErrCheck)
+			return fmt.Errorf("config_dump names no cluster %s: %w", cluster(service), guide.ErrCheck)
 		}
 	}
 	return nil
@@ -75,23 +76,22 @@ func (d *demo) gone(ctx context.Context) error {
 	}
 	d.outcome.Checks = append(d.outcome.Checks, check)
 	if !check.OK {
-		return fmt.Errorf("%s: %w: it says %s", check.Name, ErrCheck, check.Detail)
+		return fmt.Errorf("%s: %w: it says %s", check.Name, guide.ErrCheck, check.Detail)
 	}
 	return nil
 }
 
-// Diagnose prints what helps to see why a run failed, with what is in the demo's namespaces.
-func Diagnose(ctx context.Context, terminal shell.Shell, namespaces ...string) {
+// Diagnose prints what helps to see why a run failed.
+func Diagnose(ctx context.Context, terminal shell.Shell) {
 	tail := []string{"--tail=25", "--prefix"}
-	commands := [][]string{{"kubectl", "get", "pods", "-A", "-o", "wide"}}
-	for _, namespace := range namespaces {
-		commands = append(commands,
-			[]string{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", namespace},
-			[]string{"kubectl", "-n", namespace, "get", "httpso", app, "-o", "yaml"},
-			[]string{"kubectl", "-n", namespace, "get", "scaledobject,hpa", "-o", "yaml"},
-			[]string{"kubectl", "-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
-			append([]string{"kubectl", "-n", namespace, "logs", "-l", "app=kedify-proxy"}, tail...),
-		)
+	in := func(args ...string) []string { return append([]string{"kubectl", "-n", guide.Namespace}, args...) }
+	commands := [][]string{
+		{"kubectl", "get", "pods", "-A", "-o", "wide"},
+		{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", guide.Namespace},
+		in("get", "httpso", app, "-o", "yaml"),
+		in("get", "ingress,scaledobject,hpa", "-o", "yaml"),
+		in("get", "events", "--sort-by=.lastTimestamp"),
+		in(append([]string{"logs", "-l", "app=kedify-proxy"}, tail...)...),
 	}
 	for _, part := range []string{"interceptor", "agent", "scaler"} {
 		commands = append(commands, append([]string{"kubectl", "-n", "keda", "logs", "-l", "app.kubernetes.io/component=" + part}, tail...))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 )
@@ -57,7 +58,7 @@ func (d *demo) pace(ctx context.Context) error {
 	}
 	fitting, err := d.paced(capacity)
 	if c := noneFailed(totals); !c.OK {
-		err = errors.Join(err, fmt.Errorf("measure what this machine carries: %s: %w: %s", c.Name, ErrCheck, c.Detail))
+		err = errors.Join(err, fmt.Errorf("measure what this machine carries: %s: %w: %s", c.Name, guide.ErrCheck, c.Detail))
 	}
 	if err != nil {
 		return err
@@ -66,13 +67,13 @@ func (d *demo) pace(ctx context.Context) error {
 		d.screen.Print("", fmt.Sprintf("This machine carries about %s requests/s; the load is %s requests/s instead of %s, so each step takes longer: the judgement needs %s requests, not a rate.",
 			report.Count(int(capacity)), report.Count(int(fitting.Rate)), report.Count(int(d.Rate)), report.Count(d.Sample)))
 	}
-	guide := d.Pause
+	usual := d.Pause
 	d.Rate, d.MaxInFlight, d.Pause = fitting.Rate, fitting.MaxInFlight, fitting.Pause
-	if d.Pause == guide {
+	if d.Pause == usual {
 		return nil
 	}
 	d.screen.Print("", fmt.Sprintf("A sample and a fresh one of twice the size take up to %s at %.0f requests/s: the guide's timed pauses of %s are too short for that.",
-		report.Seconds(d.pauseNeeded()), d.Rate, report.Seconds(guide)))
+		report.Seconds(d.pauseNeeded()), d.Rate, report.Seconds(usual)))
 	return d.show(ctx, d.kubectl("patch", "rollout", app, "--type=json", "-p", pausePatch(d.Pause)))
 }
 

@@ -5,32 +5,22 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 )
 
 // The names of the guide's objects.
 const (
-	// Namespace is where the guide's objects live.
-	Namespace = "rollouts-demo"
-	app       = "rollouts-demo"
-	stable    = "rollouts-demo-stable"
-	canary    = "rollouts-demo-canary"
-	image     = "argoproj/rollouts-demo"
-	// Host is the host that requests are sent for.
-	Host = "rollouts-demo.example.com"
-	// BrowserHost is the host for browsers: names under localhost lead to the
-	// machine itself.
-	BrowserHost = "rollouts-demo.localhost"
+	app    = guide.App
+	stable = guide.Stable
+	canary = guide.Canary
 )
 
 // cluster is the name of the Envoy cluster that stands for a Service.
 func cluster(service string) string { return clusterPrefix() + service }
 
 // clusterPrefix begins the names of all clusters of the HTTPScaledObject.
-func clusterPrefix() string { return Namespace + "/" + app + "/" }
-
-// Colors are the answers that the sample app may give.
-func Colors() []string { return []string{"blue", "yellow", "green", "orange", "purple", "red"} }
+func clusterPrefix() string { return guide.Namespace + "/" + app + "/" }
 
 // action is what the user does to reach a step.
 type action int

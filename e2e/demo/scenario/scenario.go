@@ -1,4 +1,4 @@
-// Package scenario carries out the demo: the canary guide under load, step by
+// Package scenario carries out the demo's first half: the guide's canary under load, step by
 // step, measured from the outside. It touches the cluster only by kubectl and
 // HTTP, as a user would.
 package scenario
@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
@@ -26,19 +26,15 @@ var (
 	ErrOverload = errors.New("the load client is overloaded")
 	// ErrTooSlow says that this machine carries less than the least load.
 	ErrTooSlow = errors.New("this machine is too slow")
-	// ErrCheck says that something that must hold at the end doesn't.
-	ErrCheck = errors.New("does not hold")
 )
 
 // Settings are what a run depends on.
 type Settings struct {
 	Waits
 
-	// Repo is the folder with examples/ and config/.
-	Repo string
-	// Proxy is the host's address of Service kedify-proxy; if it is empty, the way
-	// there is `kubectl port-forward`.
-	Proxy string
+	// Entrance is where requests are sent to, as host:port; if it is empty, the way to
+	// Service kedify-proxy is `kubectl port-forward`.
+	Entrance string
 	// Rate is the number of requests per second, from MinRate to MaxRate. A
 	// machine that carries less gets less.
 	Rate float64
@@ -59,7 +55,7 @@ type Settings struct {
 // DefaultSettings are the settings of `make demo`.
 func DefaultSettings() Settings {
 	return Settings{
-		Waits: usualWaits(), Repo: ".", Rate: 250, Capacity: load.Capacity, Sample: 2000, Rule: stats.DefaultRule(),
+		Waits: usualWaits(), Rate: 250, Capacity: load.Capacity, Sample: 2000, Rule: stats.DefaultRule(),
 		Pause: 30 * time.Second, MaxInFlight: 1000,
 	}
 }
@@ -100,32 +96,16 @@ type demo struct {
 	outcome Outcome
 }
 
-// Run carries out the demo. The outcome holds what was found even if the run
+// Run carries out the guide's canaries, on objects that are applied. The outcome holds what was found even if the run
 // fails; the error says all that was wrong.
 func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style report.Style, settings Settings) (Outcome, error) {
 	d := &demo{Settings: settings, runner: runner, screen: screen, style: style}
 	d.envoy = envoyadmin.NewClient(d.Admin, d.address.Get)
 	defer d.envoy.Close()
-	err := d.prepare(ctx)
-	if err == nil {
-		err = d.observed(ctx, d.underLoad)
-	}
+	err := d.observed(ctx, d.underLoad)
 	d.outcome.Rows = d.board.all()
 	d.outcome.Elapsed = time.Since(settings.Begun)
 	return d.outcome, err
-}
-
-// prepare applies the guide's objects to an empty namespace.
-func (d *demo) prepare(ctx context.Context) error {
-	if err := d.shell().Free(ctx, Namespace, d.Delete); err != nil {
-		return err
-	}
-	example := filepath.Join(d.Repo, "examples", "argo-rollouts-canary")
-	return d.show(ctx,
-		[]string{"kubectl", "create", "-f", filepath.Join(d.Repo, "e2e", "demo", "namespace.yaml")},
-		d.kubectl("apply", "-k", filepath.Join(d.Repo, "config", "kedify-proxy")),
-		d.kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "httpscaledobject.yaml")),
-	)
 }
 
 // observed runs work while the cluster and Envoy are watched and the frame is
@@ -144,7 +124,7 @@ func (d *demo) observed(ctx context.Context, work func(context.Context) error) e
 	watchers.Go(func() {
 		kube.Forward(watching, d.runner, &d.address, d.kubectl("port-forward", "svc/kedify-proxy-admin", ":9901")...)
 	})
-	if d.Proxy == "" {
+	if d.Entrance == "" {
 		watchers.Go(func() {
 			kube.Forward(watching, d.runner, &d.forwarded, d.kubectl("port-forward", "svc/kedify-proxy", ":8080")...)
 		})
@@ -182,15 +162,15 @@ func (d *demo) underLoad(ctx context.Context) error {
 // target says where requests go.
 func (d *demo) target() load.Config {
 	return load.Config{
-		Address: d.proxy(), Host: Host, Path: "/color", Rate: d.Rate,
-		Timeout: d.Timeout, MaxInFlight: d.MaxInFlight, Colors: Colors(),
+		Address: d.entrance(), Host: guide.Host, Path: "/color", Rate: d.Rate,
+		Timeout: d.Timeout, MaxInFlight: d.MaxInFlight, Colors: guide.Colors(),
 	}
 }
 
-// proxy is the address of Service kedify-proxy, empty as long as there is none.
-func (d *demo) proxy() string {
-	if d.Proxy != "" {
-		return d.Proxy
+// entrance is where requests are sent to, empty as long as there is nothing.
+func (d *demo) entrance() string {
+	if d.Entrance != "" {
+		return d.Entrance
 	}
 	return d.forwarded.Get()
 }

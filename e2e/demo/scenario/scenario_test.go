@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
@@ -25,8 +26,7 @@ const sampleSize = 160
 // quick are settings for a world that answers at once.
 func quick(w *world) Settings {
 	s := DefaultSettings()
-	s.Proxy = w.proxy.Listener.Addr().String()
-	s.Repo = "repo"
+	s.Entrance = w.proxy.Listener.Addr().String()
 	s.Rate, s.Sample = 200, sampleSize
 	s.Settle, s.SettleEnd, s.Slack, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
 	s.Burst, s.Capacity = 20*time.Millisecond, carrying(1000)
@@ -45,7 +45,7 @@ func carrying(rate float64) func(context.Context, load.Config, time.Duration) (f
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, faults{overlaps: true})
+	w := newWorld(t, faults{})
 	outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, w.text())
@@ -106,21 +106,20 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached, says: "status.dataPlane says 0 of 1. Envoy runs them"},
 		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached, says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
 		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true}, is: judge.ErrSplit, says: "asked 20 %"},
-		{name: "a failed request", faults: faults{failsOnce: true}, is: ErrCheck, says: "1 × HTTP status 503"},
+		{name: "a failed request", faults: faults{failsOnce: true}, is: guide.ErrCheck, says: "1 × HTTP status 503"},
 		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached, says: "the annotation –", change: impatient},
 		{name: "an old pod that still answers", faults: faults{straggler: true}, is: judge.ErrSplit, says: "step done"},
-		{name: "connections that are closed", faults: faults{closes: true}, is: ErrCheck, says: "pinned HTTP/1.1 connection survived"},
-		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: ErrCheck, says: "lds.update_success 1 → 2"},
-		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: ErrCheck, says: "Envoy counted the same"},
+		{name: "connections that are closed", faults: faults{closes: true}, is: guide.ErrCheck, says: "pinned HTTP/1.1 connection survived"},
+		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: guide.ErrCheck, says: "lds.update_success 1 → 2"},
+		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: guide.ErrCheck, says: "Envoy counted the same"},
 		{name: "a step that is over too soon", faults: faults{skipsPauses: true}, is: await.ErrNotReached, says: "Envoy has gone on"},
 		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "(100 may be at once)", change: func(s *Settings) { s.MaxInFlight = 100 }},
 		{name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s", change: func(s *Settings) { s.Capacity = carrying(7) }},
-		{name: "a request that fails before the canary", is: ErrCheck, says: "what this machine carries: no request failed: does not hold: 1 of 9; 1 × HTTP status 503", change: func(s *Settings) {
+		{name: "a request that fails before the canary", is: guide.ErrCheck, says: "what this machine carries: no request failed: does not hold: 1 of 9; 1 × HTTP status 503", change: func(s *Settings) {
 			s.Capacity = func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
 				return 1000, load.Totals{Ended: 9, Sent: 9, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}, nil
 			}
 		}},
-		{name: "a namespace that is another's", faults: faults{foreign: true}, is: shell.ErrForeign, says: "kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
 		{name: "kubectl fails", faults: faults{brokenCommands: true}, says: "unexpected EOF"},
 	}
 	for _, tt := range tests {
@@ -182,7 +181,7 @@ func (i interrupting) Print(lines ...string) {
 
 func TestDiagnoseAsksEveryPart(t *testing.T) {
 	w := newWorld(t, faults{brokenCommands: true})
-	Diagnose(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute}, Namespace)
+	Diagnose(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute})
 	for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts", "component=interceptor", "app=kedify-proxy"} {
 		if !strings.Contains(strings.Join(w.commands, "\n"), part) {
 			t.Errorf("nothing asks for %q", part)
@@ -210,12 +209,6 @@ func TestShortShares(t *testing.T) {
 
 // commands are those of a whole run.
 var commands = []string{
-	"kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo -o name",
-	"kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo -o name",
-	"kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo",
-	"kubectl create -f repo/e2e/demo/namespace.yaml",
-	"kubectl -n rollouts-demo apply -k repo/config/kedify-proxy",
-	"kubectl -n rollouts-demo apply -f repo/examples/argo-rollouts-canary/manifests.yaml -f repo/examples/argo-rollouts-canary/httpscaledobject.yaml",
 	"kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow",
 	"kubectl -n rollouts-demo get rollout,httpso",
 	weights,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
@@ -29,13 +30,13 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 	if err != nil {
 		return err
 	}
-	guide := make(chan error, 1)
+	looked := make(chan error, 1)
 	if first {
-		go func() { guide <- d.showGuide(ctx) }()
+		go func() { looked <- d.showGuide(ctx) }()
 	} else {
-		guide <- nil
+		looked <- nil
 	}
-	err = errors.Join(d.measure(ctx, s, shown), <-guide)
+	err = errors.Join(d.measure(ctx, s, shown), <-looked)
 	if err != nil {
 		return err
 	}
@@ -48,11 +49,11 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 // act does what a user does to reach the step.
 func (d *demo) act(ctx context.Context, r rollout, s step) error {
 	argo := func(args ...string) []string {
-		return append([]string{"kubectl", "argo", "rollouts", "-n", Namespace}, args...)
+		return append([]string{"kubectl", "argo", "rollouts", "-n", guide.Namespace}, args...)
 	}
 	switch s.action {
 	case setImage:
-		return d.show(ctx, argo("set", "image", app, app+"="+image+":"+r.to))
+		return d.show(ctx, argo("set", "image", app, app+"="+guide.Image+":"+r.to))
 	case promote:
 		err := d.await(ctx, "the Rollout to pause, so that it can be promoted", d.Patience,
 			func() bool { return d.rollout.Get().Paused() }, func() string { return d.rollout.Get().String() })

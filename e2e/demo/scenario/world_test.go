@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
@@ -35,8 +35,6 @@ type faults struct {
 	hangs          bool // no answers from the first split on
 	oddAtFirst     bool // chance: a strange first sample
 	skipsPauses    bool // timed pauses are over before a sample is full
-	overlaps       bool // an earlier run has left its namespace
-	foreign        bool // the namespace is there, and another's
 	brokenCommands bool // kubectl fails
 }
 
@@ -56,7 +54,6 @@ type world struct {
 	phase       string
 	aborted     bool
 	generation  int
-	applied     bool
 	requests    uint64
 	success     uint64
 	listeners   uint64
@@ -136,7 +133,7 @@ func (w *world) serveAdmin(out http.ResponseWriter, r *http.Request) {
 		route = fmt.Sprintf("{\"weighted_clusters\": {\"clusters\": [\n{\"name\": %q, \"weight\": %d},\n{\"name\": %q, \"weight\": %d}\n]}}",
 			cluster(stable), s, cluster(canary), c)
 	}
-	_, _ = fmt.Fprintf(out, `{"configs":[{"scoped_route_configs":[{"name":%q,"route_configuration":{"virtual_hosts":[{"name":%q,"routes":[{"route":%s}]}]}}]}]}`, Host, Host, route)
+	_, _ = fmt.Fprintf(out, `{"configs":[{"scoped_route_configs":[{"name":%q,"route_configuration":{"virtual_hosts":[{"name":%q,"routes":[{"route":%s}]}]}}]}]}`, guide.Host, guide.Host, route)
 }
 
 // Run implements kube.Runner.
@@ -149,12 +146,6 @@ func (w *world) Run(_ context.Context, args ...string) (string, error) {
 		return "", io.ErrUnexpectedEOF
 	}
 	switch {
-	case strings.HasPrefix(line, "kubectl get ns") && (w.overlaps || w.foreign && !strings.Contains(line, shell.Mark)):
-		return "namespace/rollouts-demo\n", nil
-	case strings.HasPrefix(line, "kubectl delete ns"):
-		w.overlaps = false
-	case strings.Contains(line, " apply -f "):
-		w.applied = true
 	case strings.Contains(line, " set image "):
 		w.canaryImage = line[strings.LastIndex(line, ":")+1:]
 		w.split(20)
@@ -269,8 +260,6 @@ func (w *world) output(line string) string {
 	switch {
 	case strings.Contains(line, "port-forward"):
 		return "Forwarding from " + w.admin.Listener.Addr().String() + " -> 9901\n"
-	case !w.applied:
-		return ""
 	case strings.Contains(line, "get httpso"):
 		object := kube.HTTPScaledObject{Metadata: kube.Metadata{Name: app}}
 		object.Status.DataPlane = new(kube.DataPlane)

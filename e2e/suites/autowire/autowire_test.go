@@ -1,9 +1,7 @@
 package autowire
 
 import (
-	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,18 +44,14 @@ const (
 // TestTheIngressFollowsTheProxies has the Ingress wired and unwired in each way there is. The requests come through the
 // Ingress controller all the time.
 func TestTheIngressFollowsTheProxies(t *testing.T) {
-	cluster, repo := bed.Launch(t, provider.Wishes{
-		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{entrance: "traefik.traefik.svc.cluster.local:80"},
-	})
-	w := &way{Cluster: cluster, repo: repo}
-	w.deploy(t)
+	w := launch(t)
 	original := w.spec(t)
 	step := func(name, backend string, within time.Duration, change func()) {
 		t.Helper()
 		w.step(t, name, backend, within, 0, change)
 	}
 	step("there are no proxies yet", direct, 0, func() {})
-	step("proxies come", proxied, start, func() { w.do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy")) })
+	step("proxies come", proxied, start, func() { w.proxies(t) })
 	w.waits(t)
 	step("a canary at 20 %", proxied, 0, func() { w.canary(t) })
 	step("the proxies are replaced", proxied, 0, func() { w.restart(t, namespace, "deployment/kedify-proxy") })
@@ -70,16 +64,23 @@ func TestTheIngressFollowsTheProxies(t *testing.T) {
 		t.Errorf("the Ingress has its own backends back (-want +got):\n%s", diff)
 	}
 	step("a user says yes", proxied, soon, func() { w.autowire(t, "ingress") })
-	step("the agent is about to be uninstalled", direct, start, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
-	if diff := cmp.Diff(original, w.spec(t)); diff != "" {
-		t.Errorf("the Ingress has its own backends back (-want +got):\n%s", diff)
-	}
-	step("the agent stays", proxied, start, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
 	w.step(t, "the proxies go away", direct, soon, gap, func() { w.do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
 	step("the proxies are back", proxied, cool, func() {
 		w.do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
 		w.do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=60s")
 	})
+}
+
+// TestUninstallTheAgent has the agent restore what it has wired before it goes.
+func TestUninstallTheAgent(t *testing.T) {
+	w := launch(t)
+	original := w.spec(t)
+	w.step(t, "proxies come", proxied, start, 0, func() { w.proxies(t) })
+	w.step(t, "the agent is about to be uninstalled", direct, start, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+	if diff := cmp.Diff(original, w.spec(t)); diff != "" {
+		t.Errorf("the Ingress has its own backends back (-want +got):\n%s", diff)
+	}
+	w.step(t, "the agent stays", proxied, start, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
 }
 
 // agents are the agent's replicas.
@@ -90,6 +91,23 @@ type way struct {
 	*provider.Cluster
 
 	repo string
+}
+
+// launch brings a cluster up with the guide's objects in it, without proxies.
+func launch(t *testing.T) *way {
+	t.Helper()
+	cluster, repo := bed.Launch(t, provider.Wishes{
+		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{entrance: "traefik.traefik.svc.cluster.local:80"},
+	})
+	w := &way{Cluster: cluster, repo: repo}
+	w.deploy(t)
+	return w
+}
+
+// proxies applies the proxies.
+func (w *way) proxies(t *testing.T) {
+	t.Helper()
+	w.do(t, "apply", "-k", filepath.Join(w.repo, "config", "kedify-proxy"))
 }
 
 // do runs kubectl in the namespace, unless it names another one; it must succeed.
@@ -121,17 +139,7 @@ func (w *way) deploy(t *testing.T) {
 		}
 	})
 	w.do(t, "apply", "-f", bed.Fair(w.repo))
-	example := filepath.Join(w.repo, "examples", "argo-rollouts-canary")
-	for _, name := range []string{"manifests.yaml", "scaledobject.yaml"} {
-		text, err := os.ReadFile(filepath.Join(example, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The demo's Ingress has the guide's host, and an Ingress controller takes one of two.
-		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("rollouts-demo.example.com"), []byte(host)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, file := range bed.Example(t, w.repo, host, "manifests.yaml", "scaledobject.yaml") {
 		w.do(t, "apply", "-f", file)
 	}
 	// At the load of this test the guide's target would ask for more Pods than a laptop has room for.

@@ -1,0 +1,155 @@
+package guide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
+)
+
+// The names of the guide's objects.
+const (
+	// Namespace is where they live.
+	Namespace = "rollouts-demo"
+	// App is the name of the Rollout, the Ingress, the ScaledObject and the HTTPScaledObject.
+	App = "rollouts-demo"
+	// Stable and Canary are the Services of the two sides.
+	Stable = "rollouts-demo-stable"
+	Canary = "rollouts-demo-canary"
+	// Image is the image of the sample application, without its tag.
+	Image = "argoproj/rollouts-demo"
+	// Host is the host that requests are sent for.
+	Host = "rollouts-demo.example.com"
+	// BrowserHost is a host for browsers: names under localhost lead to the machine itself.
+	BrowserHost = "rollouts-demo.localhost"
+	// proxied is the Service that the Ingress names once it is wired.
+	proxied = "kedify-proxy"
+)
+
+// Colors are the answers that the sample app may give.
+func Colors() []string { return []string{"blue", "yellow", "green", "orange", "purple", "red"} }
+
+// ErrCheck says that something that must hold doesn't.
+var ErrCheck = errors.New("does not hold")
+
+// Guide is the guide in a cluster.
+type Guide struct {
+	// Shell is where its commands run and are shown.
+	Shell shell.Shell
+	// Repo is the folder with examples/, config/ and e2e/demo/.
+	Repo string
+	// ByHand says that the cluster has no KEDA: the HTTPScaledObject and the proxies are applied as files, and the
+	// Ingress leads to the app itself.
+	ByHand bool
+	// Ingress is the address of the Ingress controller, as host:port. Empty is the one that it publishes.
+	Ingress string
+	// Patience bounds how long anything may take to be ready, Delete the end of a namespace that is left from an
+	// earlier run.
+	Patience, Delete time.Duration
+}
+
+// Possible says whether the cluster has what the guide's objects need: KEDA, the agent and the scaler.
+func Possible(ctx context.Context, terminal shell.Shell) (bool, error) {
+	for _, args := range [][]string{
+		{"get", "crd", "scaledobjects.keda.sh", "-o", "name", "--ignore-not-found"},
+		{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=agent", "-o", "name"},
+		{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=scaler", "-o", "name"},
+	} {
+		out, err := terminal.Run(ctx, append([]string{"kubectl"}, args...)...)
+		if err != nil || len(shell.Lines(out)) == 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Apply applies the guide's objects to an empty namespace.
+func (g Guide) Apply(ctx context.Context) error {
+	if err := g.Shell.Free(ctx, Namespace, g.Delete); err != nil {
+		return err
+	}
+	example := filepath.Join(g.Repo, "examples", "argo-rollouts-canary")
+	commands := [][]string{{"kubectl", "create", "-f", filepath.Join(g.Repo, "e2e", "demo", "namespace.yaml")}}
+	object := "scaledobject.yaml"
+	if g.ByHand {
+		object = "httpscaledobject.yaml"
+		commands = append(commands, kubectl("apply", "-k", filepath.Join(g.Repo, "config", "kedify-proxy")))
+	}
+	return g.show(ctx, append(commands,
+		kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, object)))...)
+}
+
+// Ready waits until KEDA has taken the ScaledObject, the proxies have what became of it, and the Ingress leads to
+// them, and shows all of it. What is applied by hand needs no waiting.
+func (g Guide) Ready(ctx context.Context) error {
+	if g.ByHand {
+		return nil
+	}
+	slow := g.Shell
+	slow.Within = g.Patience + g.Shell.Within
+	for _, args := range [][]string{
+		{"rollout/" + App, "--for=jsonpath={.status.phase}=Healthy"},
+		{"scaledobject/" + App, "--for=condition=Ready"},
+		{"ingress/" + App, "--for=jsonpath={.status.loadBalancer.ingress}"},
+		{"ingress/" + App, "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=" + proxied},
+	} {
+		wait := kubectl(append([]string{"wait"}, append(args, fmt.Sprintf("--timeout=%.0fs", g.Patience.Seconds()))...)...)
+		if _, err := slow.Show(ctx, wait...); err != nil {
+			return err
+		}
+	}
+	if err := g.show(ctx, kubectl("get", "rollout,httpso,scaledobject")); err != nil {
+		return err
+	}
+	service, err := g.Shell.Run(ctx, kubectl("get", "httpso", App, "-o", "jsonpath={.spec.scaleTargetRef.service}")...)
+	if err == nil && service != Stable {
+		err = fmt.Errorf("%w: the HTTPScaledObject is for Service %q, want that of the Rollout's stable side, %s", ErrCheck, service, Stable)
+	}
+	return err
+}
+
+// Entrance is the address that requests for the Ingress are sent to.
+func (g Guide) Entrance(ctx context.Context) (string, error) {
+	if g.Ingress != "" {
+		return g.Ingress, nil
+	}
+	published, err := g.Shell.Run(ctx, kubectl("get", "ingress", App, "-o",
+		"jsonpath={.status.loadBalancer.ingress[0].ip}{.status.loadBalancer.ingress[0].hostname}")...)
+	if err != nil {
+		return "", err
+	}
+	host := strings.TrimSpace(published)
+	if host == "" {
+		return "", fmt.Errorf("%w: Ingress %s/%s has no address in its status: see whether an Ingress controller runs", ErrCheck, Namespace, App)
+	}
+	return net.JoinHostPort(host, "80"), nil
+}
+
+// Browser lets browsers in: the trigger gets BrowserHost beside the guide's host, and the host an Ingress of its own.
+func (g Guide) Browser(ctx context.Context) error {
+	return g.show(ctx,
+		kubectl("patch", "scaledobject", App, "--type=json", "-p",
+			`[{"op":"replace","path":"/spec/triggers/0/metadata/hosts","value":"`+Host+","+BrowserHost+`"}]`),
+		kubectl("create", "ingress", "browser", "--rule="+BrowserHost+"/*="+Stable+":80"),
+	)
+}
+
+// show runs commands and prints them with what they say.
+func (g Guide) show(ctx context.Context, commands ...[]string) error {
+	for _, args := range commands {
+		if _, err := g.Shell.Show(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kubectl is a command in the guide's namespace.
+func kubectl(args ...string) []string {
+	return append([]string{"kubectl", "-n", Namespace}, args...)
+}
