@@ -154,7 +154,7 @@ test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cl
 	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
 # The suites on a cluster are compiled before anything is measured.
-SUITES := autoscaling autowire canary faults gateway install keda mutants release zero
+SUITES := autoscaling autowire canary faults gateway guide install keda mutants release zero
 compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, and arguments.
 suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
@@ -215,6 +215,10 @@ test-zero: tools-cluster ## have requests wake an app without replicas, on a rea
 .PHONY: test-autowire
 test-autowire: tools-cluster ## have the guide's Ingress wired and unwired under load, behind Traefik, on a real cluster (needs root, about 4 minutes)
 	$(call suite,autowire,15m,,-test.run='$(AUTOWIRE)')
+
+.PHONY: test-guide
+test-guide: tools-cluster ## type the canary guide's commands, and compare what they print with the guide (needs root, about 6 minutes)
+	$(call suite,guide,30m)
 
 .PHONY: bench
 bench: tools-cluster ## measure the routers beside bare clients, a request beside a plain Envoy, and a weight's way to Envoy beside a bare push (about 40 minutes)

@@ -1,0 +1,280 @@
+package guide
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The guide's commands that come more than once.
+const (
+	annotation = `kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'`
+	objects    = "kubectl -n rollouts-demo get rollout,httpso,scaledobject"
+	shown      = "kubectl argo rollouts get rollout rollouts-demo -n rollouts-demo"
+	promote    = "kubectl argo rollouts -n rollouts-demo promote rollouts-demo"
+	abort      = "kubectl argo rollouts -n rollouts-demo abort rollouts-demo"
+)
+
+// setImage is the command that starts a canary.
+func setImage(color string) string {
+	return "kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:" + color
+}
+
+// TestGuide goes from the guide's Step 1 to its Cleanup.
+func TestGuide(t *testing.T) {
+	r := launch(t)
+	r.chdir(t, "scaledobject.yaml", nil)
+	r.restartsTheController(t)
+	r.deploys(t)
+	r.startsACanary(t, "blue", "yellow")
+	r.troubleshoots(t)
+	r.promotes(t)
+	r.startsACanary(t, "yellow", "purple")
+	r.aborts(t, "yellow")
+	r.cleansUp(t)
+}
+
+// TestPublicSample does the same with the ScaledObject of the vendor's published sample, and its two waits.
+func TestPublicSample(t *testing.T) {
+	r := launch(t)
+	r.chdir(t, "scaledobject.yaml", sample)
+	r.deploys(t)
+	r.startsACanary(t, "blue", "yellow")
+	r.promotes(t)
+	r.cleansUp(t)
+}
+
+// sample makes the published sample's ScaledObject of the guide's.
+func sample(text string) string {
+	return strings.NewReplacer(
+		"  maxReplicaCount: 10\n", `  maxReplicaCount: 5
+  cooldownPeriod: 5
+  advanced:
+    restoreToOriginalReplicaCount: true
+    horizontalPodAutoscalerConfig:
+      behavior:
+        scaleDown:
+          stabilizationWindowSeconds: 5
+`,
+		`targetValue: "5"`, `targetValue: "1000"`,
+	).Replace(text)
+}
+
+// chdir puts the guide's manifests.yaml, which is two files here, into the folder that the commands run in.
+func (r *reader) chdir(t *testing.T, scaledObject string, edit func(string) string) {
+	t.Helper()
+	r.dir = t.TempDir()
+	var all []string
+	for _, name := range []string{"manifests.yaml", scaledObject} {
+		text, err := os.ReadFile(filepath.Join(r.repo, "examples", "argo-rollouts-canary", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(text))
+	}
+	if edit != nil {
+		edited := edit(all[1])
+		if edited == all[1] {
+			t.Fatal("the guide's ScaledObject has nothing of what the sample's has otherwise")
+		}
+		all[1] = edited
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "manifests.yaml"), []byte(strings.Join(all, "---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restartsTheController is the end of Step 1. That the plugin is registered and may write is a matter of the
+// installation, see docs/install.md.
+func (r *reader) restartsTheController(t *testing.T) {
+	t.Helper()
+	registered := r.types(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath={.data.trafficRouterPlugins}")
+	if !strings.Contains(registered, "kedify/http") {
+		t.Errorf("the plugin is not registered: %s", registered)
+	}
+	r.types(t, "kubectl -n argo-rollouts rollout restart deploy/argo-rollouts")
+	r.waits(t, "kubectl -n argo-rollouts rollout status deploy/argo-rollouts --timeout=90s")
+}
+
+// deploys is Step 2.
+func (r *reader) deploys(t *testing.T) {
+	t.Helper()
+	r.types(t, "kubectl create ns rollouts-demo")
+	created := r.types(t, "kubectl -n rollouts-demo apply -f manifests.yaml")
+	want := `service/rollouts-demo-stable created
+service/rollouts-demo-canary created
+ingress.networking.k8s.io/rollouts-demo created
+rollout.argoproj.io/rollouts-demo created
+scaledobject.keda.sh/rollouts-demo created`
+	if diff := cmp.Diff(want, created); diff != "" {
+		t.Errorf("apply says (-want +got):\n%s", diff)
+	}
+	r.waits(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress} --timeout=90s")
+	r.waits(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy --timeout=90s")
+	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy --timeout=90s")
+	r.waits(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready --timeout=90s")
+	r.table(t, r.types(t, objects))
+}
+
+// The columns of the guide's tables.
+var columns = []string{
+	"NAME DESIRED CURRENT UP-TO-DATE AVAILABLE AGE",
+	"NAME TARGETWORKLOAD TARGETSERVICE MINREPLICAS MAXREPLICAS AGE ACTIVE",
+	"NAME SCALETARGETKIND SCALETARGETNAME MIN MAX READY ACTIVE FALLBACK PAUSED TRIGGERS AUTHENTICATIONS AGE",
+}
+
+// table compares the columns, and the beginnings of the rows.
+func (*reader) table(t *testing.T, printed string) {
+	t.Helper()
+	var headers, rows []string
+	for line := range strings.Lines(printed) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0:
+		case fields[0] == "NAME":
+			headers = append(headers, strings.Join(fields, " "))
+		default:
+			rows = append(rows, strings.Join(fields[:min(3, len(fields))], " "))
+		}
+	}
+	if diff := cmp.Diff(columns, headers); diff != "" {
+		t.Errorf("columns (-guide +ours):\n%s", diff)
+	}
+	want := []string{
+		"rollout.argoproj.io/rollouts-demo 2 2",
+		"httpscaledobject.http.keda.sh/rollouts-demo argoproj.io/v1alpha1/Rollout/rollouts-demo rollouts-demo-stable:80",
+		"scaledobject.keda.sh/rollouts-demo argoproj.io/v1alpha1.Rollout rollouts-demo",
+	}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// startsACanary is Step 3: the image, the step table, the annotation and 50 requests.
+func (r *reader) startsACanary(t *testing.T, from, to string) {
+	t.Helper()
+	if said := r.types(t, setImage(to)); said != `rollout "rollouts-demo" image updated` {
+		t.Errorf("set image says %s", said)
+	}
+	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused --timeout=90s")
+	r.steps(t, from, to)
+	want := "- service: rollouts-demo-stable\n  weight: 80\n- service: rollouts-demo-canary\n  weight: 20"
+	if diff := cmp.Diff(want, r.types(t, annotation)); diff != "" {
+		t.Errorf("annotation (-guide +ours):\n%s", diff)
+	}
+	counts := r.asks(t)
+	// 50 requests at 20 %: 10, with a standard deviation of 2.8.
+	if n := counts[to]; n < 2 || n > 18 || counts[from]+n != 50 {
+		t.Errorf("of 50 requests %d got %s and %d %s; 2 to 18 is within 3 σ of 20 %%", n, to, counts[from], from)
+	}
+}
+
+// steps compares what is shown of the Rollout with what the guide shows.
+func (r *reader) steps(t *testing.T, from, to string) {
+	t.Helper()
+	wanted := []string{
+		"Name: rollouts-demo", "Namespace: rollouts-demo", "Status: ॥ Paused", "Message: CanaryPauseStep", "Strategy: Canary",
+		"Step: 1/6", "SetWeight: 20", "ActualWeight: 20",
+		"argoproj/rollouts-demo:" + from + " (stable)", "argoproj/rollouts-demo:" + to + " (canary)", "Desired: 2", "Updated: 1",
+	}
+	if from == "blue" { // later there are also the Pods of the version before, for a while
+		wanted = append(wanted, "Current: 3", "Ready: 3", "Available: 3")
+	}
+	plain := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(r.types(t, shown), "")
+	said := strings.Join(strings.Fields(plain), " ")
+	for _, line := range wanted {
+		if !strings.Contains(said, line) {
+			t.Errorf("get rollout doesn't say %q", line)
+		}
+	}
+}
+
+// asks sends the guide's 50 requests.
+func (r *reader) asks(t *testing.T) map[string]int {
+	t.Helper()
+	said := r.types(t, `for i in $(seq 1 50); do
+  curl -s -H 'host: rollouts-demo.example.com' http://`+r.Addresses[entrance]+`/color
+  echo
+done | sort | uniq -c`)
+	counts := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^\s*(\d+) "?(\w+)"?$`).FindAllStringSubmatch(said, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[m[2]] = n
+	}
+	return counts
+}
+
+// promotes is Step 4 up to the end of the canary.
+func (r *reader) promotes(t *testing.T) {
+	t.Helper()
+	if said := r.types(t, promote); said != "rollout 'rollouts-demo' promoted" {
+		t.Errorf("promote says %s", said)
+	}
+	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy --timeout=180s")
+	r.ends(t, "yellow")
+}
+
+// aborts is the way back.
+func (r *reader) aborts(t *testing.T, stable string) {
+	t.Helper()
+	if said := r.types(t, abort); said != "rollout 'rollouts-demo' aborted" {
+		t.Errorf("abort says %s", said)
+	}
+	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Degraded --timeout=90s")
+	r.ends(t, stable)
+}
+
+// ends sees that the annotation is gone, and everything is answered by one version.
+func (r *reader) ends(t *testing.T, color string) {
+	t.Helper()
+	r.until(t, "the annotation to be gone", func() (string, bool) {
+		text := r.types(t, annotation)
+		return text, text == ""
+	})
+	if counts := r.asks(t); counts[color] != 50 {
+		t.Errorf("50 requests after the canary: %v, want only %s", counts, color)
+	}
+}
+
+// troubleshoots goes through the guide's troubleshooting, on an installation where there is nothing to shoot.
+func (r *reader) troubleshoots(t *testing.T) {
+	t.Helper()
+	if said := r.types(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden" | grep -i forbidden || true`); said != "" {
+		t.Errorf("the controller's log speaks of what is forbidden: %s", said)
+	}
+	if said := r.types(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin" | head -3`); said == "" {
+		t.Error("the controller's log doesn't speak of plugins")
+	}
+	names := r.types(t, `kubectl -n rollouts-demo port-forward svc/kedify-proxy-admin 9901:9901 >/dev/null & trap "kill $!" EXIT
+for i in $(seq 1 50); do curl -sf localhost:9901/ready >/dev/null && break; sleep 0.2; done
+curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo' | sort -u`)
+	for _, service := range []string{"rollouts-demo-stable", "rollouts-demo-canary"} {
+		if !strings.Contains(names, fmt.Sprintf(`"name": "rollouts-demo/rollouts-demo/%s"`, service)) {
+			t.Errorf("config_dump names no cluster of Service %s", service)
+		}
+	}
+	if said := r.types(t, "kubectl -n rollouts-demo get rs -l app=rollouts-demo"); strings.Count(said, "rollouts-demo-") != 2 {
+		t.Errorf("ReplicaSets of two versions: %s", said)
+	}
+	if said := r.types(t, "kubectl -n rollouts-demo get endpointslices"); !strings.Contains(said, "rollouts-demo-canary-") {
+		t.Errorf("no EndpointSlice of the canary's Service: %s", said)
+	}
+}
+
+// cleansUp is the guide's Cleanup. Nothing of the namespace may be left, anywhere.
+func (r *reader) cleansUp(t *testing.T) {
+	t.Helper()
+	r.waits(t, "kubectl delete ns rollouts-demo")
+	if left := r.types(t, "kubectl get ingress,rollout,httpso,scaledobject,hpa -A -o name | grep rollouts-demo || true"); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
