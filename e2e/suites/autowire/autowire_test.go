@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +48,7 @@ func TestTheIngressFollowsTheProxies(t *testing.T) {
 	cluster, repo := bed.Launch(t, provider.Wishes{
 		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{entrance: "traefik.traefik.svc.cluster.local:80"},
 	})
-	w := &way{Cluster: cluster, repo: repo}
+	w := &way{Kubectl: bed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo}
 	w.deploy(t)
 	original := w.spec(t)
 	step := func(name, backend string, within time.Duration, change func()) {
@@ -57,13 +56,13 @@ func TestTheIngressFollowsTheProxies(t *testing.T) {
 		w.step(t, name, backend, within, 0, change)
 	}
 	step("there are no proxies yet", direct, 0, func() {})
-	step("proxies come", proxied, start, func() { w.do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy")) })
+	step("proxies come", proxied, start, func() { w.Do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy")) })
 	w.waits(t)
 	step("a canary at 20 %", proxied, 0, func() { w.canary(t) })
 	step("the proxies are replaced", proxied, 0, func() { w.restart(t, namespace, "deployment/kedify-proxy") })
 	step("the agents are killed", proxied, 0, func() {
-		w.do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
-		w.do(t, "rollout", "status", "-n", "keda", agents, "--timeout=60s")
+		w.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
+		w.Do(t, "rollout", "status", "-n", "keda", agents, "--timeout=60s")
 	})
 	step("a user says no", direct, takeover, func() { w.autowire(t, "false") })
 	if diff := cmp.Diff(original, w.spec(t)); diff != "" {
@@ -75,10 +74,10 @@ func TestTheIngressFollowsTheProxies(t *testing.T) {
 		t.Errorf("the Ingress has its own backends back (-want +got):\n%s", diff)
 	}
 	step("the agent stays", proxied, start, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
-	w.step(t, "the proxies go away", direct, soon, gap, func() { w.do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
+	w.step(t, "the proxies go away", direct, soon, gap, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
 	step("the proxies are back", proxied, cool, func() {
-		w.do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
-		w.do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=60s")
+		w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
+		w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=60s")
 	})
 }
 
@@ -87,40 +86,18 @@ const agents = "deployment/kedify-http-agent"
 
 // way is a cluster with the guide's objects in it.
 type way struct {
-	*provider.Cluster
+	bed.Kubectl
 
 	repo string
-}
-
-// do runs kubectl in the namespace, unless it names another one; it must succeed.
-func (w *way) do(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := w.Run(t.Context(), w.kubectl(args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(out)
-}
-
-// kubectl is the command of kubectl. A later namespace takes the place of an earlier one.
-func (w *way) kubectl(args ...string) []string {
-	return append([]string{"kubectl", "--namespace", namespace}, args...)
 }
 
 // deploy applies the guide's objects, without proxies, and waits until the app answers through the Ingress controller. All
 // of it goes with the test.
 func (w *way) deploy(t *testing.T) {
 	t.Helper()
-	w.do(t, "create", "ns", namespace)
-	t.Cleanup(func() {
-		w.explain(t)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
-		defer cancel()
-		if _, err := w.Run(ctx, "kubectl", "delete", "ns", namespace, "--timeout=90s"); err != nil {
-			t.Error(err)
-		}
-	})
-	w.do(t, "apply", "-f", bed.Fair(w.repo))
+	w.CreateNamespace(t, namespace)
+	w.ExplainFailure(t, evidence()...)
+	w.Do(t, "apply", "-f", bed.Fair(w.repo))
 	example := filepath.Join(w.repo, "examples", "argo-rollouts-canary")
 	for _, name := range []string{"manifests.yaml", "scaledobject.yaml"} {
 		text, err := os.ReadFile(filepath.Join(example, name))
@@ -132,12 +109,12 @@ func (w *way) deploy(t *testing.T) {
 		if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("rollouts-demo.example.com"), []byte(host)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.do(t, "apply", "-f", file)
+		w.Do(t, "apply", "-f", file)
 	}
 	// At the load of this test the guide's target would ask for more Pods than a laptop has room for.
-	w.do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
+	w.Do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/triggers/0/metadata/targetValue","value":"1000"}]`)
-	w.do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Healthy", "--timeout=90s")
+	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Healthy", "--timeout=90s")
 	w.until(t, "an answer through the Ingress controller", start, "blue", func() string {
 		color, err := load.Probe(t.Context(), w.load())
 		if err != nil {
@@ -182,28 +159,28 @@ func (w *way) step(t *testing.T, name, backend string, within time.Duration, los
 // backend is the Service that the Ingress names.
 func (w *way) backend(t *testing.T) string {
 	t.Helper()
-	return w.do(t, "get", "ingress/rollouts-demo", "-o", "jsonpath={.spec.rules[0].http.paths[0].backend.service.name}")
+	return w.Do(t, "get", "ingress/rollouts-demo", "-o", "jsonpath={.spec.rules[0].http.paths[0].backend.service.name}")
 }
 
 // spec is what is written in the Ingress.
 func (w *way) spec(t *testing.T) string {
 	t.Helper()
-	return w.do(t, "get", "ingress/rollouts-demo", "-o", "jsonpath={.spec}")
+	return w.Do(t, "get", "ingress/rollouts-demo", "-o", "jsonpath={.spec}")
 }
 
 // waits are the two waits of the public sample.
 func (w *way) waits(t *testing.T) {
 	t.Helper()
-	w.do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.status.loadBalancer.ingress}", "--timeout=60s")
-	w.do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy", "--timeout=60s")
+	w.Do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.status.loadBalancer.ingress}", "--timeout=60s")
+	w.Do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy", "--timeout=60s")
 }
 
 // canary sets another image, and measures its share at the first pause.
 func (w *way) canary(t *testing.T) {
 	t.Helper()
-	w.do(t, "patch", "rollout/rollouts-demo", "--type=json", "-p",
+	w.Do(t, "patch", "rollout/rollouts-demo", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:yellow"}]`)
-	w.do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Paused", "--timeout=90s")
+	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Paused", "--timeout=90s")
 	client, err := load.Start(t.Context(), w.load())
 	if err != nil {
 		t.Fatal(err)
@@ -221,22 +198,22 @@ func (w *way) canary(t *testing.T) {
 // autowire says whether the trigger's Ingresses are to be wired.
 func (w *way) autowire(t *testing.T, value string) {
 	t.Helper()
-	w.do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
+	w.Do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/triggers/0/metadata/trafficAutowire","value":"`+value+`"}]`)
 }
 
 // restart replaces the Pods of a workload.
 func (w *way) restart(t *testing.T, in, workload string) {
 	t.Helper()
-	w.do(t, "rollout", "restart", "-n", in, workload)
-	w.do(t, "rollout", "status", "-n", in, workload, "--timeout=90s")
+	w.Do(t, "rollout", "restart", "-n", in, workload)
+	w.Do(t, "rollout", "status", "-n", in, workload, "--timeout=90s")
 }
 
 // setAgents sets a variable of the agents, which are replaced by that.
 func (w *way) setAgents(t *testing.T, variable string) {
 	t.Helper()
-	w.do(t, "set", "env", "-n", "keda", agents, variable)
-	w.do(t, "rollout", "status", "-n", "keda", agents, "--timeout=90s")
+	w.Do(t, "set", "env", "-n", "keda", agents, variable)
+	w.Do(t, "rollout", "status", "-n", "keda", agents, "--timeout=90s")
 }
 
 // until waits until something is what is wanted.
@@ -252,21 +229,12 @@ func (w *way) until(t *testing.T, what string, within time.Duration, wanted stri
 	}
 }
 
-// explain shows what there is when the test has failed.
-func (w *way) explain(t *testing.T) {
-	t.Helper()
-	if !t.Failed() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-	defer cancel()
-	for _, args := range [][]string{
+// evidence are the commands of kubectl that show what there is.
+func evidence() [][]string {
+	return [][]string{
 		{"get", "ingress,scaledobject,httpso,rollout", "-o", "yaml"},
 		{"get", "pods,endpointslices,events"},
 		{"logs", "-n", "keda", agents, "--all-pods", "--tail=60"},
 		{"logs", "-n", "traefik", "deployment/traefik", "--tail=40"},
-	} {
-		out, err := w.Run(ctx, w.kubectl(args...)...)
-		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
 	}
 }
