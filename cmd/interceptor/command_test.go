@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"io"
 	"maps"
 	"net/netip"
 	"strings"
@@ -14,26 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/commandline"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// execute runs the command line with an environment and returns the settings that it arrives at, its output and its error.
+// execute runs the command line with an environment and returns the settings that it arrives at, its
+// output and its error.
 func execute(t *testing.T, environment map[string]string, args ...string) (chosen settings, output string, err error) {
 	t.Helper()
-	lookupEnv := func(name string) (string, bool) {
-		value, found := environment[name]
-		return value, found
-	}
-	command := newCommand(lookupEnv, func(_ context.Context, s settings, _ io.Writer) error {
-		chosen = s
-		return nil
-	})
-	var out bytes.Buffer
-	command.SetOut(&out)
-	command.SetErr(&out)
-	command.SetArgs(args)
-	err = command.ExecuteContext(t.Context())
-	return chosen, out.String(), err
+	return commandline.Execute(t, newCommand, environment, args...)
 }
 
 func TestSettings(t *testing.T) {

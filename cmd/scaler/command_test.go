@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -11,26 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/commandline"
 )
 
 // execute runs the command line with an environment and returns the settings that it arrives at, its
 // output and its error.
 func execute(t *testing.T, environment map[string]string, args ...string) (chosen settings, output string, err error) {
 	t.Helper()
-	lookupEnv := func(name string) (string, bool) {
-		value, found := environment[name]
-		return value, found
-	}
-	command := newCommand(lookupEnv, func(_ context.Context, s settings, _ io.Writer) error {
-		chosen = s
-		return nil
-	})
-	var out bytes.Buffer
-	command.SetOut(&out)
-	command.SetErr(&out)
-	command.SetArgs(args)
-	err = command.ExecuteContext(t.Context())
-	return chosen, out.String(), err
+	return commandline.Execute(t, newCommand, environment, args...)
 }
 
 func TestSettings(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -52,60 +51,29 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	code, err := runWithCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(controlplane.RunTests(m, []string{"agent"},
+		func(ctx context.Context, s controlplane.Shared) (func(int) error, error) {
+			shared = cluster{ControlPlane: s.ControlPlane, admin: s.Admin, audit: s.Audit, folder: s.Folder}
+			return shared.end, shared.install(ctx)
+		}))
 }
 
-// runWithCluster runs the tests with a cluster.
-func runWithCluster(m *testing.M) (code int, err error) {
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
-	if err != nil {
-		return 1, err
+// end ends the agent, and shows what it wrote when the tests have failed.
+func (c *cluster) end(code int) error {
+	err := c.agent.Kill()
+	if code == 0 {
+		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	folder, err := os.MkdirTemp("", "test-agent")
-	if err != nil {
-		return 1, err
+	for _, file := range []string{"agent.log", "other/agent.log"} {
+		log, _ := os.ReadFile(filepath.Join(c.folder, file))
+		fmt.Fprintf(os.Stderr, "what the agent wrote, %s:\n%s\n", file, log)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := program.Build(ctx, folder, "v9.9.9-test", "agent"); err != nil {
-		return 1, err
-	}
-	state := filepath.Join(folder, "state")
-	audit, err := controlplane.NewAuditLog(folder)
-	if err := errors.Join(err, os.Mkdir(state, 0o700)); err != nil {
-		return 1, err
-	}
-	running, err := controlplane.Start(ctx, binaries, state, audit.Flags()...)
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, running.Stop()) }()
-	shared = cluster{ControlPlane: running, audit: audit, folder: folder}
-	if err := shared.install(ctx); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, shared.agent.Kill()) }()
-	if code = m.Run(); code != 0 {
-		for _, file := range []string{"agent.log", "other/agent.log"} {
-			log, _ := os.ReadFile(filepath.Join(folder, file))
-			fmt.Fprintf(os.Stderr, "what the agent wrote, %s:\n%s\n", file, log)
-		}
-	}
-	return code, nil
+	return err
 }
 
 // install installs everything as users do, KEDA and Argo Rollouts after the agent.
-func (c *cluster) install(ctx context.Context) (err error) {
-	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
-		return err
-	}
-	err = controlplane.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
+func (c *cluster) install(ctx context.Context) error {
+	err := controlplane.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
 		manifests+"agent/rbac.yaml", manifests+"agent/service.yaml", manifests+"agent/deployment.yaml")
 	if err == nil {
 		c.agent, c.ports, err = c.start(ctx, c.folder)
@@ -123,7 +91,7 @@ func (c *cluster) install(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	keda, err := moduleFolder(ctx, "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	keda, err := program.ModuleFolder(ctx, "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
 	if err != nil {
 		return err
 	}
@@ -133,26 +101,11 @@ func (c *cluster) install(ctx context.Context) (err error) {
 	if err := isReady(ctx, c.agent, c.ports); err != nil {
 		return err
 	}
-	argo, err := moduleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
+	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
 	if err != nil {
 		return err
 	}
 	return controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))
-}
-
-// moduleFolder asks the go command, in a folder, where a module's files are.
-func moduleFolder(ctx context.Context, in string, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, "go", args...)
-	command.Dir = in
-	answer, err := command.Output()
-	if err != nil {
-		return "", fmt.Errorf("go %v: %w", args, err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(answer, &module); err != nil || module.Dir == "" {
-		return "", fmt.Errorf("go %v: no folder in %s: %w", args, answer, err)
-	}
-	return module.Dir, nil
 }
 
 // start starts the built agent as its ServiceAccount, with more flags. Its files are in folder. It returns the

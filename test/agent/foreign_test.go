@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
 // otherConditions makes our definition have conditions as those of the KEDA HTTP add-on before v0.12 have them.
@@ -63,7 +64,7 @@ func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, "", otherConditions(t))
-	keda, err := moduleFolder(t.Context(), "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	keda, err := program.ModuleFolder(t.Context(), "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
 	if err != nil {
 		t.Fatal(err)
 	}

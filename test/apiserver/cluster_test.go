@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,61 +43,24 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	code, err := runWithCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
-}
-
-// runWithCluster runs the tests with a cluster.
-func runWithCluster(m *testing.M) (code int, err error) {
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
-	if err != nil {
-		return 1, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	folder, err := os.MkdirTemp("", "test-apiserver")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := program.Build(ctx, folder, "v9.9.9-test", "interceptor", "rollouts-plugin-kedify", "scaler"); err != nil {
-		return 1, err
-	}
-	state := filepath.Join(folder, "state")
-	audit, err := controlplane.NewAuditLog(folder)
-	if err := errors.Join(err, os.Mkdir(state, 0o700)); err != nil {
-		return 1, err
-	}
-	running, err := controlplane.Start(ctx, binaries, state, audit.Flags()...)
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, running.Stop()) }()
-	shared = cluster{ControlPlane: running, audit: audit, folder: folder}
-	if err := shared.install(ctx); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	os.Exit(controlplane.RunTests(m, []string{"interceptor", "rollouts-plugin-kedify", "scaler"},
+		func(ctx context.Context, s controlplane.Shared) (func(int) error, error) {
+			shared = cluster{ControlPlane: s.ControlPlane, admin: s.Admin, audit: s.Audit, folder: s.Folder}
+			return nil, shared.install(ctx)
+		}))
 }
 
 // install applies the manifests that users apply: those of Argo Rollouts and ours.
 func (c *cluster) install(ctx context.Context) error {
-	var err error
-	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
-		return err
-	}
-	argo, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-rollouts").Output()
+	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
 	if err != nil {
-		return fmt.Errorf("find the module argo-rollouts: %w", err)
+		return err
 	}
 	if err := controlplane.Apply(ctx, c.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`); err != nil {
 		return err
 	}
 	return controlplane.ApplyFiles(ctx, c.admin, "argo-rollouts",
-		filepath.Join(strings.TrimSpace(string(argo)), "manifests", "install.yaml"),
+		filepath.Join(argo, "manifests", "install.yaml"),
 		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, "../../config/interceptor/deployment.yaml",
 		"../../config/interceptor/services.yaml", scalerRoleFile, "../../config/scaler/deployment.yaml", "../../config/scaler/service.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
 }

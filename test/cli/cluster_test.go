@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,57 +33,25 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	code, err := runWithCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// runWithCluster runs the tests with a cluster.
-func runWithCluster(m *testing.M) (code int, err error) {
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
-	if err != nil {
-		return 1, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	folder, err := os.MkdirTemp("", "test-cli")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := program.Build(ctx, folder, "v9.9.9-test", "kubectl-http_canary"); err != nil {
-		return 1, err
-	}
-	running, err := controlplane.Start(ctx, binaries, folder)
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, running.Stop()) }()
-	shared = cluster{ControlPlane: running, folder: folder}
-	if err := shared.install(ctx); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	os.Exit(controlplane.RunTests(m, []string{"kubectl-http_canary"},
+		func(ctx context.Context, s controlplane.Shared) (func(int) error, error) {
+			shared = cluster{ControlPlane: s.ControlPlane, admin: s.Admin, folder: s.Folder}
+			return nil, shared.install(ctx)
+		}))
 }
 
 // install applies what users apply, and writes what controllers report of it.
-func (c *cluster) install(ctx context.Context) (err error) {
-	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
-		return err
-	}
+func (c *cluster) install(ctx context.Context) error {
 	for _, token := range []string{controlplane.AdminToken, controlplane.StrangerToken} {
 		if err := c.WriteKubeconfig(c.kubeconfig(token), token); err != nil {
 			return err
 		}
 	}
-	argo, err := moduleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
+	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
 	if err != nil {
 		return err
 	}
-	keda, err := moduleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	keda, err := program.ModuleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
 	if err != nil {
 		return err
 	}
@@ -128,21 +95,6 @@ func (c *cluster) install(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// moduleFolder asks the go command, in a folder, where a module's files are.
-func moduleFolder(ctx context.Context, in string, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, "go", args...)
-	command.Dir = in
-	answer, err := command.Output()
-	if err != nil {
-		return "", fmt.Errorf("go %v: %w", args, err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(answer, &module); err != nil || module.Dir == "" {
-		return "", fmt.Errorf("go %v: no folder in %s: %w", args, answer, err)
-	}
-	return module.Dir, nil
 }
 
 // kubeconfig is the file for the user of a token.

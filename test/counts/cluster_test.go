@@ -13,7 +13,6 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
 const (
@@ -57,52 +56,17 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	code, err := runWithCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// runWithCluster runs the tests with a cluster.
-func runWithCluster(m *testing.M) (code int, err error) {
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
-	if err != nil {
-		return 1, err
-	}
-	if os.Getenv(definitionsVariable) == "" {
-		return 1, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
-	}
-	folder, err := os.MkdirTemp("", "test-counts")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	ctx, state := context.Background(), filepath.Join(folder, "state")
-	audit, err := controlplane.NewAuditLog(folder)
-	err = errors.Join(err, os.Mkdir(state, 0o700),
-		program.Build(ctx, folder, "v9.9.9-test", "rollouts-plugin-kedify", "gatewayapi-plugin"))
-	if err != nil {
-		return 1, err
-	}
-	running, err := controlplane.Start(ctx, binaries, state, audit.Flags()...)
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, running.Stop()) }()
-	shared = cluster{ControlPlane: running, audit: audit, folder: folder}
-	if err := shared.install(ctx); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	os.Exit(controlplane.RunTests(m, []string{"rollouts-plugin-kedify", "gatewayapi-plugin"},
+		func(ctx context.Context, s controlplane.Shared) (func(int) error, error) {
+			shared = cluster{ControlPlane: s.ControlPlane, admin: s.Admin, audit: s.Audit, folder: s.Folder}
+			return nil, shared.install(ctx)
+		}))
 }
 
 // install applies definitions and roles, and the Endpoints of all Services: those of promoted Pods everywhere.
 func (c *cluster) install(ctx context.Context) error {
-	var err error
-	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
-		return err
+	if os.Getenv(definitionsVariable) == "" {
+		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
 	}
 	manifests := []string{controlplane.RolloutsRole, unwatched}
 	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {

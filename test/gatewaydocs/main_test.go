@@ -2,7 +2,6 @@ package gatewaydocs_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
 // The environment's variables that name the parts; make test-parts sets them.
@@ -32,53 +30,31 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(controlplane.RunTests(m, []string{"gatewayapi-plugin"}, setUp))
 }
 
-// run starts everything, runs the tests, and ends everything.
-func run(m *testing.M) (code int, err error) {
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
-	if err != nil {
-		return 1, err
-	}
+// setUp applies definitions and the plugin's role, and starts the plugin.
+func setUp(ctx context.Context, shared controlplane.Shared) (tearDown func(int) error, err error) {
 	definitions, err := definitions()
 	if err != nil {
-		return 1, err
+		return nil, err
 	}
-	folder, err := os.MkdirTemp("", "gatewaydocs-test")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	ctx, kubeconfig, state := context.Background(), filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "state")
-	if err := errors.Join(os.Mkdir(state, 0o700), program.Build(ctx, folder, "v9.9.9-test", "gatewayapi-plugin")); err != nil {
-		return 1, err
-	}
-	cluster, err := controlplane.Start(ctx, binaries, state)
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if admin, err = cluster.Client(controlplane.AdminToken); err != nil {
-		return 1, err
-	}
+	admin = shared.Admin
 	if err := controlplane.Apply(ctx, admin, "default", append(definitions, "{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}")...); err != nil {
-		return 1, err
+		return nil, err
 	}
-	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
-		return 1, err
+	kubeconfig := filepath.Join(shared.Folder, "kubeconfig")
+	if err := shared.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+		return nil, err
 	}
-	binary = filepath.Join(folder, "gatewayapi-plugin")
+	binary = filepath.Join(shared.Folder, "gatewayapi-plugin")
 	if plugin, err = pluginprocess.Start(binary, kubeconfig, os.Stderr, "-log-level=warn"); err != nil {
-		return 1, err
+		return nil, err
 	}
-	defer plugin.End()
-	return m.Run(), nil
+	return func(int) error {
+		plugin.End()
+		return nil
+	}, nil
 }
 
 // definitions are the CustomResourceDefinitions of routes and Rollouts, and the plugin's role.

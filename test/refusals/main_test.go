@@ -3,11 +3,8 @@ package refusals_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
@@ -22,11 +19,11 @@ func TestMain(m *testing.M) { os.Exit(netspace.Main(m, prepare)) }
 // prepare builds what is tested and finds the manifests of Argo Rollouts, for which it takes the network of the machine where the module cache is cold.
 func prepare(folder string) error {
 	ctx := context.Background()
-	argo, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-rollouts").Output()
+	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
 	if err != nil {
-		return fmt.Errorf("find the module argo-rollouts: %w", err)
+		return err
 	}
-	manifest, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(argo)), "manifests", "install.yaml"))
+	manifest, err := os.ReadFile(filepath.Join(argo, "manifests", "install.yaml"))
 	return errors.Join(err,
 		os.WriteFile(filepath.Join(folder, argoManifest), manifest, 0o600),
 		program.Build(ctx, folder, "v9.9.9-test", "interceptor", "rollouts-plugin-kedify"),

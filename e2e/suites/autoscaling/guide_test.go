@@ -46,7 +46,7 @@ func TestTheGuidesScaledObject(t *testing.T) {
 	g.ask(t, 45, func() {
 		g.follows(t, 45)
 		g.argo(t, "set", "image", bed.App, bed.App+"=argoproj/rollouts-demo:yellow")
-		g.do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.phase}=Paused", "--timeout=60s")
+		g.Do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.phase}=Paused", "--timeout=60s")
 		g.keeps(t, 45, "a canary at 20 %: both sides are counted")
 		g.argo(t, "abort", bed.App)
 	})
@@ -56,7 +56,7 @@ func TestTheGuidesScaledObject(t *testing.T) {
 }
 
 // guide is a cluster with the guide's objects.
-type guide struct{ *provider.Cluster }
+type guide struct{ bed.Kubectl }
 
 // launch starts a cluster with a stock KEDA, and applies the guide's objects.
 func launch(t *testing.T) (g guide, repo string) {
@@ -64,7 +64,7 @@ func launch(t *testing.T) (g guide, repo string) {
 	cluster, repo := bed.Launch(t, provider.Wishes{
 		Addons: []string{"keda"}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
-	g = guide{cluster}
+	g = guide{bed.Kubectl{Cluster: cluster}}
 	g.deploy(t, repo)
 	return g, repo
 }
@@ -72,42 +72,25 @@ func launch(t *testing.T) (g guide, repo string) {
 // scalesInAtOnce takes the default away by which replicas go after five minutes, the highest number of which counts.
 func (g guide) scalesInAtOnce(t *testing.T) {
 	t.Helper()
-	g.do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
+	g.Do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
 		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
-}
-
-// do runs kubectl, which must succeed, and returns what it says.
-func (g guide) do(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := g.Run(t.Context(), append([]string{"kubectl"}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(out)
 }
 
 // deploy applies the guide's objects, and waits until KEDA has taken the ScaledObject. They go with the
 // test.
 func (g guide) deploy(t *testing.T, repo string) {
 	t.Helper()
-	g.do(t, "create", "ns", namespace)
-	t.Cleanup(func() {
-		g.explain(t)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
-		defer cancel()
-		if _, err := g.Run(ctx, "kubectl", "delete", "ns", namespace, "--timeout=90s"); err != nil {
-			t.Error(err)
-		}
-	})
+	g.CreateNamespace(t, namespace)
+	g.ExplainFailure(t, evidence()...)
 	example := filepath.Join(repo, "examples", "argo-rollouts-canary")
-	g.do(t, "apply", "-n", namespace, "-f", bed.Fair(repo))
-	g.do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
-	g.do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
+	g.Do(t, "apply", "-n", namespace, "-f", bed.Fair(repo))
+	g.Do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
+	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
 	began := time.Now()
-	g.do(t, "wait", "-n", namespace, "scaledobject/"+bed.App, "--for=condition=Ready", "--timeout=90s")
-	g.do(t, "wait", "-n", namespace, "httpscaledobject/"+bed.App, "--for=condition=Programmed", "--timeout=90s")
-	t.Logf("after %.1f s:\n%s", time.Since(began).Seconds(), g.do(t, "get", "-n", namespace, "rollout,httpso,scaledobject,hpa"))
-	service := g.do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", "jsonpath={.spec.scaleTargetRef.service}")
+	g.Do(t, "wait", "-n", namespace, "scaledobject/"+bed.App, "--for=condition=Ready", "--timeout=90s")
+	g.Do(t, "wait", "-n", namespace, "httpscaledobject/"+bed.App, "--for=condition=Programmed", "--timeout=90s")
+	t.Logf("after %.1f s:\n%s", time.Since(began).Seconds(), g.Do(t, "get", "-n", namespace, "rollout,httpso,scaledobject,hpa"))
+	service := g.Do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", "jsonpath={.spec.scaleTargetRef.service}")
 	if service != "rollouts-demo-stable" {
 		t.Errorf("the HTTPScaledObject is for Service %q, want that of the Rollout's stable side", service)
 	}
@@ -117,23 +100,23 @@ func (g guide) deploy(t *testing.T, repo string) {
 // aborted by nobody but the analysis. The requests that go on afterwards, see ask, don't fail any more.
 func (g guide) judge(t *testing.T, repo string) {
 	t.Helper()
-	g.do(t, "apply", "-n", namespace, "-f", filepath.Join(repo, "examples", "argo-rollouts-canary", "analysis.yaml"))
+	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(repo, "examples", "argo-rollouts-canary", "analysis.yaml"))
 	const bad = `[{"name": "rollouts-demo", "image": "argoproj/rollouts-demo:yellow", "ports": [{"name": "http", "containerPort": 8080}],
 		"env": [{"name": "ERROR_RATE", "value": "50"}]}]`
 	client := g.send(t, 25)
 	began := time.Now()
-	g.do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", analysis(t, repo))
-	g.do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
-	g.do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.abort}=true", "--timeout=120s")
+	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", analysis(t, repo))
+	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
+	g.Do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.abort}=true", "--timeout=120s")
 	took := time.Since(began)
 	totals, _ := client.Stop()
-	why := g.do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.status.message}")
+	why := g.Do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.status.message}")
 	if !strings.Contains(why, `"error-rate" assessed Failed`) || totals.Failed == 0 {
 		t.Errorf("aborted with %q, after %d failed requests", why, totals.Failed)
 	}
 	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", took.Seconds(), totals.Failed, totals.Sent, why)
 	err := await.Until(t.Context(), "the canary has no weight", time.Minute, func() bool {
-		return g.do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`) == ""
+		return g.Do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`) == ""
 	}, func() string { return "" })
 	if err != nil {
 		t.Error(err)
@@ -222,7 +205,7 @@ func (g guide) keeps(t *testing.T, rate float64, why string) {
 // count is how many replicas the Rollout is asked to have.
 func (g guide) count(t *testing.T) int {
 	t.Helper()
-	replicas, err := strconv.Atoi(g.do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.spec.replicas}"))
+	replicas, err := strconv.Atoi(g.Do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.spec.replicas}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,15 +220,9 @@ func (g guide) argo(t *testing.T, args ...string) {
 	}
 }
 
-// explain shows what there is when the test has failed.
-func (g guide) explain(t *testing.T) {
-	t.Helper()
-	if !t.Failed() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-	defer cancel()
-	for _, args := range [][]string{
+// evidence are the commands of kubectl that show what there is.
+func evidence() [][]string {
+	return [][]string{
 		{"get", "-n", namespace, "rollout,httpso,scaledobject,hpa,pods"},
 		{"describe", "-n", namespace, "scaledobject/" + bed.App},
 		{"describe", "-n", namespace, "hpa"},
@@ -253,8 +230,5 @@ func (g guide) explain(t *testing.T) {
 		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=scaler", "--tail=40"},
 		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--tail=40"},
 		{"logs", "-n", "keda", "deployment/keda-add-ons-http-interceptor", "--tail=40"},
-	} {
-		out, err := g.Run(ctx, append([]string{"kubectl"}, args...)...)
-		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
 	}
 }

@@ -39,10 +39,10 @@ const (
 func TestKEDA(t *testing.T) {
 	binary := build(t)
 	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"keda"}, Programs: map[string]string{"scaler": binary}})
-	s := suite{cluster}
-	s.do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/keda/objects.yaml"))
-	t.Cleanup(func() { s.explain(t) })
-	s.do(t, "wait", "-n", "scaled", "scaledobject/web", "--for=condition=Ready", "--timeout=60s")
+	s := suite{bed.Kubectl{Cluster: cluster}}
+	s.Do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/keda/objects.yaml"))
+	s.ExplainFailure(t, evidence()...)
+	s.Do(t, "wait", "-n", "scaled", "scaledobject/web", "--for=condition=Ready", "--timeout=60s")
 
 	s.stays(t, "0", "without a request")
 	s.figure(t, held)
@@ -57,35 +57,25 @@ func TestKEDA(t *testing.T) {
 	s.reaches(t, "0", within, "no request")
 
 	const weights = "http.kedify.io/weighted-backends"
-	s.do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"=[{service: web, weight: 80}, {service: web-canary, weight: 20}]")
+	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"=[{service: web, weight: 80}, {service: web-canary, weight: 20}]")
 	s.reaches(t, "1", woken, "a canary wakes the workload")
 	s.stays(t, "1", "while a canary is under way")
-	s.do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"-")
+	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"-")
 	s.reaches(t, "0", within, "the canary is over")
 
-	s.do(t, "rollout", "restart", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
-	s.do(t, "rollout", "status", "-n", "keda", "deployment/keda-add-ons-http-external-scaler", "--timeout=90s")
+	s.Do(t, "rollout", "restart", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
+	s.Do(t, "rollout", "status", "-n", "keda", "deployment/keda-add-ons-http-external-scaler", "--timeout=90s")
 	s.figure(t, held)
 	s.reaches(t, "1", woken+reconnected, "a held request after the scaler was restarted")
 }
 
 // suite is a cluster with the workload.
-type suite struct{ *provider.Cluster }
-
-// do runs kubectl, which must succeed, and returns what it says.
-func (s suite) do(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := s.Run(t.Context(), append([]string{"kubectl"}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(out)
-}
+type suite struct{ bed.Kubectl }
 
 // figure sets what the scaler tells from now on.
 func (s suite) figure(t *testing.T, figure string) {
 	t.Helper()
-	s.do(t, "annotate", "-n", "scaled", "httpscaledobject/web", "--overwrite", "test.kedify.io/figure="+figure)
+	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", "--overwrite", "test.kedify.io/figure="+figure)
 }
 
 // replicas is how many the workload is asked to have.
@@ -124,22 +114,13 @@ func (s suite) stays(t *testing.T, want, why string) {
 	t.Logf("%s replicas for %s: %s", want, steady, why)
 }
 
-// explain shows what there is when the test has failed.
-func (s suite) explain(t *testing.T) {
-	t.Helper()
-	if !t.Failed() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), within)
-	defer cancel()
-	for _, args := range [][]string{
+// evidence are the commands of kubectl that show what there is.
+func evidence() [][]string {
+	return [][]string{
 		{"get", "-A", "scaledobjects,hpa,deployments,pods,apiservices"},
 		{"describe", "-n", "scaled", "scaledobject/web"},
 		{"logs", "-n", "keda", "deployment/keda-operator", "--tail=40"},
 		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=scaler", "--tail=40"},
-	} {
-		out, err := s.Run(ctx, append([]string{"kubectl"}, args...)...)
-		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
 	}
 }
 

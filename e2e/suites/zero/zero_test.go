@@ -33,13 +33,13 @@ func TestRequestsWakeTheApp(t *testing.T) {
 	cluster, repo := bed.Launch(t, provider.Wishes{
 		Addons: []string{"keda"}, Forwards: map[string]string{namespace: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
-	s := suite{cluster, "http://" + cluster.Addresses[namespace]}
-	s.do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/zero/objects.yaml"))
-	t.Cleanup(func() { s.explain(t) })
-	s.do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
-	s.do(t, "rollout", "status", "-n", namespace, "deployment/kedify-proxy", "--timeout=90s")
-	s.do(t, "wait", "-n", namespace, "scaledobject/web", "--for=condition=Ready", "--timeout=90s")
-	s.do(t, "wait", "-n", namespace, "httpscaledobject/web", "--for=condition=Programmed", "--timeout=90s")
+	s := suite{bed.Kubectl{Cluster: cluster}, "http://" + cluster.Addresses[namespace]}
+	s.Do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/zero/objects.yaml"))
+	s.ExplainFailure(t, evidence()...)
+	s.Do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
+	s.Do(t, "rollout", "status", "-n", namespace, "deployment/kedify-proxy", "--timeout=90s")
+	s.Do(t, "wait", "-n", namespace, "scaledobject/web", "--for=condition=Ready", "--timeout=90s")
+	s.Do(t, "wait", "-n", namespace, "httpscaledobject/web", "--for=condition=Programmed", "--timeout=90s")
 
 	s.atZero(t)
 	s.wakes(t, 1, func() {})
@@ -51,23 +51,23 @@ func TestRequestsWakeTheApp(t *testing.T) {
 	s.atZero(t)
 
 	// From here on the app takes longer than the parts that hold its requests.
-	s.do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
+	s.Do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
 		`[{"op":"add","path":"/spec/template/spec/containers/0/readinessProbe/initialDelaySeconds","value":20}]`)
 	const interceptor = "deployment/keda-add-ons-http-interceptor"
 	s.wakes(t, together, func() {
-		s.do(t, "rollout", "restart", "-n", "keda", interceptor)
-		s.do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
+		s.Do(t, "rollout", "restart", "-n", "keda", interceptor)
+		s.Do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
 	})
 	s.atZero(t)
 	s.wakes(t, together, func() {
-		s.do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=interceptor", "--grace-period=0", "--force")
-		s.do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
+		s.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=interceptor", "--grace-period=0", "--force")
+		s.Do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
 	})
 }
 
 // suite is a cluster with the app, and where its proxy is.
 type suite struct {
-	*provider.Cluster
+	bed.Kubectl
 
 	url string
 }
@@ -133,18 +133,8 @@ func (s suite) atZero(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	s.reaches(t, "0", idle)
-	s.do(t, "wait", "-n", namespace, "pod", "-l", "app=web", "--for=delete", "--timeout=60s")
+	s.Do(t, "wait", "-n", namespace, "pod", "-l", "app=web", "--for=delete", "--timeout=60s")
 	t.Logf("no replica after %.0f s", time.Since(began).Seconds())
-}
-
-// do runs kubectl, which must succeed, and returns what it says.
-func (s suite) do(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := s.Run(t.Context(), append([]string{"kubectl"}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(out)
 }
 
 // reaches waits until the app is asked to have a number of replicas.
@@ -161,23 +151,14 @@ func (s suite) reaches(t *testing.T, want string, limit time.Duration) {
 	}
 }
 
-// explain shows what there is when the test has failed.
-func (s suite) explain(t *testing.T) {
-	t.Helper()
-	if !t.Failed() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-	defer cancel()
-	for _, args := range [][]string{
+// evidence are the commands of kubectl that show what there is.
+func evidence() [][]string {
+	return [][]string{
 		{"get", "-n", namespace, "scaledobjects,httpso,hpa,deployments,pods,endpointslices"},
 		{"describe", "-n", namespace, "scaledobject/web"},
 		{"logs", "-n", namespace, "deployment/kedify-proxy", "--tail=40"},
 		{"logs", "-n", "keda", "deployment/keda-operator", "--tail=40"},
 		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=scaler", "--tail=40"},
 		{"logs", "-n", "keda", "deployment/keda-add-ons-http-interceptor", "--tail=40"},
-	} {
-		out, err := s.Run(ctx, append([]string{"kubectl"}, args...)...)
-		t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
 	}
 }

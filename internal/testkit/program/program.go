@@ -3,6 +3,7 @@ package program
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -49,6 +50,22 @@ func build(ctx context.Context, repo, folder, linkerFlags string, commands []str
 		}
 	}
 	return nil
+}
+
+// ModuleFolder is the folder of a module's files. args are those of a go command, run in the folder in, that answers with
+// the module in JSON: `list -m -json` for one of that module's own dependencies, `mod download -json` for any other.
+func ModuleFolder(ctx context.Context, in string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the test names the module
+	command.Dir = in
+	answer, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %v: %w", args, err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(answer, &module); err != nil || module.Dir == "" {
+		return "", fmt.Errorf("go %v: no folder in %s: %w", args, answer, err)
+	}
+	return module.Dir, nil
 }
 
 // Process is a running program.

@@ -1,0 +1,73 @@
+package bed
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// removal bounds the end of a namespace with all that is in it.
+	removal = 2 * time.Minute
+	// explanation bounds the commands that show why a test has failed.
+	explanation = time.Minute
+)
+
+// Kubectl is kubectl on a cluster, for a test.
+type Kubectl struct {
+	*provider.Cluster
+
+	// Namespace is that of commands that name no other one; empty for the one that kubectl takes.
+	Namespace string
+}
+
+// command is the command of kubectl. A later namespace takes the place of an earlier one.
+func (k Kubectl) command(args []string) []string {
+	if k.Namespace == "" {
+		return append([]string{"kubectl"}, args...)
+	}
+	return append([]string{"kubectl", "--namespace", k.Namespace}, args...)
+}
+
+// Do runs kubectl, which must succeed, and returns what it says.
+func (k Kubectl) Do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := k.Run(t.Context(), k.command(args)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// CreateNamespace makes a namespace, which goes with the test.
+func (k Kubectl) CreateNamespace(t *testing.T, name string) {
+	t.Helper()
+	k.Do(t, "create", "ns", name)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removal)
+		defer cancel()
+		if _, err := k.Run(ctx, "kubectl", "delete", "ns", name, "--timeout=90s"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// ExplainFailure shows at the end of a test that has failed what commands of kubectl say. What was made before it is
+// called is there then.
+func (k Kubectl) ExplainFailure(t *testing.T, commands ...[]string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), explanation)
+		defer cancel()
+		for _, args := range commands {
+			out, err := k.Run(ctx, k.command(args)...)
+			t.Logf("kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
+		}
+	})
+}
