@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -40,14 +39,12 @@ type definition struct {
 // definitions reads those that something of ours needs.
 func (r *Reader) definitions(ctx context.Context, facts *installation.Facts) error {
 	for _, name := range []string{installation.HTTPScaledObjectsDefinition, installation.ScaledObjectsDefinition} {
-		var found definition
-		path := []string{"apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions", name}
-		err := r.get(ctx, apiserver.Request{Path: path}, &found)
-		switch {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
+		found, err := find[definition](ctx, r, "apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions", name)
+		if err != nil {
 			return err
+		}
+		if found == nil {
+			continue
 		}
 		read := installation.Definition{ObjectMeta: found.Metadata}
 		for _, version := range found.Spec.Versions {
@@ -76,13 +73,9 @@ func kinds() []route.Kind {
 // servedRoutes are the kinds of routes that the cluster serves, each with the newest version that both know.
 func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error) {
 	served := map[route.Kind]string{}
-	var group metav1.APIGroup
-	err := r.get(ctx, apiserver.Request{Path: []string{"apis", gatewayGroup}}, &group)
-	switch {
-	case apierrors.IsNotFound(err):
-		return served, nil
-	case err != nil:
-		return nil, err
+	group, err := find[metav1.APIGroup](ctx, r, "apis", gatewayGroup)
+	if err != nil || group == nil {
+		return served, err
 	}
 	for _, version := range []string{"v1alpha2", "v1alpha3", "v1beta1", "v1"} {
 		if !slices.ContainsFunc(group.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }) {

@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -44,27 +45,47 @@ func New(client *apiserver.Client, namespace string) *Reader {
 	return &Reader{client: client, namespace: namespace}
 }
 
+// step reads one part into the facts.
+type step struct {
+	part installation.Part
+	read func(context.Context, *installation.Facts) error
+}
+
+// take takes steps in order. It hands each part that cannot be read to failed, and ends with the first error that failed
+// makes of it.
+func take(ctx context.Context, facts *installation.Facts, steps []step, failed func(installation.Part, error) error) error {
+	for _, step := range steps {
+		if err := step.read(ctx, facts); err != nil {
+			if err := failed(step.part, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // All reads everything that is asked about an installation but permissions. It fails only when the API server cannot
 // be reached or doesn't know who asks.
 func (r *Reader) All(ctx context.Context) (*installation.Facts, error) {
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
-	facts := &installation.Facts{Now: time.Now(), Unread: map[installation.Part]error{}, Definitions: map[string]installation.Definition{}}
-	for _, step := range []struct {
-		part installation.Part
-		read func(context.Context, *installation.Facts) error
-	}{
-		{installation.Deployments, r.deployments},
-		{installation.Plugins, r.plugins},
-		{installation.Pods, r.pods},
-		{installation.Nodes, r.nodes},
-		{installation.Definitions, r.definitions},
-	} {
-		note(facts, step.part, step.read(ctx, facts))
-	}
-	r.Applications(ctx, facts)
-	return facts, ctx.Err()
+	facts := &installation.Facts{Now: time.Now(), Definitions: map[string]installation.Definition{}}
+	steps := append(r.controllerSteps(), step{installation.Nodes, r.nodes}, step{installation.Definitions, r.definitions})
+	// A Rollout is read before what it depends on: what is there for its weights was there before them.
+	steps = append(steps, step{installation.Rollouts, r.rollouts}, step{installation.HTTPScaledObjects, r.httpScaledObjects},
+		step{installation.Routes, r.routes}, step{installation.Services, r.services}, step{installation.EndpointSlices, r.endpoints},
+		step{installation.ScaledObjects, r.scaledObjects}, step{installation.Autoscalers, r.autoscalers})
+	err := take(ctx, facts, steps, func(part installation.Part, err error) error {
+		note(facts, part, err)
+		return nil
+	})
+	return facts, errors.Join(err, ctx.Err())
+}
+
+// controllerSteps read the Argo Rollouts controller and its plugins.
+func (r *Reader) controllerSteps() []step {
+	return []step{{installation.Deployments, r.deployments}, {installation.Plugins, r.plugins}, {installation.Pods, r.pods}}
 }
 
 // Controller reads the Argo Rollouts controller, its plugins and its nodes. It fails when any of it cannot be read, but
@@ -74,19 +95,15 @@ func (r *Reader) Controller(ctx context.Context) (*installation.Facts, error) {
 		return nil, err
 	}
 	facts := &installation.Facts{Now: time.Now()}
-	for _, step := range []struct {
-		part installation.Part
-		read func(context.Context, *installation.Facts) error
-	}{
-		{installation.Deployments, r.deployments},
-		{installation.Plugins, r.plugins},
-		{installation.Pods, r.pods},
-	} {
-		if err := step.read(ctx, facts); err != nil {
-			return nil, fmt.Errorf("%s cannot be read: %w", step.part, err)
-		}
+	err := take(ctx, facts, r.controllerSteps(), func(part installation.Part, err error) error {
+		return fmt.Errorf("%s cannot be read: %w", part, err)
+	})
+	if err != nil {
+		return nil, err
 	}
-	note(facts, installation.Nodes, r.nodes(ctx, facts))
+	if err := r.nodes(ctx, facts); err != nil {
+		note(facts, installation.Nodes, err)
+	}
 	return facts, nil
 }
 
@@ -97,40 +114,19 @@ func (r *Reader) Marked(ctx context.Context) (*installation.Facts, error) {
 		return nil, err
 	}
 	facts := &installation.Facts{Now: time.Now()}
-	for _, step := range []struct {
-		part installation.Part
-		read func(context.Context, *installation.Facts) error
-	}{
+	err := take(ctx, facts, []step{
 		{installation.Lease, r.lease},
 		{installation.Deployments, r.deployments},
 		{installation.HTTPScaledObjects, r.httpScaledObjects},
 		{installation.Routes, r.routes},
 		{installation.Rollouts, r.rollouts},
-	} {
-		if err := step.read(ctx, facts); err != nil {
-			return nil, fmt.Errorf("%s cannot be read, and without them nobody knows what is left over: %w", step.part, err)
-		}
+	}, func(part installation.Part, err error) error {
+		return fmt.Errorf("%s cannot be read, and without them nobody knows what is left over: %w", part, err)
+	})
+	if err != nil {
+		return nil, err
 	}
 	return facts, nil
-}
-
-// Applications reads Rollouts and all that carries out and scales them.
-func (r *Reader) Applications(ctx context.Context, facts *installation.Facts) {
-	for _, step := range []struct {
-		part installation.Part
-		read func(context.Context, *installation.Facts) error
-	}{
-		// A Rollout is read before what it depends on: what is there for its weights was there before them.
-		{installation.Rollouts, r.rollouts},
-		{installation.HTTPScaledObjects, r.httpScaledObjects},
-		{installation.Routes, r.routes},
-		{installation.Services, r.services},
-		{installation.EndpointSlices, r.endpoints},
-		{installation.ScaledObjects, r.scaledObjects},
-		{installation.Autoscalers, r.autoscalers},
-	} {
-		note(facts, step.part, step.read(ctx, facts))
-	}
 }
 
 // note notes why a part could not be read.
@@ -138,9 +134,7 @@ func note(facts *installation.Facts, part installation.Part, err error) {
 	if facts.Unread == nil {
 		facts.Unread = map[installation.Part]error{}
 	}
-	if err != nil {
-		facts.Unread[part] = err
-	}
+	facts.Unread[part] = err
 }
 
 // reach fails when the API server cannot be reached or doesn't know who asks.
@@ -189,6 +183,19 @@ func list[T any](ctx context.Context, r *Reader, group, resource, namespace, lab
 	}
 }
 
+// find reads the object at path. It is nil where there is none.
+func find[T any](ctx context.Context, r *Reader, path ...string) (*T, error) {
+	found := new(T)
+	err := r.get(ctx, apiserver.Request{Path: path}, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // that there is none is an answer
+	case err != nil:
+		return nil, err
+	}
+	return found, nil
+}
+
 // get reads what is asked for into target, again after faults that pass.
 func (r *Reader) get(ctx context.Context, asked apiserver.Request, target any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -228,21 +235,13 @@ func (r *Reader) deployments(ctx context.Context, facts *installation.Facts) err
 }
 
 // plugins reads the controller's ConfigMap.
-func (r *Reader) plugins(ctx context.Context, facts *installation.Facts) error {
+func (r *Reader) plugins(ctx context.Context, facts *installation.Facts) (err error) {
 	if facts.Controller == nil {
 		return nil
 	}
-	found := new(corev1.ConfigMap)
-	path := []string{"api", "v1", "namespaces", facts.Controller.Namespace, "configmaps", installation.ConfigMapName}
-	err := r.get(ctx, apiserver.Request{Path: path}, found)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
-	}
-	facts.Plugins = found
-	return nil
+	facts.Plugins, err = find[corev1.ConfigMap](ctx, r,
+		"api", "v1", "namespaces", facts.Controller.Namespace, "configmaps", installation.ConfigMapName)
+	return err
 }
 
 // pods reads those of the controller.
@@ -283,20 +282,10 @@ func (r *Reader) httpScaledObjects(ctx context.Context, facts *installation.Fact
 }
 
 // lease reads the one that interceptors renew, where it is by default.
-func (r *Reader) lease(ctx context.Context, facts *installation.Facts) error {
-	found := new(coordinationv1.Lease)
-	path := []string{
-		"apis", "coordination.k8s.io", "v1", "namespaces", httpv1alpha1.DefaultInterceptorNamespace, "leases", httpv1alpha1.DefaultInterceptorLease,
-	}
-	err := r.get(ctx, apiserver.Request{Path: path}, found)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
-	}
-	facts.Lease = found
-	return nil
+func (r *Reader) lease(ctx context.Context, facts *installation.Facts) (err error) {
+	facts.Lease, err = find[coordinationv1.Lease](ctx, r, "apis", "coordination.k8s.io", "v1",
+		"namespaces", httpv1alpha1.DefaultInterceptorNamespace, "leases", httpv1alpha1.DefaultInterceptorLease)
+	return err
 }
 
 func (r *Reader) scaledObjects(ctx context.Context, facts *installation.Facts) (err error) {

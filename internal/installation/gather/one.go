@@ -12,12 +12,10 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
 )
 
@@ -28,13 +26,12 @@ var ErrNoRollout = errors.New("there is no such Rollout")
 // an error.
 func (r *Reader) One(ctx context.Context, name types.NamespacedName) (*installation.Facts, error) {
 	facts := &installation.Facts{Now: time.Now(), Services: map[types.NamespacedName]*corev1.Service{}}
-	rollout := new(v1alpha1.Rollout)
-	err := r.get(ctx, apiserver.Request{Path: rolloutPath(name)}, rollout)
+	rollout, err := find[v1alpha1.Rollout](ctx, r, rolloutPath(name)...)
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w: %s: name one of its namespace, by --namespace", ErrNoRollout, name)
 	case err != nil:
 		return nil, fmt.Errorf("rollout %s: %w", name, err)
+	case rollout == nil:
+		return nil, fmt.Errorf("%w: %s: name one of its namespace, by --namespace", ErrNoRollout, name)
 	}
 	facts.Rollouts = []installation.Rollout{Understand(rollout)}
 	one := &facts.Rollouts[0]
@@ -62,15 +59,13 @@ func (r *Reader) objectOf(ctx context.Context, facts *installation.Facts, one *i
 		return nil
 	}
 	name := types.NamespacedName{Namespace: one.Namespace, Name: one.Object}
-	var object httpv1alpha1.HTTPScaledObject
-	err := r.get(ctx, apiserver.Request{Path: objectPath(name)}, &object)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
+	object, err := find[httpv1alpha1.HTTPScaledObject](ctx, r, objectPath(name)...)
+	if err != nil {
 		return fmt.Errorf("HTTPScaledObject %s: %w", name, err)
 	}
-	facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, object)
+	if object != nil {
+		facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, *object)
+	}
 	return nil
 }
 
@@ -87,14 +82,10 @@ func (r *Reader) routesOf(ctx context.Context, facts *installation.Facts, one *i
 		if served[named.Kind] == "" {
 			continue
 		}
-		path := []string{"apis", gatewayGroup, served[named.Kind], "namespaces", named.Name.Namespace, named.Kind.Resource(), named.Name.Name}
-		var text json.RawMessage
-		err := r.get(ctx, apiserver.Request{Path: path}, &text)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err == nil {
-			err = facts.AddRoute(parseRoute(named.Kind, served[named.Kind], text))
+		text, err := find[json.RawMessage](ctx, r,
+			"apis", gatewayGroup, served[named.Kind], "namespaces", named.Name.Namespace, named.Kind.Resource(), named.Name.Name)
+		if err == nil && text != nil {
+			err = facts.AddRoute(parseRoute(named.Kind, served[named.Kind], *text))
 		}
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", named.Kind, named.Name, err)
@@ -119,13 +110,11 @@ func (r *Reader) routesOf(ctx context.Context, facts *installation.Facts, one *i
 func (r *Reader) servicesOf(ctx context.Context, facts *installation.Facts, one *installation.Rollout) error {
 	names := serviceNames(one)
 	for _, name := range names {
-		service := new(corev1.Service)
-		err := r.get(ctx, apiserver.Request{Path: []string{"api", "v1", "namespaces", one.Namespace, "services", name}}, service)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
+		service, err := find[corev1.Service](ctx, r, "api", "v1", "namespaces", one.Namespace, "services", name)
+		if err != nil {
 			return fmt.Errorf("service %s/%s: %w", one.Namespace, name, err)
-		default:
+		}
+		if service != nil {
 			facts.Services[types.NamespacedName{Namespace: one.Namespace, Name: name}] = service
 		}
 	}
