@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 	"github.com/kedify/argo-rollouts-plugin/internal/flagenv"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
 )
@@ -25,6 +27,12 @@ type settings struct {
 
 	autowire         bool
 	autowireCoolDown time.Duration
+
+	installProxies    bool
+	proxyImage        string
+	proxyReplicas     int32
+	proxyResources    string
+	proxyRemovalDelay time.Duration
 
 	webhookAddress string
 	webhookNames   []string
@@ -56,8 +64,9 @@ func newCommand(
 	command := &cobra.Command{
 		Use:   program,
 		Short: "HTTPScaledObjects from the kedify-http triggers of ScaledObjects",
-		Long: `agent watches ScaledObjects, makes an HTTPScaledObject of each kedify-http trigger, points
-the backends of Ingresses at the proxies, and serves the webhook by which a stock KEDA takes such triggers.
+		Long: `agent watches ScaledObjects, makes an HTTPScaledObject of each kedify-http trigger, installs a
+kedify-proxy in each namespace that needs one, points the backends of Ingresses at it, and serves the
+webhook by which a stock KEDA takes such triggers.
 
 Every flag has an environment variable, which counts when the flag is not given: ` + envPrefix + `
 and the flag's name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for
@@ -98,6 +107,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.autowireCoolDown, "autowire-cool-down", 30*time.Second,
 		"`time` after Service kedify-proxy lost its last ready endpoint before an Ingress is pointed at it again")
 
+	s.addProxyFlags(flags)
 	flags.StringVar(&s.webhookAddress, "webhook-address", ":9443",
 		"`address` of the mutating webhook; "+
 			"empty to do without: triggers are converted after they were stored")
@@ -113,7 +123,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&s.podNamespace, "pod-namespace", httpv1alpha1.DefaultInterceptorNamespace,
 		"`namespace` of the replicas, of the Lease by which one is elected, "+
-			"and of the webhook's Service and Secret")
+			"of the webhook's Service and Secret, and of the interceptor")
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
 		"`time` that everything goes on after a signal to stop, no longer ready")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,
@@ -124,6 +134,44 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"lowest `level` that is logged: debug, info, warn or error")
 }
 
+// addProxyFlags declares the flags about the proxies that the agent installs.
+func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.installProxies, "install-proxies", true,
+		"install a kedify-proxy in each namespace that needs one, and remove it after the last that does; "+
+			"with false those that are there are left as they are")
+	flags.StringVar(&s.proxyImage, "proxy-image", "",
+		"`image` of Envoy; by default that of config/kedify-proxy. "+
+			"Annotation "+httpv1alpha1.AnnotationProxyImage+" of a Namespace counts before it")
+	flags.Int32Var(&s.proxyReplicas, "proxy-replicas", 1,
+		"`number` of proxies in a namespace. Annotation "+httpv1alpha1.AnnotationProxyReplicas+" of a Namespace "+
+			"counts before it; whoever scales the Deployment afterwards is left alone")
+	flags.StringVar(&s.proxyResources, "proxy-resources", "",
+		"`requests and limits` of a proxy as YAML or JSON, such as {limits: {memory: 512Mi}}; by default those of "+
+			"config/kedify-proxy. Annotation "+httpv1alpha1.AnnotationProxyResources+" of a Namespace counts before it")
+	flags.DurationVar(&s.proxyRemovalDelay, "proxy-removal-delay", time.Minute,
+		"`time` that proxies are kept after nothing needs them and no Ingress leads to them: "+
+			"longer than load balancers take to follow an Ingress")
+}
+
+// proxySettings are those of the proxies that the agent installs.
+func (s *settings) proxySettings() (found proxies.Settings, err error) {
+	found.InterceptorNamespace = s.podNamespace
+	if s.proxyImage != "" {
+		if found.Image, err = proxies.ParseImage(s.proxyImage); err != nil {
+			return found, fmt.Errorf("--proxy-image: %w", err)
+		}
+	}
+	if found.Replicas, err = proxies.ParseReplicas(strconv.Itoa(int(s.proxyReplicas))); err != nil {
+		return found, fmt.Errorf("--proxy-replicas: %w", err)
+	}
+	if s.proxyResources != "" {
+		if found.Resources, err = proxies.ParseResources(s.proxyResources); err != nil {
+			return found, fmt.Errorf("--proxy-resources: %w", err)
+		}
+	}
+	return found, nil
+}
+
 // errSetting says that a setting has a value that cannot work.
 var errSetting = errors.New("invalid setting")
 
@@ -131,7 +179,7 @@ var errSetting = errors.New("invalid setting")
 func (s *settings) check() error {
 	for name, value := range map[string]time.Duration{
 		"shutdown-delay": s.shutdownDelay, "shutdown-deadline": s.shutdownDeadline,
-		"autowire-cool-down": s.autowireCoolDown,
+		"autowire-cool-down": s.autowireCoolDown, "proxy-removal-delay": s.proxyRemovalDelay,
 	} {
 		if value < 0 {
 			return fmt.Errorf("%w: --%s is %v, but a time cannot be negative", errSetting, name, value)
@@ -141,7 +189,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("%w: --scaler-address is %q, but KEDA needs a host and a port, "+
 			"such as scaler.keda:9090", errSetting, s.scalerAddress)
 	}
-	return nil
+	_, err := s.proxySettings()
+	return err
 }
 
 // certificateNames are the DNS names that the webhook's certificate is for.

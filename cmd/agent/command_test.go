@@ -22,6 +22,7 @@ func TestSettings(t *testing.T) {
 	standard := settings{
 		scalerAddress: "keda-add-ons-http-external-scaler.keda:9090",
 		autowire:      true, autowireCoolDown: 30 * time.Second,
+		installProxies: true, proxyReplicas: 1, proxyRemovalDelay: time.Minute,
 		webhookAddress: ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
 		healthAddress: ":8081", metricsAddress: ":2223", podNamespace: "keda",
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second, logFormat: "json", logLevel: "info",
@@ -75,6 +76,9 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"a negative time":               {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
 		"an address without a port":     {args: []string{"--scaler-address=scaler"}, says: `--scaler-address is "scaler"`},
 		"an address without a host":     {args: []string{"--scaler-address=:9090"}, says: `--scaler-address is ":9090"`},
+		"no proxies":                    {args: []string{"--proxy-replicas=0"}, says: `--proxy-replicas: invalid setting: "0" is no whole number from 1 to 100`},
+		"resources without a form":      {environment: map[string]string{"KEDIFY_AGENT_PROXY_RESOURCES": "much"}, says: `--proxy-resources: invalid setting: "much"`},
+		"an image with a space":         {args: []string{"--proxy-image=a b"}, says: `--proxy-image: invalid setting: "a b"`},
 		"an argument in place of flags": {args: []string{"start"}, says: `unknown command "start"`},
 	}
 	for name, test := range tests {

@@ -2,11 +2,14 @@ package main
 
 import (
 	"fmt"
+	"maps"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,6 +33,7 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	for _, add := range []func(*runtime.Scheme) error{
 		httpv1alpha1.AddToScheme, objects.AddToScheme,
 		corev1.AddToScheme, admissionregistrationv1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme,
+		appsv1.AddToScheme, policyv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("register kinds: %w", err)
@@ -39,8 +43,10 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	for _, namespace := range chosen.namespaces {
 		namespaces[namespace] = cache.Config{}
 	}
+	kept := reconcile.AutowireCache()
+	maps.Copy(kept, reconcile.InstallerCache())
 	caching := cache.Options{
-		DefaultNamespaces: namespaces, DefaultTransform: trim, ByObject: reconcile.AutowireCache(),
+		DefaultNamespaces: namespaces, DefaultTransform: trim, ByObject: kept,
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,

@@ -135,6 +135,9 @@ func (p *process) control(ctx context.Context) error {
 	if err := reconciler.Register(ctx, p.manager); err != nil {
 		return err
 	}
+	if err := p.addProxies(); err != nil {
+		return err
+	}
 	autowirer := &reconcile.Autowirer{
 		Client:        p.manager.GetClient(),
 		Stored:        p.manager.GetAPIReader(),
@@ -149,6 +152,26 @@ func (p *process) control(ctx context.Context) error {
 	}
 	close(p.known)
 	return p.manager.Start(ctx)
+}
+
+// addProxies adds the controller of proxies, unless it is switched off.
+func (p *process) addProxies() error {
+	if !p.settings.installProxies {
+		return nil
+	}
+	chosen, err := p.settings.proxySettings()
+	if err != nil {
+		return err
+	}
+	installer := &reconcile.Installer{
+		Client:     p.manager.GetClient(),
+		Events:     p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
+		Now:        time.Now,
+		Settings:   chosen,
+		Delay:      p.settings.proxyRemovalDelay,
+		Namespaces: p.settings.namespaces,
+	}
+	return installer.Register(p.manager)
 }
 
 // becomeReady says that the agent is ready once its cache is filled and the webhook can be trusted.

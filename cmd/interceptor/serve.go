@@ -22,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
@@ -88,7 +89,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	}
 	holding := &wiring.Holding{Checks: answers, Patience: chosen.patience}
 	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger),
-		xds.WithRemedy(membershipRemedy), xds.WithFollower(holding))
+		xds.WithRemedy(membershipRemedy), xds.WithFollower(holding), xds.WithLeaving(xds.DefaultLeaveDelay, translate.ListenerName))
 	reporting, err := status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     wiring.ProxyStates{Server: server},

@@ -42,17 +42,25 @@ func (p Publisher) Retire(fleet ir.Fleet) { p.Server.Retire(string(fleet)) }
 
 // Assign is ingest.Publisher's.
 func (p Publisher) Assign(proxies map[ir.Fleet][]ir.Proxy) {
-	members := map[netip.Addr][]string{}
+	members, leaves := map[netip.Addr][]string{}, map[netip.Addr]bool{}
 	for fleet, own := range proxies {
 		for _, proxy := range own {
 			for _, address := range proxy.Addresses {
+				others, isKnown := leaves[address]
+				leaves[address] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady
 				if !slices.Contains(members[address], string(fleet)) {
 					members[address] = append(members[address], string(fleet))
 				}
 			}
 		}
 	}
-	p.Server.SetMembers(members)
+	var leaving []netip.Addr
+	for address, all := range leaves {
+		if all {
+			leaving = append(leaving, address)
+		}
+	}
+	p.Server.SetMembers(members, leaving...)
 	if p.Sink != nil {
 		p.Sink.SetProxies(proxies)
 	}

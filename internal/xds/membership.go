@@ -20,6 +20,7 @@ const membershipPatience = time.Second
 // membership says which proxies belong to which fleet. It is immutable.
 type membership struct {
 	fleets     map[netip.Addr][]string
+	leaving    map[netip.Addr]struct{} // of proxies that are about to go
 	superseded chan struct{}
 }
 
@@ -39,9 +40,14 @@ func WithFleet(name string) Option {
 // then. An address of several fleets is one of none: it can't be told whose proxy connects.
 //
 // A stream whose address is no longer known goes on. It is ended when the address has become one of
-// another fleet. Nobody may change fleets afterwards.
-func (s *Server) SetMembers(fleets map[netip.Addr][]string) {
-	before := s.membership.Swap(&membership{fleets: fleets, superseded: make(chan struct{})})
+// another fleet. leaving are the addresses of proxies that are about to go: see WithLeaving. Nobody may change
+// fleets afterwards.
+func (s *Server) SetMembers(fleets map[netip.Addr][]string, leaving ...netip.Addr) {
+	next := &membership{fleets: fleets, leaving: map[netip.Addr]struct{}{}, superseded: make(chan struct{})}
+	for _, address := range leaving {
+		next.leaving[address] = struct{}{}
+	}
+	before := s.membership.Swap(next)
 	close(before.superseded)
 }
 

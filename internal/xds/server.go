@@ -78,6 +78,9 @@ type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
 	grace      time.Duration
+	leaveDelay time.Duration
+	// leftListeners are what a proxy loses when it goes.
+	leftListeners []string
 	maxStreams int
 	observer   Observer
 	follower   Follower

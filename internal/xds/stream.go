@@ -54,6 +54,16 @@ func (st *stream) receive(r request) (output, error) {
 	})
 }
 
+// publish hands a snapshot to the session, unless there is none yet.
+func (st *stream) publish(latest *snapshot) output {
+	if latest == nil {
+		return output{}
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.session.publish(time.Now(), latest)
+}
+
 // held returns by how much the number of things that are held back has changed
 // since the last call, for each kind. An ended stream holds nothing back.
 func (st *stream) held(ended bool) (changes [kindCount]int) {
@@ -123,6 +133,8 @@ func (s *Server) run(
 	if err := members.check(st); err != nil { // It may be another one than fleetOf has asked.
 		return err
 	}
+	var going leaving
+	going.heed(s, members, addressOf(st.peer))
 	for {
 		var out output
 		var err error
@@ -138,6 +150,7 @@ func (s *Server) run(
 			if err := members.check(st); err != nil {
 				return err
 			}
+			going.heed(s, members, addressOf(st.peer))
 			continue
 		case end := <-ended:
 			return ending(end)
@@ -148,12 +161,11 @@ func (s *Server) run(
 			s.tellFollower(st, out.verdicts)
 		case <-latest.superseded:
 			latest = st.fleet.current()
-			out, err = st.step(func(ss *session, now time.Time) (output, error) {
-				if latest.snapshot == nil {
-					return output{}, nil
-				}
-				return ss.publish(now, latest.snapshot), nil
-			})
+			out = st.publish(going.view(latest.snapshot))
+		case <-going.due:
+			logger.InfoContext(ctx, "Proxy is about to go and takes no new connections")
+			going.gone = s.leftListeners
+			out = st.publish(going.view(latest.snapshot))
 		case <-timer.C:
 			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.tick(now), nil })
 		}

@@ -31,8 +31,10 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, colour: red}`))
 	await(t, team, "shop", "made", there)
 	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, `spec.triggers[0].metadata.colour "red": is not known and counts for nothing; remove it`)
+	awaitParts(t, team, len(proxyParts))
 	remove(t, scaledObject(team, "shop"))
 	awaitGone(t, team, "shop")
+	awaitParts(t, team, 0)
 	wiredNamespace(t, "rights-wired")
 
 	granted := rights(t, manifests+"agent/rbac.yaml")
@@ -42,6 +44,8 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 		"get ingresses.networking.k8s.io",
 		// The API server asks for this right beside that to patch when an apply creates, and writes down the patch.
 		"create httpscaledobjects.http.keda.sh",
+		"create deployments.apps/kedify-proxy", "create configmaps/kedify-proxy-bootstrap",
+		"create services/kedify-proxy", "create services/kedify-proxy-admin", "create poddisruptionbudgets.policy/kedify-proxy",
 	}
 	testkit.Eventually(t, patience, "the Lease is renewed, and Rollouts are watched, which were installed later", func() bool {
 		used := asked(t)
@@ -97,11 +101,14 @@ func asked(t *testing.T) map[string]bool {
 		if ref.Subresource != "" {
 			resource += "/" + ref.Subresource
 		}
-		if slices.Contains([]string{"leases", "secrets", "mutatingwebhookconfigurations"}, resource) {
+		switch {
+		case slices.Contains([]string{"leases", "secrets", "mutatingwebhookconfigurations"}, resource):
 			namespace = ref.Namespace
 			if event.Verb != "create" {
 				name = ref.Name
 			}
+		case slices.Contains([]string{"deployments", "configmaps", "services", "poddisruptionbudgets"}, resource):
+			name = ref.Name
 		}
 		if resource != "" { // discovery has none
 			used[right(event.Verb, resource, ref.APIGroup, name, namespace)] = true

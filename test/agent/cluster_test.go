@@ -121,7 +121,7 @@ func (c *cluster) start(
 	agent, err = program.Start(ctx, folder, filepath.Join(c.folder, "agent"), append(more,
 		"--kubeconfig="+kubeconfig, "--pod-namespace=keda", "--scaler-address="+scaler,
 		"--webhook-address="+free, "--health-address="+free, "--metrics-address="+free,
-		"--webhook-names=localhost", "--shutdown-delay=0s", "--autowire-cool-down=2s", "--log-format=text")...)
+		"--webhook-names=localhost", "--shutdown-delay=0s", "--autowire-cool-down=2s", "--proxy-removal-delay=3s", "--log-format=text")...)
 	if err != nil {
 		return nil, nil, err
 	}

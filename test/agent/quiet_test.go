@@ -35,6 +35,7 @@ func TestNothingNewIsNothingWritten(t *testing.T) {
 		shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false", scalerAddress: "`+scaler+`"}`),
 		"kedify-http", "external-push", 1)
 	apply(t, team, byHand)
+	awaitParts(t, team, len(proxyParts))
 	// The event of an object's creation may be reconciled before the one of its conditions, which
 	// are then written twice. A first bound comes after both.
 	before := bound(t, team, 6, 0)

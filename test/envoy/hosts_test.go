@@ -36,6 +36,7 @@ type served struct {
 	*proxy
 
 	server *xds.Server
+	args   []string // further ones of Envoy
 }
 
 // serve runs both until the test ends. form is that of the bootstrap, in which changes are made.
@@ -89,7 +90,7 @@ func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Envoy = envoyproc.Run(t, bootstrap, 2)
+	s.Envoy = envoyproc.Run(t, bootstrap, 2, s.args...)
 	if s.address, err = s.ListenerAddress(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 // Addresses of proxies of other namespaces than apps.
@@ -89,6 +90,32 @@ func TestTwoNamespacesHaveTheSameHost(t *testing.T) {
 				if !onlyOf(namespace, state) {
 					t.Errorf("the proxy of %s has resources of others: %v", namespace, state.Versions)
 				}
+			}
+		})
+	}
+}
+
+// TestAProxyThatEndsTakesNoNewConnections has the Pod of a proxy end: it loses its listener, and gets weights as before.
+func TestAProxyThatEndsTakesNoNewConnections(t *testing.T) {
+	for name, mode := range modes() {
+		t.Run(name, func(t *testing.T) {
+			world := newCluster(t)
+			world.app("shop-stable", "10.0.0.1")
+			world.app("shop-canary", "10.0.0.9")
+			world.store(shopAt(20))
+			r := world.start()
+			proxy := world.proxy(r, mode, firstProxy)
+			before := proxy.WaitFor(at(20))
+			if before.Listeners[translate.ListenerName] == nil {
+				t.Fatalf("listeners %v", before.Listeners)
+			}
+			world.ends("apps", firstProxy)
+			proxy.WaitFor(func(state testkit.XDSState) bool {
+				return state.Listeners[translate.ListenerName] == nil && len(state.Listeners) == len(before.Listeners)-1
+			})
+			world.store(shopAt(50))
+			if state := proxy.WaitFor(at(50)); state.Listeners[translate.ListenerName] != nil {
+				t.Error("the listener is back")
 			}
 		})
 	}

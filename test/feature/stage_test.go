@@ -253,7 +253,8 @@ func (c *cluster) startReplica(name string, elected status.Elector) *replica {
 	c.t.Helper()
 	logged := new(lines)
 	logger := slog.New(slog.NewTextHandler(logged, nil))
-	r := &replica{logged: logged, xds: xds.NewServer(xds.WithGrace(50*time.Millisecond), xds.WithLogger(logger), xds.WithRemedy("see the guide"))}
+	r := &replica{logged: logged, xds: xds.NewServer(xds.WithGrace(50*time.Millisecond), xds.WithLogger(logger), xds.WithRemedy("see the guide"),
+		xds.WithLeaving(0, translate.ListenerName))}
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
 		Client: c, Source: wiring.ProxyStates{Server: r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,
@@ -356,6 +357,15 @@ func (c *cluster) leaves(namespace, address string) {
 	defer c.mu.Unlock()
 	delete(c.proxies[namespace], address)
 	c.storeProxies(namespace)
+}
+
+// ends has the Pod of a proxy be about to end: it serves, and takes nothing new.
+func (c *cluster) ends(namespace, address string) {
+	c.t.Helper()
+	slice := testkit.NewEndpointSlice(namespace, resolve.ProxyService, address)
+	slice.Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: new(false), Serving: new(true), Terminating: new(true)}
+	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "kedify-proxy-" + address}
+	c.slices.Modify(slice)
 }
 
 // storeProxies stores the EndpointSlice of a namespace's proxies. The caller holds the lock.

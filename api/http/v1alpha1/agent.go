@@ -16,6 +16,22 @@ const (
 	// AnnotationAutowireHold is written on an Ingress that has its own backends back for a time, or for
 	// good: since when, and why. Whoever removes it ends that.
 	AnnotationAutowireHold = "http.kedify.io/autowire-hold"
+	// AnnotationProxyImage, AnnotationProxyReplicas and AnnotationProxyResources are read on a Namespace: what its
+	// proxies have in place of the agent's flags of the same names. The last is a YAML or JSON object with
+	// requests and limits. On the Deployment that the agent applies, AnnotationProxyReplicas says how many it
+	// was last asked for.
+	AnnotationProxyImage     = "http.kedify.io/proxy-image"
+	AnnotationProxyReplicas  = "http.kedify.io/proxy-replicas"
+	AnnotationProxyResources = "http.kedify.io/proxy-resources"
+	// AnnotationProxyUnneeded is written on the Deployment of proxies that nothing needs any more: since when
+	// (RFC 3339).
+	AnnotationProxyUnneeded = "http.kedify.io/proxy-unneeded-since"
+	// AnnotationProxyApplied is written on each object of the proxies that the agent applies: the hash of what it
+	// applied.
+	AnnotationProxyApplied = "http.kedify.io/proxy-applied"
+	// AnnotationProxyBootstrap is written on the proxies' Pods: the hash of their bootstrap, so that a new one
+	// replaces them.
+	AnnotationProxyBootstrap = "http.kedify.io/proxy-bootstrap"
 	// LabelManagedBy and ManagedByAgent tell objects that the agent made.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedByAgent = "kedify-http-agent"
@@ -30,6 +46,9 @@ const (
 	// ConditionAutowired is True when the backends of Ingresses that the object is about name Service
 	// kedify-proxy. It is absent where the object does not ask for that.
 	ConditionAutowired = "Autowired"
+	// ConditionProxyInstalled says what keeps the agent from installing the proxies that the object needs. It is
+	// absent where nothing does.
+	ConditionProxyInstalled = "ProxyInstalled"
 )
 
 // Reasons of ConditionTriggerAccepted, and of Events on ScaledObjects.
@@ -75,4 +94,15 @@ const (
 	ReasonUndoUnreadable = "UndoUnreadable"
 	// ReasonNotCarriedOut says that the object asks for something that this version does not do.
 	ReasonNotCarriedOut = "NotCarriedOut"
+)
+
+// Reasons of ConditionProxyInstalled, beside ReasonNameTaken, which is about an object that is not the agent's,
+// and ReasonRefused.
+const (
+	// ReasonInstalledByHand says that Service kedify-proxy is not the agent's: the proxies are left to whoever
+	// made it. It is the only reason with status True.
+	ReasonInstalledByHand = "InstalledByHand"
+	// ReasonInvalidProxySettings says that an annotation of the Namespace cannot be understood. The agent's own
+	// setting counts.
+	ReasonInvalidProxySettings = "InvalidProxySettings"
 )

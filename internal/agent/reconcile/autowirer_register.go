@@ -28,12 +28,13 @@ import (
 )
 
 // AutowireCache is how the cache keeps what the Autowirer reads: Ingresses whole, because they are patched by
-// what they are; of Services the ports; of EndpointSlices those of the proxies.
+// what they are; of Services the ports, and whole those of proxies, which the Installer compares; of
+// EndpointSlices those of the proxies.
 func AutowireCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&networkingv1.Ingress{}: {Transform: func(object any) (any, error) { return object, nil }},
 		&corev1.Service{}: {Transform: func(object any) (any, error) {
-			if service, is := object.(*corev1.Service); is {
+			if service, is := object.(*corev1.Service); is && !isProxyService(service.Name) {
 				kept := &corev1.Service{ObjectMeta: named(service), Spec: corev1.ServiceSpec{Ports: service.Spec.Ports}}
 				kept.ResourceVersion, kept.UID = service.ResourceVersion, service.UID
 				return kept, nil

@@ -70,16 +70,19 @@ type Envoy struct {
 }
 
 // Start starts Envoy with a bootstrap and so many workers, and returns when it is ready: when it has heard of everything
-// that it needs. Its files come into folder. It ends with ctx at the latest.
-func Start(ctx context.Context, binary, folder, bootstrap string, workers int) (*Envoy, error) {
+// that it needs. Its files come into folder. It ends with ctx at the latest. more are further arguments.
+func Start(
+	ctx context.Context, binary, folder, bootstrap string, workers int, more ...string,
+) (*Envoy, error) {
 	file := filepath.Join(folder, "envoy.yaml")
 	if err := os.WriteFile(file, []byte(bootstrap), 0o600); err != nil {
 		return nil, err
 	}
 	e := &Envoy{adminFile: filepath.Join(folder, "admin")}
 	var err error
-	e.Process, err = program.Start(ctx, folder, binary, "--config-path", file, "--admin-address-path", e.adminFile,
-		"--concurrency", strconv.Itoa(workers), "--disable-hot-restart", "--log-level", "warning")
+	e.Process, err = program.Start(ctx, folder, binary, append(more, "--config-path", file,
+		"--admin-address-path", e.adminFile, "--concurrency", strconv.Itoa(workers),
+		"--disable-hot-restart", "--log-level", "warning")...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +97,9 @@ func Start(ctx context.Context, binary, folder, bootstrap string, workers int) (
 }
 
 // Run starts the Envoy of ENVOY_BIN as Start does, and ends it with the test.
-func Run(tb testing.TB, bootstrap string, workers int) *Envoy {
+func Run(tb testing.TB, bootstrap string, workers int, more ...string) *Envoy {
 	tb.Helper()
-	e, err := Start(context.WithoutCancel(tb.Context()), Binary(tb), tb.TempDir(), bootstrap, workers)
+	e, err := Start(context.WithoutCancel(tb.Context()), Binary(tb), tb.TempDir(), bootstrap, workers, more...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,178 @@
+package proxies
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	kedifyproxy "github.com/kedify/argo-rollouts-plugin/config/kedify-proxy"
+)
+
+const (
+	// bootstrapFile is the key of the ConfigMap that has Envoy's bootstrap.
+	bootstrapFile = "envoy.yaml"
+	// interceptorHost is how the manifests' bootstrap names the interceptor.
+	interceptorHost = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink."
+	// maxHeap is what the manifests' bootstrap lets Envoy's heap grow to, in bytes, and heapShare the share of a
+	// limit of memory that it may be: five sixths, as it is there.
+	maxHeap   = "max_heap_size_bytes: 900000000"
+	heapShare = 6
+)
+
+// errManifests says that config/kedify-proxy lacks something that settings change: a mistake of ours.
+var errManifests = errors.New("config/kedify-proxy")
+
+// manifests are the objects of the proxies of a namespace, in the order in which they are applied, the Deployment
+// last: what config/kedify-proxy says, with settings.
+func manifests(namespace string, settings Settings) ([]*unstructured.Unstructured, error) {
+	found, err := installed()
+	if err != nil {
+		return nil, err
+	}
+	var bootstrap string
+	for _, object := range found {
+		object.SetNamespace(namespace)
+		labels := object.GetLabels()
+		labels[httpv1alpha1.LabelManagedBy] = httpv1alpha1.ManagedByAgent
+		object.SetLabels(labels)
+		switch object.GetKind() {
+		case "ConfigMap":
+			bootstrap, err = settings.configure(object)
+		case "Deployment":
+			err = settings.deploy(object, hash([]byte(bootstrap)))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return found, nil
+}
+
+// installed are the objects that kustomization.yaml names, in its order.
+func installed() ([]*unstructured.Unstructured, error) {
+	var list struct {
+		Resources []string `json:"resources"`
+	}
+	text, err := kedifyproxy.Files.ReadFile("kustomization.yaml")
+	if err := errors.Join(err, yaml.Unmarshal(text, &list)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errManifests, err)
+	}
+	var found []*unstructured.Unstructured
+	for _, file := range list.Resources {
+		text, err := kedifyproxy.Files.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errManifests, err)
+		}
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			object := new(unstructured.Unstructured)
+			asJSON, err := yaml.YAMLToJSON(document)
+			if err == nil {
+				err = object.UnmarshalJSON(asJSON)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%w: %s: %w", errManifests, file, err)
+			}
+			found = append(found, object)
+		}
+	}
+	return found, nil
+}
+
+// configure puts settings into the ConfigMap with the bootstrap, which it returns.
+func (s Settings) configure(object *unstructured.Unstructured) (bootstrap string, err error) {
+	bootstrap, _, err = unstructured.NestedString(object.Object, "data", bootstrapFile)
+	if err != nil {
+		return "", err
+	}
+	var changes []string
+	if s.InterceptorNamespace != "" {
+		changes = append(changes, interceptorHost+httpv1alpha1.DefaultInterceptorNamespace,
+			interceptorHost+s.InterceptorNamespace)
+	}
+	if s.Resources != nil {
+		if limit, has := s.Resources.Limits[corev1.ResourceMemory]; has {
+			heap := limit.Value() / heapShare * (heapShare - 1)
+			changes = append(changes, maxHeap, "max_heap_size_bytes: "+strconv.FormatInt(heap, 10))
+		}
+	}
+	for i := 0; i < len(changes); i += 2 {
+		if !strings.Contains(bootstrap, changes[i]) {
+			return "", fmt.Errorf("%w: the bootstrap lacks %q", errManifests, changes[i])
+		}
+		bootstrap = strings.ReplaceAll(bootstrap, changes[i], changes[i+1])
+	}
+	return bootstrap, unstructured.SetNestedField(object.Object, bootstrap, "data", bootstrapFile)
+}
+
+// deploy puts settings into the Deployment.
+func (s Settings) deploy(object *unstructured.Unstructured, bootstrap string) error {
+	template := []string{"spec", "template"}
+	containers, _, err := unstructured.NestedSlice(object.Object, append(template, "spec", "containers")...)
+	if err != nil || len(containers) != 1 {
+		return fmt.Errorf("%w: the Deployment has not one container: %w", errManifests, err)
+	}
+	envoy, isObject := containers[0].(map[string]any)
+	if !isObject {
+		return fmt.Errorf("%w: the Deployment's container is no object", errManifests)
+	}
+	if s.Image != "" {
+		envoy["image"] = s.Image
+	}
+	if s.Resources != nil {
+		envoy["resources"] = quantities(s.Resources)
+	}
+	if s.Replicas != 0 {
+		if err := unstructured.SetNestedField(object.Object, int64(s.Replicas), "spec", "replicas"); err != nil {
+			return err
+		}
+	}
+	replicas, _, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	if err != nil {
+		return err
+	}
+	annotate(object, httpv1alpha1.AnnotationProxyReplicas, strconv.FormatInt(replicas, 10))
+	return errors.Join(
+		unstructured.SetNestedSlice(object.Object, containers, append(template, "spec", "containers")...),
+		unstructured.SetNestedField(object.Object, bootstrap,
+			append(template, "metadata", "annotations", httpv1alpha1.AnnotationProxyBootstrap)...))
+}
+
+// quantities are resources as the API server writes them.
+func quantities(resources *corev1.ResourceRequirements) map[string]any {
+	found := map[string]any{}
+	for name, list := range map[string]corev1.ResourceList{"requests": resources.Requests, "limits": resources.Limits} {
+		written := map[string]any{}
+		for resource, quantity := range list {
+			written[string(resource)] = quantity.String()
+		}
+		if len(written) > 0 {
+			found[name] = written
+		}
+	}
+	return found
+}
+
+// annotate gives an object an annotation.
+func annotate(object *unstructured.Unstructured, name, value string) {
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[name] = value
+	object.SetAnnotations(annotations)
+}
+
+// hash is a short hash of a text.
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,269 @@
+package proxies_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
+)
+
+// began is when each story begins, and delay how long proxies that nothing needs are kept.
+var began = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+const delay = time.Minute
+
+// world is a namespace, and what an API server has stored of it.
+type world struct {
+	proxies.Namespace
+
+	made int
+}
+
+// newWorld is a namespace that needs proxies and has none.
+func newWorld() *world {
+	return &world{Namespace: proxies.Namespace{Name: "team", IsNeeded: true, Delay: delay, Now: began}}
+}
+
+// step plans, and carries the plan out. It returns what was done, in words, and the plan.
+func (w *world) step(t *testing.T) (done string, plan proxies.Plan) {
+	t.Helper()
+	plan, err := w.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, object := range plan.Apply {
+		words = append(words, "+"+short(object))
+		w.drop(object)
+		stored := object.DeepCopy()
+		if w.made++; stored.GetUID() == "" {
+			stored.SetUID("made")
+		}
+		stored.SetResourceVersion(strconv.Itoa(w.made))
+		w.Found = append(w.Found, stored)
+	}
+	for _, object := range plan.Delete {
+		words = append(words, "-"+short(object))
+		w.drop(object)
+	}
+	if plan.Again > 0 {
+		words = append(words, "again in "+plan.Again.String())
+	}
+	if plan.Condition != nil {
+		words = append(words, plan.Condition.Reason)
+	}
+	return strings.Join(words, " "), plan
+}
+
+// drop removes an object from what is stored.
+func (w *world) drop(object *unstructured.Unstructured) {
+	var left []*unstructured.Unstructured
+	for _, each := range w.Found {
+		if short(each) != short(object) {
+			left = append(left, each)
+		}
+	}
+	w.Found = left
+}
+
+// find is what is stored of an object, by its short name.
+func (w *world) find(t *testing.T, name string) *unstructured.Unstructured {
+	t.Helper()
+	for _, each := range w.Found {
+		if short(each) == name {
+			return each
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return nil
+}
+
+// set sets a field of what is stored, by its path.
+func (w *world) set(t *testing.T, name string, value any, path ...string) {
+	t.Helper()
+	if err := unstructured.SetNestedField(w.find(t, name).Object, value, path...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// short names an object in few letters.
+func short(object *unstructured.Unstructured) string {
+	kind := map[string]string{"ConfigMap": "cm", "Service": "svc", "PodDisruptionBudget": "pdb", "Deployment": "deploy"}[object.GetKind()]
+	return kind + strings.TrimPrefix(object.GetName(), proxies.Service)
+}
+
+const (
+	all    = "+cm-bootstrap +svc +svc-admin +pdb +deploy"
+	taken  = "app.kubernetes.io/managed-by"
+	marked = "http.kedify.io/proxy-unneeded-since"
+)
+
+// TestPlan tells stories of a namespace: what happens, and what is done about it.
+func TestPlan(t *testing.T) {
+	need := func(is bool) func(*testing.T, *world) { return func(_ *testing.T, w *world) { w.IsNeeded = is } }
+	after := func(passed time.Duration) func(*testing.T, *world) {
+		return func(_ *testing.T, w *world) { w.Now = w.Now.Add(passed) }
+	}
+	foreign := func(name string) func(*testing.T, *world) {
+		return func(t *testing.T, w *world) {
+			t.Helper()
+			w.set(t, name, "helm", "metadata", "labels", taken)
+		}
+	}
+	type event struct {
+		is   string
+		does func(*testing.T, *world)
+		want string
+	}
+	nothing := func(*testing.T, *world) {}
+	installed := []event{{"an object comes", nothing, all}, {"nothing happens", nothing, ""}}
+	unneeded := slices.Concat(installed, []event{{"the last object goes", need(false), "+deploy again in 1m0s"}})
+	gone := slices.Concat(unneeded, []event{{"the delay is over", after(delay), "-deploy"}})
+	tests := map[string][]event{
+		"nothing needs proxies":   {{"nothing happens", need(false), ""}},
+		"the last object goes":    append(gone[:4:4], event{"they end their requests", func(_ *testing.T, w *world) { w.HasEndpoints = true }, ""}, event{"and are gone", func(_ *testing.T, w *world) { w.HasEndpoints = false }, "-pdb -svc-admin -svc -cm-bootstrap"}, event{"nothing happens", nothing, ""}),
+		"the delay is not over":   append(unneeded[:3:3], event{"it is 40 s later", after(40 * time.Second), "again in 20s"}),
+		"another object comes":    append(unneeded[:3:3], event{"another object comes", need(true), "+deploy"}, event{"it goes", need(false), "+deploy again in 1m0s"}),
+		"another one comes late":  append(gone[:4:4], event{"another object comes", need(true), "+deploy"}),
+		"an Ingress is wired yet": append(installed[:2:2], event{"the last object goes", func(_ *testing.T, w *world) { w.IsNeeded, w.IsWired = false, true }, ""}, event{"it is restored", func(_ *testing.T, w *world) { w.IsWired = false }, "+deploy again in 1m0s"}),
+		"an Ingress is wired again": append(unneeded[:3:3],
+			event{"an Ingress is wired", func(_ *testing.T, w *world) { w.IsWired = true }, "+deploy"},
+			event{"it is restored, much later", func(_ *testing.T, w *world) { w.IsWired, w.Now = false, w.Now.Add(time.Hour) }, "+deploy again in 1m0s"}),
+		"somebody writes no time": append(unneeded[:3:3], event{"the mark is broken", func(t *testing.T, w *world) {
+			t.Helper()
+			w.set(t, "deploy", "yesterday", "metadata", "annotations", marked)
+		}, "+deploy again in 1m0s"}),
+		"a part is lost": append(installed[:2:2], event{"the Service is lost", func(t *testing.T, w *world) { t.Helper(); w.drop(w.find(t, "svc")) }, "+svc"}),
+		"a part is edited": append(installed[:2:2],
+			event{"a port is another one", func(t *testing.T, w *world) {
+				t.Helper()
+				w.set(t, "svc", []any{map[string]any{"name": "http", "port": int64(80)}}, "spec", "ports")
+			}, "+svc"},
+			event{"defaults are filled in", func(t *testing.T, w *world) { t.Helper(); w.set(t, "svc", "ClusterIP", "spec", "type") }, ""}),
+		"somebody scales them": append(installed[:2:2],
+			event{"there are five", func(t *testing.T, w *world) { t.Helper(); w.set(t, "deploy", int64(5), "spec", "replicas") }, ""},
+			event{"another image is asked for, which changes no number", func(_ *testing.T, w *world) { w.Settings.Image = "a:b" }, "+deploy"},
+			event{"two are asked for", func(_ *testing.T, w *world) { w.Settings.Replicas = 2 }, "+deploy"},
+			event{"nothing happens", nothing, ""}),
+		"another agent knows more memory": append(installed[:2:2], event{"a limit is set", func(_ *testing.T, w *world) {
+			w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyResources: "{limits: {memory: 2Gi}}"}
+		}, "+cm-bootstrap +deploy"}),
+		"a mistake in an annotation": {{"it is there from the first", func(_ *testing.T, w *world) {
+			w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyReplicas: "0"}
+		}, all + " InvalidProxySettings"}},
+		"a name is taken":     append(installed[:2:2], event{"the ConfigMap is somebody else's", foreign("cm-bootstrap"), "NameTaken"}, event{"the last object goes", need(false), "+deploy again in 1m0s"}, event{"the delay is over", after(delay), "-deploy"}, event{"nothing of theirs goes", nothing, "-pdb -svc-admin -svc"}, event{"nothing happens", nothing, ""}),
+		"they are somebody's": append(installed[:2:2], event{"Service and Deployment are somebody else's", func(t *testing.T, w *world) { t.Helper(); foreign("svc")(t, w); foreign("deploy")(t, w) }, "InstalledByHand"}),
+		"a part is on its way": append(gone[:4:4], event{"the Service goes already", func(t *testing.T, w *world) {
+			t.Helper()
+			w.set(t, "svc", "2026-01-01T00:00:00Z", "metadata", "deletionTimestamp")
+		}, "-pdb -svc-admin -cm-bootstrap"}),
+		"it comes while it goes": append(unneeded[:3:3], event{"the Deployment goes, and an object comes", func(t *testing.T, w *world) {
+			t.Helper()
+			w.IsNeeded = true
+			w.set(t, "deploy", "2026-01-01T00:00:00Z", "metadata", "deletionTimestamp")
+		}, ""}, event{"it is gone", func(t *testing.T, w *world) { t.Helper(); w.drop(w.find(t, "deploy")) }, "+deploy"}),
+	}
+	for name, story := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			for _, each := range story {
+				each.does(t, w)
+				if done, _ := w.step(t); done != each.want {
+					t.Fatalf("%s: %q was done, want %q", each.is, done, each.want)
+				}
+			}
+		})
+	}
+}
+
+// TestConditions holds the words of what is said.
+func TestConditions(t *testing.T) {
+	taken := func(names ...string) func(*testing.T, *world) {
+		return func(t *testing.T, w *world) {
+			t.Helper()
+			for _, each := range names {
+				w.set(t, each, "helm", "metadata", "labels", "app.kubernetes.io/managed-by")
+			}
+		}
+	}
+	tests := map[string]struct {
+		is   func(*testing.T, *world)
+		want *metav1.Condition
+	}{
+		"nothing is in the way": {func(*testing.T, *world) {}, nil},
+		"by hand": {taken("svc", "deploy"), &metav1.Condition{
+			Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "InstalledByHand",
+			Message: "Service kedify-proxy is not the agent's, so the proxies are left to whoever made it",
+		}},
+		"taken": {taken("deploy", "pdb"), &metav1.Condition{
+			Type: "ProxyInstalled", Status: metav1.ConditionFalse, Reason: "NameTaken",
+			Message: "no proxies are installed, because somebody else's objects have their names: Deployment kedify-proxy, PodDisruptionBudget kedify-proxy; " +
+				"delete or rename them, or install the proxies yourself, with Service kedify-proxy",
+		}},
+		"mistakes": {func(_ *testing.T, w *world) {
+			w.Annotations = map[string]string{"http.kedify.io/proxy-image": "a b", "http.kedify.io/proxy-replicas": "1e3"}
+		}, &metav1.Condition{
+			Type: "ProxyInstalled", Status: metav1.ConditionFalse, Reason: "InvalidProxySettings",
+			Message: `annotation http.kedify.io/proxy-image of the Namespace: invalid setting: "a b" is no name of an image, such as envoyproxy/envoy:v1.40.0; ` +
+				`annotation http.kedify.io/proxy-replicas of the Namespace: invalid setting: "1e3" is no whole number from 1 to 100; the agent's own setting counts`,
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.step(t)
+			test.is(t, w)
+			if _, plan := w.step(t); !cmp.Equal(test.want, plan.Condition) {
+				t.Error(cmp.Diff(test.want, plan.Condition))
+			}
+		})
+	}
+}
+
+// TestWhoNeedsProxies says which HTTPScaledObjects do, and whose.
+func TestWhoNeedsProxies(t *testing.T) {
+	tests := map[string]struct {
+		is    func(*httpv1alpha1.HTTPScaledObject)
+		want  bool
+		fleet string
+	}{
+		"one of a trigger": {func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Labels = map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}
+		}, true, "team"},
+		"one of a trigger whose backends are written by hand": {func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Labels = map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}
+			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "false"}
+		}, true, "team"},
+		"one of somebody else's": {func(*httpv1alpha1.HTTPScaledObject) {}, false, "team"},
+		"one that asks to be wired": {func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "ingress"}
+		}, true, "team"},
+		"one that asks not to be wired": {func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "false"}
+		}, false, "team"},
+		"one of the shared proxies": {func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "httproute", "http.kedify.io/fleet": "shared"}
+		}, true, "keda"},
+		"one that is about to go": {func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Labels = map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}
+			o.DeletionTimestamp = &metav1.Time{Time: began}
+		}, false, "team"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			object := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop"}}
+			test.is(object)
+			if needs, fleet := proxies.Needs(object), proxies.Fleet(object, "keda"); needs != test.want || fleet != test.fleet {
+				t.Errorf("needs proxies: %v, of %s; want %v, of %s", needs, fleet, test.want, test.fleet)
+			}
+		})
+	}
+}

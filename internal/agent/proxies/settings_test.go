@@ -1,0 +1,186 @@
+package proxies_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
+)
+
+// byHand are the objects of config/kedify-proxy, by their short names, as kubectl apply -k has them.
+func byHand(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	const folder = "../../../config/kedify-proxy"
+	var list struct{ Resources []string }
+	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]map[string]any{}
+	for _, file := range list.Resources {
+		text, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			object := new(unstructured.Unstructured)
+			asJSON, err := yaml.YAMLToJSON(document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := object.UnmarshalJSON(asJSON); err != nil {
+				t.Fatal(err)
+			}
+			found[short(object)] = object.Object
+		}
+	}
+	return found
+}
+
+// applied are the objects that the agent applies to a namespace, by their short names.
+func applied(t *testing.T, namespace proxies.Namespace) map[string]map[string]any {
+	t.Helper()
+	w := &world{Namespace: namespace}
+	w.step(t)
+	found := map[string]map[string]any{}
+	for _, object := range w.Found {
+		object.SetUID("")
+		object.SetResourceVersion("")
+		found[short(object)] = object.Object
+	}
+	return found
+}
+
+// TestTheAgentAppliesWhatAUserApplies holds what the agent applies against config/kedify-proxy: its own label and
+// annotations are all that is new.
+func TestTheAgentAppliesWhatAUserApplies(t *testing.T) {
+	want := byHand(t)
+	for name, object := range want {
+		metadata := object["metadata"].(map[string]any)
+		metadata["namespace"] = "team"
+		metadata["labels"].(map[string]any)[httpv1alpha1.LabelManagedBy] = httpv1alpha1.ManagedByAgent
+		if name == "deploy" && object["spec"].(map[string]any)["replicas"] != int64(1) {
+			t.Errorf("replicas %v, want the 1 that the agent's flag has", object["spec"])
+		}
+	}
+	got := applied(t, proxies.Namespace{Name: "team", IsNeeded: true, Settings: proxies.Settings{Replicas: 1, InterceptorNamespace: "keda"}})
+	for name, object := range got {
+		annotations := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+		if hash, _ := annotations[httpv1alpha1.AnnotationProxyApplied].(string); len(hash) != 16 {
+			t.Errorf("%s: annotations %v", name, annotations)
+		}
+		delete(object["metadata"].(map[string]any), "annotations")
+	}
+	template := got["deploy"]["spec"].(map[string]any)["template"].(map[string]any)
+	delete(template["metadata"].(map[string]any)["annotations"].(map[string]any), httpv1alpha1.AnnotationProxyBootstrap)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-by hand +by the agent):\n%s", diff)
+	}
+}
+
+// TestProxiesStayOutOfMeshes holds what keeps Istio and Linkerd from putting a proxy before the proxy.
+func TestProxiesStayOutOfMeshes(t *testing.T) {
+	metadata := byHand(t)["deploy"]["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)
+	if metadata["labels"].(map[string]any)["sidecar.istio.io/inject"] != "false" || metadata["annotations"].(map[string]any)["linkerd.io/inject"] != "disabled" {
+		t.Errorf("metadata of Pods: %v", metadata)
+	}
+}
+
+// TestSettings holds what each setting changes.
+func TestSettings(t *testing.T) {
+	needs := func(annotations ...string) proxies.Namespace {
+		n := proxies.Namespace{Name: "team", IsNeeded: true, Annotations: map[string]string{}}
+		for i := 0; i < len(annotations); i += 2 {
+			n.Annotations[annotations[i]] = annotations[i+1]
+		}
+		return n
+	}
+	elsewhere := needs()
+	elsewhere.Settings.InterceptorNamespace = "kedify"
+	tests := map[string]struct {
+		of   proxies.Namespace
+		want []string // lines that are new
+	}{
+		"nothing": {needs(), nil},
+		"an image": {needs(httpv1alpha1.AnnotationProxyImage, "mirror.test:5000/envoy@sha256:abc"), []string{
+			"image: mirror.test:5000/envoy@sha256:abc",
+		}},
+		"three of them": {needs(httpv1alpha1.AnnotationProxyReplicas, "3"), []string{"http.kedify.io/proxy-replicas: \"3\"", "replicas: 3"}},
+		"resources": {needs(httpv1alpha1.AnnotationProxyResources, `{"limits": {"cpu": "2000m", "memory": "600Mi"}}`), []string{
+			"max_heap_size_bytes: 524288000", "cpu: \"2\"", "memory: 600Mi",
+		}},
+		"no limits": {needs(httpv1alpha1.AnnotationProxyResources, `requests: {cpu: 200m}`), []string{"cpu: 200m"}},
+		"an interceptor elsewhere": {elsewhere, []string{
+			"socket_address: {address: keda-add-ons-http-interceptor-kedify-proxy-metric-sink.kedify, port_value: 5678}",
+			"socket_address: {address: keda-add-ons-http-interceptor-kedify-proxy-metric-sink.kedify, port_value: 9901}",
+		}},
+	}
+	standard := lines(t, applied(t, needs()))
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := map[string]bool{}
+			for _, line := range standard {
+				before[line] = true
+			}
+			var found []string
+			for _, line := range lines(t, applied(t, test.of)) {
+				isHash := strings.HasPrefix(line, httpv1alpha1.AnnotationProxyApplied) || strings.HasPrefix(line, httpv1alpha1.AnnotationProxyBootstrap)
+				if !before[line] && !isHash {
+					found = append(found, line)
+				}
+			}
+			if diff := cmp.Diff(test.want, found); diff != "" {
+				t.Errorf("what is new (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// lines are those of the ConfigMap and the Deployment as YAML.
+func lines(t *testing.T, objects map[string]map[string]any) []string {
+	t.Helper()
+	var found []string
+	for _, name := range []string{"cm-bootstrap", "deploy"} {
+		text, err := yaml.Marshal(objects[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// TestMistakesInResources holds what is refused, and why.
+func TestMistakesInResources(t *testing.T) {
+	tests := map[string]struct{ text, says string }{
+		"no object":          {"1Gi", "has not the form of a container's resources"},
+		"another key":        {`{limit: {memory: 1Gi}}`, "has not the form of a container's resources"},
+		"no quantity":        {`{limits: {memory: much}}`, "has not the form of a container's resources"},
+		"nothing":            {`{}`, "has to have requests, limits or both"},
+		"claims":             {`{limits: {memory: 1Gi}, claims: [{name: gpu}]}`, "has to have requests, limits or both, and nothing else"},
+		"another resource":   {`{limits: {example.com/gpu: 1}}`, "example.com/gpu: 1; allowed are cpu and memory"},
+		"less than nothing":  {`{requests: {cpu: -1}}`, "cpu: -1; allowed are cpu and memory, more than 0"},
+		"more than may be":   {`{requests: {memory: 2Gi}, limits: {memory: 1Gi}}`, "memory: the request 2Gi is above the limit 1Gi"},
+		"too little to live": {`{limits: {memory: 64Mi}}`, "the limit of memory, 64Mi, is below 128Mi"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := proxies.ParseResources(test.text); err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error %v, want one with %q", err, test.says)
+			}
+		})
+	}
+}

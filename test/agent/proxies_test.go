@@ -1,0 +1,255 @@
+package agent_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// Paths, below a namespace, of what proxies are made of.
+var proxyParts = map[string]string{
+	"Deployment":          "/apis/apps/v1/namespaces/%s/deployments/kedify-proxy",
+	"Service":             "/api/v1/namespaces/%s/services/kedify-proxy",
+	"admin Service":       "/api/v1/namespaces/%s/services/kedify-proxy-admin",
+	"ConfigMap":           "/api/v1/namespaces/%s/configmaps/kedify-proxy-bootstrap",
+	"PodDisruptionBudget": "/apis/policy/v1/namespaces/%s/poddisruptionbudgets/kedify-proxy",
+}
+
+// part is the path of a part of the proxies of a namespace.
+func part(name, namespace string) string { return fmt.Sprintf(proxyParts[name], namespace) }
+
+// parts are what there is of the proxies of a namespace, by name.
+func parts(t *testing.T, namespace string) map[string]metav1.PartialObjectMetadata {
+	t.Helper()
+	found := map[string]metav1.PartialObjectMetadata{}
+	for name := range proxyParts {
+		var object metav1.PartialObjectMetadata
+		if get(t, part(name, namespace), &object) {
+			found[name] = object
+		}
+	}
+	return found
+}
+
+// awaitParts waits until there are so many parts of the proxies of a namespace.
+func awaitParts(t *testing.T, namespace string, want int) map[string]metav1.PartialObjectMetadata {
+	t.Helper()
+	var found map[string]metav1.PartialObjectMetadata
+	testkit.Eventually(t, patience, fmt.Sprintf("%s: %d parts of proxies", namespace, want), func() bool {
+		found = parts(t, namespace)
+		return len(found) == want
+	})
+	return found
+}
+
+// awaitProxy waits until the Deployment of the proxies of a namespace is as it should be.
+func awaitProxy(t *testing.T, namespace, what string, holds func(*appsv1.Deployment) bool) *appsv1.Deployment {
+	t.Helper()
+	var found *appsv1.Deployment
+	testkit.Eventually(t, patience, namespace+": proxies "+what, func() bool {
+		found = new(appsv1.Deployment)
+		return get(t, part("Deployment", namespace), found) && holds(found)
+	})
+	return found
+}
+
+// awaitInstalled waits until condition ProxyInstalled of HTTPScaledObject shop has a reason, and none if that is
+// empty. It returns the message.
+func awaitInstalled(t *testing.T, namespace, reason string) (message string) {
+	t.Helper()
+	await(t, namespace, "shop", "ProxyInstalled because "+reason, func(object *httpv1alpha1.HTTPScaledObject) bool {
+		found := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionProxyInstalled)
+		if found != nil {
+			message = found.Message
+		}
+		return found == nil && reason == "" || found != nil && found.Reason == reason
+	})
+	return message
+}
+
+// TestProxiesComeAndGo has the first ScaledObject of a namespace come, and the last one go while its Ingress is wired.
+func TestProxiesComeAndGo(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet")
+	apply(t, team, originalIngress)
+	before := web(t, team)
+	apply(t, team, shop(simple))
+	for name, found := range awaitParts(t, team, len(proxyParts)) {
+		if len(found.Finalizers)+len(found.OwnerReferences) > 0 || found.Labels[httpv1alpha1.LabelManagedBy] != httpv1alpha1.ManagedByAgent {
+			t.Errorf("%s has finalizers %v, owners %v, labels %v", name, found.Finalizers, found.OwnerReferences, found.Labels)
+		}
+	}
+	var service corev1.Service
+	get(t, part("Service", team), &service)
+	if len(service.Spec.Ports) != 2 || service.Spec.Ports[0].Port != 8080 || service.Spec.Ports[1].Port != 8443 {
+		t.Errorf("ports %+v", service.Spec.Ports)
+	}
+	endpoint := slice(t, team)
+	programmed(t, team, "shop")
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+	awaitInstalled(t, team, "")
+
+	remove(t, scaledObject(team, "shop"))
+	isOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
+	testkit.Eventually(t, patience, "the proxies end", func() bool { return !get(t, part("Deployment", team), new(appsv1.Deployment)) })
+	if left := parts(t, team); len(left) != len(proxyParts)-1 {
+		t.Errorf("while a proxy ends its requests, what is left is %v", left)
+	}
+	remove(t, endpoint)
+	awaitParts(t, team, 0)
+
+	done := writes(t, team)
+	order := []string{"patch ingresses/", "patch ingresses/", "delete httpscaledobjects/", "delete deployments/", "delete services/"}
+	for _, each := range done {
+		if len(order) > 0 && each == order[0] {
+			order = order[1:]
+		}
+	}
+	if len(order) > 0 {
+		t.Errorf("%v did not come in this order in %v", order, done)
+	}
+}
+
+// slice makes a ready endpoint of Service kedify-proxy, and returns its path.
+func slice(t *testing.T, namespace string) string {
+	t.Helper()
+	apply(t, namespace, `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: proxies, labels: {kubernetes.io/service-name: kedify-proxy}},
+		addressType: IPv4, ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]}`)
+	return "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices/proxies"
+}
+
+// TestProxiesThatAreNeededAgainStay takes the last ScaledObject away, and another one comes before the delay is over.
+func TestProxiesThatAreNeededAgainStay(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-again")
+	apply(t, team, shop(simple))
+	uid := awaitParts(t, team, len(proxyParts))["Deployment"].UID
+	remove(t, scaledObject(team, "shop"))
+	isUnneeded := func(found *appsv1.Deployment) bool {
+		return found.Annotations[httpv1alpha1.AnnotationProxyUnneeded] != ""
+	}
+	awaitProxy(t, team, "are not needed", isUnneeded)
+	apply(t, team, shop(simple))
+	found := awaitProxy(t, team, "are needed", func(found *appsv1.Deployment) bool { return !isUnneeded(found) })
+	if found.UID != uid {
+		t.Errorf("it is another one")
+	}
+}
+
+// TestProxiesByHandAreLeftAlone has somebody install config/kedify-proxy before the agent would.
+func TestProxiesByHandAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-by-hand")
+	for _, name := range []string{"configmap", "services", "poddisruptionbudget", "deployment"} {
+		applyFiles(t, team, manifests+"kedify-proxy/"+name+".yaml")
+	}
+	before := parts(t, team)
+	apply(t, team, shop(simple))
+	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	remove(t, scaledObject(team, "shop"))
+	awaitGone(t, team, "shop")
+	last := namespace(t, "fleet-by-hand-bound") // what comes after is reconciled after
+	apply(t, last, shop(simple))
+	awaitParts(t, last, len(proxyParts))
+	if diff := cmp.Diff(before, parts(t, team)); diff != "" {
+		t.Errorf("somebody else's proxies (-before +after):\n%s", diff)
+	}
+}
+
+// TestANameOfAProxyIsTaken has one object of somebody else's in the way, until it is gone.
+func TestANameOfAProxyIsTaken(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-taken")
+	apply(t, team, `{apiVersion: v1, kind: ConfigMap, metadata: {name: kedify-proxy-bootstrap}, data: {mine: "1"}}`, shop(simple))
+	message := awaitInstalled(t, team, httpv1alpha1.ReasonNameTaken)
+	awaitEvent(t, team, httpv1alpha1.ReasonNameTaken, message)
+	if found := parts(t, team); len(found) != 1 || found["ConfigMap"].Labels != nil || !strings.Contains(message, "ConfigMap kedify-proxy-bootstrap") {
+		t.Errorf("%q, and there is %v", message, found)
+	}
+	remove(t, part("ConfigMap", team))
+	awaitParts(t, team, len(proxyParts))
+	awaitInstalled(t, team, "")
+}
+
+// TestProxiesAreAsTheNamespaceSays changes annotations of the Namespace, and what they say by hand.
+func TestProxiesAreAsTheNamespaceSays(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-settings")
+	path := "/api/v1/namespaces/" + team
+	patch(t, path, `{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": "2", "http.kedify.io/proxy-image": "mirror.test/envoy:v1.40.0"}}}`)
+	apply(t, team, shop(simple))
+	image := func(found *appsv1.Deployment) string { return found.Spec.Template.Spec.Containers[0].Image }
+	awaitProxy(t, team, "as the annotations say", func(found *appsv1.Deployment) bool {
+		return *found.Spec.Replicas == 2 && image(found) == "mirror.test/envoy:v1.40.0"
+	})
+	patch(t, part("Deployment", team), `{"spec": {"replicas": 5, "paused": true}, "metadata": {"labels": {"app": "mine"}}}`)
+	awaitProxy(t, team, "scaled by somebody, and otherwise as before", func(found *appsv1.Deployment) bool {
+		return *found.Spec.Replicas == 5 && found.Labels["app"] == "kedify-proxy"
+	})
+	remove(t, part("admin Service", team))
+	awaitParts(t, team, len(proxyParts))
+
+	patch(t, path, `{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": "many", "http.kedify.io/proxy-resources": "{limits: {memory: 512Mi}}"}}}`)
+	message := awaitInstalled(t, team, httpv1alpha1.ReasonInvalidProxySettings)
+	found := awaitProxy(t, team, "of the agent's number", func(found *appsv1.Deployment) bool { return *found.Spec.Replicas == 1 })
+	if memory := found.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String(); memory != "512Mi" {
+		t.Errorf("the limit of memory is %s", memory)
+	}
+	testkit.Eventually(t, patience, "an Event on the Namespace", func() bool {
+		var list corev1.EventList
+		get(t, "/api/v1/namespaces/default/events", &list)
+		return slices.ContainsFunc(list.Items, func(event corev1.Event) bool {
+			return event.InvolvedObject.Kind == "Namespace" && event.InvolvedObject.Name == team && event.Message == message
+		})
+	})
+	patch(t, path, `{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": null, "http.kedify.io/proxy-image": null}}}`)
+	awaitInstalled(t, team, "")
+	awaitProxy(t, team, "with the image of config/kedify-proxy", func(found *appsv1.Deployment) bool {
+		return image(found) == "envoyproxy/envoy:v1.40.0"
+	})
+}
+
+// TestTheSharedProxies has an object of another namespace ask for them.
+func TestTheSharedProxies(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-shared")
+	apply(t, team, `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, annotations: {http.kedify.io/fleet: shared,
+		http.kedify.io/traffic-autowire: ingress}}, spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}}`)
+	awaitParts(t, "keda", len(proxyParts))
+	remove(t, httpScaledObject(team, "shop"))
+	awaitParts(t, "keda", 0)
+	if found := parts(t, team); len(found) > 0 {
+		t.Errorf("in the object's own namespace there is %v", found)
+	}
+}
+
+// TestANamespaceThatGoesIsLeftAlone deletes a namespace, and then its Deployment as Kubernetes' own controller does.
+func TestANamespaceThatGoesIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-ends")
+	apply(t, team, shop(simple))
+	awaitParts(t, team, len(proxyParts))
+	remove(t, "/api/v1/namespaces/"+team)
+	last := namespace(t, "fleet-ends-bound")
+	patch(t, "/api/v1/namespaces/"+last, `{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": "2"}}}`)
+	apply(t, last, shop(simple))
+	awaitProxy(t, last, "are there, after the agent has seen that the other namespace goes", func(found *appsv1.Deployment) bool {
+		return *found.Spec.Replicas == 2
+	})
+	remove(t, part("Deployment", team))
+	remove(t, part("Deployment", last))
+	awaitParts(t, last, len(proxyParts))
+	if found := parts(t, team); len(found) != len(proxyParts)-1 {
+		t.Errorf("there is %v", found)
+	}
+}

@@ -1,0 +1,143 @@
+package envoy_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
+	kedifyproxy "github.com/kedify/argo-rollouts-plugin/config/kedify-proxy"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+)
+
+// deployed are the Pods of the installed proxy.
+func deployed(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	text, err := kedifyproxy.Files.ReadFile("deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := new(appsv1.Deployment)
+	if err := yaml.UnmarshalStrict(text, found); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// drainArgs are the arguments of the installed proxy about draining, and how long that takes.
+func drainArgs(t *testing.T) (args []string, drain time.Duration) {
+	t.Helper()
+	all := deployed(t).Spec.Template.Spec.Containers[0].Args
+	for _, name := range []string{"--drain-strategy", "--drain-time-s"} {
+		at := slices.Index(all, name)
+		if at < 0 {
+			t.Fatalf("arguments %v", all)
+		}
+		args = append(args, all[at:at+2]...)
+	}
+	seconds, err := strconv.Atoi(args[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args, time.Duration(seconds) * time.Second
+}
+
+// TestTheEndOfAProxyHasTimeForAllOfIt compares the times of the manifest: load balancers learn of it, Envoy drains, and
+// only then it is told to stop, before the kubelet would end it.
+func TestTheEndOfAProxyHasTimeForAllOfIt(t *testing.T) {
+	pod := deployed(t).Spec.Template.Spec
+	_, drain := drainArgs(t)
+	stop := time.Duration(pod.Containers[0].Lifecycle.PreStop.Sleep.Seconds) * time.Second
+	killed := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
+	if quiet := stop - drain - xds.DefaultLeaveDelay; quiet < time.Second || killed-stop < 5*time.Second {
+		t.Errorf("drained after %v, told to stop after %v, killed after %v", drain+xds.DefaultLeaveDelay, stop, killed)
+	}
+}
+
+// TestAProxyThatEndsServesWhatItHas says of a proxy's Pod that it is about to end, while requests are under way: one
+// that takes three seconds, a WebSocket that goes on for a while, and one that nobody ends.
+func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
+	t.Parallel()
+	args, drain := drainArgs(t)
+	app := startBackend(t, "plain")
+	resources := translated(t, world(t, []*backend{app}, testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
+		translate.DefaultOptions())
+	server := xds.NewServer(xds.WithLeaving(0, translate.ListenerName))
+	here := netip.MustParseAddr("127.0.0.1")
+	members := map[netip.Addr][]string{here: {namespace}}
+	server.SetMembers(members)
+	over := grpc.NewServer(xds.GRPCOptions()...)
+	server.Register(over)
+	envoyproc.Binary(t)
+	listener := listen(t)
+	serveOver(t, over, listener)
+	s := &served{proxy: &proxy{}, server: server, args: args}
+	s.publish(t, resources)
+	s.run(t, "DELTA_GRPC", listener.Addr().String())
+	s.await(t, resources)
+
+	long := s.beginWith(t, "HTTP/1.1", "plain.example.com", "/held", nil)
+	<-app.arrived
+	kept := &http.Transport{}
+	defer kept.CloseIdleConnections()
+	if first := askOver(t.Context(), kept, s.address, "plain.example.com"); first.status != http.StatusOK {
+		t.Fatalf("%+v", first)
+	}
+	chat, heard := openWebSocket(t, s.address)
+	defer chat.Close()
+	endless, ending := openWebSocket(t, s.address)
+	defer endless.Close()
+
+	began := time.Now()
+	server.SetMembers(members, here)
+	time.AfterFunc(3*time.Second, func() { close(app.release) })
+	testkit.Eventually(t, patience, "new connections are refused", func() bool {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
+		if err == nil {
+			_ = connection.Close()
+		}
+		return err != nil && strings.Contains(err.Error(), "refused")
+	})
+	refusedAfter := time.Since(began)
+	if again := askOver(t.Context(), kept, s.address, "plain.example.com"); again.status != http.StatusOK || again.err != nil {
+		t.Errorf("a connection that stays is not served any more: %+v", again)
+	}
+	if again := askOver(t.Context(), kept, s.address, "plain.example.com"); again.err == nil {
+		t.Errorf("a connection goes on after the request that was to be its last: %+v", again)
+	}
+	if answer := <-long; answer.err != nil || answer.status != http.StatusOK || time.Since(began) < 3*time.Second {
+		t.Errorf("the request of three seconds: %+v after %v", answer, time.Since(began))
+	}
+	if _, err := io.WriteString(chat, "hello\n"); err != nil {
+		t.Error(err)
+	}
+	if line, err := heard.ReadString('\n'); err != nil || !strings.Contains(line, "hello") {
+		t.Errorf("the WebSocket says %q, %v", line, err)
+	}
+	if _, err := ending.ReadString('\n'); err == nil {
+		t.Error("the WebSocket that nobody ends says something")
+	}
+	ended := time.Since(began)
+	t.Logf("no new connections after %v, the last one ended after %v", refusedAfter, ended)
+	if ended < drain-time.Second || ended > drain+5*time.Second {
+		t.Errorf("the WebSocket that nobody ends was ended after %v, want %v", ended, drain)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := s.Admin(ctx, "/ready"); err != nil {
+		t.Errorf("the process is to go on until it is told to stop: %v", err)
+	}
+}
