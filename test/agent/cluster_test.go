@@ -33,6 +33,8 @@ const (
 	manifests, example = "../../config/", "../../examples/argo-rollouts-canary/"
 	// scaler is the address that triggers are given.
 	scaler = "keda-add-ons-http-external-scaler.keda:9090"
+	// definitionsVariable is the environment's, which names the folder of the Gateway API's definitions.
+	definitionsVariable = "GATEWAY_API_CRDS"
 )
 
 // cluster is an API server, and the agent that runs with it.
@@ -65,6 +67,9 @@ func runWithCluster(m *testing.M) (code int, err error) {
 	binaries, err := controlplane.FromEnvironment(os.Getenv)
 	if err != nil {
 		return 1, err
+	}
+	if os.Getenv(definitionsVariable) == "" {
+		return 1, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -100,7 +105,7 @@ func runWithCluster(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// install installs everything as users do, KEDA and Argo Rollouts after the agent.
+// install installs everything as users do, KEDA, Argo Rollouts and the Gateway API after the agent.
 func (c *cluster) install(ctx context.Context) (err error) {
 	if c.admin, err = c.Client(controlplane.AdminToken); err != nil {
 		return err
@@ -137,7 +142,12 @@ func (c *cluster) install(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))
+	return controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(argo, "manifests/crds/rollout-crd.yaml"), httpRoutes())
+}
+
+// httpRoutes is the file with the definition of HTTPRoutes.
+func httpRoutes() string {
+	return filepath.Join(os.Getenv(definitionsVariable), "gateway.networking.k8s.io_httproutes.yaml")
 }
 
 // moduleFolder asks the go command, in a folder, where a module's files are.
