@@ -51,6 +51,7 @@ func ofPath(at, below, host string, one *networkingv1.HTTPIngressPath) backend {
 			{pointer: below + "/path", value: encoded(orNull(one.Path))},
 			{pointer: below + "/pathType", value: encoded(orNull(string(kind)))},
 		},
+		rule:    strings.Join([]string{host, one.Path, string(kind)}, " "),
 		sees:    request{hosts: []string{host}, paths: []path{sees}},
 		service: *one.Backend.Service,
 	}
