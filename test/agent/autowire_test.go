@@ -132,7 +132,7 @@ func (w web) backends() string {
 // awaitBackends waits until Ingress web and HTTPRoute web have certain backends. The route may have others.
 func awaitBackends(t *testing.T, namespace, want string, ofRoute ...string) []web {
 	t.Helper()
-	wants := append([]string{want, want}[:2-len(ofRoute)], ofRoute...)
+	wants := slices.Concat([]string{want, want}[:2-len(ofRoute)], ofRoute)
 	var found []web
 	testkit.Eventually(t, patience, namespace+": backends "+want, func() bool {
 		found = webs(t, namespace)

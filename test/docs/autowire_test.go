@@ -45,31 +45,29 @@ spec:
 
 // TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the same one wired.
 func TestArgoCDIgnoresWiredBackends(t *testing.T) {
+	var ingress networkingv1.Ingress
+	var route objects.HTTPRoute
+	decode(t, ingressInGit, &ingress)
+	decode(t, routeInGit, &route)
 	tests := map[string]struct {
 		inGit, block string
-		read         func(t *testing.T) autowire.Object
+		object       autowire.Object
 		change       func(spec map[string]any)
 	}{
 		"Ingress": {
-			ingressInGit, "argocd", func(t *testing.T) autowire.Object {
-				var ingress networkingv1.Ingress
-				decode(t, ingressInGit, &ingress)
-				return autowire.OfIngress(&ingress)
-			}, func(spec map[string]any) { spec["rules"].([]any)[0].(map[string]any)["host"] = "changed" },
+			ingressInGit, "argocd", autowire.OfIngress(&ingress),
+			func(spec map[string]any) { spec["rules"].([]any)[0].(map[string]any)["host"] = "changed" },
 		},
 		"HTTPRoute": {
-			routeInGit, "argocd-httproute", func(t *testing.T) autowire.Object {
-				var route objects.HTTPRoute
-				decode(t, routeInGit, &route)
-				return autowire.OfHTTPRoute(&route, nil)
-			}, func(spec map[string]any) { spec["hostnames"] = []any{"changed"} },
+			routeInGit, "argocd-httproute", autowire.OfHTTPRoute(&route, nil),
+			func(spec map[string]any) { spec["hostnames"] = []any{"changed"} },
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			git, live := map[string]any{}, map[string]any{}
 			decode(t, test.inGit, &git)
-			decode(t, string(wired(t, git, test.read(t))), &live)
+			decode(t, string(wired(t, git, test.object)), &live)
 			expressions := recipe(t, "docs/autowire.md", test.block)
 			want := normalized(t, git, expressions)
 			if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {

@@ -3,6 +3,7 @@ package autowire
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -47,7 +48,7 @@ func ofBackendRef(route *objects.HTTPRoute, i, j int) (found backend, isService 
 	isCore := ref.Group == nil || *ref.Group == ""
 	isKind := ref.Kind == nil || *ref.Kind == "Service"
 	isHere := ref.Namespace == nil || *ref.Namespace == "" || *ref.Namespace == route.Namespace
-	if !isCore || !isKind || !isHere || ref.Port != int64(int32(ref.Port)) {
+	if !isCore || !isKind || !isHere || ref.Port < 0 || ref.Port > math.MaxUint16 {
 		return backend{}, false
 	}
 	hostnames := route.Spec.Hostnames

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,7 +114,7 @@ func (m maker) routeRule() any {
 	rule := map[string]any{}
 	var matches, refs []any
 	for range 1 + m.IntN(2) {
-		match := map[string]any{"headers": []any{map[string]any{"name": "rule", "value": fmt.Sprint(m.Uint64())}}}
+		match := map[string]any{"headers": []any{map[string]any{"name": "rule", "value": strconv.FormatUint(m.Uint64(), 10)}}}
 		if kind := m.one("", "PathPrefix", "Exact", "RegularExpression"); kind != "" {
 			match["path"] = map[string]any{"type": kind, "value": m.one("/", "/api", "/api/v[12]&<")}
 		}
