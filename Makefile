@@ -172,7 +172,8 @@ cluster-up-shared: tools-cluster
 		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward traefik=traefik.traefik.svc.cluster.local:80 \
-		--forward ingress=traefik.traefik.svc.cluster.local:80
+		--forward ingress=traefik.traefik.svc.cluster.local:80 \
+		--forward autowired=autowired-gateway.envoy-gateway-system.svc.cluster.local:80
 
 .PHONY: test-mutants
 test-mutants: tools-cluster ## prove that each check of a canary finds the fault it is there for (needs root)
@@ -213,7 +214,7 @@ test-zero: tools-cluster ## have requests wake an app without replicas, on a rea
 	$(call suite,zero,30m)
 
 .PHONY: test-autowire
-test-autowire: tools-cluster ## have the guide's Ingress wired and unwired under load, behind Traefik, on a real cluster (needs root, about 4 minutes)
+test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik and Envoy Gateway, on a real cluster (needs root, about 6 minutes)
 	$(call suite,autowire,15m,,-test.run='$(AUTOWIRE)')
 
 .PHONY: test-guide

@@ -52,7 +52,7 @@ gateway: cluster real
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
 # Before the mutants: no proxy may learn from them. The agents are killed, so not beside scaling.
 autowire: cluster real
-	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=Ingress $(SHARED)
+	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=Backends $(SHARED)
 scaling: demo autowire
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
 # The agent restores every Ingress of the cluster, so not beside the demo.

@@ -65,8 +65,8 @@ func newCommand(
 		Use:   program,
 		Short: "HTTPScaledObjects from the kedify-http triggers of ScaledObjects",
 		Long: `agent watches ScaledObjects, makes an HTTPScaledObject of each kedify-http trigger, installs a
-kedify-proxy in each namespace that needs one, points the backends of Ingresses at it, and serves the
-webhook by which a stock KEDA takes such triggers.
+kedify-proxy in each namespace that needs one, points the backends of Ingresses and HTTPRoutes at it, and
+serves the webhook by which a stock KEDA takes such triggers.
 
 Every flag has an environment variable, which counts when the flag is not given: ` + envPrefix + `
 and the flag's name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for
@@ -102,10 +102,10 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 			"triggers of type external-push that have it are ours, too")
 
 	flags.BoolVar(&s.autowire, "autowire", true,
-		"point backends of Ingresses at the proxies; "+
-			"with false every Ingress gets its own backends back: do so before you remove the agent")
+		"point backends of Ingresses and HTTPRoutes at the proxies; "+
+			"with false every one gets its own backends back: do so before you remove the agent")
 	flags.DurationVar(&s.autowireCoolDown, "autowire-cool-down", 30*time.Second,
-		"`time` after Service kedify-proxy lost its last ready endpoint before an Ingress is pointed at it again")
+		"`time` after Service kedify-proxy lost its last ready endpoint before a backend is pointed at it again")
 
 	s.addProxyFlags(flags)
 	flags.StringVar(&s.webhookAddress, "webhook-address", ":9443",

@@ -65,8 +65,12 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	return mgr, nil
 }
 
-// trim takes what the agent has no use for from an object before it is kept in memory.
+// trim takes what the agent has no use for from an object before it is kept in memory. Of an HTTPRoute it has use for
+// all of the metadata: it is patched by what it is.
 func trim(object any) (any, error) {
+	if _, isPatched := object.(*objects.HTTPRoute); isPatched {
+		return object, nil
+	}
 	found, err := meta.Accessor(object)
 	if err != nil {
 		return object, nil //nolint:nilerr // no object: a tombstone, which stays as it is

@@ -41,15 +41,16 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	rare := []string{
 		// Certificates are renewed a month before their end, Events repeated, patches of another version refused: none of it has to happen here.
 		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh",
-		"get ingresses.networking.k8s.io",
+		"get ingresses.networking.k8s.io", "get httproutes.gateway.networking.k8s.io",
 		// The API server asks for this right beside that to patch when an apply creates, and writes down the patch.
 		"create httpscaledobjects.http.keda.sh",
 		"create deployments.apps/kedify-proxy", "create configmaps/kedify-proxy-bootstrap",
 		"create services/kedify-proxy", "create services/kedify-proxy-admin", "create poddisruptionbudgets.policy/kedify-proxy",
 	}
-	testkit.Eventually(t, patience, "the Lease is renewed, and Rollouts are watched, which were installed later", func() bool {
+	testkit.Eventually(t, patience, "the Lease is renewed, and Rollouts and HTTPRoutes are watched, which were installed later", func() bool {
 		used := asked(t)
-		return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"]
+		return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
+			used["watch httproutes.gateway.networking.k8s.io"]
 	})
 	used := asked(t)
 	for _, right := range rare {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,15 +30,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 )
 
-// originalIngress has a backend for shop's trigger, by the port's name, and another one.
-const originalIngress = `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: web}, spec: {
-	tls: [{hosts: [shop.test], secretName: shop}], rules: [{host: shop.test, http: {paths: [
-	{path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}}}},
-	{path: /cart, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}}]}}`
+// The originals have a backend for shop's trigger, and another one.
+const (
+	originalIngress = `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: web}, spec: {
+		tls: [{hosts: [shop.test], secretName: shop}], rules: [{host: shop.test, http: {paths: [
+		{path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}}}},
+		{path: /cart, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}}]}}`
+	originalRoute = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: web}, spec: {
+		parentRefs: [{name: gateway, namespace: gateways}], hostnames: [shop.test], rules: [
+		{backendRefs: [{name: shop, port: 80, weight: 9, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {remove: [a]}}]}]},
+		{matches: [{path: {value: /cart}, headers: [{name: tenant, value: a}]}], backendRefs: [{name: cart, port: 80}]}]}}`
+)
 
-// ingressPath is the path of Ingress web.
-func ingressPath(namespace string) string {
-	return "/apis/networking.k8s.io/v1/namespaces/" + namespace + "/ingresses/web"
+// paths are those of Ingress web and HTTPRoute web.
+func paths(namespace string) []string {
+	return []string{
+		"/apis/networking.k8s.io/v1/namespaces/" + namespace + "/ingresses/web",
+		"/apis/gateway.networking.k8s.io/v1/namespaces/" + namespace + "/httproutes/web",
+	}
 }
 
 // proxies makes Service kedify-proxy and its one endpoint, ready or not.
@@ -68,35 +79,79 @@ func programmed(t *testing.T, namespace, name string) {
 	patch(t, httpScaledObject(namespace, name), `{"metadata": {"annotations": {"http.kedify.io/status": `+string(status)+`}}}`)
 }
 
-// web reads Ingress web.
-func web(t *testing.T, namespace string) *networkingv1.Ingress {
+// web is an Ingress or HTTPRoute as it is stored.
+type web map[string]any
+
+// webs reads Ingress web and HTTPRoute web, those of them that are there.
+func webs(t *testing.T, namespace string) []web {
 	t.Helper()
-	found := new(networkingv1.Ingress)
-	get(t, ingressPath(namespace), found)
+	var found []web
+	for _, path := range paths(namespace) {
+		one := web{}
+		if get(t, path, &one) {
+			found = append(found, one)
+		}
+	}
 	return found
 }
 
-// backendsOf are the Services and ports of an Ingress.
-func backendsOf(ingress *networkingv1.Ingress) string {
+// annotations are those of an object.
+func (w web) annotations() map[string]any {
+	found, _ := w["metadata"].(map[string]any)["annotations"].(map[string]any)
+	return found
+}
+
+// all are the values of a list in an object.
+func all(object any, list string) []map[string]any {
+	var found []map[string]any
+	fields, _ := object.(map[string]any)
+	items, _ := fields[list].([]any)
+	for _, item := range items {
+		found = append(found, item.(map[string]any))
+	}
+	return found
+}
+
+// backends are the Services and ports of an object.
+func (w web) backends() string {
 	var found []string
-	for _, rule := range ingress.Spec.Rules {
-		for _, path := range rule.HTTP.Paths {
-			service := path.Backend.Service
-			found = append(found, fmt.Sprintf("%s:%s%d", service.Name, service.Port.Name, service.Port.Number))
+	for _, rule := range all(w["spec"], "rules") {
+		for _, path := range all(rule["http"], "paths") {
+			service := path["backend"].(map[string]any)["service"].(map[string]any)
+			for _, port := range service["port"].(map[string]any) {
+				found = append(found, fmt.Sprintf("%v:%v", service["name"], port))
+			}
+		}
+		for _, ref := range all(rule, "backendRefs") {
+			found = append(found, fmt.Sprintf("%v:%v", ref["name"], ref["port"]))
 		}
 	}
 	return strings.Join(found, " ")
 }
 
-// awaitBackends waits until Ingress web has certain backends.
-func awaitBackends(t *testing.T, namespace, want string) *networkingv1.Ingress {
+// awaitBackends waits until Ingress web and HTTPRoute web have certain backends. The route may have others.
+func awaitBackends(t *testing.T, namespace, want string, ofRoute ...string) []web {
 	t.Helper()
-	var found *networkingv1.Ingress
+	wants := slices.Concat([]string{want, want}[:2-len(ofRoute)], ofRoute)
+	var found []web
 	testkit.Eventually(t, patience, namespace+": backends "+want, func() bool {
-		found = web(t, namespace)
-		return backendsOf(found) == want
+		found = webs(t, namespace)
+		for i, one := range found {
+			if one.backends() != wants[i] {
+				return false
+			}
+		}
+		return len(found) > 0
 	})
 	return found
+}
+
+// awaitNoAnnotation waits until Ingress web and HTTPRoute web have no annotation.
+func awaitNoAnnotation(t *testing.T, namespace string) {
+	t.Helper()
+	testkit.Eventually(t, patience, "no annotation is left", func() bool {
+		return !slices.ContainsFunc(webs(t, namespace), func(one web) bool { return len(one.annotations()) > 0 })
+	})
 }
 
 // awaitWiring waits until condition Autowired has a reason, and none if that is empty.
@@ -108,23 +163,25 @@ func awaitWiring(t *testing.T, namespace, name, reason string) {
 	})
 }
 
-// isOriginal fails unless an Ingress is as it was, but for its version and who wrote it.
-func isOriginal(t *testing.T, before, after *networkingv1.Ingress) {
+// areOriginal fails unless objects are as they were, but for their versions and who wrote them.
+func areOriginal(t *testing.T, before, after []web) {
 	t.Helper()
-	for _, ingress := range []*networkingv1.Ingress{before, after} {
-		ingress.ResourceVersion, ingress.ManagedFields, ingress.Generation = "", nil, 0
+	for _, one := range slices.Concat(before, after) {
+		for _, field := range []string{"resourceVersion", "managedFields", "generation"} {
+			delete(one["metadata"].(map[string]any), field)
+		}
 	}
 	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("it is not as it was (-before +after):\n%s", diff)
+		t.Errorf("they are not as they were (-before +after):\n%s", diff)
 	}
 }
 
-// wiredNamespace is a namespace with an Ingress that is wired, and the Ingress as it was.
-func wiredNamespace(t *testing.T, name string) (team string, before *networkingv1.Ingress) {
+// wiredNamespace is a namespace with an Ingress and an HTTPRoute that are wired, and these as they were.
+func wiredNamespace(t *testing.T, name string) (team string, before []web) {
 	t.Helper()
 	team = namespace(t, name)
-	apply(t, team, originalIngress, shop(simple))
-	before = web(t, team)
+	apply(t, team, originalIngress, originalRoute, shop(simple))
+	before = webs(t, team)
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
 	proxies(t, team, true)
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonNotProgrammed)
@@ -134,55 +191,91 @@ func wiredNamespace(t *testing.T, name string) (team string, before *networkingv
 	return team, before
 }
 
-// TestAnIngressIsWiredAndRestored opts out and in again, undoes it without the agent, and deletes the ScaledObject.
-func TestAnIngressIsWiredAndRestored(t *testing.T) {
+// TestBackendsAreWiredAndRestored opts out and in again, undoes it without the agent, and deletes the ScaledObject.
+func TestBackendsAreWiredAndRestored(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "wired")
 
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false"}`))
-	isOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
+	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
 	awaitWiring(t, team, "shop", "")
 
 	apply(t, team, shop(simple))
-	wired := awaitBackends(t, team, "kedify-proxy:8080 cart:80")
-	undone := new(networkingv1.Ingress)
-	err := shared.admin.Patch(types.JSONPatchType).AbsPath(ingressPath(team)).
-		Body([]byte(wired.Annotations[httpv1alpha1.AnnotationAutowireUndo])).Do(t.Context()).Into(undone)
-	if err != nil {
-		t.Fatal(err)
+	var undone []web
+	for i, one := range awaitBackends(t, team, "kedify-proxy:8080 cart:80") {
+		text, err := shared.admin.Patch(types.JSONPatchType).AbsPath(paths(team)[i]).
+			Body([]byte(one.annotations()[httpv1alpha1.AnnotationAutowireUndo].(string))).DoRaw(t.Context())
+		object := web{}
+		if err := errors.Join(err, json.Unmarshal(text, &object)); err != nil {
+			t.Fatal(err)
+		}
+		undone = append(undone, object)
 	}
-	undone.TypeMeta = before.TypeMeta
-	isOriginal(t, before, undone)
+	areOriginal(t, before, undone)
 
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
 	remove(t, scaledObject(team, "shop"))
-	isOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
+	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
 	awaitGone(t, team, "shop")
 
 	events, err := shared.audit.Of(account)
 	if err != nil {
 		t.Fatal(err)
 	}
-	written := 0
+	written := map[string]int{}
 	for _, event := range events {
-		if event.ObjectRef.Namespace == team && event.ObjectRef.Resource == "ingresses" && event.ResponseStatus.Code == http.StatusOK {
-			written++
+		if event.ObjectRef.Namespace == team && event.ResponseStatus.Code == http.StatusOK {
+			written[event.ObjectRef.Resource]++
 		}
 	}
-	if want := 5; written != want { // thrice wired, twice restored
-		t.Errorf("%d writes of the Ingress, want %d", written, want)
+	for _, resource := range []string{"ingresses", "httproutes"} {
+		if want := 5; written[resource] != want { // thrice wired, twice restored
+			t.Errorf("%d writes of %s, want %d", written[resource], resource, want)
+		}
 	}
 }
 
-// TestAnObjectGoesAfterItsIngresses takes the trigger away: the Ingress is restored while the proxies still
-// have the route.
+// TestOneKindOfObjects has a trigger that allows HTTPRoutes only, then Ingresses only.
+func TestOneKindOfObjects(t *testing.T) {
+	t.Parallel()
+	team, _ := wiredNamespace(t, "kinds")
+	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: httproute}`))
+	awaitBackends(t, team, "shop:80 cart:80", "kedify-proxy:8080 cart:80")
+	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: ingress}`))
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80", "shop:80 cart:80")
+}
+
+// TestARolloutRoutesByTheGatewayAPI has a Rollout of router argoproj-labs/gatewayAPI name the HTTPRoute, and go.
+func TestARolloutRoutesByTheGatewayAPI(t *testing.T) {
+	t.Parallel()
+	team, _ := wiredNamespace(t, "routed")
+	says := func(what string) {
+		t.Helper()
+		await(t, team, "shop", what, func(object *httpv1alpha1.HTTPScaledObject) bool {
+			found := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired)
+			return found != nil && strings.Contains(found.Message, what)
+		})
+	}
+	apply(t, team, rollout(`{canary: {stableService: shop, canaryService: cart, trafficRouting: {plugins: {
+		argoproj-labs/gatewayAPI: {httpRoute: web}}}}}`, template))
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80", "shop:80 cart:80")
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
+	says("HTTPRoute web, shop.test/: router argoproj-labs/gatewayAPI, for Rollout routed/myapp, shares its requests")
+	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: httproute}`))
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRouted)
+	remove(t, "/apis/argoproj.io/v1alpha1/namespaces/"+team+"/rollouts/myapp")
+	awaitBackends(t, team, "shop:80 cart:80", "kedify-proxy:8080 cart:80")
+}
+
+// TestAnObjectGoesAfterItsIngresses takes the trigger away: Ingress and HTTPRoute are restored while the proxies
+// still have the object.
 func TestAnObjectGoesAfterItsIngresses(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "order")
 	patch(t, scaledObject(team, "shop"), `{"spec": {"triggers": [{"type": "cpu", "metadata": {"value": "50"}}]}}`)
 	awaitGone(t, team, "shop")
-	isOriginal(t, before, web(t, team))
+	areOriginal(t, before, webs(t, team))
 }
 
 // TestTheProxiesAreLost has the one endpoint become unready, and ready again.
@@ -193,8 +286,10 @@ func TestTheProxiesAreLost(t *testing.T) {
 	began := time.Now()
 	found := awaitBackends(t, team, "shop:80 cart:80")
 	t.Logf("the direct backend came back after %v", time.Since(began))
-	if found.Annotations[httpv1alpha1.AnnotationAutowireHold] == "" {
-		t.Errorf("annotations %v", found.Annotations)
+	for _, one := range found {
+		if one.annotations()[httpv1alpha1.AnnotationAutowireHold] == nil {
+			t.Errorf("annotations %v", one.annotations())
+		}
 	}
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
 	proxies(t, team, true)
@@ -205,19 +300,22 @@ func TestTheProxiesAreLost(t *testing.T) {
 	proxies(t, team, false)
 	awaitBackends(t, team, "shop:80 cart:80")
 	remove(t, scaledObject(team, "shop"))
-	testkit.Eventually(t, patience, "no annotation is left", func() bool { return len(web(t, team).Annotations) == 0 })
-	isOriginal(t, before, web(t, team))
+	awaitNoAnnotation(t, team)
+	areOriginal(t, before, webs(t, team))
 }
 
-// TestAUserEditsWhileWired adds a rule before the others and a second ScaledObject on the same Ingress.
+// TestAUserEditsWhileWired adds a rule before the others and a second ScaledObject on the same objects.
 func TestAUserEditsWhileWired(t *testing.T) {
 	t.Parallel()
 	team, _ := wiredNamespace(t, "edited")
 	rule := `{"host": "cart.test", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "cart", "port": {"name": "web"}}}}]}}`
-	err := shared.admin.Patch(types.JSONPatchType).AbsPath(ingressPath(team)).Param("fieldManager", "user").
-		Body([]byte(`[{"op": "add", "path": "/spec/rules/0", "value": ` + rule + `}]`)).Do(t.Context()).Error()
-	if err != nil {
-		t.Fatal(err)
+	routeRule := `{"matches": [{"path": {"type": "Exact", "value": "/"}}], "backendRefs": [{"name": "cart", "port": 80}]}`
+	for i, rule := range []string{rule, routeRule} {
+		err := shared.admin.Patch(types.JSONPatchType).AbsPath(paths(team)[i]).Param("fieldManager", "user").
+			Body([]byte(`[{"op": "add", "path": "/spec/rules/0", "value": ` + rule + `}]`)).Do(t.Context()).Error()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	const cart = `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: cart}, spec: {scaleTargetRef: {name: cart}, triggers: [
 		{type: kedify-http, metadata: {hosts: "cart.test,shop.test", pathPrefixes: "/cart,/", port: "80", service: cart}}]}}`
@@ -227,10 +325,8 @@ func TestAUserEditsWhileWired(t *testing.T) {
 	remove(t, scaledObject(team, "shop"))
 	awaitBackends(t, team, "kedify-proxy:8080 shop:80 kedify-proxy:8080")
 	remove(t, scaledObject(team, "cart"))
-	found := awaitBackends(t, team, "cart:web0 shop:80 cart:80")
-	if len(found.Annotations) > 0 {
-		t.Errorf("annotations %v", found.Annotations)
-	}
+	awaitBackends(t, team, "cart:web shop:80 cart:80", "cart:80 shop:80 cart:80")
+	awaitNoAnnotation(t, team)
 }
 
 // TestAToolWritesTheOriginalBack has what a GitOps tool does: applying the original whenever it is not there.
@@ -239,16 +335,25 @@ func TestAToolWritesTheOriginalBack(t *testing.T) {
 	team, before := wiredNamespace(t, "gitops")
 	restore := func() {
 		t.Helper()
-		err := shared.admin.Patch(types.ApplyYAMLPatchType).AbsPath(ingressPath(team)).Param("fieldManager", "argocd-controller").
-			Param("force", "true").Body([]byte(originalIngress)).Do(t.Context()).Error()
-		if err != nil {
-			t.Fatal(err)
+		for i, original := range []string{originalIngress, originalRoute} {
+			err := shared.admin.Patch(types.ApplyYAMLPatchType).AbsPath(paths(team)[i]).Param("fieldManager", "argocd-controller").
+				Param("force", "true").Body([]byte(original)).Do(t.Context()).Error()
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	areHeld := func(what, contains string) {
+		t.Helper()
+		testkit.Eventually(t, patience, what, func() bool {
+			return !slices.ContainsFunc(webs(t, team), func(one web) bool {
+				text, _ := one.annotations()[httpv1alpha1.AnnotationAutowireHold].(string)
+				return !strings.Contains(text, contains)
+			})
+		})
+	}
 	restore()
-	testkit.Eventually(t, patience, "it is wired again, and who restored it is known", func() bool {
-		return strings.Contains(web(t, team).Annotations[httpv1alpha1.AnnotationAutowireHold], `"by":"argocd-controller","times":1`)
-	})
+	areHeld("it is wired again, and who restored it is known", `"by":"argocd-controller","times":1`)
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	restore()
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
@@ -256,16 +361,16 @@ func TestAToolWritesTheOriginalBack(t *testing.T) {
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 
 	// So often that it is left alone.
-	patch(t, ingressPath(team), `{"metadata": {"annotations": {"http.kedify.io/autowire-hold":
-		"{\"reason\":\"Restored\",\"at\":\"`+time.Now().UTC().Format(time.RFC3339)+`\",\"times\":4}"}}}`)
+	for _, path := range paths(team) {
+		patch(t, path, `{"metadata": {"annotations": {"http.kedify.io/autowire-hold":
+			"{\"reason\":\"Restored\",\"at\":\"`+time.Now().UTC().Format(time.RFC3339)+`\",\"times\":4}"}}}`)
+	}
 	restore()
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
-	testkit.Eventually(t, patience, "it is left alone", func() bool {
-		return strings.Contains(web(t, team).Annotations[httpv1alpha1.AnnotationAutowireHold], `"times":5`)
-	})
+	areHeld("it is left alone", `"times":5`)
 	remove(t, scaledObject(team, "shop"))
-	testkit.Eventually(t, patience, "no annotation is left", func() bool { return len(web(t, team).Annotations) == 0 })
-	isOriginal(t, before, web(t, team))
+	awaitNoAnnotation(t, team)
+	areOriginal(t, before, webs(t, team))
 }
 
 // TestTwoAgentsAtOnce has a second agent beside the elected one, as in the moment in which one has lost the Lease and
@@ -284,6 +389,7 @@ func TestTwoAgentsAtOnce(t *testing.T) {
 	}
 	other := reconcile.Autowirer{
 		Client: direct, Stored: direct, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: 2 * time.Second, ScalerAddress: scaler,
+		IsServed: func(schema.GroupVersionKind) bool { return true },
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
@@ -308,6 +414,6 @@ func TestTwoAgentsAtOnce(t *testing.T) {
 	awaitGone(t, team, "shop")
 	stop()
 	t.Logf("%d rounds of the other agent", <-ended)
-	testkit.Eventually(t, patience, "no annotation is left", func() bool { return len(web(t, team).Annotations) == 0 })
-	isOriginal(t, before, web(t, team))
+	awaitNoAnnotation(t, team)
+	areOriginal(t, before, webs(t, team))
 }

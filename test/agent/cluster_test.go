@@ -32,6 +32,8 @@ const (
 	manifests, example = "../../config/", "../../examples/argo-rollouts-canary/"
 	// scaler is the address that triggers are given.
 	scaler = "keda-add-ons-http-external-scaler.keda:9090"
+	// definitionsVariable is the environment's, which names the folder of the Gateway API's definitions.
+	definitionsVariable = "GATEWAY_API_CRDS"
 )
 
 // cluster is an API server, and the agent that runs with it.
@@ -71,8 +73,11 @@ func (c *cluster) end(code int) error {
 	return err
 }
 
-// install installs everything as users do, KEDA and Argo Rollouts after the agent.
+// install installs everything as users do, KEDA, Argo Rollouts and the Gateway API after the agent.
 func (c *cluster) install(ctx context.Context) error {
+	if os.Getenv(definitionsVariable) == "" {
+		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
+	}
 	err := controlplane.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
 		manifests+"agent/rbac.yaml", manifests+"agent/service.yaml", manifests+"agent/deployment.yaml")
 	if err == nil {
@@ -105,7 +110,12 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))
+	return controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(argo, "manifests/crds/rollout-crd.yaml"), httpRoutes())
+}
+
+// httpRoutes is the file with the definition of HTTPRoutes.
+func httpRoutes() string {
+	return filepath.Join(os.Getenv(definitionsVariable), "gateway.networking.k8s.io_httproutes.yaml")
 }
 
 // start starts the built agent as its ServiceAccount, with more flags. Its files are in folder. It returns the

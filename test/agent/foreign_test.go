@@ -39,7 +39,7 @@ func otherConditions(t *testing.T) string {
 }
 
 // TestADefinitionThatHasNoPlaceForConditions has the agent run where somebody else's definition is
-// installed: everything is made, wired and deleted as elsewhere.
+// installed, and the Gateway API is not: everything is made, wired and deleted as elsewhere.
 //
 //nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
 func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
@@ -98,9 +98,8 @@ func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := awaitBackends(t, team, "shop:80 cart:80"); len(found.Annotations) > 0 {
-		t.Errorf("annotations %v", found.Annotations)
-	}
+	awaitBackends(t, team, "shop:80 cart:80")
+	awaitNoAnnotation(t, team)
 	without.Stop(t)
 	on := filepath.Join(folder, "on")
 	if err := os.Mkdir(on, 0o700); err != nil {

@@ -13,10 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// ingressInGit has two backends that are wired and one that is not.
-const ingressInGit = `
+const (
+	// ingressInGit has two backends that are wired and one that is not.
+	ingressInGit = `
 metadata: {name: shop}
 spec:
   defaultBackend: {service: {name: shop, port: {number: 80}}}
@@ -27,25 +30,83 @@ spec:
       - {path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}}}}
       - {path: /cart, pathType: Prefix, backend: {service: {name: cart, port: {name: http}}}}
 `
+	// routeInGit has a backend that is wired and one that is not.
+	routeInGit = `
+metadata: {name: shop}
+spec:
+  hostnames: [shop.test]
+  rules:
+  - matches: [{path: {type: PathPrefix, value: /}}]
+    backendRefs:
+    - {name: shop, port: 80, weight: 90}
+    - {name: other, port: 80, weight: 10}
+`
+)
 
-// TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an Ingress in Git and to the same one wired.
+// TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the same one wired.
 func TestArgoCDIgnoresWiredBackends(t *testing.T) {
-	git, ingress := map[string]any{}, networkingv1.Ingress{}
-	if err := errors.Join(yaml.Unmarshal([]byte(ingressInGit), &git), yaml.Unmarshal([]byte(ingressInGit), &ingress)); err != nil {
+	var ingress networkingv1.Ingress
+	var route objects.HTTPRoute
+	decode(t, ingressInGit, &ingress)
+	decode(t, routeInGit, &route)
+	tests := map[string]struct {
+		inGit, block string
+		object       autowire.Object
+		change       func(spec map[string]any)
+	}{
+		"Ingress": {
+			ingressInGit, "argocd", autowire.OfIngress(&ingress),
+			func(spec map[string]any) { spec["rules"].([]any)[0].(map[string]any)["host"] = "changed" },
+		},
+		"HTTPRoute": {
+			routeInGit, "argocd-httproute", autowire.OfHTTPRoute(&route, nil),
+			func(spec map[string]any) { spec["hostnames"] = []any{"changed"} },
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			git, live := map[string]any{}, map[string]any{}
+			decode(t, test.inGit, &git)
+			decode(t, string(wired(t, git, test.object)), &live)
+			expressions := recipe(t, "docs/autowire.md", test.block)
+			want := normalized(t, git, expressions)
+			if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {
+				t.Error("there is no difference to ignore")
+			}
+			if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
+				t.Errorf("Argo CD sees a difference (-git +live):\n%s", diff)
+			}
+			test.change(live["spec"].(map[string]any))
+			if cmp.Equal(want, normalized(t, live, expressions)) {
+				t.Error("Argo CD does not see that somebody changed a host")
+			}
+		})
+	}
+}
+
+// decode reads YAML.
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// wired is an object after the agent has wired it, as JSON.
+func wired(t *testing.T, inGit map[string]any, object autowire.Object) []byte {
+	t.Helper()
 	namespace := autowire.Namespace{
-		Ingresses: []networkingv1.Ingress{ingress}, HasProxy: true, Now: time.Unix(0, 0), Ports: map[string][]corev1.ServicePort{},
+		Objects: []autowire.Object{object}, HasProxy: true, Now: time.Unix(0, 0), Ports: map[string][]corev1.ServicePort{},
 		Targets: []autowire.Target{{
 			Name: "shop", Hosts: []string{"shop.test"}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}, IsProgrammed: true,
+			Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
 		}},
 	}
 	todo, err := namespace.Plan()
 	if err != nil || len(todo.Changes) != 1 {
 		t.Fatalf("%+v, %v", todo, err)
 	}
-	live := map[string]any{}
-	before, err := json.Marshal(git)
+	before, err := json.Marshal(inGit)
 	patch, also := json.Marshal(todo.Changes[0].Patch)
 	if err := errors.Join(err, also); err != nil {
 		t.Fatal(err)
@@ -55,19 +116,8 @@ func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, err := operations.Apply(before)
-	if err := errors.Join(err, json.Unmarshal(after, &live)); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	expressions := recipe(t, "docs/autowire.md", "argocd")
-	want := normalized(t, git, expressions)
-	if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {
-		t.Error("there is no difference to ignore")
-	}
-	if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
-		t.Errorf("Argo CD sees a difference (-git +live):\n%s", diff)
-	}
-	live["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)["host"] = "changed"
-	if cmp.Equal(want, normalized(t, live, expressions)) {
-		t.Error("Argo CD does not see that somebody changed a host")
-	}
+	return after
 }

@@ -10,11 +10,11 @@ const (
 	// AnnotationTriggerProblems is written on a ScaledObject: the mistakes in its triggers, in
 	// words. It is absent when there are none. The conditions of a ScaledObject are KEDA's alone.
 	AnnotationTriggerProblems = "http.kedify.io/trigger-problems"
-	// AnnotationAutowireUndo is written on an Ingress with backends that name Service kedify-proxy in place
-	// of their own: the JSON patch (RFC 6902) that gives them their own back and removes the annotation.
+	// AnnotationAutowireUndo is written on an Ingress or HTTPRoute with backends that name Service kedify-proxy in
+	// place of their own: the JSON patch (RFC 6902) that gives them their own back and removes the annotation.
 	AnnotationAutowireUndo = "http.kedify.io/autowire-undo"
-	// AnnotationAutowireHold is written on an Ingress that has its own backends back for a time, or for
-	// good: since when, and why. Whoever removes it ends that.
+	// AnnotationAutowireHold is written on an Ingress or HTTPRoute that has its own backends back for a time, or
+	// for good: since when, and why. Whoever removes it ends that.
 	AnnotationAutowireHold = "http.kedify.io/autowire-hold"
 	// AnnotationProxyImage, AnnotationProxyReplicas and AnnotationProxyResources are read on a Namespace: what its
 	// proxies have in place of the agent's flags of the same names. The last is a YAML or JSON object with
@@ -43,8 +43,8 @@ const (
 	// ConditionTriggerAccepted is True when the object says what the trigger that it was made from
 	// says. When it is False, the object is what the trigger last said that could be understood.
 	ConditionTriggerAccepted = "TriggerAccepted"
-	// ConditionAutowired is True when the backends of Ingresses that the object is about name Service
-	// kedify-proxy. It is absent where the object does not ask for that.
+	// ConditionAutowired is True when the backends of Ingresses and HTTPRoutes that the object is about name
+	// Service kedify-proxy. It is absent where the object does not ask for that.
 	ConditionAutowired = "Autowired"
 	// ConditionProxyInstalled says what keeps the agent from installing the proxies that the object needs. It is
 	// absent where nothing does.
@@ -75,13 +75,13 @@ const (
 	ReasonConverted = "Converted"
 )
 
-// Reasons of ConditionAutowired, and of Events on Ingresses.
+// Reasons of ConditionAutowired, and of Events on Ingresses and HTTPRoutes.
 const (
 	// ReasonWired says that the requests come by the proxies. It is the only reason with status True.
 	ReasonWired = "Wired"
 	// ReasonUnwired says, in an Event, that backends name their own Services again.
 	ReasonUnwired = "Unwired"
-	// ReasonNothingToWire says that no Ingress has a backend that the object is about.
+	// ReasonNothingToWire says that no Ingress or HTTPRoute has a backend that the object is about.
 	ReasonNothingToWire = "NothingToWire"
 	// ReasonNotProgrammed says that a Ready proxy, or every one, does not have the object yet.
 	ReasonNotProgrammed = "NotProgrammed"
@@ -90,7 +90,9 @@ const (
 	ReasonProxyUnavailable = "ProxyUnavailable"
 	// ReasonRestored says that somebody else wrote the original backends again.
 	ReasonRestored = "Restored"
-	// ReasonUndoUnreadable says that an Ingress's annotation AnnotationAutowireUndo cannot be read.
+	// ReasonRouted says that a Rollout's router argoproj-labs/gatewayAPI shares the requests of the HTTPRoute.
+	ReasonRouted = "Routed"
+	// ReasonUndoUnreadable says that an object's annotation AnnotationAutowireUndo cannot be read.
 	ReasonUndoUnreadable = "UndoUnreadable"
 	// ReasonNotCarriedOut says that the object asks for something that this version does not do.
 	ReasonNotCarriedOut = "NotCarriedOut"

@@ -1,10 +1,14 @@
 package autowire
 
 import (
-	"fmt"
-	"strings"
+	"bytes"
+	"encoding/json"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // ProxyService and ProxyPort are where backends send requests to the proxies of their namespace.
@@ -13,46 +17,61 @@ const (
 	ProxyPort    int32 = 8080
 )
 
-// backend is a place of an Ingress that names a Service.
+// Object is one that sends requests to Services of its namespace. There is a function for each kind that makes
+// one: OfIngress, OfHTTPRoute.
+type Object struct {
+	kind   trigger.AutowireKind
+	meta   metav1.Object
+	places []backend
+	// router is who else decides about its backends, or empty.
+	router string
+}
+
+// titles are how messages name the kinds of objects that this version carries out.
+func titles() map[trigger.AutowireKind]string {
+	return map[trigger.AutowireKind]string{trigger.AutowireIngress: "Ingress", trigger.AutowireHTTPRoute: "HTTPRoute"}
+}
+
+// String names the object in messages.
+func (o *Object) String() string { return titles()[o.kind] + " " + o.meta.GetName() }
+
+// backend is a place of an object that names a Service.
 type backend struct {
-	pointer    string // JSON pointer (RFC 6901) to the object with the Service's name and port
-	host, path string // of its rule
-	isDefault  bool   // spec.defaultBackend, which has neither
-	kind       networkingv1.PathType
+	pointer string // JSON pointer (RFC 6901) to what has the Service's name and port
+	title   string // in messages
+	marks   []mark
+	rule    string  // pointer to the rule that shares requests between this backend and others; empty where none does
+	sees    request // the requests that go there, as they arrive
+	// isNumber says that the port is a number by itself, not an object with a number or a name.
+	isNumber bool
 
 	service networkingv1.IngressServiceBackend
 }
 
-// backends are the places of an Ingress that name a Service, in order. One that names another resource is none.
-func backends(ingress *networkingv1.Ingress) []backend {
-	var found []backend
-	if named := ingress.Spec.DefaultBackend; named != nil && named.Service != nil {
-		place := backend{pointer: "/spec/defaultBackend/service", isDefault: true, service: *named.Service}
-		found = append(found, place)
-	}
-	for i, rule := range ingress.Spec.Rules {
-		if rule.HTTP == nil {
-			continue
-		}
-		for j, path := range rule.HTTP.Paths {
-			if path.Backend.Service == nil {
-				continue
-			}
-			place := backend{
-				pointer: fmt.Sprintf("/spec/rules/%d/http/paths/%d/backend/service", i, j),
-				host:    rule.Host, path: path.Path, service: *path.Backend.Service,
-			}
-			if path.PathType != nil {
-				place.kind = *path.PathType
-			}
-			found = append(found, place)
-		}
-	}
-	return found
+// mark is a value of an object by which a place in it is known again, wherever it has moved. The first two of a place
+// say what requests it is for; if one of them changes, it is still the same place.
+type mark struct {
+	pointer string // JSON pointer
+	value   string // JSON, as canonical makes it; null where there is none
+	// isShared says that all places of the object have it, so it tells no two of them apart.
+	isShared bool
+}
+
+// request is a set of requests: those to each of the hosts with each of the paths. A host is perhaps a wildcard; an
+// empty one means every host.
+type request struct {
+	hosts []string
+	paths []path
+}
+
+// path is a set of paths: one, or all that begin with its segments.
+type path struct {
+	text    string
+	isExact bool
 }
 
 // isProxy says whether requests go to the proxies.
-func (b backend) isProxy() bool { return b.service == proxy() }
+func (b *backend) isProxy() bool { return b.service == proxy() }
 
 // proxy is how a backend names the proxies.
 func proxy() networkingv1.IngressServiceBackend {
@@ -61,20 +80,72 @@ func proxy() networkingv1.IngressServiceBackend {
 	}
 }
 
-// String names the place in messages.
-func (b backend) String() string {
-	if b.isDefault {
-		return "the default backend"
+// replace are the operations that have a backend name a Service. Other fields of it stay.
+func (b *backend) replace(service networkingv1.IngressServiceBackend) []plan.Operation {
+	var port any = service.Port
+	if b.isNumber {
+		port = service.Port.Number
 	}
-	return b.host + "/" + strings.TrimPrefix(b.path, "/")
+	return []plan.Operation{
+		{Op: "replace", Path: b.pointer + "/name", Value: service.Name},
+		{Op: "replace", Path: b.pointer + "/port", Value: port},
+	}
 }
 
-// prefix is the path that all of the backend's requests begin with: of what may be a regular expression, the
-// whole segments before its first special character.
-func (b backend) prefix() string {
-	at := strings.IndexAny(b.path, `^$*+?()[]{}|\`)
-	if at < 0 || b.kind != networkingv1.PathTypeImplementationSpecific {
-		return b.path
+// naming is a backend in the same place that names another Service.
+func (b *backend) naming(service networkingv1.IngressServiceBackend) backend {
+	named := *b
+	named.service = service
+	return named
+}
+
+// isAt says whether a backend is where the record of one says.
+func (b *backend) isAt(record *backend) bool {
+	if len(b.marks) != len(record.marks) {
+		return false
 	}
-	return b.path[:strings.LastIndex(b.path[:at], "/")+1]
+	for i, mark := range b.marks {
+		if !mark.isShared && mark.value != record.marks[i].value {
+			return false
+		}
+	}
+	return true
+}
+
+// isLike says whether a backend may be the one that a record was made of, for other requests by now.
+func (b *backend) isLike(record *backend) bool {
+	for i, mark := range b.marks[:min(2, len(b.marks))] {
+		if len(record.marks) == len(b.marks) && mark.value == record.marks[i].value {
+			return true
+		}
+	}
+	return false
+}
+
+// canonical is JSON with sorted keys; null for nothing, and for what is no JSON.
+func canonical(text []byte) string {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if decoder.Decode(&value) != nil {
+		return "null"
+	}
+	return encoded(value)
+}
+
+// encoded is a value as JSON. It is for values that have an encoding.
+func encoded(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "null"
+	}
+	return string(text)
+}
+
+// orNull is a text, or nil for a field that is not there.
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
 }

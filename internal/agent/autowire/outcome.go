@@ -16,15 +16,20 @@ const maxMessage = 4096
 // outcome is what becomes of one backend.
 type outcome struct{ reason, message string }
 
+// isObstacle says whether something is in the way. That a backend is another router's business is not, for the others.
+func (o outcome) isObstacle() bool {
+	return o.reason != httpv1alpha1.ReasonWired && o.reason != httpv1alpha1.ReasonRouted
+}
+
 // outcomes are what becomes of the backends of each target, by its name.
 type outcomes map[string][]outcome
 
 // tell notes what becomes of a backend for each of its targets.
-func (w *wiring) tell(targets []*Target, place backend, reason, message string) {
-	where := "Ingress " + w.ingress.Name + ", " + place.String()
+func (w *wiring) tell(targets []*Target, place *backend, reason, message string) {
+	where := w.object.String() + ", " + place.title
 	if message != "" {
 		where += ": " + message
-	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.takesAll(place) }) {
+	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.takesAll(place.sees) }) {
 		where += " (a request for it that no trigger takes is answered 404)"
 	}
 	for _, target := range targets {
@@ -32,9 +37,10 @@ func (w *wiring) tell(targets []*Target, place backend, reason, message string) 
 	}
 }
 
-// tellAll tells the same of every target that has a backend in the Ingress.
+// tellAll tells the same of every target that has a backend in the object.
 func (w *wiring) tellAll(reason, message string) {
-	for _, place := range w.places {
+	for i := range w.object.places {
+		place := &w.object.places[i]
 		w.tell(w.of(place), place, reason, message)
 	}
 }
@@ -51,17 +57,16 @@ func (o outcomes) condition(target Target) metav1.Condition {
 		return found
 	case len(all) == 0:
 		found.Reason = httpv1alpha1.ReasonNothingToWire
-		found.Message = "no Ingress has a backend with Service " + target.Service +
+		found.Message = "no " + target.kinds() + " has a backend with Service " + target.Service +
 			", the trigger's port, and a host and path of the trigger"
 		return found
 	}
 	found.Reason, found.Status = httpv1alpha1.ReasonWired, metav1.ConditionTrue
-	for _, each := range all {
-		if each.reason != httpv1alpha1.ReasonWired {
-			found.Reason, found.Status = each.reason, metav1.ConditionFalse
-			all = slices.DeleteFunc(slices.Clone(all), func(other outcome) bool { return other.reason != each.reason })
-			break
-		}
+	if at := slices.IndexFunc(all, outcome.isObstacle); at >= 0 {
+		found.Reason, found.Status = all[at].reason, metav1.ConditionFalse
+		all = slices.DeleteFunc(slices.Clone(all), func(o outcome) bool { return o.reason != found.Reason })
+	} else if !slices.ContainsFunc(all, func(o outcome) bool { return o.reason == found.Reason }) {
+		found.Reason, found.Status = httpv1alpha1.ReasonRouted, metav1.ConditionFalse
 	}
 	var parts []string
 	for _, each := range all {

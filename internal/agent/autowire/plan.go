@@ -8,17 +8,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
 )
 
-// Namespace is what decides about the Ingresses of a namespace.
+// Namespace is what decides about the objects of a namespace.
 type Namespace struct {
-	// Ingresses are all of them, as they are.
-	Ingresses []networkingv1.Ingress
+	// Objects are its Ingresses and HTTPRoutes, as they are.
+	Objects []Object
 	// Targets are what requests are to come by the proxies for.
 	Targets []Target
 	// Ports are those of Services, by the Service's name.
@@ -33,7 +32,7 @@ type Namespace struct {
 
 // Plan is what is to be done in a namespace.
 type Plan struct {
-	// Changes are the writes, one for each Ingress that is not as it should be.
+	// Changes are the writes, one for each object that is not as it should be.
 	Changes []Change
 	// Conditions are what is to be said of each target, by its name, once the changes are made; without times.
 	Conditions map[string]metav1.Condition
@@ -41,9 +40,9 @@ type Plan struct {
 	Again time.Duration
 }
 
-// Change is the one write that makes an Ingress what it should be.
+// Change is the one write that makes an object what it should be.
 type Change struct {
-	// Index is that of the Ingress in the Namespace.
+	// Index is that of the object in the Namespace.
 	Index int
 	// Patch fits this version of it only.
 	Patch []plan.Operation
@@ -55,15 +54,15 @@ type Change struct {
 func (n *Namespace) Plan() (Plan, error) {
 	found := Plan{Conditions: map[string]metav1.Condition{}}
 	told := outcomes{}
-	for i := range n.Ingresses {
-		ingress := &n.Ingresses[i]
-		if ingress.DeletionTimestamp != nil {
+	for i := range n.Objects {
+		object := &n.Objects[i]
+		if object.meta.GetDeletionTimestamp() != nil {
 			continue
 		}
-		one := &wiring{Namespace: n, ingress: ingress, places: backends(ingress), told: told}
+		one := &wiring{Namespace: n, object: object, told: told}
 		change, err := one.plan()
 		if err != nil {
-			return Plan{}, fmt.Errorf("ingress %s: %w", ingress.Name, err)
+			return Plan{}, fmt.Errorf("%s: %w", object, err)
 		}
 		if change.Index = i; len(change.Patch) > 0 {
 			found.Changes = append(found.Changes, change)
@@ -78,28 +77,27 @@ func (n *Namespace) Plan() (Plan, error) {
 	return found, nil
 }
 
-// wiring is the plan for one Ingress in the making.
+// wiring is the plan for one object in the making.
 type wiring struct {
 	*Namespace
 
-	ingress *networkingv1.Ingress
-	places  []backend
-	told    outcomes
-	again   time.Duration
+	object *Object
+	told   outcomes
+	again  time.Duration
 }
 
-// plan compares an Ingress with what it should be.
+// plan compares an object with what it should be.
 func (w *wiring) plan() (Change, error) {
-	record, err := readUndo(w.ingress.Annotations[httpv1alpha1.AnnotationAutowireUndo])
+	record, err := readUndo(w.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
 	if err != nil {
 		w.tellAll(httpv1alpha1.ReasonUndoUnreadable, err.Error())
 		return Change{}, nil
 	}
-	originals, isRestored := match(w.places, record)
-	held := holdOf(w.ingress)
+	originals, isRestored := match(w.object.places, record)
+	held := holdOf(w.object.meta)
 	switch {
 	case isRestored:
-		held = held.restored(writer(w.ingress), w.Now)
+		held = held.restored(writer(w.object.meta), w.Now)
 	case len(originals) > 0 && !w.HasProxy:
 		held = hold{Reason: httpv1alpha1.ReasonProxyUnavailable, At: w.Now}
 	}
@@ -114,11 +112,10 @@ func (w *wiring) plan() (Change, error) {
 // whether there are any that would, if nothing were in the way.
 func (w *wiring) decide(originals map[int]backend, held hold) (wired map[int]backend, isConcerned bool) {
 	wired = map[int]backend{}
-	for i, place := range w.places {
-		original, isWired := originals[i]
-		if !isWired {
-			original = place
-		}
+	unwired := w.unwired(originals)
+	for i := range unwired {
+		place, original := &w.object.places[i], &unwired[i]
+		_, isWired := originals[i]
 		targets := w.of(original)
 		if len(targets) == 0 {
 			continue
@@ -128,26 +125,60 @@ func (w *wiring) decide(originals map[int]backend, held hold) (wired map[int]bac
 			continue
 		}
 		isConcerned = true
-		reason, message := w.obstacle(targets, isWired, held)
+		reason, message := w.foreign(original, unwired)
 		if reason == "" {
-			wired[i], reason = original, httpv1alpha1.ReasonWired
+			reason, message = w.obstacle(targets, isWired, held)
+		}
+		if reason == "" {
+			wired[i], reason = *original, httpv1alpha1.ReasonWired
 		}
 		w.tell(targets, place, reason, message)
 	}
 	return wired, isConcerned
 }
 
+// unwired are the backends of the object with what was wired undone.
+func (w *wiring) unwired(originals map[int]backend) []backend {
+	all := slices.Clone(w.object.places)
+	for i, original := range originals {
+		all[i] = original
+	}
+	return all
+}
+
 // of are the targets that a backend with this original is for.
-func (w *wiring) of(original backend) []*Target {
+func (w *wiring) of(original *backend) []*Target {
 	var found []*Target
 	for i := range w.Targets {
 		target := &w.Targets[i]
 		isAbout := original.isProxy() || target.isAbout(original.service, w.Ports[original.service.Name])
-		if target.NotCarriedOut == "" && isAbout && target.takes(original) {
+		if target.NotCarriedOut == "" && slices.Contains(target.Kinds, w.object.kind) && isAbout &&
+			target.takes(original.sees) {
 			found = append(found, target)
 		}
 	}
 	return found
+}
+
+// foreign says why a backend is not to go to the proxies at all: somebody else shares the requests. That is another
+// router, or its rule, between Services of which others go to the proxies or would: those tell requests apart by what
+// they ask for, and would not keep the rule's shares.
+func (w *wiring) foreign(original *backend, all []backend) (reason, message string) {
+	if w.object.router != "" {
+		return httpv1alpha1.ReasonRouted, w.object.router + ", shares its requests"
+	}
+	for i := range all {
+		other := &all[i]
+		isBeside := original.rule != "" && other.rule == original.rule && other.service != original.service
+		switch {
+		case isBeside && other.isProxy():
+			return httpv1alpha1.ReasonNotCarriedOut, "somebody has its rule share requests with Service " + ProxyService
+		case isBeside && len(w.of(other)) > 0:
+			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("its rule shares requests with Service %s, "+
+				"which is a trigger's, too; the proxies would not keep the shares", other.service.Name)
+		}
+	}
+	return "", ""
 }
 
 // obstacle says why a backend must not go to the proxies now; no reason means that nothing is in the way. One
@@ -182,7 +213,7 @@ func (w *wiring) obstacle(targets []*Target, isWired bool, held hold) (reason, m
 func (w *wiring) change(originals, wired map[int]backend, held hold, isRestored bool) (Change, error) {
 	var places, were []backend
 	for _, i := range slices.Sorted(maps.Keys(wired)) {
-		places, were = append(places, w.places[i]), append(were, wired[i])
+		places, were = append(places, w.object.places[i]), append(were, wired[i])
 	}
 	undoText, err := undo(places, were)
 	if err != nil {
@@ -195,28 +226,29 @@ func (w *wiring) change(originals, wired map[int]backend, held hold, isRestored 
 	change := Change{Patch: w.annotate(
 		httpv1alpha1.AnnotationAutowireUndo, undoText, httpv1alpha1.AnnotationAutowireHold, heldText)}
 	var on, off []string
-	for i, place := range w.places {
-		_, was := originals[i]
+	for i := range w.object.places {
+		place := &w.object.places[i]
+		original, was := originals[i]
 		switch _, is := wired[i]; {
 		case is && !was:
-			change.Patch, on = append(change.Patch, replace(place, proxy())...), append(on, place.String())
+			change.Patch, on = append(change.Patch, place.replace(proxy())...), append(on, place.title)
 		case was && !is:
-			change.Patch = append(change.Patch, replace(place, originals[i].service)...)
-			off = append(off, place.String())
+			change.Patch, off = append(change.Patch, place.replace(original.service)...), append(off, place.title)
 		}
 	}
 	change.say(on, off, held, isRestored)
 	return change, nil
 }
 
-// annotate are the operations that give an Ingress annotations: names, each followed by its value, which is
+// annotate are the operations that give an object annotations: names, each followed by its value, which is
 // empty for one that must not be there.
 func (w *wiring) annotate(pairs ...string) []plan.Operation {
 	var patch []plan.Operation
-	has := w.ingress.Annotations != nil
+	annotations := w.object.meta.GetAnnotations()
+	has := annotations != nil
 	for pair := range slices.Chunk(pairs, 2) {
 		name, value := pair[0], pair[1]
-		found, is := w.ingress.Annotations[name]
+		found, is := annotations[name]
 		switch {
 		case value == "" && is:
 			patch = append(patch, plan.Operation{Op: "remove", Path: annotationPointer(name)})

@@ -173,6 +173,7 @@ func TestWhichBackends(t *testing.T) {
 		"not programmed":          {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsProgrammed = false }), `NotProgrammed: Ingress web, shop.test/: not every Ready proxy has HTTPScaledObject "shop"`},
 		"not carried out":         {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.NotCarriedOut = "no" }), "NotCarriedOut: no; point the backends at Service kedify-proxy yourself"},
 		"written by hand":         {ingress("shop.test", "Prefix", "/", `{name: kedify-proxy, port: {number: 8080}}`), target("shop", "shop.test"), "Wired: Ingress web, shop.test/"},
+		"the same path twice":     {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "paths: [", "paths: [{path: /, pathType: Prefix, backend: {service: {name: kedify-proxy, port: {number: 8080}}}},", 1), target("shop", "shop.test"), "NotCarriedOut: Ingress web, shop.test/: somebody has its rule share requests with Service kedify-proxy"},
 		"an undo that is broken":  {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", "name: web, annotations: {"+undo+": '{'}", 1), target("shop", "shop.test"), "UndoUnreadable: Ingress web, shop.test/: annotation http.kedify.io/autowire-undo: "},
 	}
 	for name, test := range tests {
@@ -185,7 +186,7 @@ func TestWhichBackends(t *testing.T) {
 				t.Errorf("condition %q, want %q", says, test.says)
 			}
 			isWired := condition.Reason == "Wired"
-			if got := strings.Contains(w.stored[0], "kedify-proxy"); got != isWired {
+			if got := strings.Contains(w.stored[0], "kedify-proxy"); got != isWired && name != "the same path twice" {
 				t.Errorf("wired: %v\n%s", got, asYAML(t, w.stored[0]))
 			}
 			if isWired != (condition.Status == "True") {

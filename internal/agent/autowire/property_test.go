@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +14,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 )
 
-// maker makes Ingresses and targets by chance, alike enough to meet.
+// maker makes Ingresses, HTTPRoutes and targets by chance, alike enough to meet.
 type maker struct {
 	*rand.Rand
 
@@ -87,6 +89,76 @@ func (m maker) ingress(name string) map[string]any {
 	return map[string]any{"metadata": meta, "spec": spec}
 }
 
+// ref is a backend of an HTTPRoute.
+func (m maker) ref() any {
+	ref := map[string]any{"name": m.one("shop", "shop", "cart"), "port": []int{80, 81}[m.IntN(2)], "weight": m.IntN(3)}
+	switch chance := m.IntN(12); {
+	case chance == 0 && m.hasHandWritten:
+		ref["name"], ref["port"] = "kedify-proxy", 8080
+	case chance == 1:
+		ref["future"] = "field"
+	case chance == 2:
+		ref["namespace"] = m.one("team", "other")
+	case chance == 3:
+		ref["group"], ref["kind"] = "", "Service"
+	case chance == 4:
+		ref["kind"] = "ServiceImport"
+	case chance == 5:
+		ref["filters"] = []any{map[string]any{"type": "URLRewrite", "urlRewrite": map[string]any{"hostname": m.one("a.test", "x.test")}}}
+	}
+	return ref
+}
+
+// routeRule is a rule of an HTTPRoute, for requests that no other rule of it is for.
+func (m maker) routeRule() any {
+	rule := map[string]any{}
+	var matches, refs []any
+	for range 1 + m.IntN(2) {
+		match := map[string]any{"headers": []any{map[string]any{"name": "rule", "value": strconv.FormatUint(m.Uint64(), 10)}}}
+		if kind := m.one("", "PathPrefix", "Exact", "RegularExpression"); kind != "" {
+			match["path"] = map[string]any{"type": kind, "value": m.one("/", "/api", "/api/v[12]&<")}
+		}
+		matches = append(matches, match)
+	}
+	for range m.IntN(4) {
+		refs = append(refs, m.ref())
+	}
+	rule["matches"] = matches
+	if refs != nil {
+		rule["backendRefs"] = refs
+	}
+	if m.IntN(4) == 0 {
+		rule["filters"] = []any{map[string]any{"type": "RequestMirror", "requestMirror": map[string]any{"backendRef": m.ref()}}}
+	}
+	return rule
+}
+
+// httpRoute is an HTTPRoute.
+func (m maker) httpRoute(name string) map[string]any {
+	meta, spec := map[string]any{"name": name, "namespace": "team"}, map[string]any{}
+	if m.IntN(2) == 0 {
+		meta["annotations"] = map[string]any{"a/b~c": "d"}
+	}
+	if hosts := m.hosts(); hosts != nil {
+		spec["hostnames"] = hosts
+	}
+	var rules []any
+	for range 1 + m.IntN(3) {
+		rules = append(rules, m.routeRule())
+	}
+	spec["rules"] = rules
+	return map[string]any{"kind": "HTTPRoute", "metadata": meta, "spec": spec}
+}
+
+// hosts are those of an HTTPRoute.
+func (m maker) hosts() []any {
+	var hosts []any
+	for range m.IntN(3) {
+		hosts = append(hosts, m.one("a.test", "b.test", "*.test"))
+	}
+	return hosts
+}
+
 // targets are some targets, two of which may be for the same backend.
 func (m maker) targets() []autowire.Target {
 	var out []autowire.Target
@@ -100,17 +172,24 @@ func (m maker) targets() []autowire.Target {
 			made.Port = networkingv1.ServiceBackendPort{Name: "http"}
 		}
 		made.IsProgrammed = m.IntN(4) > 0
+		if m.IntN(4) == 0 {
+			made.Kinds = made.Kinds[m.IntN(2):][:1]
+		}
 		out = append(out, made)
 	}
 	return out
 }
 
-// edit has a user edit an Ingress, by where things are; so it can be made to the original, too. What is
+// edit has a user edit an object, by where things are; so it can be made to the original, too. What is
 // written by hand comes before the edits, and is not mixed with them: of a backend that names the proxies,
 // in a place where the agent's was a moment ago, nobody can tell whose it is.
 func (m maker) edit(seed uint64) func(map[string]any) {
 	return func(ingress map[string]any) {
 		m := maker{rand.New(rand.NewPCG(seed, 1)), false}
+		if ingress["kind"] != nil {
+			m.editRoute(ingress)
+			return
+		}
 		spec := ingress["spec"].(map[string]any)
 		rules, _ := spec["rules"].([]any)
 		switch m.IntN(5) {
@@ -136,6 +215,39 @@ func (m maker) edit(seed uint64) func(map[string]any) {
 	}
 }
 
+// editRoute has a user edit an HTTPRoute.
+func (m maker) editRoute(route map[string]any) {
+	spec := route["spec"].(map[string]any)
+	rules, _ := spec["rules"].([]any)
+	if len(rules) == 0 {
+		spec["rules"] = []any{m.routeRule()}
+		return
+	}
+	at := m.IntN(len(rules))
+	rule := rules[at].(map[string]any)
+	refs, _ := rule["backendRefs"].([]any)
+	switch m.IntN(7) {
+	case 0: // everything moves
+		spec["rules"] = slices.Concat([]any{m.routeRule()}, rules)
+	case 1: // one goes
+		spec["rules"] = slices.Concat(rules[:at], rules[at+1:])
+	case 2: // other hosts, and everything moves
+		spec["hostnames"] = m.hosts()
+		slices.Reverse(rules)
+	case 3:
+		route["metadata"].(map[string]any)["labels"] = map[string]any{"team": "b"}
+	case 4: // somebody else's requests, or ours
+		if len(refs) > 0 {
+			refs[m.IntN(len(refs))] = m.ref()
+		}
+	case 5: // siblings change places, and one comes
+		slices.Reverse(refs)
+		rule["backendRefs"] = append(refs, m.ref())
+	case 6: // other requests
+		rule["matches"] = m.routeRule().(map[string]any)["matches"]
+	}
+}
+
 // edited makes an edit.
 func edited(t *testing.T, text string, edit func(map[string]any)) string {
 	t.Helper()
@@ -151,7 +263,7 @@ func edited(t *testing.T, text string, edit func(map[string]any)) string {
 	return string(out)
 }
 
-// isLive fails unless every Ingress, with what was wired undone, is what its user made it, and nothing of ours is
+// isLive fails unless every object, with what was wired undone, is what its user made it, and nothing of ours is
 // wired without a proxy.
 func (w *world) isLive(t *testing.T, wanted []string, during string) {
 	t.Helper()
@@ -174,11 +286,18 @@ func FuzzAnythingHappens(f *testing.F) {
 	for seed := range uint64(100) {
 		f.Add(seed)
 	}
+	for _, seed := range []uint64{462, 3164, 5088} { // one path of an Ingress twice, once written by hand
+		f.Add(seed)
+	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		m := maker{rand.New(rand.NewPCG(seed, 0)), seed%2 == 0}
 		w := newWorld(t)
 		for i := range 1 + m.IntN(3) {
-			text, err := json.Marshal(m.ingress(fmt.Sprint("ingress", i)))
+			object := m.ingress(fmt.Sprint("object", i))
+			if m.IntN(2) == 0 {
+				object = m.httpRoute(fmt.Sprint("object", i))
+			}
+			text, err := json.Marshal(object)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +305,7 @@ func FuzzAnythingHappens(f *testing.F) {
 		}
 		wanted := slices.Clone(w.stored)
 		for range 12 {
-			happens := m.one("targets", "proxy", "time", "restore")
+			happens := m.one("targets", "proxy", "time", "restore", "rollout")
 			if !m.hasHandWritten && m.IntN(4) == 0 {
 				happens = "edit"
 			}
@@ -197,6 +316,8 @@ func FuzzAnythingHappens(f *testing.F) {
 				w.HasProxy = !w.HasProxy
 			case "time":
 				w.Now = w.Now.Add(time.Duration(m.IntN(100)) * time.Second)
+			case "rollout":
+				w.rollouts = []objects.Rollout{rollout(t, "team", m.one(`{httpRoute: object0}`, `{httpRoutes: [{name: object1}]}`, `{}`))}
 			case "edit":
 				i, edit := m.IntN(len(w.stored)), m.edit(m.Uint64())
 				w.stored[i], wanted[i] = edited(t, w.stored[i], edit), edited(t, wanted[i], edit)
@@ -226,7 +347,7 @@ func FuzzAnythingHappens(f *testing.F) {
 // proxied counts the backends that go to the proxies.
 func proxied(text string) int { return strings.Count(text, `"kedify-proxy"`) }
 
-// restored is an Ingress after a tool wrote its original over it, which leaves annotations that it does not know.
+// restored is an object after a tool wrote its original over it, which leaves annotations that it does not know.
 func restored(t *testing.T, text, original string) string {
 	t.Helper()
 	return edited(t, original, func(ingress map[string]any) {

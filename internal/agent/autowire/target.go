@@ -26,6 +26,8 @@ type Target struct {
 	Service string
 	// Port is a number, or a name, of the Service's ports.
 	Port networkingv1.ServiceBackendPort
+	// Kinds are those of objects that may be wired for it, of those that this version carries out.
+	Kinds []trigger.AutowireKind
 	// IsProgrammed says that every Ready proxy has it as it is now.
 	IsProgrammed bool
 	// NotCarriedOut says what it asks for that this version does not do. Such a target is not wired.
@@ -43,50 +45,75 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
 		return Target{}, false
 	}
 	ref := object.Spec.ScaleTargetRef
+	kinds := slices.DeleteFunc(parsed.Autowire, func(kind trigger.AutowireKind) bool { return titles()[kind] == "" })
 	programmed := meta.FindStatusCondition(
 		httpv1alpha1.StatusOf(object).Conditions, httpv1alpha1.ConditionProgrammed)
 	return Target{
 		Name: object.Name, Hosts: object.Spec.Hosts, PathPrefixes: object.Spec.PathPrefixes,
 		IsPartial: len(object.Spec.Headers) > 0,
 		Service:   ref.Service, Port: networkingv1.ServiceBackendPort{Name: ref.PortName, Number: ref.Port},
+		Kinds: kinds,
 		IsProgrammed: programmed != nil && programmed.Status == metav1.ConditionTrue &&
 			programmed.ObservedGeneration == object.Generation,
-		NotCarriedOut: notCarriedOut(object, parsed.Autowire, isAsked),
+		NotCarriedOut: notCarriedOut(object, kinds),
 	}, true
 }
 
 // notCarriedOut says what an object asks for that this version does not do.
-func notCarriedOut(
-	object *httpv1alpha1.HTTPScaledObject, kinds []trigger.AutowireKind, isAsked bool,
-) string {
+func notCarriedOut(object *httpv1alpha1.HTTPScaledObject, kinds []trigger.AutowireKind) string {
 	if object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
-		return "the shared fleet is in another namespace, which no backend of an Ingress can name"
+		return "the shared fleet is in another namespace, and backends are pointed at proxies of their own only"
 	}
 	if object.Annotations[httpv1alpha1.AnnotationPrefix+"tls-secret-name"] != "" {
 		return "tlsSecretName is not carried out by this version, so the proxies do not take TLS"
 	}
-	if isAsked && !slices.Contains(kinds, trigger.AutowireIngress) {
-		return "of the kinds of trafficAutowire this version carries out ingress only"
+	if len(kinds) == 0 {
+		return "of the kinds of trafficAutowire this version carries out ingress and httproute only"
 	}
 	return ""
 }
 
-// takes says whether requests of a backend may be a target's.
-func (t *Target) takes(place backend) bool {
-	return place.isDefault ||
-		slices.ContainsFunc(t.Hosts, func(host string) bool { return hostsMeet(host, place.host) }) &&
-			(len(t.PathPrefixes) == 0 || slices.ContainsFunc(t.PathPrefixes, func(prefix string) bool {
-				return leads(prefix, place.prefix()) || place.kind != networkingv1.PathTypeExact && leads(place.prefix(), prefix)
-			}))
+// kinds names the kinds of objects that may be wired for a target.
+func (t *Target) kinds() string {
+	var names []string
+	for _, kind := range t.Kinds {
+		names = append(names, titles()[kind])
+	}
+	return strings.Join(names, " or ")
 }
 
-// takesAll says whether all requests of a backend are a target's.
-func (t *Target) takesAll(place backend) bool {
-	hasHost := slices.ContainsFunc(t.Hosts, func(host string) bool { return hostHas(host, place.host) })
-	return !t.IsPartial && hasHost &&
-		(len(t.PathPrefixes) == 0 || slices.ContainsFunc(t.PathPrefixes, func(prefix string) bool {
-			return leads(prefix, place.prefix())
+// takes says whether some of the requests may be a target's.
+func (t *Target) takes(some request) bool {
+	return hasPair(t.Hosts, some.hosts, hostsMeet) && (len(t.PathPrefixes) == 0 ||
+		hasPair(t.PathPrefixes, some.paths, func(prefix string, path path) bool {
+			return leads(prefix, path.text) || !path.isExact && leads(path.text, prefix)
 		}))
+}
+
+// hasPair says whether two lists have an element each that belong together.
+func hasPair[A, B any](as []A, bs []B, belong func(A, B) bool) bool {
+	return slices.ContainsFunc(as, func(a A) bool {
+		return slices.ContainsFunc(bs, func(b B) bool { return belong(a, b) })
+	})
+}
+
+// takesAll says whether all of the requests are a target's.
+func (t *Target) takesAll(all request) bool {
+	if t.IsPartial {
+		return false
+	}
+	for _, host := range all.hosts {
+		if !slices.ContainsFunc(t.Hosts, func(wide string) bool { return hostHas(wide, host) }) {
+			return false
+		}
+	}
+	for _, path := range all.paths {
+		isTaken := slices.ContainsFunc(t.PathPrefixes, func(prefix string) bool { return leads(prefix, path.text) })
+		if len(t.PathPrefixes) > 0 && !isTaken {
+			return false
+		}
+	}
+	return true
 }
 
 // plainHost is a host as it is compared: an empty one is every host.

@@ -1,41 +1,47 @@
 package autowire_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // TestWhatAnObjectAsksFor has the annotations and conditions of an HTTPScaledObject.
 func TestWhatAnObjectAsksFor(t *testing.T) {
 	t.Parallel()
 	const made = `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
-	const later = "the shared fleet is in another namespace, which no backend of an Ingress can name"
+	const later = "the shared fleet is in another namespace, and backends are pointed at proxies of their own only"
+	const both, ingress, route = "ingress httproute", "ingress", "httproute"
 	tests := map[string]struct {
 		metadata, status string
 		isTarget         bool
 		isProgrammed     bool
 		notCarriedOut    string
+		kinds            string
 	}{
-		"made by the agent":     {metadata: made, isTarget: true},
+		"made by the agent":     {metadata: made, isTarget: true, kinds: both},
 		"made by hand":          {metadata: `annotations: {}`},
-		"made by hand, asked":   {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true},
+		"made by hand, asked":   {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true, kinds: ingress},
 		"opted out":             {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "false"}`},
-		"other kinds":           {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, notCarriedOut: "of the kinds of trafficAutowire this version carries out ingress only"},
-		"among other kinds":     {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute,ingress"}`, isTarget: true},
-		"the shared fleet":      {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, notCarriedOut: later},
-		"TLS":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, notCarriedOut: "tlsSecretName is not carried out by this version, so the proxies do not take TLS"},
+		"other kinds":           {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "virtualservice,route"}`, isTarget: true, notCarriedOut: "of the kinds of trafficAutowire this version carries out ingress and httproute only"},
+		"one kind":              {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},
+		"among other kinds":     {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress"}`, isTarget: true, kinds: ingress},
+		"the shared fleet":      {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, notCarriedOut: later},
+		"TLS":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, notCarriedOut: "tlsSecretName is not carried out by this version, so the proxies do not take TLS"},
 		"about to go":           {metadata: made + `, deletionTimestamp: "2026-05-01T12:00:00Z"`},
-		"programmed":            {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 2}]}`, isTarget: true, isProgrammed: true},
-		"programmed before":     {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 1}]}`, isTarget: true},
-		"not programmed":        {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "False", observedGeneration: 2}]}`, isTarget: true},
-		"said in an annotation": {metadata: made + `, uid: u, generation: 2, annotations: {http.kedify.io/status: '{"uid": "u", "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": 2}]}'}`, isTarget: true, isProgrammed: true},
+		"programmed":            {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 2}]}`, isTarget: true, kinds: both, isProgrammed: true},
+		"programmed before":     {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 1}]}`, isTarget: true, kinds: both},
+		"not programmed":        {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "False", observedGeneration: 2}]}`, isTarget: true, kinds: both},
+		"said in an annotation": {metadata: made + `, uid: u, generation: 2, annotations: {http.kedify.io/status: '{"uid": "u", "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": 2}]}'}`, isTarget: true, kinds: both, isProgrammed: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -53,9 +59,12 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 					IsProgrammed: test.isProgrammed, NotCarriedOut: test.notCarriedOut,
 				}
 				want.Port.Name = "http"
+				for kind := range strings.FieldsSeq(test.kinds) {
+					want.Kinds = append(want.Kinds, trigger.AutowireKind(kind))
+				}
 			}
 			got, isTarget := autowire.TargetOf(&object)
-			if diff := cmp.Diff(want, got); diff != "" || isTarget != test.isTarget {
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || isTarget != test.isTarget {
 				t.Errorf("a target: %v (-want +got):\n%s", isTarget, diff)
 			}
 		})

@@ -8,37 +8,41 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4" // the one that API servers carry patches out with
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// Annotations of an Ingress.
+// Annotations of an object.
 const (
 	undo = httpv1alpha1.AnnotationAutowireUndo
 	hold = httpv1alpha1.AnnotationAutowireHold
 )
 
-// world is a namespace whose Ingresses are kept as an API server keeps them: with fields that the agent's types
-// don't know.
+// world is a namespace whose Ingresses and HTTPRoutes are kept as an API server keeps them: with fields that the agent's
+// types don't know.
 type world struct {
 	autowire.Namespace
 
-	stored []string // JSON
+	rollouts []objects.Rollout
+	stored   []string // JSON
 }
 
 // noon is when tests begin.
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-// newWorld is a namespace with Ingresses, as YAML, and a proxy.
-func newWorld(t *testing.T, ingresses ...string) *world {
+// newWorld is a namespace with objects, as YAML, and a proxy.
+func newWorld(t *testing.T, objects ...string) *world {
 	t.Helper()
 	w := &world{Namespace: autowire.Namespace{
 		HasProxy: true, Now: noon(), CoolDown: time.Minute,
 		Ports: map[string][]corev1.ServicePort{"shop": {{Name: "http", Port: 80}, {Name: "admin", Port: 81}}},
 	}}
-	for _, text := range ingresses {
+	for _, text := range objects {
 		w.stored = append(w.stored, canonical(t, text))
 	}
 	return w
@@ -71,19 +75,32 @@ func asYAML(t *testing.T, text string) string {
 // plan plans.
 func (w *world) plan(t *testing.T) autowire.Plan {
 	t.Helper()
-	w.Ingresses = nil
+	w.Objects = nil
 	for _, text := range w.stored {
-		var ingress networkingv1.Ingress
-		if err := json.Unmarshal([]byte(text), &ingress); err != nil {
-			t.Fatal(err)
-		}
-		w.Ingresses = append(w.Ingresses, ingress)
+		w.Objects = append(w.Objects, w.object(t, text))
 	}
 	found, err := w.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// object is what is stored as the agent reads it. An object without a kind is an Ingress.
+func (w *world) object(t *testing.T, text string) autowire.Object {
+	t.Helper()
+	var route objects.HTTPRoute
+	if err := json.Unmarshal([]byte(text), &route); err != nil {
+		t.Fatal(err)
+	}
+	if route.Kind == objects.HTTPRouteKind().Kind {
+		return autowire.OfHTTPRoute(&route, w.rollouts)
+	}
+	var ingress networkingv1.Ingress
+	if err := json.Unmarshal([]byte(text), &ingress); err != nil {
+		t.Fatal(err)
+	}
+	return autowire.OfIngress(&ingress)
 }
 
 // write makes one change.
@@ -139,25 +156,26 @@ func (w *world) settle(t *testing.T) autowire.Plan {
 // unwired is the namespace without targets.
 func (w *world) unwired(t *testing.T) []string {
 	t.Helper()
-	other := &world{Namespace: w.Namespace, stored: append([]string{}, w.stored...)}
+	other := &world{Namespace: w.Namespace, rollouts: w.rollouts, stored: append([]string{}, w.stored...)}
 	other.Targets = nil
 	other.settle(t)
 	return other.stored
 }
 
-// annotation is one of an Ingress.
+// annotation is one of an object.
 func annotation(t *testing.T, text, name string) string {
 	t.Helper()
-	var ingress networkingv1.Ingress
-	if err := json.Unmarshal([]byte(text), &ingress); err != nil {
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
 		t.Fatal(err)
 	}
-	return ingress.Annotations[name]
+	return object.Annotations[name]
 }
 
 // target is an HTTPScaledObject for Service shop, port 80, that every proxy has.
 func target(name string, hosts ...string) autowire.Target {
 	return autowire.Target{
 		Name: name, Hosts: hosts, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}, IsProgrammed: true,
+		Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
 	}
 }

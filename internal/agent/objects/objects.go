@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,9 +104,17 @@ type RolloutStrategy struct {
 type CanaryStrategy struct {
 	// StableService is the Service of the stable version.
 	StableService string `json:"stableService,omitempty"`
+	// TrafficRouting says who shares the requests.
+	TrafficRouting *TrafficRouting `json:"trafficRouting,omitempty"`
 	// PingPong has two Services that take turns in being the stable one. It stands in for
 	// StableService.
 	PingPong *PingPong `json:"pingPong,omitempty"`
+}
+
+// TrafficRouting says who shares the requests of a canary.
+type TrafficRouting struct {
+	// Plugins are the configurations of traffic routers, by their names.
+	Plugins map[string]json.RawMessage `json:"plugins,omitempty"`
 }
 
 // PingPong names two Services that take turns in being the stable one.
@@ -152,6 +162,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, ScaledObjectKind().GroupVersion())
 	scheme.AddKnownTypes(RolloutKind().GroupVersion(), &Rollout{}, &RolloutList{})
 	metav1.AddToGroupVersion(scheme, RolloutKind().GroupVersion())
+	scheme.AddKnownTypes(HTTPRouteKind().GroupVersion(), &HTTPRoute{}, &HTTPRouteList{})
+	metav1.AddToGroupVersion(scheme, HTTPRouteKind().GroupVersion())
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,14 +30,14 @@ import (
 // applies is all that it has, and the Reconciler applies conditions, too.
 const autowireOwner = fieldOwner + "-autowire"
 
-// Autowirer keeps the backends of Ingresses as package autowire decides. It is a reconcile.Reconciler whose
-// requests name namespaces; Register has controller-runtime call it.
+// Autowirer keeps the backends of Ingresses and HTTPRoutes as package autowire decides. It is a
+// reconcile.Reconciler whose requests name namespaces; Register has controller-runtime call it.
 type Autowirer struct {
-	// Client reads from a cache, and writes. The cache must keep Ingresses whole.
+	// Client reads from a cache, and writes. The cache must keep the metadata of Ingresses and HTTPRoutes whole.
 	Client client.Client
 	// Stored reads without a cache.
 	Stored client.Reader
-	// Events takes the Events on Ingresses and HTTPScaledObjects.
+	// Events takes the Events on Ingresses, HTTPRoutes and HTTPScaledObjects.
 	Events record.EventRecorder
 	// Now is the clock.
 	Now func() time.Time
@@ -44,15 +45,22 @@ type Autowirer struct {
 	ScalerAddress string
 	// CoolDown is how long nothing is wired again after the proxies were lost.
 	CoolDown time.Duration
-	// IsOff has every Ingress restored, and none wired.
+	// IsOff has every object restored, and none wired.
 	IsOff bool
+	// IsServed says whether the API server is known to have a kind that need not be installed: HTTPRoutes,
+	// Rollouts. Register sets it.
+	IsServed func(schema.GroupVersionKind) bool
 
 	conditions place
 }
 
-// Reconcile makes the Ingresses of a namespace, which the request names, what they should be.
+// Reconcile makes the objects of a namespace, which the request names, what they should be.
 func (a *Autowirer) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	namespace, scaled, err := a.read(ctx, request.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	found, err := a.objects(ctx, request.Name, &namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -62,7 +70,9 @@ func (a *Autowirer) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	}
 	var failed error
 	for _, change := range todo.Changes {
-		failed = errors.Join(failed, a.write(ctx, &namespace.Ingresses[change.Index], change))
+		if err := a.write(ctx, found[change.Index], change); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("namespace %s: write %s: %w", request.Name, &namespace.Objects[change.Index], err))
+		}
 	}
 	if failed == nil { // until then they would say what is not so
 		failed = a.report(ctx, scaled, todo.Conditions)
@@ -73,24 +83,21 @@ func (a *Autowirer) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	return ctrl.Result{RequeueAfter: todo.Again}, failed
 }
 
-// read reads what decides about a namespace, and its HTTPScaledObjects.
+// read reads what decides about the objects of a namespace, and its HTTPScaledObjects.
 func (a *Autowirer) read(
 	ctx context.Context, name string,
 ) (namespace autowire.Namespace, scaled []httpv1alpha1.HTTPScaledObject, err error) {
-	var ingresses networkingv1.IngressList
 	var all httpv1alpha1.HTTPScaledObjectList
 	var services corev1.ServiceList
 	var slicesOfProxy discoveryv1.EndpointSliceList
 	ofProxy := client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService}
 	inside := client.InNamespace(name)
-	err = errors.Join(a.Client.List(ctx, &ingresses, inside), a.Client.List(ctx, &all, inside),
-		a.Client.List(ctx, &services, inside), a.Client.List(ctx, &slicesOfProxy, inside, ofProxy))
+	err = errors.Join(a.Client.List(ctx, &all, inside), a.Client.List(ctx, &services, inside),
+		a.Client.List(ctx, &slicesOfProxy, inside, ofProxy))
 	if err != nil {
 		return namespace, nil, fmt.Errorf("read namespace %s: %w", name, err)
 	}
-	namespace = autowire.Namespace{
-		Ingresses: ingresses.Items, Ports: map[string][]corev1.ServicePort{}, Now: a.Now(), CoolDown: a.CoolDown,
-	}
+	namespace = autowire.Namespace{Ports: map[string][]corev1.ServicePort{}, Now: a.Now(), CoolDown: a.CoolDown}
 	for _, service := range services.Items {
 		namespace.Ports[service.Name] = service.Spec.Ports
 	}
@@ -105,6 +112,34 @@ func (a *Autowirer) read(
 		}
 	}
 	return namespace, all.Items, nil
+}
+
+// objects reads the Ingresses and HTTPRoutes of a namespace into it, and returns them in their order there.
+func (a *Autowirer) objects(
+	ctx context.Context, name string, into *autowire.Namespace,
+) (found []client.Object, err error) {
+	var ingresses networkingv1.IngressList
+	var routes objects.HTTPRouteList
+	var rollouts objects.RolloutList
+	inside := client.InNamespace(name)
+	if err = a.Client.List(ctx, &ingresses, inside); err == nil && a.IsServed(objects.HTTPRouteKind()) {
+		err = a.Client.List(ctx, &routes, inside)
+	}
+	if err == nil && len(routes.Items) > 0 && a.IsServed(objects.RolloutKind()) {
+		err = a.Client.List(ctx, &rollouts, client.UnsafeDisableDeepCopy) // a Rollout may name routes elsewhere
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", name, err)
+	}
+	for i := range ingresses.Items {
+		found = append(found, &ingresses.Items[i])
+		into.Objects = append(into.Objects, autowire.OfIngress(&ingresses.Items[i]))
+	}
+	for i := range routes.Items {
+		found = append(found, &routes.Items[i])
+		into.Objects = append(into.Objects, autowire.OfHTTPRoute(&routes.Items[i], rollouts.Items))
+	}
+	return found, nil
 }
 
 // stands says whether an HTTPScaledObject is not about to go with its ScaledObject or its trigger.
@@ -124,30 +159,26 @@ func (a *Autowirer) stands(ctx context.Context, object *httpv1alpha1.HTTPScaledO
 	return scaled.DeletionTimestamp == nil && (isNamed || plan.Keeps(scaled, a.ScalerAddress)), nil
 }
 
-// write makes a change, unless the Ingress has changed since it was read.
-func (a *Autowirer) write(ctx context.Context, ingress *networkingv1.Ingress, change autowire.Change) error {
+// write makes a change, unless the object has changed since it was read.
+func (a *Autowirer) write(ctx context.Context, object client.Object, change autowire.Change) error {
 	patch := append(slices.Clone(change.Patch), plan.Operation{
-		Op: "replace", Path: "/metadata/resourceVersion", Value: ingress.ResourceVersion,
+		Op: "replace", Path: "/metadata/resourceVersion", Value: object.GetResourceVersion(),
 	})
 	text, err := json.Marshal(patch)
 	if err != nil {
 		return err
 	}
-	written := &networkingv1.Ingress{ObjectMeta: named(ingress)}
-	err = a.Client.Patch(ctx, written, client.RawPatch(types.JSONPatchType, text), fieldOwner)
+	err = a.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, text), fieldOwner)
 	switch {
 	case err == nil && change.Reason != "":
-		a.Events.Event(ingress, corev1.EventTypeNormal, change.Reason, plan.Shorten(change.Message, maxEvent))
-	case apierrors.IsInvalid(err) && outdated(ctx, a.Stored, ingress, new(networkingv1.Ingress)):
+		a.Events.Event(object, corev1.EventTypeNormal, change.Reason, plan.Shorten(change.Message, maxEvent))
+	case apierrors.IsInvalid(err) && outdated(ctx, a.Stored, object):
 		return nil // the version that is stored now comes by the watch
 	case err != nil && !apierrors.IsConflict(err):
-		a.Events.Event(ingress, corev1.EventTypeWarning, httpv1alpha1.ReasonRefused,
+		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonRefused,
 			plan.Shorten(err.Error(), maxEvent))
 	}
-	if err != nil {
-		return fmt.Errorf("write Ingress %s/%s: %w", ingress.Namespace, ingress.Name, err)
-	}
-	return nil
+	return err
 }
 
 // report writes the conditions of HTTPScaledObjects, and removes those of which nothing is to be said.

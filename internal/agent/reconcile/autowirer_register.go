@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,8 @@ import (
 
 // AutowireCache is how the cache keeps what the Autowirer reads: Ingresses whole, because they are patched by
 // what they are; of Services the ports, and whole those of proxies, which the Installer compares; of
-// EndpointSlices those of the proxies.
+// EndpointSlices those of the proxies. HTTPRoutes are not among it: a cache asks about all these kinds when it is
+// made, and fails where one is not installed.
 func AutowireCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&networkingv1.Ingress{}: {Transform: func(object any) (any, error) { return object, nil }},
@@ -47,29 +49,63 @@ func AutowireCache() map[client.Object]cache.ByObject {
 	}
 }
 
-// Register has mgr call the Autowirer with the namespace of whatever changes that decides about its Ingresses.
+// Register has mgr call the Autowirer with the namespace of whatever changes that decides about its objects. HTTPRoutes and
+// Rollouts count as soon as they are installed.
 func (a *Autowirer) Register(mgr manager.Manager) error {
-	namespace := handler.EnqueueRequestsFromMapFunc(
-		func(_ context.Context, object client.Object) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
-		})
 	isOther := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-	err := ctrl.NewControllerManagedBy(mgr).
+	running, err := ctrl.NewControllerManagedBy(mgr).
 		Named("autowire").
-		Watches(&networkingv1.Ingress{}, namespace, builder.WithPredicates(isOther)).
-		Watches(&httpv1alpha1.HTTPScaledObject{}, namespace,
+		Watches(&networkingv1.Ingress{}, ofNamespaces(itsOwn), builder.WithPredicates(isOther)).
+		Watches(&httpv1alpha1.HTTPScaledObject{}, ofNamespaces(itsOwn),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherTarget})).
-		Watches(&objects.ScaledObject{}, namespace, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Service{}, namespace, builder.WithPredicates(predicate.Funcs{UpdateFunc: otherPorts})).
-		Watches(&discoveryv1.EndpointSlice{}, namespace).
+		Watches(&objects.ScaledObject{}, ofNamespaces(itsOwn),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Service{}, ofNamespaces(itsOwn),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherPorts})).
+		Watches(&discoveryv1.EndpointSlice{}, ofNamespaces(itsOwn)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: timeLimit, UsePriorityQueue: new(true),
 		}).
-		Complete(a)
+		Build(a)
 	if err != nil {
-		return fmt.Errorf("controller of Ingresses: %w", err)
+		return fmt.Errorf("controller of backends: %w", err)
 	}
-	return nil
+	late := &lateKinds{manager: mgr, controller: running}
+	a.IsServed = late.isServed
+	return errors.Join(
+		late.watch(objects.RolloutKind(), &objects.Rollout{}, ofNamespaces(routed), predicate.Funcs{UpdateFunc: otherRouting}),
+		late.watch(objects.HTTPRouteKind(), &objects.HTTPRoute{}, ofNamespaces(itsOwn),
+			predicate.Or(isOther, predicate.LabelChangedPredicate{})))
+}
+
+// ofNamespaces asks for the namespaces that an object decides about.
+func ofNamespaces(about func(client.Object) []string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		var requests []reconcile.Request
+		for _, name := range about(object) {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		}
+		return requests
+	})
+}
+
+// itsOwn is the namespace of an object.
+func itsOwn(object client.Object) []string { return []string{object.GetNamespace()} }
+
+// routed are the namespaces of the HTTPRoutes that a Rollout's router decides about.
+func routed(object client.Object) []string {
+	rollout, is := object.(*objects.Rollout)
+	if !is {
+		return nil
+	}
+	return autowire.RoutedNamespaces(rollout)
+}
+
+// otherRouting says whether a Rollout names other HTTPRoutes.
+func otherRouting(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*objects.Rollout)
+	after, isAfter := change.ObjectNew.(*objects.Rollout)
+	return !isBefore || !isAfter || autowire.Routing(before) != autowire.Routing(after)
 }
 
 // otherTarget says whether an HTTPScaledObject has changed in what decides, or in what the Autowirer writes.

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,7 +29,7 @@ import (
 // errKilled ends an agent.
 var errKilled = errors.New("killed")
 
-// team is a namespace with three Ingresses for one HTTPScaledObject, and an API server that ends the agent at a write.
+// team is a namespace with two Ingresses and two HTTPRoutes for one HTTPScaledObject, and an API server that ends the agent at a write.
 type team struct {
 	api    client.Client
 	writes int // that are still done
@@ -52,15 +53,18 @@ func newTeam(t *testing.T) *team {
 	shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: in("shop"), Spec: httpv1alpha1.HTTPScaledObjectSpec{
 		Hosts: []string{"shop.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "shop", Port: 80},
 	}}
-	shop.Annotations = map[string]string{httpv1alpha1.AnnotationTrafficAutowire: "ingress"}
+	shop.Annotations = map[string]string{httpv1alpha1.AnnotationTrafficAutowire: "ingress,httproute"}
 	shop.Status.Conditions = []metav1.Condition{{Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
 	all := []client.Object{
 		shop,
 		&corev1.Service{ObjectMeta: in("kedify-proxy"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}},
 		&discoveryv1.EndpointSlice{ObjectMeta: slice, Endpoints: []discoveryv1.Endpoint{{}}},
 	}
-	for i := range 3 {
-		all = append(all, &networkingv1.Ingress{ObjectMeta: in(fmt.Sprint("web", i)), Spec: networkingv1.IngressSpec{
+	for i := range 2 {
+		ref := objects.HTTPBackendRef{Name: "shop", Port: 80}
+		all = append(all, &objects.HTTPRoute{ObjectMeta: in(fmt.Sprint("route", i)), Spec: objects.HTTPRouteSpec{
+			Rules: []objects.HTTPRouteRule{{BackendRefs: []objects.HTTPBackendRef{ref}}},
+		}}, &networkingv1.Ingress{ObjectMeta: in(fmt.Sprint("web", i)), Spec: networkingv1.IngressSpec{
 			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
 				Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 80},
 			}},
@@ -85,6 +89,7 @@ func newTeam(t *testing.T) *team {
 	}).Build()
 	made.agent = &reconcile.Autowirer{
 		Client: made.api, Stored: made.api, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: time.Nanosecond,
+		IsServed: func(schema.GroupVersionKind) bool { return true },
 	}
 	return made
 }
@@ -96,20 +101,26 @@ func (m *team) run(t *testing.T) error {
 	return err
 }
 
-// services are those that the Ingresses name. One that names the proxies without an undo is a failure.
+// services are those that the objects name. One that names the proxies without an undo is a failure.
 func (m *team) services(t *testing.T) []string {
 	t.Helper()
-	var list networkingv1.IngressList
-	if err := m.api.List(t.Context(), &list); err != nil {
+	var ingresses networkingv1.IngressList
+	var routes objects.HTTPRouteList
+	if err := errors.Join(m.api.List(t.Context(), &ingresses), m.api.List(t.Context(), &routes)); err != nil {
 		t.Fatal(err)
 	}
 	var found []string
-	for _, ingress := range list.Items {
-		name := ingress.Spec.DefaultBackend.Service.Name
-		if _, has := ingress.Annotations[httpv1alpha1.AnnotationAutowireUndo]; has != (name == "kedify-proxy") {
-			t.Errorf("Ingress %s names %s, annotations %v", ingress.Name, name, ingress.Annotations)
+	add := func(object client.Object, name string) {
+		if _, has := object.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo]; has != (name == "kedify-proxy") {
+			t.Errorf("%s names %s, annotations %v", object.GetName(), name, object.GetAnnotations())
 		}
 		found = append(found, name)
+	}
+	for _, ingress := range ingresses.Items {
+		add(&ingress, ingress.Spec.DefaultBackend.Service.Name)
+	}
+	for _, route := range routes.Items {
+		add(&route, route.Spec.Rules[0].BackendRefs[0].Name)
 	}
 	return found
 }
@@ -117,7 +128,7 @@ func (m *team) services(t *testing.T) []string {
 // TestTheAgentIsKilledAtEachWrite wires and restores, and ends the agent before each of its writes. The next one finishes.
 func TestTheAgentIsKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
-	const all = 4 // three Ingresses and a condition
+	const all = 5 // two Ingresses, two HTTPRoutes and a condition
 	for _, isOff := range []bool{false, true} {
 		for offset := range all + 1 {
 			t.Run(fmt.Sprintf("off %v, %d writes", isOff, offset), func(t *testing.T) {
@@ -139,14 +150,14 @@ func TestTheAgentIsKilledAtEachWrite(t *testing.T) {
 						done++
 					}
 				}
-				if done != min(offset, 3) {
-					t.Errorf("%d Ingresses name %s after %d writes", done, want, offset)
+				if done != min(offset, 4) {
+					t.Errorf("%d objects name %s after %d writes", done, want, offset)
 				}
 				m.writes = 1000
 				if err := m.run(t); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff([]string{want, want, want}, m.services(t)); diff != "" {
+				if diff := cmp.Diff([]string{want, want, want, want}, m.services(t)); diff != "" {
 					t.Errorf("Services (-want +got):\n%s", diff)
 				}
 				if err := m.run(t); err != nil || m.writes != 1000-(all-offset) {

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 )
 
@@ -48,7 +49,8 @@ func InstallerCache() map[client.Object]cache.ByObject {
 	}
 }
 
-// Register has mgr call the Installer with the namespace of whatever changes that decides about its proxies.
+// Register has mgr call the Installer with the namespace of whatever changes that decides about its proxies. HTTPRoutes
+// count as soon as they are installed.
 func (i *Installer) Register(mgr manager.Manager) error {
 	inside := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		return i.requests(object.GetNamespace())
@@ -67,7 +69,7 @@ func (i *Installer) Register(mgr manager.Manager) error {
 	})
 	written := builder.WithPredicates(predicate.Or(
 		predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
-	err := ctrl.NewControllerManagedBy(mgr).
+	running, err := ctrl.NewControllerManagedBy(mgr).
 		Named("proxies").
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, fleet, builder.WithPredicates(predicate.Funcs{UpdateFunc: otherNeed})).
@@ -80,11 +82,13 @@ func (i *Installer) Register(mgr manager.Manager) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: timeLimit, UsePriorityQueue: new(true),
 		}).
-		Complete(i)
+		Build(i)
 	if err != nil {
 		return fmt.Errorf("controller of proxies: %w", err)
 	}
-	return nil
+	late := &lateKinds{manager: mgr, controller: running}
+	i.IsServed = late.isServed
+	return late.watch(objects.HTTPRouteKind(), &objects.HTTPRoute{}, inside, predicate.AnnotationChangedPredicate{})
 }
 
 // isProxyService says whether a Service has the name of one that proxies have.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,7 +39,7 @@ const (
 	workers = 4
 	// timeLimit is how long one may take.
 	timeLimit = 30 * time.Second
-	// lookEvery is how often is looked whether Argo Rollouts has been installed by now.
+	// lookEvery is how often is looked whether a kind has been installed by now.
 	lookEvery = 10 * time.Second
 )
 
@@ -63,9 +64,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("controller of ScaledObjects: %w", err)
 	}
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return r.watchRollouts(ctx, mgr, running)
-	}))
+	return onceServed(mgr, objects.RolloutKind(), func() error { return r.watchRollouts(mgr, running) })
 }
 
 // index declares the indexes.
@@ -152,21 +151,8 @@ func notOnlyStatus(change event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// watchRollouts has the controller watch Rollouts, once their kind is known to the API server.
-func (r *Reconciler) watchRollouts(
-	ctx context.Context, mgr manager.Manager, running controller.Controller,
-) error {
-	kind := objects.RolloutKind()
-	installed := func(context.Context) (bool, error) {
-		_, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-		if err != nil && !meta.IsNoMatchError(err) {
-			mgr.GetLogger().Error(err, "cannot find out whether Argo Rollouts is installed")
-		}
-		return err == nil, nil
-	}
-	if err := wait.PollUntilContextCancel(ctx, lookEvery, true, installed); err != nil {
-		return nil //nolint:nilerr // the agent ends, which is the only error
-	}
+// watchRollouts has the controller watch Rollouts.
+func (r *Reconciler) watchRollouts(mgr manager.Manager, running controller.Controller) error {
 	scalers := func(ctx context.Context, rollout *objects.Rollout) []reconcile.Request {
 		return r.indexed(ctx, rollout.Namespace, indexTarget, rollout.Name)
 	}
@@ -176,4 +162,36 @@ func (r *Reconciler) watchRollouts(
 	return running.Watch(source.Kind(mgr.GetCache(), &objects.Rollout{},
 		handler.TypedEnqueueRequestsFromMapFunc(scalers),
 		predicate.TypedFuncs[*objects.Rollout]{UpdateFunc: otherService}))
+}
+
+// onceServed has something watch a kind that need not be installed: at once where the API server has it, so that the
+// first reconciliation knows what there is, else as soon as it does.
+func onceServed(mgr manager.Manager, kind schema.GroupVersionKind, watch func() error) error {
+	isServed := func() (bool, error) {
+		_, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	is, err := isServed()
+	switch {
+	case err != nil:
+		return fmt.Errorf("find out whether %ss are installed: %w", kind.Kind, err)
+	case is:
+		return watch()
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		installed := func(context.Context) (bool, error) {
+			is, err := isServed()
+			if err != nil {
+				mgr.GetLogger().Error(err, "cannot find out whether a kind is installed", "kind", kind.Kind)
+			}
+			return is, nil
+		}
+		if err := wait.PollUntilContextCancel(ctx, lookEvery, true, installed); err != nil {
+			return nil //nolint:nilerr // the agent ends, which is the only error
+		}
+		return watch()
+	}))
 }

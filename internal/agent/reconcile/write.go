@@ -118,11 +118,11 @@ func applyPatch(body fields) (client.Patch, error) {
 	return client.RawPatch(types.ApplyPatchType, text), nil
 }
 
-// errWired says that an object must wait for its end: Ingresses still send its requests to the proxies.
-var errWired = errors.New("an Ingress is still wired for it")
+// errWired says that an object must wait for its end: its requests are still sent to the proxies.
+var errWired = errors.New("an Ingress or HTTPRoute is still wired for it")
 
 // remove deletes an object, unless it is another one by now, or a later version: that may be somebody
-// else's. Before that the Autowirer has restored the Ingresses: without the object the proxies answer 404.
+// else's. Before that the Autowirer has restored what it wired: without the object the proxies answer 404.
 func (r *Reconciler) remove(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) error {
 	if meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionAutowired) {
 		return errWired
@@ -157,7 +157,7 @@ func (r *Reconciler) convert(ctx context.Context, scaled *objects.ScaledObject) 
 	case err == nil:
 		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
 			"Triggers of type kedify-http have become external-push, which KEDA understands")
-	case !apierrors.IsConflict(err) && !outdated(ctx, r.Stored, scaled, new(objects.ScaledObject)):
+	case !apierrors.IsConflict(err) && !outdated(ctx, r.Stored, scaled):
 		r.warn(scaled, httpv1alpha1.ReasonRefused,
 			"triggers of type kedify-http cannot become external-push: "+err.Error())
 	default:
@@ -166,9 +166,13 @@ func (r *Reconciler) convert(ctx context.Context, scaled *objects.ScaledObject) 
 	return err
 }
 
-// outdated says whether an object is gone or another version by now; it is read into stored. A JSON patch of
-// another version fails as an invalid one does.
-func outdated(ctx context.Context, reader client.Reader, object, stored client.Object) bool {
+// outdated says whether an object is gone or another version by now. A JSON patch of another version fails as an
+// invalid one does.
+func outdated(ctx context.Context, reader client.Reader, object client.Object) bool {
+	stored, is := object.DeepCopyObject().(client.Object)
+	if !is {
+		return false
+	}
 	err := reader.Get(ctx, client.ObjectKeyFromObject(object), stored)
 	return apierrors.IsNotFound(err) || err == nil && stored.GetResourceVersion() != object.GetResourceVersion()
 }

@@ -1,0 +1,122 @@
+package autowire
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
+)
+
+// The types of a match of paths, beside that of prefixes (Gateway API, PathMatchType).
+const (
+	pathExact      = "Exact"
+	pathExpression = "RegularExpression"
+)
+
+// OfHTTPRoute is an HTTPRoute with the places in it that name a Service of its namespace, in order. One that names
+// another resource, or a Service elsewhere, is none. Of Rollouts those count whose router decides about the
+// route.
+//
+// A route without hostnames is for every host, as a rule of an Ingress without one is. Its Gateways' listeners may
+// narrow that; they are others' objects in other namespaces, and are not looked at.
+func OfHTTPRoute(route *objects.HTTPRoute, rollouts []objects.Rollout) Object {
+	found := Object{kind: trigger.AutowireHTTPRoute, meta: route}
+	at := slices.IndexFunc(rollouts, func(rollout objects.Rollout) bool { return names(&rollout, route) })
+	if at >= 0 {
+		found.router = fmt.Sprintf("router %s, for Rollout %s/%s", gatewayRouter, rollouts[at].Namespace, rollouts[at].Name)
+	}
+	for i := range route.Spec.Rules {
+		rule := &route.Spec.Rules[i]
+		for j := range rule.BackendRefs {
+			if place, isService := ofBackendRef(route, i, j); isService {
+				found.places = append(found.places, place)
+			}
+		}
+	}
+	return found
+}
+
+// ofBackendRef is a backend of a rule, if it names a Service of the route's namespace.
+func ofBackendRef(route *objects.HTTPRoute, i, j int) (found backend, isService bool) {
+	rule := &route.Spec.Rules[i]
+	ref := &rule.BackendRefs[j]
+	isCore := ref.Group == nil || *ref.Group == ""
+	isKind := ref.Kind == nil || *ref.Kind == "Service"
+	isHere := ref.Namespace == nil || *ref.Namespace == "" || *ref.Namespace == route.Namespace
+	if !isCore || !isKind || !isHere || ref.Port < 0 || ref.Port > math.MaxUint16 {
+		return backend{}, false
+	}
+	hostnames := route.Spec.Hostnames
+	if len(hostnames) == 0 {
+		hostnames = []string{""}
+	}
+	all := request{hosts: hostnames, paths: pathsOf(rule.Matches)}
+	at := fmt.Sprintf("/spec/rules/%d", i)
+	found = backend{
+		pointer: fmt.Sprintf("%s/backendRefs/%d", at, j),
+		title:   all.String(),
+		marks: []mark{
+			{pointer: "/spec/hostnames", value: encoded(route.Spec.Hostnames), isShared: true},
+			{pointer: at + "/matches", value: canonical(rule.Matches)},
+		},
+		rule: at, sees: all.rewritten(rule.Filters).rewritten(ref.Filters), isNumber: true,
+		service: networkingv1.IngressServiceBackend{
+			Name: ref.Name, Port: networkingv1.ServiceBackendPort{Number: int32(ref.Port)},
+		},
+	}
+	return found, true
+}
+
+// pathsOf are the paths of a rule's matches. One that asks nothing of the path, and no match at all, mean every path.
+func pathsOf(matches []byte) []path {
+	var parsed []objects.HTTPRouteMatch
+	if json.Unmarshal(matches, &parsed) != nil || len(parsed) == 0 {
+		return []path{{text: "/"}}
+	}
+	var found []path
+	for _, match := range parsed {
+		asked := path{text: "/"}
+		if match.Path != nil && match.Path.Value != "" {
+			asked = path{text: match.Path.Value, isExact: match.Path.Type == pathExact}
+			if match.Path.Type == pathExpression {
+				asked.text = literal(match.Path.Value)
+			}
+		}
+		found = append(found, asked)
+	}
+	return found
+}
+
+// rewritten are the requests behind filters.
+func (r request) rewritten(filters []objects.HTTPRouteFilter) request {
+	for _, filter := range filters {
+		if filter.URLRewrite == nil {
+			continue
+		}
+		if filter.URLRewrite.Hostname != "" {
+			r.hosts = []string{filter.URLRewrite.Hostname}
+		}
+		switch to := filter.URLRewrite.Path; {
+		case to == nil:
+		case to.ReplaceFullPath != nil:
+			r.paths = []path{{text: *to.ReplaceFullPath, isExact: true}}
+		case to.ReplacePrefixMatch != nil:
+			r.paths = []path{{text: *to.ReplacePrefixMatch}}
+		}
+	}
+	return r
+}
+
+// String names the requests in messages: the first of their hosts and paths.
+func (r request) String() string {
+	text := r.hosts[0] + r.paths[0].text
+	if len(r.hosts) > 1 || len(r.paths) > 1 {
+		text += " and others"
+	}
+	return text
+}

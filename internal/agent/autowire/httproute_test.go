@@ -1,0 +1,260 @@
+package autowire_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
+)
+
+// shopRoute is an HTTPRoute with much that is not ours.
+const shopRoute = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web, annotations: {team: a}}
+spec:
+  parentRefs: [{name: gateway, sectionName: web}]
+  hostnames: [shop.test, www.test]
+  future: {of: the spec}
+  rules:
+  - name: cart
+    matches: [{path: {type: PathPrefix, value: /cart}, headers: [{name: tenant, value: a}]}]
+    backendRefs: [{name: cart, port: 80, weight: 3}]
+  - matches: [{path: {type: PathPrefix, value: /}, future: kept}]
+    filters: [{type: RequestMirror, requestMirror: {backendRef: {name: shop, port: 80}}}]
+    backendRefs:
+    - {name: other, port: 80, weight: 10, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {remove: [a]}}]}
+    - {group: "", kind: Service, namespace: team, name: shop, port: 80, weight: 90, future: kept,
+       filters: [{type: ResponseHeaderModifier, responseHeaderModifier: {remove: [b]}}]}
+    - {name: shop, namespace: elsewhere, port: 80}
+    - {name: shop, group: multicluster.x-k8s.io, kind: ServiceImport, port: 80}
+`
+
+// TestWhatIsWiredOfAnHTTPRoute has one HTTPRoute in full, wired and unwired.
+func TestWhatIsWiredOfAnHTTPRoute(t *testing.T) {
+	t.Parallel()
+	original := strings.Replace(shopRoute, "name: web,", "name: web, namespace: team,", 1)
+	w := newWorld(t, original)
+	w.Targets = []autowire.Target{target("shop", "shop.test", "www.test")}
+	found := w.settle(t)
+	want := strings.Replace(original, "name: shop, port: 80, weight: 90", "name: kedify-proxy, port: 8080, weight: 90", 1)
+	want = strings.Replace(want, "team: a", `team: a, http.kedify.io/autowire-undo: '[`+
+		`{"op":"test","path":"/spec/hostnames","value":["shop.test","www.test"]},`+
+		`{"op":"test","path":"/spec/rules/1/matches","value":[{"future":"kept","path":{"type":"PathPrefix","value":"/"}}]},`+
+		`{"op":"test","path":"/spec/rules/1/backendRefs/1/name","value":"kedify-proxy"},`+
+		`{"op":"replace","path":"/spec/rules/1/backendRefs/1/name","value":"shop"},`+
+		`{"op":"replace","path":"/spec/rules/1/backendRefs/1/port","value":80},`+
+		`{"op":"remove","path":"/metadata/annotations/http.kedify.io~1autowire-undo","value":null}]'`, 1)
+	if diff := cmp.Diff(asYAML(t, canonical(t, want)), asYAML(t, w.stored[0])); diff != "" {
+		t.Errorf("wired (-want +got):\n%s", diff)
+	}
+	says := fmt.Sprintf("%s: %s", found.Changes[0].Reason, found.Changes[0].Message)
+	if want := "Wired: requests for shop.test/ and others go to Service kedify-proxy"; says != want {
+		t.Errorf("Event %q, want %q", says, want)
+	}
+	condition := found.Conditions["shop"]
+	if condition.Status != "True" || condition.Reason != "Wired" || condition.Message != "HTTPRoute web, shop.test/ and others" {
+		t.Errorf("condition %+v", condition)
+	}
+	if diff := cmp.Diff(canonical(t, original), w.unwired(t)[0]); diff != "" {
+		t.Errorf("unwired (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(canonical(t, original), patched(t, w.stored[0], annotation(t, w.stored[0], undo))); diff != "" {
+		t.Errorf("unwired by the annotation (-want +got):\n%s", diff)
+	}
+}
+
+// route has one rule, which is the rest of it, for hosts.
+func route(hosts, rule string) string {
+	return `{kind: HTTPRoute, metadata: {name: web, namespace: team, labels: {app: shop}}, spec: {hostnames: [` + hosts + `], rules: [{` + rule + `}]}}`
+}
+
+// toShop is a backend.
+const toShop = `backendRefs: [{name: shop, port: 80}]`
+
+// TestWhichBackendsOfHTTPRoutes has one rule each.
+func TestWhichBackendsOfHTTPRoutes(t *testing.T) {
+	t.Parallel()
+	paths := func(prefixes ...string) autowire.Target {
+		made := target("shop", "shop.test")
+		made.PathPrefixes = prefixes
+		return made
+	}
+	of := func(kind trigger.AutowireKind) autowire.Target {
+		made := target("shop", "shop.test")
+		made.Kinds = []trigger.AutowireKind{kind}
+		return made
+	}
+	matching := func(kind, value string) string {
+		return `matches: [{path: {type: ` + kind + `, value: ` + value + `}}], ` + toShop
+	}
+	tests := map[string]struct {
+		route  string
+		target autowire.Target
+		says   string // the condition's reason, and a part of its message
+	}{
+		"same host":                  {route("shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
+		"another host":               {route("cart.test", toShop), target("shop", "shop.test"), "NothingToWire: no Ingress or HTTPRoute has a backend with Service shop"},
+		"one of two hosts":           {route("cart.test, shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, cart.test/ and others (a request for it that no trigger takes is answered 404)"},
+		"the hosts of its listeners": {route("", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, / (a request for it that no trigger takes is answered 404)"},
+		"a wildcard":                 {route(`"*.test"`, toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, *.test/ (a request"},
+		"another Service":            {route("shop.test", `backendRefs: [{name: cart, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"another port":               {route("shop.test", `backendRefs: [{name: shop, port: 81}]`), target("shop", "shop.test"), "NothingToWire"},
+		"no port":                    {route("shop.test", `backendRefs: [{name: shop}]`), target("shop", "shop.test"), "NothingToWire"},
+		"a port beyond all":          {route("shop.test", `backendRefs: [{name: shop, port: 4294967376}]`), target("shop", "shop.test"), "NothingToWire"},
+		"no rule":                    {`{kind: HTTPRoute, metadata: {name: web}, spec: {}}`, target("shop", "shop.test"), "NothingToWire"},
+		"a rule without a backend":   {route("shop.test", `filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]`), target("shop", "shop.test"), "NothingToWire"},
+		"in its namespace, by name":  {route("shop.test", `backendRefs: [{name: shop, namespace: team, port: 80}]`), target("shop", "shop.test"), "Wired"},
+		"in another namespace":       {route("shop.test", `backendRefs: [{name: shop, namespace: b, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"another kind":               {route("shop.test", `backendRefs: [{name: shop, kind: ServiceImport, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"another group":              {route("shop.test", `backendRefs: [{name: shop, group: a, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"a shorter prefix":           {route("shop.test", matching("PathPrefix", "/api/v1")), paths("/api"), "Wired: HTTPRoute web, shop.test/api/v1"},
+		"a longer prefix":            {route("shop.test", matching("PathPrefix", "/")), paths("/api"), "Wired: HTTPRoute web, shop.test/ (a request"},
+		"another prefix":             {route("shop.test", matching("PathPrefix", "/api")), paths("/ap"), "NothingToWire"},
+		"an exact path":              {route("shop.test", matching("Exact", "/api")), paths("/api"), "Wired: HTTPRoute web, shop.test/api"},
+		"an exact path, not ours":    {route("shop.test", matching("Exact", "/")), paths("/api"), "NothingToWire"},
+		"an expression":              {route("shop.test", matching("RegularExpression", `"/api/v[12]"`)), paths("/api"), "Wired"},
+		"another expression":         {route("shop.test", matching("RegularExpression", "/a/b.*")), paths("/api"), "NothingToWire"},
+		"one of two paths":           {route("shop.test", `matches: [{path: {value: /x}}, {path: {value: /api}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x and others (a request"},
+		"a header":                   {route("shop.test", `matches: [{headers: [{name: a, value: b}]}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
+		"another host by a filter":   {route("shop.test", `filters: [{urlRewrite: {hostname: b.test}}], `+toShop), target("shop", "shop.test"), "NothingToWire"},
+		"our host by a filter":       {route("b.test", `filters: [{urlRewrite: {hostname: shop.test}}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, b.test/"},
+		"our path by a filter":       {route("shop.test", `matches: [{path: {value: /x}}], filters: [{urlRewrite: {path: {replacePrefixMatch: /api}}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x"},
+		"another path by a filter":   {route("shop.test", `matches: [{path: {value: /api}}], filters: [{urlRewrite: {path: {replaceFullPath: /}}}], `+toShop), paths("/api"), "NothingToWire"},
+		"by a filter of the backend": {route("b.test", `backendRefs: [{name: shop, port: 80, filters: [{urlRewrite: {hostname: shop.test}}]}]`), target("shop", "shop.test"), "Wired"},
+		"the same Service twice":     {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 1}, {name: shop, port: 80, weight: 2}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/; HTTPRoute web, shop.test/"},
+		"HTTPRoutes only":            {route("shop.test", toShop), of(trigger.AutowireHTTPRoute), "Wired"},
+		"Ingresses only":             {route("shop.test", toShop), of(trigger.AutowireIngress), "NothingToWire: no Ingress has a backend"},
+		"written by hand":            {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
+		"beside one by hand":         {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 9}, {name: kedify-proxy, port: 8080, weight: 1}]`), target("shop", "shop.test"), "NotCarriedOut: HTTPRoute web, shop.test/: somebody has its rule share requests with Service kedify-proxy"},
+		"a Rollout's router":         {route("shop.test", toShop), target("shop", "shop.test"), "Routed: HTTPRoute web, shop.test/: router argoproj-labs/gatewayAPI, for Rollout team/shop, shares its requests"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, test.route)
+			w.Targets = []autowire.Target{test.target}
+			if strings.HasPrefix(test.says, "Routed") {
+				w.rollouts = []objects.Rollout{rollout(t, "team", `{httpRoute: web}`)}
+			}
+			condition := w.settle(t).Conditions["shop"]
+			if says := condition.Reason + ": " + condition.Message; !strings.HasPrefix(says, test.says) {
+				t.Errorf("condition %q, want %q", says, test.says)
+			}
+			isWired := condition.Reason == "Wired"
+			isMarked := annotation(t, w.stored[0], undo) != ""
+			if isMarked != isWired && name != "written by hand" {
+				t.Errorf("wired: %v\n%s", isMarked, asYAML(t, w.stored[0]))
+			}
+			if isWired != (condition.Status == "True") {
+				t.Errorf("condition %+v", condition)
+			}
+			if diff := cmp.Diff(canonical(t, test.route), w.unwired(t)[0]); diff != "" {
+				t.Errorf("unwired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// rollout is a Rollout whose plugin has a configuration.
+func rollout(t *testing.T, namespace, config string) objects.Rollout {
+	t.Helper()
+	var made objects.Rollout
+	text := `{metadata: {namespace: ` + namespace + `, name: shop}, spec: {strategy: {canary: {trafficRouting: {plugins: {
+		argoproj-labs/gatewayAPI: ` + config + `}}}}}}`
+	if err := yaml.UnmarshalStrict([]byte(text), &made); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestWhatARolloutRoutes has the configurations of router argoproj-labs/gatewayAPI, beside HTTPRoute web of namespace team,
+// which has label app: shop.
+func TestWhatARolloutRoutes(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		namespace, config string
+		isRouted          bool
+		namespaces        []string
+	}{
+		"by its name":                 {"team", `{httpRoute: web}`, true, []string{"team"}},
+		"by another spelling":         {"team", `{HTTPROUTE: web}`, true, []string{"team"}},
+		"another one":                 {"team", `{httpRoute: api}`, false, []string{"team"}},
+		"in a list":                   {"team", `{httpRoutes: [{name: api}, {name: web, useHeaderRoutes: true}]}`, true, []string{"team"}},
+		"from elsewhere":              {"other", `{httpRoute: web, namespace: team}`, true, []string{"team"}},
+		"from elsewhere, in a list":   {"other", `{httpRoutes: [{name: web, namespace: team}]}`, true, []string{"other", "team"}},
+		"elsewhere":                   {"other", `{httpRoute: web}`, false, []string{"other"}},
+		"elsewhere, in a list":        {"team", `{httpRoutes: [{name: web, namespace: other}]}`, false, []string{"team", "other"}},
+		"by its labels":               {"team", `{httpRouteSelector: {matchLabels: {app: shop}}}`, true, []string{"team"}},
+		"by its labels, elsewhere":    {"other", `{httpRouteSelector: {matchLabels: {app: shop}}}`, false, []string{"other"}},
+		"by other labels":             {"team", `{httpRouteSelector: {matchLabels: {app: cart}}}`, false, []string{"team"}},
+		"a route of another protocol": {"team", `{grpcRoute: web}`, false, []string{"team"}},
+		"nothing that can be read":    {"team", `[web]`, false, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			made := rollout(t, test.namespace, test.config)
+			if diff := cmp.Diff(test.namespaces, autowire.RoutedNamespaces(&made)); diff != "" {
+				t.Errorf("namespaces (-want +got):\n%s", diff)
+			}
+			w := newWorld(t, route("shop.test", toShop))
+			w.Targets, w.rollouts = []autowire.Target{target("shop", "shop.test")}, []objects.Rollout{{}, made}
+			if got := w.settle(t).Conditions["shop"].Reason == "Routed"; got != test.isRouted {
+				t.Errorf("routed: %v\n%s", got, asYAML(t, w.stored[0]))
+			}
+		})
+	}
+}
+
+// TestARolloutTakesARouteOver has a Rollout name a route that is wired, and an Ingress beside it.
+func TestARolloutTakesARouteOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, route("shop.test", toShop), ingress("shop.test", "Prefix", "/", port80))
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	w.settle(t)
+	w.rollouts = []objects.Rollout{rollout(t, "team", `{httpRoute: web}`)}
+	condition := w.settle(t).Conditions["shop"]
+	if diff := cmp.Diff(canonical(t, route("shop.test", toShop)), w.stored[0]); diff != "" {
+		t.Errorf("the route (-want +got):\n%s", diff)
+	}
+	if condition.Status != "True" || !strings.Contains(condition.Message, "shares its requests") || !strings.Contains(condition.Message, "Ingress web") {
+		t.Errorf("condition %+v", condition)
+	}
+	w.rollouts = nil
+	if w.settle(t); !strings.Contains(w.stored[0], "kedify-proxy") {
+		t.Errorf("the Rollout is gone:\n%s", asYAML(t, w.stored[0]))
+	}
+}
+
+// TestOneRuleForTwoTriggers has a rule share requests between Services that are two triggers': the proxies would not keep the
+// shares.
+func TestOneRuleForTwoTriggers(t *testing.T) {
+	t.Parallel()
+	original := route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 90}, {name: cart, port: 80, weight: 10}]`)
+	w := newWorld(t, original)
+	cart := target("cart", "shop.test")
+	cart.Service = "cart"
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	if reason := w.settle(t).Conditions["shop"].Reason; reason != "Wired" {
+		t.Errorf("one trigger: %s", reason)
+	}
+	w.Targets = append(w.Targets, cart)
+	found := w.settle(t)
+	for name, other := range map[string]string{"shop": "cart", "cart": "shop"} {
+		want := "HTTPRoute web, shop.test/: its rule shares requests with Service " + other +
+			", which is a trigger's, too; the proxies would not keep the shares"
+		if got := found.Conditions[name]; got.Reason != "NotCarriedOut" || got.Message != want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if diff := cmp.Diff(canonical(t, original), w.stored[0]); diff != "" {
+		t.Errorf("two triggers (-want +got):\n%s", diff)
+	}
+}
