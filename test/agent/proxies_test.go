@@ -166,6 +166,34 @@ func TestProxiesByHandAreLeftAlone(t *testing.T) {
 	}
 }
 
+// TestProxiesByHandAreHandedOver gives the agent what somebody has installed, by its label, and takes it back.
+func TestProxiesByHandAreHandedOver(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-handed-over")
+	for _, name := range []string{"configmap", "services", "poddisruptionbudget", "deployment"} {
+		applyFiles(t, team, manifests+"kedify-proxy/"+name+".yaml")
+	}
+	uid := parts(t, team)["Deployment"].UID
+	apply(t, team, shop(simple))
+	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	label := func(value string) {
+		t.Helper()
+		for name := range proxyParts {
+			patch(t, part(name, team), `{"metadata": {"labels": {"app.kubernetes.io/managed-by": `+value+`}}}`)
+		}
+	}
+	label(`"kedify-http-agent"`)
+	awaitInstalled(t, team, "")
+	found := awaitProxy(t, team, "are the agent's", func(found *appsv1.Deployment) bool {
+		return found.Annotations[httpv1alpha1.AnnotationProxyApplied] != ""
+	})
+	if found.UID != uid {
+		t.Error("it is another Deployment")
+	}
+	label("null")
+	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+}
+
 // TestANameOfAProxyIsTaken has one object of somebody else's in the way, until it is gone.
 func TestANameOfAProxyIsTaken(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -93,7 +94,6 @@ func (i *Installer) read(ctx context.Context, namespace *corev1.Namespace) (
 	facts proxies.Namespace, needing []httpv1alpha1.HTTPScaledObject, err error,
 ) {
 	var scaled httpv1alpha1.HTTPScaledObjectList
-	var ingresses networkingv1.IngressList
 	var endpoints discoveryv1.EndpointSliceList
 	inside := client.InNamespace(namespace.Name)
 	where := []client.ListOption{inside}
@@ -101,13 +101,14 @@ func (i *Installer) read(ctx context.Context, namespace *corev1.Namespace) (
 		where = nil
 	}
 	ofProxy := client.MatchingLabels{discoveryv1.LabelServiceName: proxies.Service}
-	err = errors.Join(i.Client.List(ctx, &scaled, where...), i.Client.List(ctx, &ingresses, inside),
-		i.Client.List(ctx, &endpoints, inside, ofProxy))
+	isWired, err := i.isWired(ctx, namespace.Name)
+	err = errors.Join(err, i.Client.List(ctx, &scaled, where...), i.Client.List(ctx, &endpoints, inside, ofProxy))
 	if err != nil {
 		return facts, nil, fmt.Errorf("read namespace %s: %w", namespace.Name, err)
 	}
 	facts = proxies.Namespace{
 		Name: namespace.Name, Annotations: namespace.Annotations, Settings: i.Settings, Delay: i.Delay, Now: i.Now(),
+		IsWired: isWired,
 	}
 	for _, object := range scaled.Items {
 		if proxies.Needs(&object) && proxies.Fleet(&object, i.Settings.InterceptorNamespace) == namespace.Name {
@@ -115,14 +116,20 @@ func (i *Installer) read(ctx context.Context, namespace *corev1.Namespace) (
 		}
 	}
 	facts.IsNeeded = len(needing) > 0
-	for _, ingress := range ingresses.Items {
-		facts.IsWired = facts.IsWired || ingress.Annotations[httpv1alpha1.AnnotationAutowireUndo] != ""
-	}
 	for _, slice := range endpoints.Items {
 		facts.HasEndpoints = facts.HasEndpoints || len(slice.Endpoints) > 0
 	}
 	facts.Found, err = i.installed(ctx, namespace.Name)
 	return facts, needing, err
+}
+
+// isWired says whether an Ingress of a namespace has backends that the Autowirer points at its proxies.
+func (i *Installer) isWired(ctx context.Context, namespace string) (bool, error) {
+	var ingresses networkingv1.IngressList
+	err := i.Client.List(ctx, &ingresses, client.InNamespace(namespace))
+	return slices.ContainsFunc(ingresses.Items, func(ingress networkingv1.Ingress) bool {
+		return ingress.Annotations[httpv1alpha1.AnnotationAutowireUndo] != ""
+	}), err
 }
 
 // installed reads the objects of a namespace that have the names of those that proxies are made of.
