@@ -81,8 +81,8 @@ func awaitInstalled(t *testing.T, namespace, reason string) (message string) {
 func TestProxiesComeAndGo(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet")
-	apply(t, team, originalIngress)
-	before := web(t, team)
+	apply(t, team, originalIngress, originalRoute)
+	before := webs(t, team)
 	apply(t, team, shop(simple))
 	for name, found := range awaitParts(t, team, len(proxyParts)) {
 		if len(found.Finalizers)+len(found.OwnerReferences) > 0 || found.Labels[httpv1alpha1.LabelManagedBy] != httpv1alpha1.ManagedByAgent {
@@ -100,7 +100,7 @@ func TestProxiesComeAndGo(t *testing.T) {
 	awaitInstalled(t, team, "")
 
 	remove(t, scaledObject(team, "shop"))
-	isOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
+	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
 	testkit.Eventually(t, patience, "the proxies end", func() bool { return !get(t, part("Deployment", team), new(appsv1.Deployment)) })
 	if left := parts(t, team); len(left) != len(proxyParts)-1 {
 		t.Errorf("while a proxy ends its requests, what is left is %v", left)
@@ -109,7 +109,7 @@ func TestProxiesComeAndGo(t *testing.T) {
 	awaitParts(t, team, 0)
 
 	done := writes(t, team)
-	order := []string{"patch ingresses/", "patch ingresses/", "delete httpscaledobjects/", "delete deployments/", "delete services/"}
+	order := []string{"patch ingresses/", "patch httproutes/", "patch ingresses/", "patch httproutes/", "delete httpscaledobjects/", "delete deployments/", "delete services/"}
 	for _, each := range done {
 		if len(order) > 0 && each == order[0] {
 			order = order[1:]
@@ -164,6 +164,34 @@ func TestProxiesByHandAreLeftAlone(t *testing.T) {
 	if diff := cmp.Diff(before, parts(t, team)); diff != "" {
 		t.Errorf("somebody else's proxies (-before +after):\n%s", diff)
 	}
+}
+
+// TestProxiesByHandAreHandedOver gives the agent what somebody has installed, by its label, and takes it back.
+func TestProxiesByHandAreHandedOver(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-handed-over")
+	for _, name := range []string{"configmap", "services", "poddisruptionbudget", "deployment"} {
+		applyFiles(t, team, manifests+"kedify-proxy/"+name+".yaml")
+	}
+	uid := parts(t, team)["Deployment"].UID
+	apply(t, team, shop(simple))
+	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	label := func(value string) {
+		t.Helper()
+		for name := range proxyParts {
+			patch(t, part(name, team), `{"metadata": {"labels": {"app.kubernetes.io/managed-by": `+value+`}}}`)
+		}
+	}
+	label(`"kedify-http-agent"`)
+	awaitInstalled(t, team, "")
+	found := awaitProxy(t, team, "are the agent's", func(found *appsv1.Deployment) bool {
+		return found.Annotations[httpv1alpha1.AnnotationProxyApplied] != ""
+	})
+	if found.UID != uid {
+		t.Error("it is another Deployment")
+	}
+	label("null")
+	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
 }
 
 // TestANameOfAProxyIsTaken has one object of somebody else's in the way, until it is gone.

@@ -39,6 +39,11 @@ func (w *world) step(t *testing.T) (done string, plan proxies.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return w.carryOut(plan), plan
+}
+
+// carryOut does what a plan says, and says what it was in words.
+func (w *world) carryOut(plan proxies.Plan) string {
 	var words []string
 	for _, object := range plan.Apply {
 		words = append(words, "+"+short(object))
@@ -60,7 +65,7 @@ func (w *world) step(t *testing.T) (done string, plan proxies.Plan) {
 	if plan.Condition != nil {
 		words = append(words, plan.Condition.Reason)
 	}
-	return strings.Join(words, " "), plan
+	return strings.Join(words, " ")
 }
 
 // drop removes an object from what is stored.
@@ -181,6 +186,35 @@ func TestPlan(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEachWriteMayBeTheLast ends the agent after each single write, coming and going. The next one does the rest.
+func TestEachWriteMayBeTheLast(t *testing.T) {
+	one := func(plan proxies.Plan) proxies.Plan {
+		if len(plan.Apply) > 0 {
+			return proxies.Plan{Apply: plan.Apply[:1]}
+		}
+		return proxies.Plan{Delete: plan.Delete[:min(len(plan.Delete), 1)]}
+	}
+	w := newWorld()
+	var done []string
+	for range 20 {
+		plan, err := w.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if words := w.carryOut(one(plan)); words != "" {
+			done = append(done, words)
+		} else if w.IsNeeded = false; len(w.Found) > 0 && plan.Again > 0 {
+			w.Now = w.Now.Add(plan.Again)
+		}
+	}
+	want := []string{
+		"+cm-bootstrap", "+svc", "+svc-admin", "+pdb", "+deploy", "+deploy", "-deploy", "-pdb", "-svc-admin", "-svc", "-cm-bootstrap",
+	}
+	if diff := cmp.Diff(want, done); diff != "" {
+		t.Errorf("writes, one at a time (-want +got):\n%s", diff)
 	}
 }
 

@@ -4,5 +4,5 @@
 // It writes by server-side apply and knows its own fields only. What others write on the same
 // objects, such as the weights of a canary, is never touched.
 //
-// It also carries out what package autowire decides, a namespace at a time: see Autowirer.
+// It also carries out what packages autowire and proxies decide, a namespace at a time: see Autowirer and Installer.
 package reconcile

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -53,6 +55,9 @@ type Installer struct {
 	Delay time.Duration
 	// Namespaces are those that have proxies installed; none means all.
 	Namespaces []string
+	// IsServed says whether the API server is known to have a kind that need not be installed: HTTPRoutes. Register
+	// sets it.
+	IsServed func(schema.GroupVersionKind) bool
 
 	conditions place
 }
@@ -93,7 +98,6 @@ func (i *Installer) read(ctx context.Context, namespace *corev1.Namespace) (
 	facts proxies.Namespace, needing []httpv1alpha1.HTTPScaledObject, err error,
 ) {
 	var scaled httpv1alpha1.HTTPScaledObjectList
-	var ingresses networkingv1.IngressList
 	var endpoints discoveryv1.EndpointSliceList
 	inside := client.InNamespace(namespace.Name)
 	where := []client.ListOption{inside}
@@ -101,13 +105,14 @@ func (i *Installer) read(ctx context.Context, namespace *corev1.Namespace) (
 		where = nil
 	}
 	ofProxy := client.MatchingLabels{discoveryv1.LabelServiceName: proxies.Service}
-	err = errors.Join(i.Client.List(ctx, &scaled, where...), i.Client.List(ctx, &ingresses, inside),
-		i.Client.List(ctx, &endpoints, inside, ofProxy))
+	isWired, err := i.isWired(ctx, namespace.Name)
+	err = errors.Join(err, i.Client.List(ctx, &scaled, where...), i.Client.List(ctx, &endpoints, inside, ofProxy))
 	if err != nil {
 		return facts, nil, fmt.Errorf("read namespace %s: %w", namespace.Name, err)
 	}
 	facts = proxies.Namespace{
 		Name: namespace.Name, Annotations: namespace.Annotations, Settings: i.Settings, Delay: i.Delay, Now: i.Now(),
+		IsWired: isWired,
 	}
 	for _, object := range scaled.Items {
 		if proxies.Needs(&object) && proxies.Fleet(&object, i.Settings.InterceptorNamespace) == namespace.Name {
@@ -115,14 +120,28 @@ func (i *Installer) read(ctx context.Context, namespace *corev1.Namespace) (
 		}
 	}
 	facts.IsNeeded = len(needing) > 0
-	for _, ingress := range ingresses.Items {
-		facts.IsWired = facts.IsWired || ingress.Annotations[httpv1alpha1.AnnotationAutowireUndo] != ""
-	}
 	for _, slice := range endpoints.Items {
 		facts.HasEndpoints = facts.HasEndpoints || len(slice.Endpoints) > 0
 	}
 	facts.Found, err = i.installed(ctx, namespace.Name)
 	return facts, needing, err
+}
+
+// isWired says whether an Ingress or an HTTPRoute of a namespace has backends that the Autowirer points at its proxies.
+func (i *Installer) isWired(ctx context.Context, namespace string) (bool, error) {
+	var ingresses networkingv1.IngressList
+	var routes objects.HTTPRouteList
+	err := i.Client.List(ctx, &ingresses, client.InNamespace(namespace))
+	if err == nil && i.IsServed(objects.HTTPRouteKind()) {
+		err = i.Client.List(ctx, &routes, client.InNamespace(namespace))
+	}
+	return slices.ContainsFunc(ingresses.Items, func(ingress networkingv1.Ingress) bool { return hasUndo(&ingress) }) ||
+		slices.ContainsFunc(routes.Items, func(route objects.HTTPRoute) bool { return hasUndo(&route) }), err
+}
+
+// hasUndo says whether the Autowirer has something to undo on an object.
+func hasUndo(object client.Object) bool {
+	return object.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo] != ""
 }
 
 // installed reads the objects of a namespace that have the names of those that proxies are made of.
