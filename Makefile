@@ -55,6 +55,9 @@ FAULTS_ONLY   ?=
 GATEWAY_WALKS ?=
 # Which tests `make test-autowire` runs: a part of their names; all, if this is empty.
 AUTOWIRE ?=
+# The one version of Argo Rollouts, such as 1.9.1, that `make test-scenarios` plays all scenarios with; without it
+# they are played with the newest one, and a few with the one before.
+ROLLOUTS ?=
 # The folder of argo-helm's chart argo-rollouts; without it Option A is not among what `make test-install` installs.
 CHART ?=
 # Where the demo's cluster comes from: embedded, existing ($KUBECONFIG), kind.
@@ -135,17 +138,29 @@ test-unit: ## run the tests that need nothing but Go
 	$(RACE) $$(go list ./... | grep -v -E '/(test|suites)/')
 	cd localcluster && $(RACE) $$(go list ./... | grep -v /test/)
 
+# The newest Argo Rollouts controller, and the one of the line before.
+CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
+	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
+	ROLLOUTS_V1_9_1_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts-v1.9.1)/bin/rollouts-controller-v1.9.1" \
+	ROLLOUTS_V1_9_1_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts-v1.9.1)/share/install.yaml"
+
 .PHONY: test-parts
 test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller
 	$(CLUSTER) build
 	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" \
 	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
-	ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
-	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
+	$(CONTROLLERS) \
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
 	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
 		$(RACE) ./test/...
+
+.PHONY: test-scenarios
+test-scenarios: preflight tools-cluster ## play what happens to Rollouts with the real controller, and print every weight that was stored (ROLLOUTS=1.9.1: with that one)
+	$(CLUSTER) build
+	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
+	$(CONTROLLERS) GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" ROLLOUTS="$(ROLLOUTS)" \
+		$(RACE) -v -timeout 30m ./test/scenarios
 
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cluster itself (asks for root)

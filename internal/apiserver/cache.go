@@ -80,18 +80,14 @@ func (c *Cache[S]) Get(name types.NamespacedName) (state S, known, believed bool
 	return state, known && isWhole(state), c.believed()
 }
 
-// Marked returns the newest known states with a mark, in no order. It is empty while the cache cannot be believed.
-func (c *Cache[S]) Marked(mark string) []S {
+// Marked returns the newest known states with a mark, in no order, and whether they can be believed to be all.
+func (c *Cache[S]) Marked(mark string) (states []S, believed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.believed() {
-		return nil
-	}
-	var states []S
 	for name := range c.marked[mark] {
 		states = append(states, c.states[name])
 	}
-	return states
+	return states, c.believed()
 }
 
 // Recent returns an object from the cache where that can be believed, else as read reads it from the API server; cached tells which. That an object does not

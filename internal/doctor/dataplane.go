@@ -31,13 +31,11 @@ func dataPlane(facts *installation.Facts) []Finding {
 	}
 	seen := map[types.NamespacedName]bool{}
 	for _, r := range using(facts, installation.HTTPRouter) {
-		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Object}
-		if r.ObjectError != nil || seen[name] {
+		if r.ObjectError != nil {
 			continue
 		}
-		seen[name] = true
-		object := facts.HTTPScaledObject(name)
-		if object == nil {
+		objects := facts.ObjectsOf(r)
+		if len(objects) == 0 {
 			found = append(found, Finding{
 				Code: HTTPScaledObjectNotFound, Severity: Error, Object: named("Rollout", r.Namespace, r.Name),
 				Field:   fmt.Sprintf("%s[%q].httpScaledObjectName", pluginsOf, installation.HTTPRouter),
@@ -46,8 +44,14 @@ func dataPlane(facts *installation.Facts) []Finding {
 			})
 			continue
 		}
-		found = append(found, judged(facts, object)...)
-		found = append(found, proxies(facts, object)...)
+		for _, object := range objects {
+			name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+			if !seen[name] {
+				found = append(found, judged(facts, object)...)
+				found = append(found, proxies(facts, object)...)
+			}
+			seen[name] = true
+		}
 	}
 	return found
 }

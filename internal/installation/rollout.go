@@ -2,6 +2,7 @@ package installation
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -94,6 +95,25 @@ func (f *Facts) RoutesOf(r *Rollout) map[RouteName]Route {
 		}
 	}
 	return found
+}
+
+// ObjectsOf are the HTTPScaledObjects of a Rollout that exist: the one that it names, first, and those of the other triggers of the same ScaledObject. While the
+// first one is missing, nobody knows the others.
+func (f *Facts) ObjectsOf(r *Rollout) []*httpv1alpha1.HTTPScaledObject {
+	named := f.HTTPScaledObject(types.NamespacedName{Namespace: r.Namespace, Name: r.Object})
+	if named == nil {
+		return nil
+	}
+	all := []*httpv1alpha1.HTTPScaledObject{named}
+	scaled := httpv1alpha1.ScaledObjectOf(named)
+	for i := range f.HTTPScaledObjects {
+		other := &f.HTTPScaledObjects[i]
+		if scaled != "" && other.Namespace == r.Namespace && other.Name != r.Object && httpv1alpha1.ScaledObjectOf(other) == scaled {
+			all = append(all, other)
+		}
+	}
+	slices.SortFunc(all[1:], func(a, b *httpv1alpha1.HTTPScaledObject) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // HTTPScaledObject is the one of that name, nil where there is none.

@@ -132,9 +132,7 @@ func (f *finder) gone(name types.NamespacedName, mayName func(*installation.Roll
 // object finds what is left over on an HTTPScaledObject.
 func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
-	mayName := func(r *installation.Rollout) bool {
-		return r.Namespace == name.Namespace && r.Uses(installation.HTTPRouter) && (r.ObjectError != nil || r.Object == name.Name)
-	}
+	mayName := func(r *installation.Rollout) bool { return f.mayShareBy(r, object) }
 	weights, hasWeights := object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	_, isMarked := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
 	mark, isOurs := f.facts.Marks[name]
@@ -173,6 +171,18 @@ func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	}
 	left.Removal = Removal{Of: name, Patch: without(object, remove)}
 	return []Leftover{left}
+}
+
+// mayShareBy says whether a Rollout may share requests by an HTTPScaledObject: it names that, or one of the same ScaledObject. One that is missing, or a configuration
+// that cannot be read, may mean any.
+func (f *finder) mayShareBy(r *installation.Rollout, object *httpv1alpha1.HTTPScaledObject) bool {
+	if r.Namespace != object.Namespace || !r.Uses(installation.HTTPRouter) {
+		return false
+	}
+	others := f.facts.ObjectsOf(r)
+	isOfMissing := len(others) == 0 && httpv1alpha1.ScaledObjectOf(object) != ""
+	return r.ObjectError != nil || r.Object == object.Name || isOfMissing ||
+		slices.ContainsFunc(others, func(o *httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
 }
 
 // oneLine is a text of weights on one line, cut where it is long.

@@ -63,6 +63,20 @@ func facts(annotations map[string]string, rollouts ...installation.Rollout) *ins
 	return all
 }
 
+// ofScaledObject has the HTTPScaledObject shop/web, and beside it shop/api, each of these ScaledObjects; empty for one that is missing.
+func ofScaledObject(f *installation.Facts, web, api string) *installation.Facts {
+	controlled := func(name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: name, Controller: new(true)}}
+	}
+	f.HTTPScaledObjects[0].OwnerReferences = controlled(web)
+	if api != "" {
+		f.HTTPScaledObjects = append(f.HTTPScaledObjects, httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "api", OwnerReferences: controlled(api),
+		}})
+	}
+	return f
+}
+
 // reported has the object's report in its status.
 func reported(f *installation.Facts) *installation.Facts {
 	f.HTTPScaledObjects[0].Status.DataPlane = &httpv1alpha1.DataPlaneStatus{}
@@ -117,6 +131,12 @@ func TestWhatIsLeftOver(t *testing.T) {
 		{"weights of a Rollout that names another object", facts(both, rollout("web", "other", "")), "", []leftovers.Sort{leftovers.Weights}},
 		{"weights of a Rollout that has another router", facts(both, rollout("web", "", "web")), "", []leftovers.Sort{leftovers.Weights}},
 		{"weights of a Rollout that names it", facts(both, rollout("web", "web", "")), "", nil},
+		{"weights of a Rollout that names another trigger's", ofScaledObject(facts(both, rollout("web", "api", "")), "one", "one"), "", nil},
+		{
+			"weights of a Rollout that names another ScaledObject's", ofScaledObject(facts(both, rollout("web", "api", "")), "one", "two"), "",
+			[]leftovers.Sort{leftovers.Weights},
+		},
+		{"weights of a Rollout that names what is missing", ofScaledObject(facts(both, rollout("web", "api", "")), "one", ""), "", nil},
 		{"weights of a Rollout that cannot be understood", facts(both, broken(rollout("web", "web", ""))), "", nil},
 		{"Rollouts of its namespace alone are known", facts(both), "shop", []leftovers.Sort{leftovers.Weights}},
 		{"Rollouts of its namespace are not known", facts(both), "other", nil},

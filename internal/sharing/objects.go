@@ -6,26 +6,33 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
 
-// httpScaledObject tells what is written on the HTTPScaledObject of a Rollout, and who has taken it.
-func httpScaledObject(facts *installation.Facts, r *installation.Rollout, services []Service) Object {
-	told := Object{Name: strings.TrimSpace(fmt.Sprintf("HTTPScaledObject %s/%s", r.Namespace, r.Object)), Taken: Unknown}
-	live := facts.HTTPScaledObject(types.NamespacedName{Namespace: r.Namespace, Name: r.Object})
-	switch {
-	case r.ObjectError != nil:
-		told.Name, told.Problem = "HTTPScaledObject", r.ObjectError.Error()
-		return told
-	case live == nil:
-		told.Problem = "it does not exist"
-		return told
+// httpScaledObjects tell what is written on each HTTPScaledObject of a Rollout, and who has taken it.
+func httpScaledObjects(facts *installation.Facts, r *installation.Rollout, services []Service) []Object {
+	if r.ObjectError != nil {
+		return []Object{{Name: httpv1alpha1.Kind, Problem: r.ObjectError.Error(), Taken: Unknown}}
 	}
+	var told []Object
+	for _, live := range facts.ObjectsOf(r) {
+		told = append(told, httpScaledObject(live, services))
+	}
+	if len(told) == 0 {
+		return []Object{{Name: nameOf(r.Namespace, r.Object), Problem: "it does not exist", Taken: Unknown}}
+	}
+	return told
+}
+
+// nameOf names an HTTPScaledObject.
+func nameOf(namespace, name string) string { return httpv1alpha1.Kind + " " + namespace + "/" + name }
+
+// httpScaledObject tells of one.
+func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) Object {
+	told := Object{Name: nameOf(live.Namespace, live.Name), Taken: Unknown}
 	text := live.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	if text == "" {
 		told.weigh(services, []string{live.Spec.ScaleTargetRef.Service}, []int64{1})

@@ -105,7 +105,7 @@ func Of(facts *installation.Facts, r *installation.Rollout) Sharing {
 	}
 	told.Services = services(facts, r)
 	if r.Uses(installation.HTTPRouter) {
-		told.Objects = append(told.Objects, httpScaledObject(facts, r, told.Services))
+		told.Objects = append(told.Objects, httpScaledObjects(facts, r, told.Services)...)
 	}
 	if r.Uses(installation.GatewayRouter) {
 		told.Objects = append(told.Objects, routes(facts, r, told.Services)...)

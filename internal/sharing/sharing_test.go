@@ -126,6 +126,29 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 	}
 }
 
+// TestSharesOnSeveralTriggers: the Rollout names one HTTPScaledObject of a ScaledObject with two triggers.
+func TestSharesOnSeveralTriggers(t *testing.T) {
+	t.Parallel()
+	facts := &installation.Facts{}
+	for _, each := range []struct{ namespace, name, scaled, text string }{
+		{"shop", "web-api", "web", ""}, {"shop", "web", "web", canary}, {"shop", "next", "next", canary}, {"bank", "web-bank", "web", canary},
+	} {
+		object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
+			Namespace: each.namespace, Name: each.name, Annotations: map[string]string{httpv1alpha1.AnnotationWeightedBackends: each.text},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: each.scaled, Controller: new(true)}},
+		}}
+		object.Spec.ScaleTargetRef.Service = "stable"
+		facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, object)
+	}
+	unknown := sharing.Object{Taken: sharing.Unknown, Why: "no interceptor has reported"}
+	web, api := unknown, unknown
+	web.Name, web.Written, web.AsAsked = "HTTPScaledObject shop/web", []int64{80, 20}, true
+	api.Name, api.Written = "HTTPScaledObject shop/web-api", []int64{1, 0}
+	if diff := cmp.Diff([]sharing.Object{web, api}, sharing.Of(facts, rollout(installation.HTTPRouter)).Objects); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // gatewayRoute is a route with rules, and the status of one parent about a generation, if any.
 func gatewayRoute(generation int64, rules ...any) installation.Route {
 	content := map[string]any{

@@ -3,9 +3,6 @@ package scenarios_test
 import (
 	"fmt"
 	"strings"
-	"sync"
-	"testing"
-	"text/tabwriter"
 	"time"
 )
 
@@ -24,6 +21,7 @@ type scenario struct {
 	instance string // whose controller it is; empty for the one of all
 	only     string // the resource of the only router that it is for
 	play     func(*stage)
+	measured bool   // whether it measures a time
 	want     string // every share of web-canary that was ever stored, in percent; an experiment's behind a plus, managed rules in brackets
 	or       string // what may be stored as well, by the controller's timing
 	kedify   string // what is stored in place of want with the router kedify/http
@@ -119,10 +117,10 @@ func scenarios() []scenario {
 			s.configure(strings.NewReplacer("NAME", `"next"`, "{", `{"`, ": ", `": `, ", ", `, "`).Replace(s.router.config))
 			s.shares("0")
 			s.promote()
-			s.await("the next object", "50", func() string { return s.last(s.router.resource, s.namespace, "next").text })
+			s.sharesOf("next", "50")
 			s.is("Paused")
 			s.promote()
-			s.await("the next object", "0", func() string { return s.last(s.router.resource, s.namespace, "next").text })
+			s.sharesOf("next", "0")
 		}, healthy), want: "0 20 0", next: "0 20 50 100 0"},
 		{name: "another selector in the middle", only: gateway.resource, steps: twoSteps, play: play(func(s *stage) {
 			s.object("next")
@@ -132,7 +130,7 @@ func scenarios() []scenario {
 			s.configure(`{"httpRouteSelector":{"matchLabels":{"app":"next"}}}`)
 			s.shares("0")
 			s.abort()
-			s.await("the next object", "0", func() string { return s.last(s.router.resource, s.namespace, "next").text })
+			s.sharesOf("next", "0")
 		}, degraded), want: "0 20 0", next: "0 20 0"},
 		{name: "deleted and made again", steps: twoSteps, play: recreated, want: "0 20 0 20 50 100 0"},
 		{
@@ -177,10 +175,13 @@ func scenarios() []scenario {
 		}
 		want := strings.Join(stored, " ")
 		all = append(all,
-			scenario{name: "aborted at " + step, steps: steps, play: play(update("2"), play(before...), func(s *stage) { s.at(step); s.abortInTime(nil) }, degraded), want: want + " 0"},
+			scenario{
+				name: "aborted at " + step, steps: steps, want: want + " 0", measured: true,
+				play: play(update("2"), play(before...), func(s *stage) { s.at(step); s.abortInTime(nil) }, degraded),
+			},
 			scenario{name: "undone at " + step, steps: steps, play: play(update("2"), play(before...), func(s *stage) { s.at(step) }, update("1"), healthy), want: want + " 0"},
 			scenario{
-				name: "aborted at " + step + " while half of the stable Pods are pending and an HPA scales", steps: steps, want: want + " 0",
+				name: "aborted at " + step + " while half of the stable Pods are pending and an HPA scales", steps: steps, want: want + " 0", measured: true,
 				play: play(update("2"), play(before...), func(s *stage) {
 					s.at(step)
 					s.abortInTime(func() {
@@ -191,6 +192,7 @@ func scenarios() []scenario {
 				}, degraded),
 			})
 	}
+	all = append(all, ofTwoTriggers()...)
 	return append(all, scenario{name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0", play: play(update("2"), func(s *stage) {
 		s.at("20")
 		s.player.Limit(s.namespace, "1", 0)
@@ -209,10 +211,11 @@ func (s *stage) abortInTime(happens func()) {
 	if happens != nil {
 		happens()
 	}
+	s.settle()
 	begin := time.Now()
 	s.abort()
-	if took := s.shares("0").Sub(begin); took > abortLimit {
-		s.t.Errorf("the canary's share ended %v after the abort, want at most %v", took, abortLimit)
+	if s.aborted = s.shares("0").Sub(begin); s.aborted > abortLimit {
+		s.t.Errorf("the canary's share ended %v after the abort, want at most %v", s.aborted, abortLimit)
 	}
 }
 
@@ -232,6 +235,7 @@ func (s *stage) subsets(service string) string {
 func recreated(s *stage) {
 	s.update("2")
 	s.at("20")
+	s.settle()
 	if err := s.admin.Delete().AbsPath(s.path()).Do(s.t.Context()).Error(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -246,29 +250,36 @@ func recreated(s *stage) {
 	play(update("3"), ahead("20"), ahead("50"), healthy)(s)
 }
 
+// control starts a controller for the scenario's Rollout.
+func (s *stage) control(name string, flags ...string) {
+	s.t.Helper()
+	controller, err := s.controller(name, flags...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = controller.End() })
+	s.controllers = append(s.controllers, controller)
+}
+
 // killed kills its controller, which knows no other Rollouts, at each step.
 func killed(s *stage) {
 	starts := 0
 	again := func() {
 		starts++
-		controller, err := s.controller(fmt.Sprint("killed-", s.namespace, "-", starts), "--leader-elect=false", "--instance-id", "killed-"+s.namespace)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.t.Cleanup(func() { _ = controller.End() })
-		s.next = controller
+		s.control(fmt.Sprint("killed-", s.namespace, "-", starts), "--leader-elect=false", "--instance-id", "killed-"+s.namespace)
 	}
+	kill := func() { _ = s.controllers[starts-1].End() }
 	again()
 	s.is("Healthy")
 	s.update("2")
 	for _, weight := range []string{"20", "50"} {
 		s.shares(weight)
-		_ = s.next.End()
+		kill()
 		again()
 		ahead(weight)(s)
 	}
 	s.shares("100")
-	_ = s.next.End()
+	kill()
 	again()
 	healthy(s)
 }
@@ -276,85 +287,14 @@ func killed(s *stage) {
 // leaderKilled has two replicas of a controller, of which the leader is killed.
 func leaderKilled(s *stage) {
 	for _, name := range []string{"a", "b"} {
-		controller, err := s.controller(name+"-"+s.namespace, "--instance-id", "led-"+s.namespace, "--leader-election-lease-duration", "3s",
-			"--leader-election-renew-deadline", "2s", "--leader-election-retry-period", "500ms")
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.t.Cleanup(func() { _ = controller.End() })
+		s.control(name+"-"+s.namespace, "--instance-id", "led-"+s.namespace, "--leader-election-lease-duration", "6s",
+			"--leader-election-renew-deadline", "5s", "--leader-election-retry-period", "500ms")
 		if name == "a" {
 			s.is("Healthy")
-			s.next = controller
 		}
 	}
 	s.update("2")
 	s.shares("20")
-	_ = s.next.End()
+	_ = s.controllers[0].End()
 	play(ahead("20"), ahead("50"), healthy)(s)
-}
-
-// TestScenarios plays every scenario with both routers and each release of the controller, and prints what was stored.
-func TestScenarios(t *testing.T) {
-	var mu sync.Mutex
-	var rows []string
-	row := func(s *stage, one scenario, verdict string) {
-		mu.Lock()
-		defer mu.Unlock()
-		rows = append(rows, strings.Join([]string{one.name, s.router.plugin, s.release.name, s.of(s.router.resource, s.namespace, "web"), verdict}, "\t"))
-	}
-	t.Run("all", func(t *testing.T) {
-		for _, c := range clusters {
-			for _, router := range []routerUnderTest{kedify, gateway} {
-				for number, one := range scenarios() {
-					if one.only != "" && one.only != router.resource || c.release.only != "" && c.release.only != one.name {
-						continue
-					}
-					t.Run(c.release.name+"/"+router.plugin+"/"+one.name, func(t *testing.T) {
-						t.Parallel()
-						s := &stage{cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number)}
-						verdict := "stood still"
-						defer func() { row(s, one, verdict) }()
-						s.run(one)
-						verdict = "as it should be"
-						if t.Failed() {
-							verdict = "WRONG"
-						}
-					})
-				}
-			}
-		}
-	})
-	var table strings.Builder
-	writer := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(writer, "scenario\trouter\tArgo Rollouts\tevery share of the canary that was stored, in percent\tverdict")
-	for _, one := range rows {
-		fmt.Fprintln(writer, one)
-	}
-	if err := writer.Flush(); err != nil {
-		t.Error(err)
-	}
-	t.Log("\n" + table.String())
-}
-
-// run plays a scenario and compares what was stored.
-func (s *stage) run(one scenario) {
-	s.t.Helper()
-	s.prepare()
-	if one.instance != "" {
-		one.instance += "-" + s.namespace
-	}
-	s.rollout(one, "1")
-	if one.instance == "" {
-		s.is("Healthy")
-	}
-	one.play(s)
-	if one.kedify != "" && s.router.resource == kedify.resource {
-		one.want = one.kedify
-	}
-	if got := s.of(s.router.resource, s.namespace, "web"); got != one.want && (one.or == "" || got != one.or) {
-		s.t.Errorf("stored shares are %q, want %q", got, one.want)
-	}
-	if got := s.of(s.router.resource, s.namespace, "next"); got != one.next {
-		s.t.Errorf("stored shares of the next object are %q, want %q", got, one.next)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,10 +49,12 @@ var (
 type stage struct {
 	*cluster
 
-	t         *testing.T
-	router    routerUnderTest
-	namespace string
-	next      *rolloutscontroller.Controller // of the scenario alone
+	t           *testing.T
+	router      routerUnderTest
+	namespace   string
+	controllers []*rolloutscontroller.Controller // those of its Rollout
+	refused     string                           // why the controller refuses the Rollout; empty where it does not
+	aborted     time.Duration                    // how long the canary's share outlived an abort, in scenarios that measure it
 }
 
 // apply applies manifests in the stage's namespace.
@@ -130,6 +133,7 @@ func (s *stage) path() string {
 // merge merges a patch into the Rollout, or its subresource.
 func (s *stage) merge(subresource, patch string) {
 	s.t.Helper()
+	s.settle()
 	if err := s.admin.Patch(types.MergePatchType).AbsPath(s.path() + subresource).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
 		s.t.Fatalf("%s: %v", patch, err)
 	}
@@ -151,6 +155,25 @@ func (s *stage) scale(replicas int) {
 func (s *stage) configure(config string) {
 	s.t.Helper()
 	s.merge("", fmt.Sprintf(`{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{%q:%s}}}}}}`, s.router.plugin, config))
+}
+
+// settle waits until the controller has gone through the newest version of the Rollout, where it overlooks what comes before.
+func (s *stage) settle() {
+	s.t.Helper()
+	if !s.release.overlooks {
+		return
+	}
+	s.await("the controller at rest", "true", func() string {
+		var live stored
+		body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
+		if err != nil || json.Unmarshal(body, &live) != nil {
+			return ""
+		}
+		return strconv.FormatBool(slices.ContainsFunc(s.controllers, func(c *rolloutscontroller.Controller) bool {
+			version, err := c.Reconciled(s.namespace)
+			return err == nil && version == live.Metadata.ResourceVersion
+		}))
+	})
 }
 
 // promote, promoteFull, abort and retry do what kubectl argo rollouts does.
@@ -179,8 +202,14 @@ func (s *stage) is(phase string) {
 // shares waits until the object of the name web is shared so, and returns since when it is.
 func (s *stage) shares(want string) time.Time {
 	s.t.Helper()
-	s.await("the shares", want, func() string { return s.last(s.router.resource, s.namespace, "web").text })
-	return s.last(s.router.resource, s.namespace, "web").at
+	return s.sharesOf("web", want)
+}
+
+// sharesOf waits until the object of that name is shared so, and returns since when it is.
+func (s *stage) sharesOf(name, want string) time.Time {
+	s.t.Helper()
+	s.await("the shares of "+name, want, func() string { return s.last(s.router.resource, s.namespace, name).text })
+	return s.last(s.router.resource, s.namespace, name).at
 }
 
 // at waits until the Rollout pauses with these shares.
@@ -195,14 +224,30 @@ func (s *stage) at(want string) {
 // until then an abort finds more stable Pods than the weight needs.
 func (s *stage) has(field string, want int) {
 	s.t.Helper()
-	s.await(field, strconv.Itoa(want), func() string {
-		var read struct{ Status map[string]json.RawMessage }
-		body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
-		if err != nil || json.Unmarshal(body, &read) != nil {
-			return ""
+	s.await(field, strconv.Itoa(want), func() string { return s.status(field) })
+}
+
+// status is a field of the Rollout's status; empty where it is not there, or cannot be read.
+func (s *stage) status(field string) string {
+	var read struct{ Status map[string]json.RawMessage }
+	body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
+	if err != nil || json.Unmarshal(body, &read) != nil {
+		return ""
+	}
+	return string(read.Status[field])
+}
+
+// log is what the scenario's controllers have logged about it, the last lines of each.
+func (s *stage) log() string {
+	var log strings.Builder
+	for _, controller := range s.controllers {
+		lines, err := controller.LogAbout(s.namespace, 400)
+		if err != nil {
+			lines = err.Error()
 		}
-		return string(read.Status[field])
-	})
+		log.WriteString(lines + "\n\n")
+	}
+	return log.String()
 }
 
 // await polls until look returns want.
@@ -219,8 +264,7 @@ func (s *stage) await(what, want string, look func() string) {
 		}
 		select {
 		case <-ctx.Done():
-			log, err := s.main.LogAbout(s.namespace, 400)
-			s.t.Fatalf("%s: not within %v: %q, want %q\n%s\n%v", what, patience, got, want, log, err)
+			s.t.Fatalf("%s: not within %v: %q, want %q\n%s", what, patience, got, want, s.log())
 		case <-ticker.C:
 		}
 	}

@@ -1,5 +1,27 @@
 package v1alpha1
 
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The ScaledObject of KEDA, as owner references name it.
+const (
+	scaledObjectGroup = "keda.sh"
+	scaledObjectKind  = "ScaledObject"
+)
+
+// ScaledObjectOf is the name of the ScaledObject that controls an HTTPScaledObject: the one of whose triggers it is one's. It is empty where none does. The UID
+// doesn't count, so that a ScaledObject that is deleted and applied again has the objects of before.
+func ScaledObjectOf(object metav1.Object) string {
+	controller := metav1.GetControllerOfNoCopy(object)
+	if controller == nil || controller.Kind != scaledObjectKind || !strings.HasPrefix(controller.APIVersion, scaledObjectGroup+"/") {
+		return ""
+	}
+	return controller.Name
+}
+
 // What the agent writes: the controller that makes HTTPScaledObjects from the triggers of
 // ScaledObjects.
 const (

@@ -67,10 +67,7 @@ func Compare(
 // IsOwn says whether an HTTPScaledObject is that of the ScaledObject of that name, or of one of the
 // same name that was there before.
 func IsOwn(object *httpv1alpha1.HTTPScaledObject, name string) bool {
-	controller := metav1.GetControllerOf(object)
-	kind := objects.ScaledObjectKind()
-	return controller != nil && controller.Kind == kind.Kind && controller.Name == name &&
-		strings.HasPrefix(controller.APIVersion, kind.Group+"/")
+	return httpv1alpha1.ScaledObjectOf(object) == name
 }
 
 // write says what is to be done about one object, which is nil or the agent's.

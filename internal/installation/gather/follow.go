@@ -74,7 +74,7 @@ func (r *Reader) follow(ctx context.Context, facts *installation.Facts, told fun
 		return nil
 	}
 	changes := make(chan change)
-	sources := sourcesOf(&facts.Rollouts[0], func(named installation.RouteName) string { return served[named.Kind] })
+	sources := sourcesOf(facts, func(named installation.RouteName) string { return served[named.Kind] })
 	endpoints, err := r.endpointsSource(ctx, facts)
 	if err != nil {
 		return nil
@@ -127,11 +127,11 @@ func (r *Reader) watch(ctx context.Context, from source, to chan<- change) {
 }
 
 // sourcesOf are what a Rollout, and what it names, changes by. Routes that are chosen by labels are not followed.
-func sourcesOf(one *installation.Rollout, version func(installation.RouteName) string) []source {
+func sourcesOf(facts *installation.Facts, version func(installation.RouteName) string) []source {
+	one := &facts.Rollouts[0]
 	all := []source{rolloutSource(one)}
 	if one.Object != "" {
-		name := types.NamespacedName{Namespace: one.Namespace, Name: one.Object}
-		all = append(all, source{path: collection(objectPath(name)), query: byName(one.Object), read: readObject(name)})
+		all = append(all, objectSource(facts, types.NamespacedName{Namespace: one.Namespace, Name: one.Object}))
 	}
 	for _, named := range one.RouteNames {
 		if of := version(named); of != "" {
@@ -174,15 +174,24 @@ func names(one *installation.Rollout) string {
 	return fmt.Sprint(one.UID, one.Object, one.ObjectError, one.RouteNames, one.RoutesError, serviceNames(one))
 }
 
-// readObject follows an HTTPScaledObject.
-func readObject(name types.NamespacedName) func(watch.EventType, []byte) change {
+// objectSource follows the HTTPScaledObject that the Rollout names, and where a ScaledObject has it, all of the namespace.
+func objectSource(facts *installation.Facts, name types.NamespacedName) source {
+	query := byName(name.Name)
+	if named := facts.HTTPScaledObject(name); named != nil && httpv1alpha1.ScaledObjectOf(named) != "" {
+		query = map[string]string{}
+	}
+	return source{path: collection(objectPath(name)), query: query, read: readObject()}
+}
+
+// readObject follows HTTPScaledObjects.
+func readObject() func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(facts *installation.Facts) error {
 			var object httpv1alpha1.HTTPScaledObject
 			if err := json.Unmarshal(text, &object); err != nil {
 				return err
 			}
-			facts.HTTPScaledObjects = slices.DeleteFunc(facts.HTTPScaledObjects, func(o httpv1alpha1.HTTPScaledObject) bool { return o.Name == name.Name })
+			facts.HTTPScaledObjects = slices.DeleteFunc(facts.HTTPScaledObjects, func(o httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
 			if kind != watch.Deleted {
 				facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, object)
 			}

@@ -53,7 +53,7 @@ func objectPath(name types.NamespacedName) []string {
 	return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace, httpv1alpha1.Resource, name.Name}
 }
 
-// objectOf reads the HTTPScaledObject of a Rollout.
+// objectOf reads the HTTPScaledObject that a Rollout names, and where a ScaledObject has it, all of the namespace: those of its other triggers are among them.
 func (r *Reader) objectOf(ctx context.Context, facts *installation.Facts, one *installation.Rollout) error {
 	if one.Object == "" {
 		return nil
@@ -63,8 +63,16 @@ func (r *Reader) objectOf(ctx context.Context, facts *installation.Facts, one *i
 	if err != nil {
 		return fmt.Errorf("HTTPScaledObject %s: %w", name, err)
 	}
-	if object != nil {
-		facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, *object)
+	if object == nil {
+		return nil
+	}
+	facts.HTTPScaledObjects = []httpv1alpha1.HTTPScaledObject{*object}
+	if httpv1alpha1.ScaledObjectOf(object) == "" {
+		return nil
+	}
+	facts.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, httpv1alpha1.Group+"/"+httpv1alpha1.Version, httpv1alpha1.Resource, one.Namespace, "")
+	if err != nil {
+		return fmt.Errorf("HTTPScaledObjects of namespace %q: %w", one.Namespace, err)
 	}
 	return nil
 }

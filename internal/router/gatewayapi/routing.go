@@ -82,7 +82,11 @@ func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*objec
 	}
 	var left []reconcile.Target[*object]
 	for _, kind := range kinds() {
-		for _, found := range r.client.caches[kind].Marked(ask.Name()) {
+		marked, believed := r.client.caches[kind].Marked(ask.Name())
+		if !believed {
+			continue
+		}
+		for _, found := range marked {
 			t := &target{routing: r, rollout: ask.Name(), asked: intent(ask, chosen), isLeft: true, reference: reference{kind: kind, name: found.name, headerRoutes: true}}
 			if !slices.ContainsFunc(targets, func(other reconcile.Target[*object]) bool { return other.String() == t.String() }) {
 				left = append(left, t)

@@ -54,14 +54,41 @@ func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
 	}, log)
 }
 
-// path is where an HTTPScaledObject is.
+// path is where an HTTPScaledObject is, or, without a name, where those of a namespace are.
 func path(name types.NamespacedName) []string {
-	return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace, httpv1alpha1.Resource, name.Name}
+	path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace, httpv1alpha1.Resource}
+	if name.Name != "" {
+		path = append(path, name.Name)
+	}
+	return path
 }
 
 // get reads one object from the API server, not from the cache.
 func (c *Client) get(ctx context.Context, name types.NamespacedName) (*object, error) {
 	return c.answered(c.api.Do(ctx, apiserver.Request{Path: path(name)}))
+}
+
+// list reads the objects of a namespace from the API server.
+func (c *Client) list(ctx context.Context, namespace string) (objects []*object, err error) {
+	err = apiserver.Retry(ctx, func(ctx context.Context) error {
+		var all struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		body, err := c.api.Do(ctx, apiserver.Request{Path: path(types.NamespacedName{Namespace: namespace})})
+		if err == nil {
+			err = json.Unmarshal(body, &all)
+		}
+		objects = nil
+		for _, item := range all.Items {
+			live, wrong := c.answered(item, nil)
+			if wrong != nil {
+				return wrong
+			}
+			objects = append(objects, live)
+		}
+		return err
+	})
+	return objects, err
 }
 
 // answered takes an HTTPScaledObject that the API server answered with.

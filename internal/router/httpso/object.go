@@ -15,6 +15,7 @@ type object struct {
 	name            types.NamespacedName
 	resourceVersion string
 	service         string                        // spec.scaleTargetRef.service
+	scaledObject    string                        // the ScaledObject of whose triggers it is one's; "" where it is none's
 	text            string                        // the annotation weighted-backends
 	present         bool                          // whether there is that annotation, be it empty
 	managed         string                        // the annotation managed-routes
@@ -47,12 +48,24 @@ func (o *object) Name() types.NamespacedName { return o.name }
 // Version is the object's resource version.
 func (o *object) Version() string { return o.resourceVersion }
 
-// Marks is the Rollout that the object's weights belong to, if any.
+// Marks are the Rollout that the object's weights belong to, if any, and the ScaledObject that it is of.
 func (o *object) Marks() []string {
+	var marks []string
 	if other, marked := parseOwner(o.owner, o.name.Namespace); marked && o.present {
-		return []string{other.rollout.String()}
+		marks = append(marks, other.rollout.String())
 	}
-	return nil
+	if o.scaledObject != "" {
+		marks = append(marks, o.group())
+	}
+	return marks
+}
+
+// group is the mark that the object has in common with those of the other triggers of its ScaledObject; "" where it is none's. No Rollout's mark is like it.
+func (o *object) group() string {
+	if o.scaledObject == "" {
+		return ""
+	}
+	return "ScaledObject " + o.name.Namespace + "/" + o.scaledObject
 }
 
 // parseObject takes from an HTTPScaledObject in JSON what an object holds.
@@ -68,6 +81,7 @@ func parseObject(document []byte) (*object, error) {
 		name:            types.NamespacedName{Namespace: from.Namespace, Name: from.Name},
 		resourceVersion: from.ResourceVersion,
 		service:         from.Spec.ScaleTargetRef.Service,
+		scaledObject:    httpv1alpha1.ScaledObjectOf(&from),
 		text:            text,
 		present:         present,
 		managed:         managed,

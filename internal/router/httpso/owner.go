@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
@@ -54,7 +55,7 @@ func (t *target) checkOwner(ctx context.Context, found *object) error {
 		return nil
 	}
 	left, err := rollouts.Left(ctx, t.client.api, rollouts.Mark{Rollout: other.rollout, UID: other.uid}, func(rollout *v1alpha1.Rollout) bool {
-		return names(rollout, found.name)
+		return t.names(ctx, rollout, found)
 	})
 	switch {
 	case err != nil:
@@ -67,8 +68,21 @@ func (t *target) checkOwner(ctx context.Context, found *object) error {
 	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s", errOwned, other.rollout, t.want.rollout, configField, objectKey)
 }
 
-// names says whether rollout is routed by this router through the object of that name.
-func names(rollout *v1alpha1.Rollout, object types.NamespacedName) bool {
+// names says whether rollout is routed by this router through found: it names that, or an object of the same ScaledObject. One that cannot be read for now may
+// be of it.
+func (t *target) names(ctx context.Context, rollout *v1alpha1.Rollout, found *object) bool {
 	chosen, err := settingsOf(rollout)
-	return err == nil && rollout.Namespace == object.Namespace && chosen.object == object.Name
+	switch {
+	case err != nil || rollout.Namespace != found.name.Namespace:
+		return false
+	case chosen.object == found.name.Name:
+		return true
+	case found.scaledObject == "":
+		return false
+	}
+	other, _, err := t.client.recent(ctx, types.NamespacedName{Namespace: rollout.Namespace, Name: chosen.object})
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return other.scaledObject == found.scaledObject
 }

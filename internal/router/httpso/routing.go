@@ -51,28 +51,40 @@ func (*routing) Settings(rollout *v1alpha1.Rollout) (reconcile.Settings, error) 
 	return chosen.Settings, err
 }
 
-// Targets is the HTTPScaledObject that the Rollout names, where weights are asked for or a step names header or mirror routes.
-func (r *routing) Targets(_ context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
+// Targets are the HTTPScaledObject that the Rollout names and those of the other triggers of the same ScaledObject, where weights are asked for or a step names
+// header or mirror routes.
+func (r *routing) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
 	chosen, err := settingsOf(ask.Rollout)
 	if err != nil || !ask.Weigh && !router.NamesManagedRoutes(ask.Rollout) {
 		return nil, err
 	}
-	t := r.target(ask, types.NamespacedName{Namespace: ask.Rollout.Namespace, Name: chosen.object})
-	if err := split.Validate(t.want.backends()); err != nil {
-		return nil, fmt.Errorf("rollout %q: the Services of spec.strategy.canary and its experiments cannot share requests: %w", t.want.rollout, err)
+	named := r.target(ask, types.NamespacedName{Namespace: ask.Rollout.Namespace, Name: chosen.object})
+	if err := split.Validate(named.want.backends()); err != nil {
+		return nil, fmt.Errorf("rollout %q: the Services of spec.strategy.canary and its experiments cannot share requests: %w", named.want.rollout, err)
 	}
 	if len(ask.Managed) > 0 {
 		if _, err := managedroute.Parse(managedroute.Format(ask.Managed)); err != nil {
-			return nil, fmt.Errorf("rollout %q: the steps setHeaderRoute and setMirrorRoute of spec.strategy.canary.steps: %w", t.want.rollout, err)
+			return nil, fmt.Errorf("rollout %q: the steps setHeaderRoute and setMirrorRoute of spec.strategy.canary.steps: %w", named.want.rollout, err)
 		}
 	}
-	return []reconcile.Target[*object]{t}, nil
+	names, isAlone, err := r.client.objects(ctx, ask, named.want.object)
+	targets := make([]reconcile.Target[*object], 0, len(names))
+	for _, name := range names {
+		t := r.target(ask, name)
+		t.isAlone = isAlone
+		targets = append(targets, t)
+	}
+	return targets, named.Explain(err)
 }
 
 // Leftovers are the HTTPScaledObjects that have the Rollout's mark beside weights and are none of targets.
 func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*object]) []reconcile.Target[*object] {
 	var left []reconcile.Target[*object]
-	for _, found := range r.client.cache.Marked(ask.Name()) {
+	marked, believed := r.client.cache.Marked(ask.Name())
+	if !believed {
+		return nil
+	}
+	for _, found := range marked {
 		t := r.target(ask, found.name)
 		isTarget := false
 		for _, other := range targets {

@@ -31,7 +31,8 @@ var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedB
 type target struct {
 	*routing
 
-	want intent
+	want    intent
+	isAlone bool // whether the objects of other triggers could not be looked for
 }
 
 var (
@@ -62,9 +63,9 @@ func (t *target) Plan(ctx context.Context, found *object) (reconcile.Change, err
 	if err := t.checkOwner(ctx, found); err != nil {
 		return reconcile.Change{}, err
 	}
-	mark := t.want.mark(found)
+	mark, warnings := t.want.mark(found), t.warnings(found)
 	if t.want.holds(found) && found.owner == mark {
-		return reconcile.Change{}, nil
+		return reconcile.Change{Warnings: warnings}, nil
 	}
 	weights, managed := t.want.texts(found)
 	annotations := map[string]string{httpv1alpha1.AnnotationWeightedBackends: weights, httpv1alpha1.AnnotationWeightedBackendsOwner: mark}
@@ -72,9 +73,18 @@ func (t *target) Plan(ctx context.Context, found *object) (reconcile.Change, err
 		annotations[httpv1alpha1.AnnotationManagedRoutes] = managed
 	}
 	return reconcile.Change{
-		Attributes: []any{"removed", weights == ""},
-		Write:      func(ctx context.Context) error { return t.client.annotate(ctx, found, annotations) },
+		Attributes: []any{"removed", weights == ""}, Warnings: warnings,
+		Write: func(ctx context.Context) error { return t.client.annotate(ctx, found, annotations) },
 	}, nil
+}
+
+// warnings say that the requests of other triggers may all go to the stable Service.
+func (t *target) warnings(found *object) []string {
+	if !t.isAlone || found.scaledObject == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("those of the other triggers of ScaledObject %q, if it has any, cannot be found and have no part in the canary: allow the controller's "+
+		"ServiceAccount to list httpscaledobjects: apply the ClusterRole argo-rollouts-kedify-http", found.scaledObject)}
 }
 
 // Holds says whether the object carries the annotations exactly as Plan writes them.

@@ -62,8 +62,8 @@ func (a Ask) changes() bool {
 	return false
 }
 
-// atRest says whether nobody waits for the answer: nothing is shared, nor was it before.
-func (a Ask) atRest() bool { return a.Idle() && !a.changes() }
+// AtRest says whether nobody waits for the answer: nothing is shared, nor was it before.
+func (a Ask) AtRest() bool { return a.Idle() && !a.changes() }
 
 // about tells what is asked for apart from what else can be, for as long as it is waited for.
 func (a Ask) about() string { return fmt.Sprint(a.Shares, a.Managed) }

@@ -63,7 +63,7 @@ func (r *Reconciler[O]) verify(ctx context.Context, ask Ask, chosen Settings, t 
 		r.waits.End(waitKey(ask, t.String()))
 		return true
 	}
-	if ask.atRest() {
+	if ask.AtRest() {
 		_, excused := t.Excuse(found, Waited{Time: math.MaxInt64, Full: ask.Full()})
 		return excused || verdict == Unknown
 	}
@@ -124,7 +124,7 @@ func (r *Reconciler[O]) excused(ctx context.Context, ask Ask, t Target[O], found
 func (r *Reconciler[O]) unverified(ctx context.Context, level slog.Level, ask Ask, object, why string) {
 	waited, _ := r.waits.Elapsed(waitKey(ask, object), ask.about())
 	r.log.Log(ctx, level, "weights are not verified", "rollout", ask.Name(), "object", object, "why", why)
-	if waited >= stillLimit && !ask.atRest() {
+	if waited >= stillLimit && !ask.AtRest() {
 		r.board.WarnOf(ctx, ask.Rollout, "WeightNotVerified", object, fmt.Sprintf("%s: its weights have not been verified for %v: %s", object,
 			waited.Round(time.Second), why))
 	}

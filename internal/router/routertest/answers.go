@@ -14,8 +14,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// list answers every HTTPScaledObject.
-func (s *APIServer) list(w http.ResponseWriter) {
+// list answers the HTTPScaledObjects of a collection.
+func (s *APIServer) list(w http.ResponseWriter, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := httpv1alpha1.HTTPScaledObjectList{
@@ -24,7 +24,9 @@ func (s *APIServer) list(w http.ResponseWriter) {
 		Items:    []httpv1alpha1.HTTPScaledObject{},
 	}
 	for _, object := range s.objects {
-		list.Items = append(list.Items, *object)
+		if path == listPath() || path == namespacePath(object.Namespace) {
+			list.Items = append(list.Items, *object)
+		}
 	}
 	respond(w, http.StatusOK, list)
 }

@@ -102,8 +102,15 @@ func objectPath(namespace, name string) string {
 	return fmt.Sprintf("/apis/%s/namespaces/%s/%s/%s", httpv1alpha1.SchemeGroupVersion, namespace, httpv1alpha1.Resource, name)
 }
 
-// isCollection says whether path is that of all HTTPScaledObjects.
-func (*APIServer) isCollection(path string) bool { return path == listPath() }
+// namespacePath is where the HTTPScaledObjects of a namespace are listed.
+func namespacePath(namespace string) string {
+	return groupPath() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource
+}
+
+// isCollection says whether path is that of all HTTPScaledObjects, or of all of a namespace.
+func (*APIServer) isCollection(path string) bool {
+	return strings.HasPrefix(path, groupPath()) && strings.HasSuffix(path, "/"+httpv1alpha1.Resource)
+}
 
 // isObject says whether path is that of one HTTPScaledObject, or of anything else in their group.
 func (*APIServer) isObject(path string) bool { return strings.HasPrefix(path, groupPath()) }
@@ -111,10 +118,10 @@ func (*APIServer) isObject(path string) bool { return strings.HasPrefix(path, gr
 // handle answers as a Kubernetes API server does.
 func (s *APIServer) handle(w http.ResponseWriter, r *http.Request, body []byte) {
 	switch {
-	case s.isCollection(r.URL.Path) && r.URL.Query().Has("watch"):
+	case r.URL.Path == listPath() && r.URL.Query().Has("watch"):
 		s.watch(w, r, httpv1alpha1.Resource)
 	case s.isCollection(r.URL.Path):
-		s.list(w)
+		s.list(w, r.URL.Path)
 	case s.isObject(r.URL.Path):
 		s.single(w, r, body)
 	default:

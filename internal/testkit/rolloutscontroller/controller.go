@@ -3,15 +3,19 @@
 package rolloutscontroller
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/client-go/rest"
 
@@ -62,6 +66,10 @@ func without(manifest string, kinds ...string) string {
 type Controller struct {
 	process *exec.Cmd
 	log     *os.File
+
+	mu   sync.Mutex
+	read int64             // how much of the log Reconciled has read
+	last map[string]string // what Reconciled returns, by namespace
 }
 
 // Start starts the controller of that binary as its ServiceAccount, with folder as its home, which must not be another one's.
@@ -87,7 +95,7 @@ func Start(plane *controlplane.ControlPlane, binary, folder string, flags ...str
 	process.Dir, process.Stdout, process.Stderr = folder, log, log
 	// The plugin inherits the environment, and finds the API server by it.
 	process.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
-	return &Controller{process, log}, process.Start()
+	return &Controller{process: process, log: log, last: map[string]string{}}, process.Start()
 }
 
 // End ends the controller by SIGKILL, with its plugins, which notice.
@@ -98,6 +106,38 @@ func (c *Controller) End() error {
 	err := c.process.Process.Kill()
 	_ = c.process.Wait() // it was killed
 	return errors.Join(err, c.log.Close())
+}
+
+// reconciles matches what the controller logs when it begins and when it ends a reconcile.
+var reconciles = regexp.MustCompile(`msg="(Started syncing rollout|Reconciliation completed)" generation=\d+ namespace=(\S+) resourceVersion=(\d+) `)
+
+// Reconciled returns the resource version of a namespace's only Rollout with which the controller has ended its last reconcile; empty while there is one.
+func (c *Controller) Reconciled(namespace string) (version string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	log, err := os.Open(c.log.Name())
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	if _, err := log.Seek(c.read, io.SeekStart); err != nil {
+		return "", err
+	}
+	for lines := bufio.NewReader(log); ; {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return c.last[namespace], nil // the last line may not be whole
+		}
+		if err != nil {
+			return "", err
+		}
+		c.read += int64(len(line))
+		if said := reconciles.FindStringSubmatch(line); said != nil {
+			if c.last[said[2]] = ""; said[1] == "Reconciliation completed" {
+				c.last[said[2]] = said[3]
+			}
+		}
+	}
 }
 
 // LogAbout returns the last lines of the controller's log with that text in them.

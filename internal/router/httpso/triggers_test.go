@@ -1,0 +1,313 @@
+package httpso_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+)
+
+// namespacePath is where the HTTPScaledObjects of the namespace are listed.
+const namespacePath = "/apis/http.keda.sh/v1alpha1/namespaces/shop/httpscaledobjects"
+
+// ofTrigger is the HTTPScaledObject that a trigger of a ScaledObject stands for; of none, where scaled is empty.
+func ofTrigger(scaled, name string, annotations map[string]string) *httpv1alpha1.HTTPScaledObject {
+	object := routertest.ScaledObject(annotations)
+	object.Name = name
+	if scaled != "" {
+		object.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: scaled, UID: "uid-of-scaled", Controller: new(true),
+		}}
+	}
+	return object
+}
+
+// twoTriggers are the HTTPScaledObjects of ScaledObject web, those of the ScaledObject next to it, and one of a hand.
+func twoTriggers(annotations map[string]string) []*httpv1alpha1.HTTPScaledObject {
+	return []*httpv1alpha1.HTTPScaledObject{
+		ofTrigger("web", "web", annotations), ofTrigger("web", "web-api", annotations), ofTrigger("next", "next", nil), ofTrigger("", "by-hand", nil),
+	}
+}
+
+// sharesOf are the annotations of the router on each object that has any: weights, and header and mirror routes behind them.
+func sharesOf(api *routertest.APIServer) map[string]string {
+	found := map[string]string{}
+	for _, name := range []string{"web", "web-api", "next", "by-hand"} {
+		set := annotations(api.Object("shop", name))
+		if text := set[httpv1alpha1.AnnotationWeightedBackends] + set[httpv1alpha1.AnnotationManagedRoutes]; text != "" {
+			found[name] = text
+		}
+	}
+	return found
+}
+
+// TestEveryTriggerGetsTheSplit is about a ScaledObject with two triggers, of which the Rollout names one HTTPScaledObject.
+func TestEveryTriggerGetsTheSplit(t *testing.T) {
+	t.Parallel()
+	weight := v1alpha1.CanaryStep{SetWeight: new(int32(20))}
+	atHeader, atMirror := inCanary(0, headerStep(), weight), inCanary(1, headerStep(), mirrorStep())
+	plain, aborted := weighing(0), weighing(20)
+	aborted.Status.Abort = true
+	both := func(text string) map[string]string { return map[string]string{"web": text, "web-api": text} }
+	none := map[string]string{}
+	tests := map[string]struct {
+		rollout *v1alpha1.Rollout
+		have    map[string]string // annotations of both before
+		plays   []play
+		want    map[string]string
+		writes  int
+	}{
+		"a weight":               {plain, nil, []play{weigh(20), weigh(20), verify(20)}, both(at20), 2},
+		"the full weight":        {weighing(20), weighted(at20), []play{weigh(100), verify(100)}, both(at100), 2},
+		"the end":                {weighing(100), weighted(at100), []play{weigh(0), verify(0)}, none, 2},
+		"an abort":               {aborted, weighted(at20), []play{remove}, none, 2},
+		"a header route":         {atHeader, nil, []play{setHeader, weigh(0), verify(0)}, both(at0 + "[" + qa + "]"), 2},
+		"a mirror route as well": {atMirror, nil, []play{setMirror, weigh(20), verify(20)}, both(at20 + "[" + shadow + "," + qa + "]"), 4},
+		"their removal":          {plain, withRoutes(at20), []play{weigh(20)}, both(at20), 2},
+		"a Rollout at rest":      {plain, nil, []play{weigh(0), verify(0)}, none, 0},
+	}
+	for name, test := range tests {
+		for watched, connect := range map[string]func(*testing.T, *routertest.APIServer) *httpso.Router{"watched": watching, "read": reading} {
+			t.Run(name+", "+watched, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					api := routertest.NewInMemory(t, twoTriggers(test.have)...)
+					ready(api, "web-stable", "10.0.0.1")
+					router := connect(t, api)
+					for _, call := range test.plays {
+						if err := call(t, router, test.rollout); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if diff := cmp.Diff(test.want, sharesOf(api)); diff != "" {
+						t.Errorf("shares (-want +got):\n%s", diff)
+					}
+					if writes := len(api.Requests(http.MethodPatch)); writes != test.writes {
+						t.Errorf("%d writes, want %d", writes, test.writes)
+					}
+				})
+			})
+		}
+	}
+}
+
+// reading is a router in front of an API server in memory, without a watch.
+func reading(_ *testing.T, api *routertest.APIServer) *httpso.Router { return newRouter(api) }
+
+// withRoutes are weights with the header route qa beside them.
+func withRoutes(weights string) map[string]string {
+	set := weighted(weights)
+	set[httpv1alpha1.AnnotationManagedRoutes] = "[" + qa + "]"
+	return set
+}
+
+// TestEveryTriggerIsVerified: a step passes when the proxies have taken the split of all.
+func TestEveryTriggerIsVerified(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text   string // of the second one
+		report *httpv1alpha1.DataPlaneStatus
+		want   bool
+	}{
+		"taken":                          {at20, taken(at20, 2), true},
+		"not taken":                      {at20, taken(at100, 2), false},
+		"not reported":                   {at20, nil, false},
+		"not written":                    {"", taken("", 2), false},
+		"written by somebody, by a hand": {at100, taken(at100, 2), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				objects := twoTriggers(weighted(at20))
+				objects[0].Status.DataPlane, objects[1].Status.DataPlane = taken(at20, 2), test.report
+				objects[1].Annotations = weighted(test.text)
+				if test.text == "" {
+					objects[1].Annotations = nil
+				}
+				api := routertest.NewInMemory(t, objects...)
+				beat(t, api)
+				verified, err := watching(t, api).VerifyWeight(deadlined(t), weighing(20), 20, nil)
+				if err != nil || verified != test.want {
+					t.Errorf("VerifyWeight: %v, %v; want %v", verified, err, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestTriggersThatComeAndGo: what a ScaledObject stands for may change in the middle of a canary.
+func TestTriggersThatComeAndGo(t *testing.T) {
+	t.Parallel()
+	fails := routertest.Answer(apierrors.NewInternalError(errors.New("etcd")))
+	tests := map[string]struct {
+		happens func(*routertest.APIServer)
+		err     string
+		want    map[string]string
+	}{
+		"one more": {
+			happens: func(api *routertest.APIServer) { api.Put(ofTrigger("web", "by-hand", nil)) },
+			want:    map[string]string{"web": at20, "web-api": at20, "by-hand": at20},
+		},
+		"one less": {
+			happens: func(api *routertest.APIServer) { api.Delete("shop", "web-api") },
+			want:    map[string]string{"web": at20},
+		},
+		"one is no trigger's any more": {
+			happens: func(api *routertest.APIServer) {
+				object := api.Object("shop", "web-api")
+				object.OwnerReferences = nil
+				api.Put(object)
+			},
+			want: map[string]string{"web": at20},
+		},
+		"one loses its weights": {
+			happens: func(api *routertest.APIServer) { api.Put(ofTrigger("web", "web-api", nil)) },
+			want:    map[string]string{"web": at20, "web-api": at20},
+		},
+		"a ScaledObject of that name comes after it": {
+			happens: func(api *routertest.APIServer) {
+				object := api.Object("shop", "web-api")
+				object.OwnerReferences[0].UID = "uid-of-the-next"
+				api.Put(object)
+			},
+			want: map[string]string{"web": at20, "web-api": at20},
+		},
+		"the one that the Rollout names is gone for a moment": {
+			happens: func(api *routertest.APIServer) { api.Delete("shop", "web") },
+			err:     "not found",
+			want:    map[string]string{"web-api": at20},
+		},
+		"a write fails": {
+			happens: func(api *routertest.APIServer) {
+				api.Put(ofTrigger("web", "web", nil))
+				api.Put(ofTrigger("web", "web-api", nil))
+				api.Fail(fails, fails, fails, fails, fails, fails, fails, fails)
+			},
+			err:  "etcd",
+			want: map[string]string{},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewInMemory(t, twoTriggers(nil)...)
+				router, rollout := watching(t, api), weighing(20)
+				set := func() error { return router.SetWeight(deadlined(t), rollout, 20, nil) }
+				if err := set(); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				test.happens(api)
+				synctest.Wait()
+				err := set()
+				if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error is %v, want %q", err, test.err)
+				}
+				if diff := cmp.Diff(test.want, sharesOf(api)); diff != "" {
+					t.Errorf("shares (-want +got):\n%s", diff)
+				}
+				if err != nil { // the controller asks again, once what was wrong has passed
+					api.Put(ofTrigger("web", "web", nil))
+					synctest.Wait()
+					if err := set(); err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(map[string]string{"web": at20, "web-api": at20}, sharesOf(api)); diff != "" {
+						t.Errorf("shares after it (-want +got):\n%s", diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestRequestsForTriggersWithoutAWatch: the other objects are looked for while a canary runs, and where a ScaledObject makes the object.
+func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
+	t.Parallel()
+	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	for name, test := range map[string]struct {
+		objects  []*httpv1alpha1.HTTPScaledObject
+		unlisted http.HandlerFunc
+		weight   int32
+		lists    int // in two calls
+		warns    bool
+		want     map[string]string
+	}{
+		"a canary":                     {objects: twoTriggers(nil), weight: 20, lists: 2, want: map[string]string{"web": at20, "web-api": at20}},
+		"at rest":                      {objects: twoTriggers(nil), weight: 0, want: map[string]string{}},
+		"no ScaledObject":              {objects: []*httpv1alpha1.HTTPScaledObject{ofTrigger("", "web", nil)}, weight: 20, lists: 1, want: map[string]string{"web": at20}},
+		"the right to list is missing": {objects: twoTriggers(nil), weight: 20, unlisted: forbidden, lists: 2, warns: true, want: map[string]string{"web": at20}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewInMemory(t, test.objects...)
+				api.Unlisted(test.unlisted)
+				router := reading(t, api)
+				for range 2 {
+					if err := router.SetWeight(deadlined(t), weighing(test.weight), test.weight, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				lists := 0
+				for _, request := range api.Requests(http.MethodGet) {
+					if request.Path == namespacePath {
+						lists++
+					}
+				}
+				if lists != test.lists {
+					t.Errorf("%d lists, want %d", lists, test.lists)
+				}
+				if diff := cmp.Diff(test.want, sharesOf(api)); diff != "" {
+					t.Errorf("shares (-want +got):\n%s", diff)
+				}
+				if events := api.Events(); (len(events) == 1) != test.warns || test.warns && !strings.Contains(events[0].Message, "list httpscaledobjects") {
+					t.Errorf("events are %+v; want a warning: %v", events, test.warns)
+				}
+			})
+		})
+	}
+}
+
+// TestASecondRolloutOfTheSameTriggersIsRefused: the mark of a Rollout that names another object of the same ScaledObject is no leftover.
+func TestASecondRolloutOfTheSameTriggersIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		scaled string // of the object that the mark's Rollout names
+		taken  bool
+	}{
+		"the same ScaledObject": {"web", false},
+		"another ScaledObject":  {"next", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shared := map[string]string{httpv1alpha1.AnnotationWeightedBackends: byAPI, httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark}
+			api := routertest.NewAPIServer(t, ofTrigger("web", "web", shared), ofTrigger(test.scaled, "web-api", nil))
+			api.PutOther(apiPath, apiRollout("web-api"))
+			ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+			defer cancel()
+			err := newRouter(api).SetWeight(ctx, routertest.Rollout(httpso.Type, config), 20, nil)
+			if (err == nil) != test.taken || !test.taken && !strings.Contains(err.Error(), "of its own") {
+				t.Errorf("error is %v", err)
+			}
+			want := map[bool]string{true: at20, false: byAPI}[test.taken]
+			if got := annotationOf(api, "web"); got != want {
+				t.Errorf("weights are %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package scenarios_test
+
+import "k8s.io/apimachinery/pkg/types"
+
+// few are the scenarios that are played with each release of the controller: the ways in which canaries go and end, and what releases differ in.
+func few() []string {
+	return []string{
+		"every step", "promoted in full", "undone at 20", "dynamicStableScale, aborted", "managed routes in their order", "two triggers, one aborted canary",
+		"aborted at 50 while half of the stable Pods are pending and an HPA scales",
+	}
+}
+
+// ofTwoTriggers are scenarios with a ScaledObject of two triggers: the HTTPScaledObjects web, which the Rollout names, and next.
+func ofTwoTriggers() []scenario {
+	all := []scenario{
+		{
+			name: "two triggers, one canary", steps: twoSteps, want: "0 20 50 100 0", next: "0 20 50 100 0",
+			play: play(twoTriggers, update("2"), both("20"), ahead("20"), both("50"), ahead("50"), both("0"), healthy),
+		},
+		{
+			name: "two triggers, one aborted canary", measured: true, steps: twoSteps, want: "0 20 50 0", next: "0 20 50 0",
+			play: play(twoTriggers, update("2"), ahead("20"), both("50"), func(s *stage) {
+				s.at("50")
+				s.abortInTime(func() {
+					s.player.Limit(s.namespace, "1", 2)
+					s.scale(8)
+				})
+				s.player.Unlimit(s.namespace, "1")
+			}, both("0"), degraded),
+		},
+		{
+			name: "two triggers, header and mirror routes", managed: "[{name: a}, {name: b}]",
+			steps: "[{setCanaryScale: {weight: 20}}, " + headerStep("a") + ", " + mirrorStep("b") + ", {pause: {}}, {setWeight: 20}, {pause: {}}]",
+			want:  "0 0[a] 0[a][b] 20[a][b] 100[a][b] 100 0", next: "0 0[a] 0[a][b] 20[a][b] 100[a][b] 100 0",
+			play: play(twoTriggers, update("2"), both("0[a][b]"), ahead("0[a][b]"), both("20[a][b]"), ahead("20[a][b]"), both("0"), healthy),
+		},
+		{
+			name: "a trigger more, in the middle", steps: twoSteps, want: "0 20 50 100 0", next: "0 20 50 100 0",
+			play: play(func(s *stage) { s.controlled("web") }, update("2"), func(s *stage) {
+				s.at("20")
+				s.object("next")
+				s.controlled("next")
+				s.merge("", `{"metadata":{"annotations":{"touched":"yes"}}}`) // the next reconcile, whatever it is for
+			}, both("20"), ahead("20"), both("50"), ahead("50"), both("0"), healthy),
+		},
+		{
+			name: "a trigger less, in the middle", steps: twoSteps, want: "0 20 50 100 0", next: "0 20 0",
+			play: play(twoTriggers, update("2"), both("20"), func(s *stage) {
+				s.at("20")
+				s.merged("next", `{"metadata":{"ownerReferences":null}}`)
+				s.promote()
+			}, func(s *stage) { s.sharesOf("next", "0") }, ahead("50"), healthy),
+		},
+	}
+	for i := range all {
+		all[i].only = kedify.resource
+	}
+	return all
+}
+
+// twoTriggers has the ScaledObject web control two objects.
+func twoTriggers(s *stage) {
+	s.object("next")
+	s.controlled("web")
+	s.controlled("next")
+}
+
+// both waits until both objects are shared so.
+func both(want string) func(*stage) {
+	return func(s *stage) {
+		s.shares(want)
+		s.sharesOf("next", want)
+	}
+}
+
+// controlled gives an object the owner reference that the agent writes.
+func (s *stage) controlled(name string) {
+	s.t.Helper()
+	s.merged(name, `{"metadata":{"ownerReferences":[{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","name":"web","uid":"1f0c2a52-5b1e-4a53-9d57-000000000000","controller":true}]}}`)
+}
+
+// merged merges a patch into an HTTPScaledObject.
+func (s *stage) merged(name, patch string) {
+	s.t.Helper()
+	path := "/apis/http.keda.sh/v1alpha1/namespaces/" + s.namespace + "/httpscaledobjects/" + name
+	if err := s.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
+		s.t.Fatal(err)
+	}
+}
