@@ -80,7 +80,9 @@ func (h *Holding) appOf(key ir.Key, object observation.Object) *hold.App {
 		Fleet: route.Fleet, Patience: patience, CaughtPatience: caught,
 		IsPaused:   httpv1alpha1.IsPausedAtZero(object.ScaledObject),
 		HealthPath: httpv1alpha1.StaticHealthcheck(object.ScaledObject),
-		HasPage:    httpv1alpha1.HasWaitingPage(object.ScaledObject),
+	}
+	if httpv1alpha1.HasWaitingPage(object.ScaledObject) {
+		app.Page = &object.Page
 	}
 	for _, backend := range route.Backends {
 		app.Clusters = append(app.Clusters, translate.ClusterName(key, backend.Service))

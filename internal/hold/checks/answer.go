@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 const (
@@ -78,7 +80,7 @@ func answer(is outcome, hasWaited bool) *authv3.CheckResponse {
 	case is.verdict == hold.Probe:
 		return denied(typev3.StatusCode_OK, ReasonProbe, "the app has no replica; this starts none\n")
 	case is.verdict == hold.Page:
-		return waitingPage()
+		return waitingPage(is.page)
 	case is.verdict == hold.Paused:
 		return denied(typev3.StatusCode_ServiceUnavailable, ReasonPaused,
 			"the app has no replica, and its autoscaling is paused\n")
@@ -117,10 +119,10 @@ func denied(code typev3.StatusCode, reason, body string) *authv3.CheckResponse {
 }
 
 // waitingPage has the proxy show a page.
-func waitingPage() *authv3.CheckResponse {
-	return answeredWith(typev3.StatusCode_ServiceUnavailable, page,
+func waitingPage(page waitingpage.Page) *authv3.CheckResponse {
+	return answeredWith(typev3.StatusCode(page.Status), page.Body,
 		header(ReasonHeader, ReasonPage), header("Content-Type", "text/html; charset=utf-8"),
-		header("Retry-After", pageRefresh), header("Cache-Control", "no-store"))
+		header("Retry-After", strconv.Itoa(int(page.RetryAfter.Seconds()))), header("Cache-Control", "no-store"))
 }
 
 // answeredWith has the proxy answer by itself.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 const (
@@ -78,6 +79,7 @@ type outcome struct {
 	goesOn  bool
 	isLost  bool // the proxy is no longer this replica's
 	verdict hold.Verdict
+	page    waitingpage.Page // with the verdict hold.Page
 }
 
 // spot is where requests of one proxy for one cluster wait.
@@ -215,7 +217,7 @@ func (s *Server) enter(
 	case verdict == hold.Page && stream.Serves(call.Cluster):
 		return 0, nil, hold.App{}, &outcome{goesOn: true}
 	case verdict == hold.Page:
-		return 0, nil, hold.App{}, &outcome{verdict: s.visit(call)}
+		return 0, nil, hold.App{}, &outcome{verdict: s.visit(call, *app.Page), page: *app.Page}
 	case verdict != hold.Wait:
 		return 0, nil, hold.App{}, &outcome{verdict: verdict}
 	case !wasWaitedFor && stream.Serves(call.Cluster): // It has entered: what is confirmed from now on finds it.

@@ -22,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 const cluster = "apps/shop/shop"
@@ -98,30 +99,45 @@ func (s *stage) call(ctx context.Context, keys ...string) <-chan ended {
 // view is call for a browser that opens a page.
 func (s *stage) view() <-chan ended {
 	s.t.Helper()
-	return s.callFor(s.t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
+	return s.callFor(s.t.Context(), view())
+}
+
+// view is what a proxy asks for a browser that opens a page.
+func view() *authv3.CheckRequest {
+	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
 		Http: &authv3.AttributeContext_HttpRequest{Method: http.MethodGet, Path: "/", Headers: map[string]string{"accept": "text/html,*/*"}},
-	}}})
+	}}}
+}
+
+// asking is the context of a call from the proxy, with more metadata.
+func asking(ctx context.Context, keys ...string) context.Context {
+	sent := metadata.Pairs(translate.ClusterKey, cluster)
+	for _, key := range keys {
+		sent.Append(key, "1")
+	}
+	ctx = metadata.NewIncomingContext(ctx, sent)
+	return peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 40000))})
+}
+
+// headerOf is a header of what a client is answered in the app's place.
+func headerOf(response *authv3.CheckResponse, name string) string {
+	for _, header := range response.GetDeniedResponse().GetHeaders() {
+		if header.GetHeader().GetKey() == name {
+			return header.GetHeader().GetValue()
+		}
+	}
+	return ""
 }
 
 // callFor is call for a request.
 func (s *stage) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan ended {
 	s.t.Helper()
 	done := make(chan ended, 1)
-	sent := metadata.Pairs(translate.ClusterKey, cluster)
-	for _, key := range keys {
-		sent.Append(key, "1")
-	}
-	ctx = metadata.NewIncomingContext(ctx, sent)
-	ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 40000))})
+	ctx = asking(ctx, keys...)
 	began := time.Now()
 	go func() {
 		response, err := s.Check(ctx, request)
-		is := ended{code: status.Code(err), after: time.Since(began)}
-		for _, header := range response.GetDeniedResponse().GetHeaders() {
-			if header.GetHeader().GetKey() == checks.ReasonHeader {
-				is.reason = header.GetHeader().GetValue()
-			}
-		}
+		is := ended{code: status.Code(err), after: time.Since(began), reason: headerOf(response, checks.ReasonHeader)}
 		is.status = int32(response.GetDeniedResponse().GetStatus().GetCode())
 		is.isCold = len(response.GetOkResponse().GetResponseHeadersToAdd()) > 0
 		done <- is
@@ -323,7 +339,7 @@ func TestAPageWaits(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
 		withPage := app()
-		withPage.HasPage = true
+		withPage.Page = new(waitingpage.Default())
 		s.SetApps(map[ir.Key]*hold.App{shop: withPage})
 		waiting := func() int {
 			synctest.Wait()
@@ -363,6 +379,28 @@ func TestAPageWaits(t *testing.T) {
 		s.expect(s.view(), ended{status: 503, reason: checks.ReasonPage})
 		if got := waiting(); got != 1 {
 			t.Errorf("%d wait at the next zero", got)
+		}
+	})
+}
+
+// TestAPageOfItsOwn: what the object asks for is shown, and a view counts for as long as the page may stand still.
+func TestAPageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		own := app()
+		own.Page = &waitingpage.Page{Body: "soon", Status: 202, RetryAfter: time.Minute}
+		s.SetApps(map[ir.Key]*hold.App{shop: own})
+		response, err := s.Check(asking(t.Context()), view())
+		denied := response.GetDeniedResponse()
+		if err != nil || denied.GetBody() != "soon" || denied.GetStatus().GetCode() != 202 || headerOf(response, "Retry-After") != "60" {
+			t.Errorf("%v, %v", response, err)
+		}
+		for _, want := range []int{1, 0} {
+			if counts, _ := s.Counts(); counts[shop].Waiting != want {
+				t.Errorf("%+v, want %d", counts, want)
+			}
+			time.Sleep(73 * time.Second)
 		}
 	})
 }
