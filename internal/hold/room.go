@@ -25,6 +25,8 @@ type App struct {
 	Clusters []string
 	// Patience is the longest time that a request waits.
 	Patience time.Duration
+	// FailsOver says that another Service answers a request that has waited for that long.
+	FailsOver bool
 	// CaughtPatience is that of a request that the proxy's router has sent already, and waits for.
 	CaughtPatience time.Duration
 	// IsPaused says that nothing will start it, so that to wait is in vain.

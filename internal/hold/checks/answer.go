@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
@@ -41,6 +42,8 @@ const (
 	ReasonLimit = "limit"
 	// ReasonDeadline says that nothing became ready in time.
 	ReasonDeadline = "deadline"
+	// ReasonFailover says that another Service has answered, because nothing became ready in time.
+	ReasonFailover = "failover"
 	// ReasonProbe says that a load balancer's probe was answered for an app with zero replicas.
 	ReasonProbe = "probe"
 	// ReasonPage says that a page waits in place of the request.
@@ -92,9 +95,21 @@ func answer(is outcome, hasWaited bool) *authv3.CheckResponse {
 	}
 }
 
-// expired is what the proxy is told at the deadline.
-func expired() *authv3.CheckResponse {
-	return denied(typev3.StatusCode_ServiceUnavailable, ReasonDeadline, "the app had no replica in time\n")
+// expired is what the proxy is told at the deadline. failsOver says that another Service is to answer.
+func expired(failsOver bool) (*authv3.CheckResponse, error) {
+	if !failsOver {
+		return denied(typev3.StatusCode_ServiceUnavailable, ReasonDeadline, "the app had no replica in time\n"), nil
+	}
+	mark, err := structpb.NewStruct(map[string]any{translate.FailoverKey: true})
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "mark a request: %v", err)
+	}
+	response := goesOn(true)
+	ok := response.GetOkResponse()
+	ok.HeadersToRemove = []string{translate.FailoverKey}
+	ok.ResponseHeadersToAdd = append(ok.ResponseHeadersToAdd, header(ReasonHeader, ReasonFailover))
+	response.DynamicMetadata = mark
+	return response, nil
 }
 
 // goesOn has the request go on.

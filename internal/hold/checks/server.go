@@ -5,6 +5,7 @@
 //
 //   - The proxy has confirmed an endpoint: the request goes on, and its answer says that it has waited.
 //   - It is answered at once, or at its deadline: 503 with Retry-After and the reason, or 200 for a probe.
+//   - At its deadline the request goes to another Service, where the object names one.
 //   - The client has gone: Envoy ends the call, and the place is free.
 //   - The proxy's configuration comes from another replica by now, or this one stops: status Unavailable, upon
 //     which Envoy calls again, there.
@@ -181,8 +182,8 @@ func (s *Server) Check(ctx context.Context, request *authv3.CheckRequest) (*auth
 	select {
 	case *is = <-waiter:
 	case <-patience.C:
-		s.metrics.expire()
-		return expired(), nil
+		s.metrics.expire(app.FailsOver)
+		return expired(app.FailsOver)
 	case <-ctx.Done():
 		s.metrics.cancel()
 		return nil, status.FromContextError(ctx.Err()).Err()

@@ -383,6 +383,32 @@ func TestAPageWaits(t *testing.T) {
 	})
 }
 
+// TestAnotherServiceAnswers at the deadline of an app that names one: the request goes on with a mark, and is counted no more.
+func TestAnotherServiceAnswers(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		own := app()
+		own.FailsOver = true
+		s.SetApps(map[ir.Key]*hold.App{shop: own})
+		began := time.Now()
+		response, err := s.Check(asking(t.Context()), new(authv3.CheckRequest))
+		mark := response.GetDynamicMetadata().GetFields()[translate.FailoverKey].GetBoolValue()
+		removed := response.GetOkResponse().GetHeadersToRemove()
+		if err != nil || !mark || len(removed) != 1 || time.Since(began) != own.Patience {
+			t.Errorf("after %v: %v, %v", time.Since(began), response, err)
+		}
+		if counts, _ := s.Counts(); len(counts) > 0 {
+			t.Errorf("still counted: %v", counts)
+		}
+		s.stream.serves.Store(true)
+		response, err = s.Check(asking(t.Context()), new(authv3.CheckRequest))
+		if err != nil || response.GetDynamicMetadata() != nil || len(response.GetOkResponse().GetHeadersToRemove()) > 0 {
+			t.Errorf("one for an app that serves: %v, %v", response, err)
+		}
+	})
+}
+
 // TestAPageOfItsOwn: what the object asks for is shown, and a view counts for as long as the page may stand still.
 func TestAPageOfItsOwn(t *testing.T) {
 	t.Parallel()
