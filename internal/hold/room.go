@@ -192,6 +192,12 @@ func (r *Room) Enter(call Call) (Ticket, App, Verdict) {
 	return r.last, app, Wait
 }
 
+// Owner is the app that a cluster belongs to.
+func (r *Room) Owner(cluster string) (app ir.Key, isKnown bool) {
+	app, isKnown = r.owners[cluster]
+	return app, isKnown
+}
+
 // isFull says that there is no room for one more request.
 func (r *Room) isFull(key ir.Key, proxy netip.Addr) bool {
 	return r.counts[key].Waiting >= r.limits.App || r.namespaces[key.Namespace] >= r.limits.Namespace ||

@@ -50,7 +50,9 @@ func startReplica(t *testing.T, limits hold.Limits) *replica {
 	t.Helper()
 	r := &replica{registry: prometheus.NewRegistry(), options: translate.DefaultOptions(), page: waitingpage.Default()}
 	var err error
-	if r.checks, err = checks.New(checks.Options{Limits: limits, Registerer: r.registry}); err != nil {
+	if r.checks, err = checks.New(checks.Options{
+		Limits: limits, Registerer: r.registry, Notify: func(ir.Key, hold.Occasion) {},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	r.holding = &wiring.Holding{Checks: r.checks, Patience: time.Minute}

@@ -106,6 +106,18 @@ const (
 	ReasonInvalidWaitingPage = "InvalidWaitingPage"
 )
 
+// Reasons of Events on HTTPScaledObjects that tell of requests while the workload has no replica, each at most once in five minutes.
+const (
+	// ReasonColdStart says that a request waits for the first ready endpoint, and none did before.
+	ReasonColdStart = "ColdStart"
+	// ReasonTooManyHeld says that a request was refused because as many waited as may.
+	ReasonTooManyHeld = "TooManyHeld"
+	// ReasonColdStartTimeout says that a request has waited in vain.
+	ReasonColdStartTimeout = "ColdStartTimeout"
+	// ReasonColdStartFailover says that spec.coldStartTimeoutFailoverRef has answered one that has.
+	ReasonColdStartFailover = "ColdStartFailover"
+)
+
 // Reasons of ConditionProgrammed.
 const (
 	// ReasonProgrammed says that every Ready proxy has acknowledged the object. It is the only reason with

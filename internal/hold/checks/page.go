@@ -29,10 +29,13 @@ func (s *Server) visit(call hold.Call, page waitingpage.Page) hold.Verdict {
 	call.IsPageView = false
 	before := s.room.Apps()
 	ticket, _, verdict := s.room.Enter(call)
+	if verdict == hold.Full {
+		s.tellOwner(call.Cluster, hold.TurnedAway)
+	}
 	if verdict != hold.Wait {
 		return verdict
 	}
-	s.urge(before)
+	s.urge(before, call.Cluster)
 	if known := s.visits[at]; known != nil {
 		known.end.Stop()
 	}

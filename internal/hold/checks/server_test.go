@@ -49,13 +49,15 @@ type stage struct {
 
 	t      *testing.T
 	stream *stream
+	told   *[]hold.Occasion // of shop
 }
 
 // play runs a test in a bubble.
 func play(t *testing.T, run func(*testing.T, *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{Server: newServer(t), t: t, stream: &stream{number: 1, fleet: "apps"}}
+		server, told := newServerOf(t, hold.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500})
+		s := &stage{Server: server, t: t, stream: &stream{number: 1, fleet: "apps"}, told: told}
 		s.SetApps(map[ir.Key]*hold.App{shop: app()})
 		s.Opened(proxy, s.stream)
 		run(t, s)
@@ -67,13 +69,27 @@ func play(t *testing.T, run func(*testing.T, *stage)) {
 
 func newServer(t *testing.T) *checks.Server {
 	t.Helper()
+	server, _ := newServerOf(t, hold.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500})
+	return server
+}
+
+// newServerOf is newServer with limits, and what it tells the owner of shop.
+func newServerOf(t *testing.T, limits hold.Limits) (server *checks.Server, told *[]hold.Occasion) {
+	t.Helper()
+	told = new([]hold.Occasion)
 	server, err := checks.New(checks.Options{
-		Limits: hold.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500}, Registerer: prometheus.NewRegistry(),
+		Limits: limits, Registerer: prometheus.NewRegistry(),
+		Notify: func(app ir.Key, is hold.Occasion) {
+			if app != shop {
+				t.Errorf("%s is told of", app)
+			}
+			*told = append(*told, is)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server
+	return server, told
 }
 
 // app is the app as it is known at first.
@@ -401,11 +417,48 @@ func TestAnotherServiceAnswers(t *testing.T) {
 		if counts, _ := s.Counts(); len(counts) > 0 {
 			t.Errorf("still counted: %v", counts)
 		}
+		s.expectTold(hold.ColdStart, hold.FailedOver)
 		s.stream.serves.Store(true)
 		response, err = s.Check(asking(t.Context()), new(authv3.CheckRequest))
 		if err != nil || response.GetDynamicMetadata() != nil || len(response.GetOkResponse().GetHeadersToRemove()) > 0 {
 			t.Errorf("one for an app that serves: %v, %v", response, err)
 		}
+	})
+}
+
+// expectTold compares what the owner has been told.
+func (s *stage) expectTold(want ...hold.Occasion) {
+	s.t.Helper()
+	if diff := cmp.Diff(want, *s.told); diff != "" {
+		s.t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatOwnersHearOf: the first of a cold start, each that is refused by a limit, and each that waits in vain; not those that are served, that go,
+// or that follow their proxy.
+func TestWhatOwnersHearOf(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		first := s.call(t.Context())
+		for range 499 {
+			s.call(t.Context())
+		}
+		s.expectTold(hold.ColdStart)
+		s.expect(s.call(t.Context()), ended{status: 503, reason: checks.ReasonLimit})
+		s.expectTold(hold.ColdStart, hold.TurnedAway)
+		s.stream.serves.Store(true)
+		s.Confirmed(proxy)
+		s.expect(first, ended{isCold: true})
+		time.Sleep(time.Second)
+		s.expectTold(hold.ColdStart, hold.TurnedAway)
+		s.stream.serves.Store(false)
+		s.expect(s.call(t.Context()), ended{status: 503, reason: checks.ReasonDeadline, after: time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := s.call(ctx)
+		cancel()
+		s.expect(gone, ended{code: codes.Canceled})
+		s.expectTold(hold.ColdStart, hold.TurnedAway, hold.ColdStart, hold.TooLate, hold.ColdStart)
 	})
 }
 
