@@ -23,6 +23,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 // requestTimeout bounds the requests of clients that do not watch, beside the deadlines of the callers.
@@ -100,6 +101,9 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		sources.ScaledObjects = append(sources.ScaledObjects, listWatch(c.scaledObjects, httpv1alpha1.Resource, namespace, ""))
 		sources.Services = append(sources.Services, listWatch(c.core, "services", namespace, ""))
 		sources.EndpointSlices = append(sources.EndpointSlices, listWatch(c.discovery, "endpointslices", namespace, ""))
+		if chosen.waitingPages {
+			sources.Pages = append(sources.Pages, listWatch(c.core, "configmaps", namespace, waitingpage.Label+"="+waitingpage.LabelValue))
+		}
 	}
 	return sources
 }

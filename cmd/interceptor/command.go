@@ -38,6 +38,7 @@ type settings struct {
 	podIP        string
 	patience     time.Duration
 	limits       hold.Limits
+	waitingPages bool
 	podName      string
 	podNamespace string
 	maxObjects   int
@@ -135,6 +136,8 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&s.limits.Namespace, "max-held-per-namespace", defaultHeldPerNamespace, "highest `number` of those of one namespace")
 	flags.IntVar(&s.limits.Proxy, "max-held-per-proxy", defaultHeldPerProxy, "highest `number` of those of one proxy")
 	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "highest `number` of requests that are held here")
+
+	flags.BoolVar(&s.waitingPages, "waiting-pages", true, "show waiting pages of ConfigMaps; takes the permission to list and watch configmaps")
 
 	flags.IntVar(&s.maxObjects, "max-objects-per-namespace", defaultMaxObjects, "highest `number` of HTTPScaledObjects of one namespace that are served; 0 for any")
 	flags.IntVar(&s.maxHosts, "max-hosts-per-namespace", defaultMaxHosts, "highest `number` of hosts in them; 0 for any")

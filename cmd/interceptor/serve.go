@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -83,14 +84,18 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	if err != nil {
 		return nil, err
 	}
-	answers, err := checks.New(checks.Options{Limits: chosen.limits, Registerer: registry})
+	var reporting *status.Reporting // There are calls only once all is put together.
+	answers, err := checks.New(checks.Options{
+		Limits: chosen.limits, Registerer: registry,
+		Notify: func(app ir.Key, is hold.Occasion) { reporting.Announce(app, wiring.AnnouncementOf(is)) },
+	})
 	if err != nil {
 		return nil, err
 	}
 	holding := &wiring.Holding{Checks: answers, Patience: chosen.patience}
 	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger),
 		xds.WithRemedy(membershipRemedy), xds.WithFollower(holding), xds.WithLeaving(xds.DefaultLeaveDelay, translate.ListenerName))
-	reporting, err := status.New(status.Options{
+	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     wiring.ProxyStates{Server: server},
 		Elector:    status.Election{Leases: status.NewLeases(api.leases), Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},

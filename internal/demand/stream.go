@@ -282,7 +282,8 @@ func (s *Stream) ownerOf(name string) (key ir.Key, service string, isKnown bool)
 	key = ir.Key{Namespace: namespace, Name: object}
 	o := s.meter.objects[key]
 	// Names with a dot are parts of a cluster's statistics, such as <cluster>.internal.upstream_rq_5xx, and those with one more slash are of clusters of which the
-	// requests are nobody's: copies that a mirror route makes (translate.MirrorName).
+	// requests are nobody's: copies that a mirror route makes (translate.MirrorName), and what another Service answers at the end of a wait
+	// (translate.FailoverName).
 	isKnown = isKnown && o != nil && o.Fleet == s.fleet && o.Spec.ExternalKey == "" && !strings.ContainsAny(service, "./")
 	return key, service, isKnown
 }

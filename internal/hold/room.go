@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 // App is what has to be known of an HTTPScaledObject to hold its requests.
@@ -24,14 +25,16 @@ type App struct {
 	Clusters []string
 	// Patience is the longest time that a request waits.
 	Patience time.Duration
+	// FailsOver says that another Service answers a request that has waited for that long.
+	FailsOver bool
 	// CaughtPatience is that of a request that the proxy's router has sent already, and waits for.
 	CaughtPatience time.Duration
 	// IsPaused says that nothing will start it, so that to wait is in vain.
 	IsPaused bool
 	// HealthPath is the path of health checks that start nothing, "" for none.
 	HealthPath string
-	// HasPage says that a browser gets a page that waits in its place.
-	HasPage bool
+	// Page is what a browser gets, which waits in its place; nil for none.
+	Page *waitingpage.Page
 }
 
 // Limits are how many requests may wait at a time. Each is at least 1.
@@ -162,7 +165,7 @@ func (r *Room) sweep(key ir.Key) map[Ticket]Verdict {
 	return swept
 }
 
-// Enter lets a request in. The Ticket and the App mean something with the Verdict Wait only.
+// Enter lets a request in. The Ticket means something with the Verdict Wait only, and the App with Wait and Page.
 func (r *Room) Enter(call Call) (Ticket, App, Verdict) {
 	key, isKnown := r.owners[call.Cluster]
 	app := r.apps[key]
@@ -173,8 +176,8 @@ func (r *Room) Enter(call Call) (Ticket, App, Verdict) {
 		return 0, App{}, Probe
 	case app.IsPaused:
 		return 0, App{}, Paused
-	case app.HasPage && call.IsPageView && !call.IsCaught:
-		return 0, App{}, Page
+	case app.Page != nil && call.IsPageView && !call.IsCaught:
+		return 0, app, Page
 	case r.isFull(key, call.Proxy):
 		return 0, App{}, Full
 	}
@@ -187,6 +190,12 @@ func (r *Room) Enter(call Call) (Ticket, App, Verdict) {
 	r.lines[at.line][r.last] = struct{}{}
 	r.count(at, 1)
 	return r.last, app, Wait
+}
+
+// Owner is the app that a cluster belongs to.
+func (r *Room) Owner(cluster string) (app ir.Key, isKnown bool) {
+	app, isKnown = r.owners[cluster]
+	return app, isKnown
 }
 
 // isFull says that there is no room for one more request.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 var (
@@ -69,9 +70,9 @@ func TestWhoWaits(t *testing.T) {
 			t.Parallel()
 			r := room(wide())
 			r.SetApp(other, hold.App{Fleet: "apps", Clusters: []string{"other"}, IsPaused: true})
-			r.SetApp(web, hold.App{Fleet: "apps", Clusters: []string{"web"}, Patience: time.Minute, HealthPath: "/healthz", HasPage: true})
+			r.SetApp(web, hold.App{Fleet: "apps", Clusters: []string{"web"}, Patience: time.Minute, HealthPath: "/healthz", Page: new(waitingpage.Default())})
 			ticket, app, got := r.Enter(c.call)
-			if got != c.want || (got == hold.Wait) != (ticket > 0) || (got == hold.Wait) != (app.Patience == time.Minute) {
+			if got != c.want || (got == hold.Wait) != (ticket > 0) || (got == hold.Wait || got == hold.Page) != (app.Patience == time.Minute) {
 				t.Errorf("ticket %d, %+v, verdict %d, want %d", ticket, app, got, c.want)
 			}
 		})

@@ -33,7 +33,7 @@ func translateAll(
 }
 
 // withLastGood returns config with the routes of the failed objects replaced by those that are in force, as far as no other object has got their Match
-// meanwhile. Config.Services must have an entry for every backend; of a Service that config doesn't know, what was known last is there.
+// meanwhile. Config.Services must have an entry for each of the destinations; of a Service that config doesn't know, what was known last is there.
 func withLastGood(config, inForce ir.Config, failures map[ir.Key]error) ir.Config {
 	isFailed := func(route ir.Route) bool { return failures[route.Owner] != nil }
 	routes := slices.DeleteFunc(slices.Clone(config.Routes), isFailed)
@@ -47,8 +47,7 @@ func withLastGood(config, inForce ir.Config, failures map[ir.Key]error) ir.Confi
 	slices.SortFunc(routes, ir.CompareRoutes)
 	services := map[ir.ServicePort]ir.Endpoints{}
 	for _, route := range routes {
-		for _, backend := range route.Backends {
-			port := backend.ServicePort()
+		for _, port := range route.Destinations() {
 			endpoints, known := config.Services[port]
 			if !known {
 				endpoints = inForce.Services[port]
@@ -74,8 +73,8 @@ func byObject(config ir.Config) map[ir.Key]ir.Config {
 	for owner, routes := range byOwner(config.Routes) {
 		part := ir.Config{Routes: routes, Services: map[ir.ServicePort]ir.Endpoints{}}
 		for _, route := range routes {
-			for _, backend := range route.Backends {
-				part.Services[backend.ServicePort()] = config.Services[backend.ServicePort()]
+			for _, port := range route.Destinations() {
+				part.Services[port] = config.Services[port]
 			}
 		}
 		parts[owner] = part

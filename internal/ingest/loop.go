@@ -53,6 +53,9 @@ type Sources struct {
 	// Replicas are the EndpointSlices of the replicas of the interceptor. They are there for the Observers: nothing that is published depends on them or
 	// waits for them.
 	Replicas []cache.ListerWatcherWithContext
+	// Pages are the ConfigMaps with waiting pages, those with waitingpage.Label. Nothing waits for them either, reports included. Without any the
+	// interceptor shows its own page only.
+	Pages []cache.ListerWatcherWithContext
 }
 
 // Options are what a Loop works with. All fields but Interval, Resolve, Translate and Observers are required; the zero value of Translate allows no connections, see
@@ -89,10 +92,12 @@ type Loop struct {
 
 	sources       []*source
 	required      int // how many sources, from the first, publication waits for
+	reported      int // how many the first complete report waits for
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
 	services      []*store[*resolve.Service]
 	slices        []*store[*resolve.EndpointSlice]
 	replicas      []*store[*discoveryv1.EndpointSlice]
+	pages         []*store[page]
 
 	changed  chan struct{} // holds one element when a store has changed since the last pass
 	seeded   chan struct{} // closed after the first publication
@@ -106,6 +111,8 @@ type Loop struct {
 	// something is.
 	proxies   map[ir.Fleet][]ir.Proxy
 	published map[ir.Fleet]struct{}
+	// hasPages says that all pages were listed at the last pass.
+	hasPages bool
 	// failure says why something could not be published in the last pass.
 	failure error
 	// problems and routes count those of objects.
@@ -162,6 +169,11 @@ func (l *Loop) watch(sources Sources) {
 	for _, lists := range sources.Replicas {
 		objects := newStore(reduceReplicas, sameReplicas, l.wake)
 		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{}, objects))
+	}
+	l.reported = len(l.sources)
+	for _, lists := range sources.Pages {
+		objects := newStore(reducePage, samePage, l.wake)
+		l.pages = append(l.pages, watchInto(l, "configmaps", lists, &corev1.ConfigMap{}, objects))
 	}
 }
 
@@ -237,7 +249,7 @@ func (l *Loop) wake() {
 // pass brings what is published up to date with the stores, and reports.
 func (l *Loop) pass(ctx context.Context) {
 	started := time.Now()
-	isComplete := len(waiting(l.sources)) == 0 // asked before the look, so that the report has what it says
+	isComplete := len(waiting(l.sources[:l.reported])) == 0 // asked before the look, so that the report has what it says
 	found := l.take()
 	var changed map[ir.Key]observation.Object
 	if l.core == nil || found.matters {

@@ -99,7 +99,7 @@ func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions)
 // stage is a running Loop between sources and a protocol of what it published and reported.
 type stage struct {
 	scaledObjects, services, slices *faulty
-	replicas                        *faulty // nil for none
+	replicas, pages                 *faulty // nil for none
 	resolve                         resolve.Options
 	loop                            *ingest.Loop
 
@@ -190,6 +190,9 @@ func (s *stage) run(t *testing.T) (stop func()) {
 	}
 	if s.replicas != nil {
 		sources.Replicas = []cache.ListerWatcherWithContext{s.replicas}
+	}
+	if s.pages != nil {
+		sources.Pages = []cache.ListerWatcherWithContext{s.pages}
 	}
 	loop, err := ingest.New(ingest.Options{
 		Sources: sources, Resolve: s.resolve, Translate: translate.DefaultOptions(), Publisher: s, Observers: []observation.Observer{s}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),

@@ -18,6 +18,8 @@ type found struct {
 	matters bool
 	// scaledObjects are all HTTPScaledObjects that changed, without an object for one that is gone.
 	scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject]
+	// viewers are the HTTPScaledObjects whose waiting page may be another one.
+	viewers []ir.Key
 }
 
 // take returns what is new in the stores that routing depends on, and counts what is there.
@@ -27,6 +29,7 @@ func (l *Loop) take() found {
 	_, out.change.Services = takeAll(l.services)
 	_, out.change.EndpointSlices = takeAll(l.slices)
 	out.matters = len(out.change.ScaledObjects)+len(out.change.Services)+len(out.change.EndpointSlices) > 0
+	out.viewers = l.takePages()
 	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(countAll(l.scaledObjects)))
 	l.metrics.objects.WithLabelValues("services").Set(float64(countAll(l.services)))
 	l.metrics.objects.WithLabelValues("endpointslices").Set(float64(countAll(l.slices)))
@@ -110,6 +113,9 @@ func (l *Loop) retell(found found) map[ir.Key]observation.Object {
 	for key := range found.scaledObjects {
 		keys[key] = struct{}{}
 	}
+	for _, key := range found.viewers {
+		keys[key] = struct{}{}
+	}
 	return l.tell(keys, found.scaledObjects, l.core.resolver, func(key ir.Key, _ *known) ir.Config {
 		return l.core.resolver.InForce(key)
 	})
@@ -127,6 +133,9 @@ func (l *Loop) concerned(found found, outcome resolve.Outcome) map[ir.Key]struct
 		}
 	}
 	for key := range found.scaledObjects {
+		keys[key] = struct{}{}
+	}
+	for _, key := range found.viewers {
 		keys[key] = struct{}{}
 	}
 	add := func(service ir.Key) {
@@ -168,11 +177,12 @@ func (l *Loop) tell(
 			continue
 		}
 		l.put(key, is)
+		page, state := l.pageOf(is.object)
 		told[key] = observation.Object{
-			ScaledObject: is.object, Fleet: l.fleetOf(is), InForce: inForce,
+			ScaledObject: is.object, Fleet: l.fleetOf(is), InForce: inForce, Page: page,
 			Outcome: observation.Outcome{
 				Problems: is.problems, Served: len(is.inForce) > 0, Failure: is.failure, WeightedBackends: splitOf(is),
-				StableHashes: readyHashes(resolver.Service(stableOf(is))), WrittenAt: is.writtenAt,
+				StableHashes: readyHashes(resolver.Service(stableOf(is))), Page: state, WrittenAt: is.writtenAt,
 			},
 		}
 	}

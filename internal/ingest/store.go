@@ -157,6 +157,14 @@ func (s *store[T]) copyInto(all map[ir.Key]T) {
 	maps.Copy(all, s.objects)
 }
 
+// find returns an object, if it is there.
+func (s *store[T]) find(name ir.Key) (T, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, isThere := s.objects[name]
+	return object, isThere
+}
+
 // count returns how many objects there are.
 func (s *store[T]) count() int {
 	s.mu.Lock()

@@ -36,8 +36,8 @@ func ByFleet(config Config) map[Fleet]Config {
 			part.Services = map[ServicePort]Endpoints{}
 		}
 		part.Routes = append(part.Routes, route)
-		for _, backend := range route.Backends {
-			part.Services[backend.ServicePort()] = config.Services[backend.ServicePort()]
+		for _, port := range route.Destinations() {
+			part.Services[port] = config.Services[port]
 		}
 		divided[route.Fleet] = part
 	}

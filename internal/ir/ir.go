@@ -60,7 +60,7 @@ func (p ServicePort) MarshalText() ([]byte, error) { return []byte(p.String()), 
 type Config struct {
 	// Routes is the desired routing, in the order of CompareRoutes. No two Routes of one Fleet have the same Match.
 	Routes []Route
-	// Services is what is there now. It has an entry for every backend of every Route, and no other.
+	// Services is what is there now. It has an entry for every one of Route.Destinations of every Route, and no other.
 	Services map[ServicePort]Endpoints
 }
 
@@ -82,6 +82,8 @@ type Route struct {
 	Backends []Backend
 	// Managed are the header and mirror routes of a canary, in order, which is then the second of Backends: see EffectiveManaged.
 	Managed []managedroute.Route `json:",omitempty"`
+	// Failover is who answers a request that has waited too long for a first endpoint; nil for nobody.
+	Failover *Failover `json:",omitempty"`
 	// Timeouts bound a request.
 	Timeouts Timeouts `json:",omitzero"`
 	// MinReplicas is the lowest number of replicas of the workload. With 0 there may be none, and requests wait for the first one: see Held.
@@ -161,7 +163,7 @@ func CompareRoutes(a, b Route) int {
 // Equal says whether two Routes are the same in every part.
 func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) && r.Match.Compare(other.Match) == 0 &&
-		slices.Equal(r.Backends, other.Backends) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas
+		r.SharesDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas
 }
 
 // Equal says whether both are the same in every part.

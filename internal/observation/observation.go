@@ -7,6 +7,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 // Observer is told the outcome of every pass.
@@ -37,6 +38,8 @@ type Object struct {
 	Outcome Outcome
 	// InForce is what is published of it: of this pass, or of the last pass that could be published.
 	InForce ir.Config
+	// Page is what a browser is shown while it has no replica, if it asks for that.
+	Page waitingpage.Page
 }
 
 // Outcome is what became of one HTTPScaledObject.
@@ -54,9 +57,20 @@ type Outcome struct {
 	// StableHashes are the pod-template-hashes of the ready Pods behind its stable Service, sorted; empty
 	// when some are not known.
 	StableHashes []string
+	// Page is what is known of the ConfigMap with its waiting page.
+	Page PageState
 	// WrittenAt is the resource version of the last change of its spec or its annotations, or of a change
 	// that may have been one; "" when none was seen. A report must not be older.
 	WrittenAt string
+}
+
+// PageState is what is known of a ConfigMap that an object names.
+type PageState struct {
+	// IsUnknown says that ConfigMaps have not been listed yet.
+	IsUnknown bool
+	// Reason is why the page cannot be used: one of the reasons of condition WaitingPageAccepted in package
+	// api/http/v1alpha1, "" for a page that can, or where none is named. Message is for the user.
+	Reason, Message string
 }
 
 // IsAccepted says whether the configuration in force has the object as it is.

@@ -126,22 +126,14 @@ func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field
 		Weight:   share.Weight,
 		Protocol: ir.HTTP1,
 	}
-	service := find(backend.Service)
-	switch {
-	case service == nil:
-		return backend, []mistake{{
-			httpv1alpha1.ReasonServiceNotFound,
-			fmt.Sprintf("%s: there is no Service %q in namespace %q; create it or name another of this namespace", field, share.Service, object.Namespace),
-		}}
-	case !service.HasEndpoints:
-		return backend, []mistake{{
-			httpv1alpha1.ReasonServiceUnsupported,
-			fmt.Sprintf("%s: Service %q is of type ExternalName, which has no endpoints; name one that selects pods", field, share.Service),
-		}}
+	service, mistakes := serviceOf(backend.Service, field, find)
+	if len(mistakes) > 0 {
+		return backend, mistakes
 	}
-	port, wrong := portOf(object.Spec.ScaleTargetRef, service)
+	target := portOfTarget(object.Spec.ScaleTargetRef)
+	port, wrong := portOf(target, service)
 	if wrong != "" && canary != nil {
-		port, wrong = experimentPort(object.Spec.ScaleTargetRef, service, find(*canary), wrong)
+		port, wrong = experimentPort(target, service, find(*canary), wrong)
 	}
 	if wrong != "" {
 		return backend, []mistake{{httpv1alpha1.ReasonPortNotFound, wrong}}
@@ -150,28 +142,58 @@ func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field
 	return backend, nil
 }
 
-// portOf finds the port of service that target asks for, by number or by name. The second result says what is wrong.
-func portOf(target httpv1alpha1.ScaleTargetRef, service *Service) (Port, string) {
-	if (target.Port == 0) == (target.PortName == "") {
-		return Port{}, "spec.scaleTargetRef: set exactly one of port and portName"
+// serviceOf finds a Service that a field names, and says what is wrong with it.
+func serviceOf(named ir.Key, field string, find finder) (*Service, []mistake) {
+	service := find(named)
+	switch {
+	case service == nil:
+		return nil, []mistake{{
+			httpv1alpha1.ReasonServiceNotFound,
+			fmt.Sprintf("%s: there is no Service %q in namespace %q; create it or name another of this namespace", field, named.Name, named.Namespace),
+		}}
+	case !service.HasEndpoints:
+		return nil, []mistake{{
+			httpv1alpha1.ReasonServiceUnsupported,
+			fmt.Sprintf("%s: Service %q is of type ExternalName, which has no endpoints; name one that selects pods", field, named.Name),
+		}}
+	}
+	return service, nil
+}
+
+// portRef asks for a port of a Service by its number or its name, one of which is set. field is where that is said.
+type portRef struct {
+	field  string
+	number int32
+	name   string
+}
+
+// portOfTarget is what a target asks for.
+func portOfTarget(target httpv1alpha1.ScaleTargetRef) portRef {
+	return portRef{"spec.scaleTargetRef", target.Port, target.PortName}
+}
+
+// portOf finds the port of service that is asked for. The second result says what is wrong.
+func portOf(target portRef, service *Service) (Port, string) {
+	if (target.number == 0) == (target.name == "") {
+		return Port{}, target.field + ": set exactly one of port and portName"
 	}
 	for _, port := range service.Ports {
-		asked := target.Port != 0 && int32(port.Number) == target.Port || target.PortName != "" && port.Name == target.PortName
+		asked := target.number != 0 && int32(port.Number) == target.number || target.name != "" && port.Name == target.name
 		if port.Transport == "" && asked && port.Number > 0 {
 			return port, ""
 		}
 	}
-	if target.PortName != "" {
-		return Port{}, fmt.Sprintf("spec.scaleTargetRef.portName: Service %q has no TCP port named %.80q; it has %s: name another or add it",
-			service.Key.Name, target.PortName, describePorts(service))
+	if target.name != "" {
+		return Port{}, fmt.Sprintf("%s.portName: Service %q has no TCP port named %.80q; it has %s: name another or add it",
+			target.field, service.Key.Name, target.name, describePorts(service))
 	}
-	return Port{}, fmt.Sprintf("spec.scaleTargetRef.port: Service %q has no TCP port %d; it has %s: name another or add it",
-		service.Key.Name, target.Port, describePorts(service))
+	return Port{}, fmt.Sprintf("%s.port: Service %q has no TCP port %d; it has %s: name another or add it",
+		target.field, service.Key.Name, target.number, describePorts(service))
 }
 
 // experimentPort finds the port of an experiment's Service that takes what the canary's takes. The second result says what is wrong: wrong, where the canary's port is
 // not known either.
-func experimentPort(target httpv1alpha1.ScaleTargetRef, service, canary *Service, wrong string) (Port, string) {
+func experimentPort(target portRef, service, canary *Service, wrong string) (Port, string) {
 	if canary == nil {
 		return Port{}, wrong
 	}

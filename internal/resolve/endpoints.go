@@ -21,12 +21,11 @@ func indexSlices(endpointSlices []*EndpointSlice) sliceIndex {
 	return index
 }
 
-// endpointsOf returns what is there for every backend of routes.
+// endpointsOf returns what is there for each of the destinations of routes.
 func endpointsOf(routes []ir.Route, services serviceIndex, endpointSlices sliceIndex) map[ir.ServicePort]ir.Endpoints {
 	found := make(map[ir.ServicePort]ir.Endpoints)
 	for _, route := range routes {
-		for _, backend := range route.Backends {
-			port := backend.ServicePort()
+		for _, port := range route.Destinations() {
 			if _, known := found[port]; !known {
 				found[port] = endpointsOfPort(services[port.Service], endpointSlices[port.Service], port.Port)
 			}

@@ -40,6 +40,7 @@ func (w World) Endpoints(routes []ir.Route) map[ir.ServicePort]ir.Endpoints {
 //   - Backends stand or fall together too, and with them the header and mirror routes of the annotation managed-routes. They are those of the annotation
 //     weighted-backends, or without it the object's own Service alone. When that cannot be carried out, the backends and routes in force stay, but for a
 //     split that the annotation no longer asks for; an object that has none in force sends everything to its own Service.
+//   - A failover Service that cannot be had leaves the one in force, or none.
 //   - Of a spec that cannot be read nothing is believed: what is in force stays, and an object that has nothing in force is not served.
 //   - What was in force for an object of the same name that was deleted since doesn't count.
 //   - A Service is one of the object's own namespace. One that is missing still has a route, which nobody answers: a host that is known must not look
@@ -120,6 +121,14 @@ func resolveObject(
 	if len(wrongBackends) > 0 {
 		backends, managed = lastGood(object, inForce, backends, find)
 	}
+	failover, wrongFailover := failoverOf(object, find)
+	if len(wrongFailover) > 0 && len(inForce) > 0 {
+		failover = inForce[0].Failover
+	}
+	minReplicas := minReplicasOf(object.Spec.Replicas)
+	if minReplicas > 0 {
+		failover = nil // Nobody waits.
+	}
 	fleet, wrongFleet := options.fleetOf(object, inForce)
 	by := ownerOf(object)
 	routes := make([]ir.Route, 0, len(matches))
@@ -132,12 +141,13 @@ func resolveObject(
 			Match:    match,
 			Backends: backends,
 			Managed:  managed,
+			Failover: failover,
 			Timeouts: timeoutsOf(object.Spec.Timeouts),
 
-			MinReplicas: minReplicasOf(object.Spec.Replicas),
+			MinReplicas: minReplicas,
 		})
 	}
-	return routes, problemsOf(object, slices.Concat(wrongMatches, wrongBackends, wrongFleet)...)
+	return routes, problemsOf(object, slices.Concat(wrongMatches, wrongBackends, wrongFailover, wrongFleet)...)
 }
 
 // problemsOf are the Problems that mistakes are to an object.

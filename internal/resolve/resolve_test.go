@@ -281,8 +281,10 @@ func checkInvariants(t *testing.T, config ir.Config) {
 		}
 		matches[match] = true
 		sum := 0
+		for _, port := range route.Destinations() {
+			used[port] = true
+		}
 		for _, backend := range route.Backends {
-			used[backend.ServicePort()] = true
 			sum += int(backend.Weight)
 			if backend.Service.Namespace != route.Owner.Namespace {
 				t.Errorf("%s has a backend in another namespace: %s", route.Owner, backend.Service)
@@ -326,6 +328,11 @@ func randomWorld(random *rand.Rand) resolve.World {
 		if random.IntN(3) == 0 {
 			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{
 				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
+			}
+		}
+		if random.IntN(3) == 0 {
+			object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
+				Service: pick("s", "c", "x", "missing"), Port: random.Int32N(2) * 80, TimeoutSeconds: random.Int32N(4) - 1,
 			}
 		}
 		if random.IntN(4) == 0 {

@@ -59,11 +59,11 @@ func (r *Resolver) config(routes []ir.Route) ir.Config {
 func portsOf(routes []ir.Route) []ir.ServicePort {
 	var ports []ir.ServicePort
 	for i, route := range routes {
-		if i > 0 && slices.Equal(route.Backends, routes[i-1].Backends) {
+		if i > 0 && route.SharesDestinations(routes[i-1]) {
 			continue // The usual case: Routes of an object differ in nothing but their Match.
 		}
-		for _, backend := range route.Backends {
-			if port := backend.ServicePort(); !slices.Contains(ports, port) {
+		for _, port := range route.Destinations() {
+			if !slices.Contains(ports, port) {
 				ports = append(ports, port)
 			}
 		}

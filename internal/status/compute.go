@@ -40,6 +40,11 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, ta
 	if metric.Status == metav1.ConditionFalse || meta.FindStatusCondition(status.Conditions, metric.Type) != nil {
 		all = append(all, metric)
 	}
+	page := waitingPage(seen.Page)
+	wasPage := meta.FindStatusCondition(status.Conditions, page.Type) != nil
+	if !seen.Page.IsUnknown && (page.Status == metav1.ConditionFalse || wasPage) {
+		all = append(all, page)
+	}
 	for _, condition := range all {
 		condition.ObservedGeneration = object.Generation
 		condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
@@ -135,6 +140,22 @@ func scalingMetric(object *httpv1alpha1.HTTPScaledObject) metav1.Condition {
 		condition.Status = metav1.ConditionFalse
 		condition.Reason = httpv1alpha1.ReasonInvalidScalingMetric
 		condition.Message = err.Error() + ". Until then the demand is unknown, and the workload keeps its replicas."
+	}
+	return condition
+}
+
+// waitingPage tells whether a browser is shown the page that the object names.
+func waitingPage(state observation.PageState) metav1.Condition {
+	condition := metav1.Condition{
+		Type:    httpv1alpha1.ConditionWaitingPageAccepted,
+		Status:  metav1.ConditionTrue,
+		Reason:  httpv1alpha1.ReasonWaitingPageAccepted,
+		Message: "The waiting page is as the object asks for it.",
+	}
+	if state.Reason != "" {
+		condition.Status = metav1.ConditionFalse
+		condition.Reason = state.Reason
+		condition.Message = shorten(state.Message+". Until then the interceptor's own page is shown.", maxMessage)
 	}
 	return condition
 }

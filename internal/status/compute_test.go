@@ -162,6 +162,39 @@ func TestComputeScalingMetric(t *testing.T) {
 	}
 }
 
+// TestComputeWaitingPage has a ConfigMap that cannot be used, one that is not known, and its correction. Requests are routed all the same.
+func TestComputeWaitingPage(t *testing.T) {
+	object := shop()
+	look := func(page observation.PageState, now time.Time) *metav1.Condition {
+		t.Helper()
+		object.Status = status.Compute(object, observation.Outcome{Served: true, Page: page}, status.Taken{}, "interceptor-0", now)
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
+			t.Errorf("conditions %+v", object.Status.Conditions)
+		}
+		return meta.FindStatusCondition(object.Status.Conditions, "WaitingPageAccepted")
+	}
+	missing := observation.PageState{Reason: "WaitingPageNotFound", Message: "there is none"}
+	unknown := missing
+	unknown.IsUnknown = true
+	if got := look(observation.PageState{}, noon()); got != nil {
+		t.Errorf("nothing is wrong: %+v", got)
+	}
+	if got := look(unknown, noon()); got != nil {
+		t.Errorf("nothing is known: %+v", got)
+	}
+	got := look(missing, noon())
+	const says = "there is none. Until then the interceptor's own page is shown."
+	if got == nil || got.Status != "False" || got.Reason != "WaitingPageNotFound" || got.Message != says {
+		t.Errorf("%+v, want one that says %q", got, says)
+	}
+	if got := look(observation.PageState{IsUnknown: true}, later()); got.Status != "False" {
+		t.Errorf("nothing is known once more: %+v", got)
+	}
+	if got := look(observation.PageState{}, later()); got.Status != "True" {
+		t.Errorf("once it is right again: %+v", got)
+	}
+}
+
 func TestComputeSaysWhereTheReportIs(t *testing.T) {
 	object := shop()
 	for _, text := range []string{"", "{}"} {

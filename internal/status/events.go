@@ -36,8 +36,19 @@ func eventFor(object *httpv1alpha1.HTTPScaledObject, was, is metav1.Condition, i
 	if fine {
 		kind = corev1.EventTypeNormal
 	}
+	return newEvent(object, happening{kind, is.Reason, is.Message, eventAction, is.LastTransitionTime.Time}, instance, now)
+}
+
+// happening is what an Event tells, and since when.
+type happening struct {
+	kind, reason, note, action string
+	since                      time.Time
+}
+
+// newEvent makes the Event.
+func newEvent(object *httpv1alpha1.HTTPScaledObject, is happening, instance string, now time.Time) *eventsv1.Event {
 	digest := fnv.New64a()
-	_, _ = fmt.Fprintf(digest, "%s\n%d\n%s\n%s", object.UID, is.LastTransitionTime.Unix(), is.Reason, is.Message)
+	_, _ = fmt.Fprintf(digest, "%s\n%d\n%s\n%s", object.UID, is.since.Unix(), is.reason, is.note)
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: object.Namespace,
@@ -46,10 +57,10 @@ func eventFor(object *httpv1alpha1.HTTPScaledObject, was, is metav1.Condition, i
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: reportingController,
 		ReportingInstance:   shorten(instance, maxInstance),
-		Action:              eventAction,
-		Reason:              is.Reason,
-		Note:                shorten(is.Message, maxNote),
-		Type:                kind,
+		Action:              is.action,
+		Reason:              is.reason,
+		Note:                shorten(is.note, maxNote),
+		Type:                is.kind,
 		Regarding: corev1.ObjectReference{
 			APIVersion:      httpv1alpha1.SchemeGroupVersion.String(),
 			Kind:            httpv1alpha1.Kind,

@@ -90,7 +90,7 @@ func scopeNames(routes []ir.Route) []string {
 func clusterNames(routes []ir.Route) []string {
 	var names []string
 	for i, route := range routes {
-		if i > 0 && slices.Equal(route.Backends, routes[0].Backends) {
+		if i > 0 && route.SharesDestinations(routes[0]) {
 			continue // The usual case: an object's routes differ in nothing but their Match.
 		}
 		for _, backend := range route.Backends {
@@ -98,6 +98,9 @@ func clusterNames(routes []ir.Route) []string {
 		}
 		if route.Mirrors() {
 			names = append(names, translate.MirrorName(route.Owner, route.Canary().Service))
+		}
+		if route.Failover != nil {
+			names = append(names, translate.FailoverName(route.Owner, route.Failover.Service))
 		}
 	}
 	slices.Sort(names)

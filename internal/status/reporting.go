@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
@@ -71,6 +72,8 @@ type Reporting struct {
 	peers   *replicas.Peers
 	writer  *writer
 
+	announcer *announcer
+
 	looking sync.Mutex // guards tracker
 	tracker *AckTracker
 
@@ -93,6 +96,10 @@ func New(options Options) (*Reporting, error) {
 		own: replicas.NewServer(), tracker: NewAckTracker(), reported: make(chan struct{}, 1),
 	}
 	r.writer = newWriter(options, counted, r.taken)
+	r.announcer = newAnnouncer(options, counted, func(key ir.Key) *httpv1alpha1.HTTPScaledObject {
+		found, _ := r.writer.find(key)
+		return found.object
+	})
 	r.peers = replicas.NewPeers(replicas.Options{
 		Logger: options.Logger, Notify: r.writer.reconsider,
 		Unreachable: func(count int) { counted.unreachable.Set(float64(count)) },
@@ -130,6 +137,7 @@ func (r *Reporting) Run(ctx context.Context, observed <-chan struct{}) error {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { r.follow(ctx) })
+	running.Go(func() { r.announcer.run(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil

@@ -172,7 +172,8 @@ func holdFilter(name string, extra ...*corev3.HeaderValue) (*hcmv3.HttpFilter, e
 				},
 			},
 		}},
-		StatusOnError: &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
+		ClearRouteCache: true, // only by an answer that changes a header of the request: see FailoverKey
+		StatusOnError:   &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 		AllowedHeaders: &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{
 			exactly("user-agent"), exactly("accept"),
 		}},

@@ -89,6 +89,41 @@ func expectArmed(t *testing.T, route *routev3.Route, want []bool) {
 	}
 }
 
+// TestFailoverRoute: there is one while requests are held, before all others and without the filter, and a cluster for it at all times.
+func TestFailoverRoute(t *testing.T) {
+	t.Parallel()
+	late := ir.Failover{Service: ir.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: ir.HTTP1, Timeout: time.Minute}
+	for name, c := range map[string]struct {
+		options translate.Options
+		config  ir.Config
+		want    bool
+	}{
+		"at zero":              {holding(), emptied(0, ir.Endpoints{}), true},
+		"all is ready":         {holding(), canary(80, 20), false},
+		"nothing is ever held": {translate.DefaultOptions(), emptied(0, ir.Endpoints{}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.config.Routes[0].Failover = &late
+			c.config.Services[late.ServicePort()] = ir.Endpoints{Ready: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:80")}}
+			resources, err := c.options.Envoy(c.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkValid(t, resources)
+			const cluster = "apps/shop/late/failover"
+			first := scope(t, resources, "shop.example.com").GetVirtualHosts()[0].GetRoutes()[0]
+			if is := first.GetRoute().GetCluster() == cluster; is != c.want || is != (len(first.GetMatch().GetDynamicMetadata()) == 1) {
+				t.Errorf("the first route: %v", first)
+			}
+			assignment := as[*endpointv3.ClusterLoadAssignment](t, resources[resourcev3.EndpointType][cluster])
+			if diff := cmp.Diff([]string{"10.0.0.7"}, endpointsIn(assignment)); diff != "" || resources[resourcev3.ClusterType][cluster] == nil {
+				t.Errorf("its cluster: %s", diff)
+			}
+		})
+	}
+}
+
 // endpointsIn are the addresses of an assignment, with their health where it is not good.
 func endpointsIn(assignment *endpointv3.ClusterLoadAssignment) []string {
 	var found []string

@@ -43,6 +43,7 @@ func (f scopeFactory) virtualHost(host ir.Host, config ir.Config) (*routev3.Virt
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s%s: %w", route.Owner, host, route.Match.PathPrefix, err)
 		}
+		virtual.Routes = append(virtual.Routes, f.failoverRoutes(route, config.Services)...)
 		virtual.Routes = append(virtual.Routes, f.managedRoutes(route, config.Services, translated)...)
 		virtual.Routes = append(virtual.Routes, translated)
 	}

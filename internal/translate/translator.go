@@ -169,28 +169,18 @@ func (t *Translator) keepWildcard(host ir.Host, config ir.Config) error {
 func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update) error {
 	before := t.clusters[owner]
 	var now []clusterOf
-	add := func(cluster clusterOf, isHeld bool, endpoints ir.Endpoints) error {
-		if had := slices.IndexFunc(before, cluster.hasName); had >= 0 {
-			cluster.name = before[had].name // One text for all who keep it.
-		}
-		if slices.ContainsFunc(now, cluster.hasName) {
-			return nil
-		}
-		now = append(now, cluster)
-		return t.translateBackend(cluster, !slices.Contains(before, cluster), isHeld, endpoints, out)
-	}
 	for _, route := range config.Routes {
-		held := ir.Held(route, config.Services)
-		for i, backend := range route.Backends {
-			cluster := clusterOf{name: ClusterName(owner, backend.Service), protocol: backend.Protocol}
-			if err := add(cluster, held[i], config.Services[backend.ServicePort()]); err != nil {
-				return err
+		for _, each := range destinationsOf(route, config.Services) {
+			cluster := each.clusterOf
+			if slices.ContainsFunc(now, cluster.hasName) {
+				continue
 			}
-		}
-		if route.Mirrors() {
-			canary := route.Canary()
-			cluster := clusterOf{name: MirrorName(owner, canary.Service), protocol: canary.Protocol, isMirror: true}
-			if err := add(cluster, false, config.Services[canary.ServicePort()]); err != nil {
+			if had := slices.IndexFunc(before, cluster.hasName); had >= 0 {
+				cluster.name = before[had].name // One text for all who keep it.
+			}
+			now = append(now, cluster)
+			isNew := !slices.Contains(before, cluster)
+			if err := t.translateBackend(cluster, isNew, each.isHeld, config.Services[each.at], out); err != nil {
 				return err
 			}
 		}
@@ -202,6 +192,34 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 		t.clusters[owner] = slices.Clip(now)
 	}
 	return nil
+}
+
+// destination is a cluster of a Route with what it leads to, and whether its requests are held.
+type destination struct {
+	clusterOf
+
+	at     ir.ServicePort
+	isHeld bool
+}
+
+// destinationsOf are the clusters of a Route.
+func destinationsOf(route ir.Route, services map[ir.ServicePort]ir.Endpoints) []destination {
+	var found []destination
+	held := ir.Held(route, services)
+	for i, backend := range route.Backends {
+		cluster := clusterOf{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol}
+		found = append(found, destination{cluster, backend.ServicePort(), held[i]})
+	}
+	if failover := route.Failover; failover != nil {
+		cluster := clusterOf{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol}
+		found = append(found, destination{cluster, failover.ServicePort(), false})
+	}
+	if route.Mirrors() {
+		canary := route.Canary()
+		cluster := clusterOf{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true}
+		found = append(found, destination{cluster, canary.ServicePort(), false})
+	}
+	return found
 }
 
 // assignment makes one load assignment.

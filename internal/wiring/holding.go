@@ -75,12 +75,18 @@ func (h *Holding) appOf(key ir.Key, object observation.Object) *hold.App {
 		return nil
 	}
 	route := object.InForce.Routes[0] // Those of an object differ in their Match alone.
-	patience, caught := translate.Patience(route.Timeouts, h.Patience)
+	timeouts := route.Timeouts
+	if route.Failover != nil {
+		timeouts.ColdStart = route.Failover.Timeout
+	}
+	patience, caught := translate.Patience(timeouts, h.Patience)
 	app := &hold.App{
-		Fleet: route.Fleet, Patience: patience, CaughtPatience: caught,
+		Fleet: route.Fleet, Patience: patience, CaughtPatience: caught, FailsOver: route.Failover != nil,
 		IsPaused:   httpv1alpha1.IsPausedAtZero(object.ScaledObject),
 		HealthPath: httpv1alpha1.StaticHealthcheck(object.ScaledObject),
-		HasPage:    httpv1alpha1.HasWaitingPage(object.ScaledObject),
+	}
+	if httpv1alpha1.HasWaitingPage(object.ScaledObject) {
+		app.Page = &object.Page
 	}
 	for _, backend := range route.Backends {
 		app.Clusters = append(app.Clusters, translate.ClusterName(key, backend.Service))

@@ -22,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 // What is heavy is not parallel: other tests of this package measure rates beside it.
@@ -202,6 +203,22 @@ func TestWhatABrowserSees(t *testing.T) {
 	})
 	if got := r.held("shop"); got.Waiting != 0 {
 		t.Errorf("%+v still waits", got)
+	}
+}
+
+// TestTheLargestPage of a ConfigMap gets through whole, with its status.
+func TestTheLargestPage(t *testing.T) {
+	t.Parallel()
+	all := hostsWorld(t)
+	all.ScaledObjects[2].Annotations = map[string]string{httpv1alpha1.AnnotationWaitingPage: "true"}
+	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+	r.page = waitingpage.Page{Body: strings.Repeat("page ", waitingpage.MaxBody/5), Status: http.StatusAccepted, RetryAfter: 10 * time.Second}
+	r.tell(t, without(all, "shop"))
+	for _, protocol := range spoken() {
+		got := r.ask(t.Context(), protocol, "shop.example.com", "/", http.Header{"Accept": {"text/html"}}, nil)
+		if got.status != http.StatusAccepted || got.body != r.page.Body || got.header.Get("Retry-After") != "10" || got.err != nil {
+			t.Errorf("%s: %d, %d bytes, %v, %v", protocol, got.status, len(got.body), got.header, got.err)
+		}
 	}
 }
 

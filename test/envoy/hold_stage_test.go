@@ -26,6 +26,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
 )
@@ -41,14 +42,17 @@ type replica struct {
 	over     *grpc.Server
 	options  translate.Options
 	at       string
+	page     waitingpage.Page // of each object that asks for one
 }
 
 // startReplica runs a replica until the test ends. limits are those of held requests.
 func startReplica(t *testing.T, limits hold.Limits) *replica {
 	t.Helper()
-	r := &replica{registry: prometheus.NewRegistry(), options: translate.DefaultOptions()}
+	r := &replica{registry: prometheus.NewRegistry(), options: translate.DefaultOptions(), page: waitingpage.Default()}
 	var err error
-	if r.checks, err = checks.New(checks.Options{Limits: limits, Registerer: r.registry}); err != nil {
+	if r.checks, err = checks.New(checks.Options{
+		Limits: limits, Registerer: r.registry, Notify: func(ir.Key, hold.Occasion) {},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	r.holding = &wiring.Holding{Checks: r.checks, Patience: time.Minute}
@@ -97,7 +101,7 @@ func (r *replica) tell(t *testing.T, world resolve.World) {
 				own.Routes = append(own.Routes, route)
 			}
 		}
-		told[key] = observation.Object{ScaledObject: object, InForce: own}
+		told[key] = observation.Object{ScaledObject: object, InForce: own, Page: r.page}
 	}
 	r.holding.Observe(observation.Pass{Objects: told})
 }

@@ -238,6 +238,16 @@ func badSpecs() []BadObject {
 			Message: `spec.scaleTargetRef.service: there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
 		},
 		{
+			Name: "a failover Service that is missing", Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-asleep, port: 80}}}`, Answers: "canary",
+			Reason:  httpv1alpha1.ReasonServiceNotFound,
+			Message: `spec.coldStartTimeoutFailoverRef.service: there is no Service "shop-asleep" in namespace "shop"; create it or name another of this namespace`,
+		},
+		{
+			Name: "a failover to the Service itself", Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-stable, port: 80}}}`, Answers: "canary",
+			Reason:  httpv1alpha1.ReasonInvalidSpec,
+			Message: `spec.coldStartTimeoutFailoverRef.service: "shop-stable" is the Service that requests wait for; name another one of this namespace`,
+		},
+		{
 			Name: "no hosts", Patch: `{spec: {hosts: []}}`, Answers: "canary",
 			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: there is no host; add at least one, such as shop.example.com, or "*" for all`,
 		},

@@ -53,6 +53,9 @@ const (
 	// ConditionScalingMetricAccepted is False when spec.scalingMetric means nothing: the demand for the object is unknown then, and its workload keeps
 	// its replicas. Requests are routed all the same. It is absent where nothing was ever wrong.
 	ConditionScalingMetricAccepted = "ScalingMetricAccepted"
+	// ConditionWaitingPageAccepted is False when the ConfigMap with the object's waiting page cannot be used: the interceptor's own page is shown then. It is
+	// absent where nothing was ever wrong.
+	ConditionWaitingPageAccepted = "WaitingPageAccepted"
 )
 
 // Reasons of ConditionAccepted.
@@ -91,6 +94,28 @@ const (
 	ReasonScalingMetricAccepted = "ScalingMetricAccepted"
 	// ReasonInvalidScalingMetric says that spec.scalingMetric has two measures, or a number or duration that means nothing.
 	ReasonInvalidScalingMetric = "InvalidScalingMetric"
+)
+
+// Reasons of ConditionWaitingPageAccepted.
+const (
+	// ReasonWaitingPageAccepted says that there is nothing to complain about any more. It is the only reason with status True.
+	ReasonWaitingPageAccepted = "WaitingPageAccepted"
+	// ReasonWaitingPageNotFound says that there is no such ConfigMap in the object's namespace, or that it has not the label by which the interceptor finds it.
+	ReasonWaitingPageNotFound = "WaitingPageNotFound"
+	// ReasonInvalidWaitingPage says that the ConfigMap lacks the page, that the page is too large, or that another key means nothing.
+	ReasonInvalidWaitingPage = "InvalidWaitingPage"
+)
+
+// Reasons of Events on HTTPScaledObjects that tell of requests while the workload has no replica, each at most once in five minutes.
+const (
+	// ReasonColdStart says that a request waits for the first ready endpoint, and none did before.
+	ReasonColdStart = "ColdStart"
+	// ReasonTooManyHeld says that a request was refused because as many waited as may.
+	ReasonTooManyHeld = "TooManyHeld"
+	// ReasonColdStartTimeout says that a request has waited in vain.
+	ReasonColdStartTimeout = "ColdStartTimeout"
+	// ReasonColdStartFailover says that spec.coldStartTimeoutFailoverRef has answered one that has.
+	ReasonColdStartFailover = "ColdStartFailover"
 )
 
 // Reasons of ConditionProgrammed.

@@ -24,11 +24,15 @@ const (
 	HealthcheckStatic = "static"
 	// AnnotationWaitingPage is "true" where a browser gets a page that waits in its place.
 	AnnotationWaitingPage = AnnotationPrefix + "cold-start-waiting-page-enabled"
+	// AnnotationWaitingPageConfigMap names the ConfigMap of the object's namespace that has the page. Without it
+	// there is a page of the interceptor's own. Package internal/waitingpage reads the ConfigMap.
+	AnnotationWaitingPageConfigMap = AnnotationPrefix + "cold-start-waiting-page-config-map-ref"
 )
 
 // ZeroAnnotations are all annotations that matter to requests while the workload has no replica.
 func ZeroAnnotations() []string {
-	return append(PausingAnnotations(), AnnotationHealthcheckPath, AnnotationHealthcheckResponse, AnnotationWaitingPage)
+	return append(PausingAnnotations(), AnnotationHealthcheckPath, AnnotationHealthcheckResponse,
+		AnnotationWaitingPage, AnnotationWaitingPageConfigMap)
 }
 
 // StaticHealthcheck is the path of health checks that wake nothing, "" for none.
@@ -43,6 +47,14 @@ func StaticHealthcheck(object *HTTPScaledObject) string {
 func HasWaitingPage(object *HTTPScaledObject) bool {
 	enabled, err := strconv.ParseBool(object.Annotations[AnnotationWaitingPage])
 	return err == nil && enabled
+}
+
+// WaitingPageConfigMap is the name of the ConfigMap with that page, "" where there is no page, or none of the object's own.
+func WaitingPageConfigMap(object *HTTPScaledObject) string {
+	if !HasWaitingPage(object) {
+		return ""
+	}
+	return object.Annotations[AnnotationWaitingPageConfigMap]
 }
 
 // PausingAnnotations are all of KEDA's.

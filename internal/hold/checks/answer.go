@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -14,9 +15,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 const (
@@ -39,6 +42,8 @@ const (
 	ReasonLimit = "limit"
 	// ReasonDeadline says that nothing became ready in time.
 	ReasonDeadline = "deadline"
+	// ReasonFailover says that another Service has answered, because nothing became ready in time.
+	ReasonFailover = "failover"
 	// ReasonProbe says that a load balancer's probe was answered for an app with zero replicas.
 	ReasonProbe = "probe"
 	// ReasonPage says that a page waits in place of the request.
@@ -78,7 +83,7 @@ func answer(is outcome, hasWaited bool) *authv3.CheckResponse {
 	case is.verdict == hold.Probe:
 		return denied(typev3.StatusCode_OK, ReasonProbe, "the app has no replica; this starts none\n")
 	case is.verdict == hold.Page:
-		return waitingPage()
+		return waitingPage(is.page)
 	case is.verdict == hold.Paused:
 		return denied(typev3.StatusCode_ServiceUnavailable, ReasonPaused,
 			"the app has no replica, and its autoscaling is paused\n")
@@ -90,9 +95,21 @@ func answer(is outcome, hasWaited bool) *authv3.CheckResponse {
 	}
 }
 
-// expired is what the proxy is told at the deadline.
-func expired() *authv3.CheckResponse {
-	return denied(typev3.StatusCode_ServiceUnavailable, ReasonDeadline, "the app had no replica in time\n")
+// expired is what the proxy is told at the deadline. failsOver says that another Service is to answer.
+func expired(failsOver bool) (*authv3.CheckResponse, error) {
+	if !failsOver {
+		return denied(typev3.StatusCode_ServiceUnavailable, ReasonDeadline, "the app had no replica in time\n"), nil
+	}
+	mark, err := structpb.NewStruct(map[string]any{translate.FailoverKey: true})
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "mark a request: %v", err)
+	}
+	response := goesOn(true)
+	ok := response.GetOkResponse()
+	ok.HeadersToRemove = []string{translate.FailoverKey}
+	ok.ResponseHeadersToAdd = append(ok.ResponseHeadersToAdd, header(ReasonHeader, ReasonFailover))
+	response.DynamicMetadata = mark
+	return response, nil
 }
 
 // goesOn has the request go on.
@@ -117,10 +134,10 @@ func denied(code typev3.StatusCode, reason, body string) *authv3.CheckResponse {
 }
 
 // waitingPage has the proxy show a page.
-func waitingPage() *authv3.CheckResponse {
-	return answeredWith(typev3.StatusCode_ServiceUnavailable, page,
+func waitingPage(page waitingpage.Page) *authv3.CheckResponse {
+	return answeredWith(typev3.StatusCode(page.Status), page.Body,
 		header(ReasonHeader, ReasonPage), header("Content-Type", "text/html; charset=utf-8"),
-		header("Retry-After", pageRefresh), header("Cache-Control", "no-store"))
+		header("Retry-After", strconv.Itoa(int(page.RetryAfter.Seconds()))), header("Cache-Control", "no-store"))
 }
 
 // answeredWith has the proxy answer by itself.

@@ -22,7 +22,7 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "requests_total",
 			Help: "Requests that proxies have asked about, by what they came to: served, passed (they never waited), " +
-				"canceled, deadline, limit, paused, probe, waiting-page, unknown.",
+				"canceled, deadline, failover, limit, paused, probe, waiting-page, unknown.",
 		}, []string{"outcome"}),
 		times: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "waiting_seconds",
@@ -66,6 +66,12 @@ func (m *metrics) count(is outcome, after time.Duration) {
 }
 
 // expire and cancel count a call that waited in vain.
-func (m *metrics) expire() { m.calls.WithLabelValues(ReasonDeadline).Inc() }
+func (m *metrics) expire(failsOver bool) {
+	reason := ReasonDeadline
+	if failsOver {
+		reason = ReasonFailover
+	}
+	m.calls.WithLabelValues(reason).Inc()
+}
 
 func (m *metrics) cancel() { m.calls.WithLabelValues("canceled").Inc() }

@@ -5,6 +5,7 @@
 //
 //   - The proxy has confirmed an endpoint: the request goes on, and its answer says that it has waited.
 //   - It is answered at once, or at its deadline: 503 with Retry-After and the reason, or 200 for a probe.
+//   - At its deadline the request goes to another Service, where the object names one.
 //   - The client has gone: Envoy ends the call, and the place is free.
 //   - The proxy's configuration comes from another replica by now, or this one stops: status Unavailable, upon
 //     which Envoy calls again, there.
@@ -23,6 +24,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 const (
@@ -41,6 +43,8 @@ const (
 type Options struct {
 	// Limits are how many requests may wait.
 	Limits hold.Limits
+	// Notify is told what the owner of an app should hear of. It is called with a lock held, and returns at once.
+	Notify func(app ir.Key, is hold.Occasion)
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
 }
@@ -60,6 +64,7 @@ type Server struct {
 	authv3.UnimplementedAuthorizationServer
 
 	metrics *metrics
+	notify  func(ir.Key, hold.Occasion)
 	closed  chan struct{}
 	known   chan struct{} // closed when the apps are known
 
@@ -78,6 +83,7 @@ type outcome struct {
 	goesOn  bool
 	isLost  bool // the proxy is no longer this replica's
 	verdict hold.Verdict
+	page    waitingpage.Page // with the verdict hold.Page
 }
 
 // spot is where requests of one proxy for one cluster wait.
@@ -89,6 +95,7 @@ type spot struct {
 // New returns a Server that knows neither apps nor proxies. An error is about Options.Registerer.
 func New(options Options) (*Server, error) {
 	s := &Server{
+		notify: options.Notify,
 		closed: make(chan struct{}), known: make(chan struct{}),
 		room: hold.NewRoom(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
 		waiters: map[hold.Ticket]chan outcome{}, pauses: map[spot]*time.Timer{}, visits: map[spot]*visit{},
@@ -179,8 +186,8 @@ func (s *Server) Check(ctx context.Context, request *authv3.CheckRequest) (*auth
 	select {
 	case *is = <-waiter:
 	case <-patience.C:
-		s.metrics.expire()
-		return expired(), nil
+		s.expire(call.Cluster, app.FailsOver)
+		return expired(app.FailsOver)
 	case <-ctx.Done():
 		s.metrics.cancel()
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -215,7 +222,10 @@ func (s *Server) enter(
 	case verdict == hold.Page && stream.Serves(call.Cluster):
 		return 0, nil, hold.App{}, &outcome{goesOn: true}
 	case verdict == hold.Page:
-		return 0, nil, hold.App{}, &outcome{verdict: s.visit(call)}
+		return 0, nil, hold.App{}, &outcome{verdict: s.visit(call, *app.Page), page: *app.Page}
+	case verdict == hold.Full:
+		s.tellOwner(call.Cluster, hold.TurnedAway)
+		return 0, nil, hold.App{}, &outcome{verdict: verdict}
 	case verdict != hold.Wait:
 		return 0, nil, hold.App{}, &outcome{verdict: verdict}
 	case !wasWaitedFor && stream.Serves(call.Cluster): // It has entered: what is confirmed from now on finds it.
@@ -224,15 +234,35 @@ func (s *Server) enter(
 	}
 	waiter = make(chan outcome, 1)
 	s.waiters[ticket] = waiter
-	s.urge(before)
+	s.urge(before, call.Cluster)
 	return ticket, waiter, app, nil
 }
 
-// urge has it told at once that more apps have a request that waits than before.
-func (s *Server) urge(before int) {
+// urge has it told at once if more apps have a request that waits than before: that of a cluster. The caller holds the lock.
+func (s *Server) urge(before int, cluster string) {
 	if s.room.Apps() > before {
 		close(s.changed)
 		s.changed = make(chan struct{})
+		s.tellOwner(cluster, hold.ColdStart)
+	}
+}
+
+// expire notes that a request for a cluster has waited for its whole time.
+func (s *Server) expire(cluster string, failsOver bool) {
+	is := hold.TooLate
+	if failsOver {
+		is = hold.FailedOver
+	}
+	s.metrics.expire(failsOver)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tellOwner(cluster, is)
+}
+
+// tellOwner has the owner of the app hear of something that a cluster belongs to. The caller holds the lock.
+func (s *Server) tellOwner(cluster string, is hold.Occasion) {
+	if app, isKnown := s.room.Owner(cluster); isKnown {
+		s.notify(app, is)
 	}
 }
 

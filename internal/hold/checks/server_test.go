@@ -22,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
 
 const cluster = "apps/shop/shop"
@@ -48,13 +49,15 @@ type stage struct {
 
 	t      *testing.T
 	stream *stream
+	told   *[]hold.Occasion // of shop
 }
 
 // play runs a test in a bubble.
 func play(t *testing.T, run func(*testing.T, *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{Server: newServer(t), t: t, stream: &stream{number: 1, fleet: "apps"}}
+		server, told := newServerOf(t, hold.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500})
+		s := &stage{Server: server, t: t, stream: &stream{number: 1, fleet: "apps"}, told: told}
 		s.SetApps(map[ir.Key]*hold.App{shop: app()})
 		s.Opened(proxy, s.stream)
 		run(t, s)
@@ -66,13 +69,27 @@ func play(t *testing.T, run func(*testing.T, *stage)) {
 
 func newServer(t *testing.T) *checks.Server {
 	t.Helper()
+	server, _ := newServerOf(t, hold.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500})
+	return server
+}
+
+// newServerOf is newServer with limits, and what it tells the owner of shop.
+func newServerOf(t *testing.T, limits hold.Limits) (server *checks.Server, told *[]hold.Occasion) {
+	t.Helper()
+	told = new([]hold.Occasion)
 	server, err := checks.New(checks.Options{
-		Limits: hold.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500}, Registerer: prometheus.NewRegistry(),
+		Limits: limits, Registerer: prometheus.NewRegistry(),
+		Notify: func(app ir.Key, is hold.Occasion) {
+			if app != shop {
+				t.Errorf("%s is told of", app)
+			}
+			*told = append(*told, is)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server
+	return server, told
 }
 
 // app is the app as it is known at first.
@@ -98,30 +115,45 @@ func (s *stage) call(ctx context.Context, keys ...string) <-chan ended {
 // view is call for a browser that opens a page.
 func (s *stage) view() <-chan ended {
 	s.t.Helper()
-	return s.callFor(s.t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
+	return s.callFor(s.t.Context(), view())
+}
+
+// view is what a proxy asks for a browser that opens a page.
+func view() *authv3.CheckRequest {
+	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
 		Http: &authv3.AttributeContext_HttpRequest{Method: http.MethodGet, Path: "/", Headers: map[string]string{"accept": "text/html,*/*"}},
-	}}})
+	}}}
+}
+
+// asking is the context of a call from the proxy, with more metadata.
+func asking(ctx context.Context, keys ...string) context.Context {
+	sent := metadata.Pairs(translate.ClusterKey, cluster)
+	for _, key := range keys {
+		sent.Append(key, "1")
+	}
+	ctx = metadata.NewIncomingContext(ctx, sent)
+	return peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 40000))})
+}
+
+// headerOf is a header of what a client is answered in the app's place.
+func headerOf(response *authv3.CheckResponse, name string) string {
+	for _, header := range response.GetDeniedResponse().GetHeaders() {
+		if header.GetHeader().GetKey() == name {
+			return header.GetHeader().GetValue()
+		}
+	}
+	return ""
 }
 
 // callFor is call for a request.
 func (s *stage) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan ended {
 	s.t.Helper()
 	done := make(chan ended, 1)
-	sent := metadata.Pairs(translate.ClusterKey, cluster)
-	for _, key := range keys {
-		sent.Append(key, "1")
-	}
-	ctx = metadata.NewIncomingContext(ctx, sent)
-	ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 40000))})
+	ctx = asking(ctx, keys...)
 	began := time.Now()
 	go func() {
 		response, err := s.Check(ctx, request)
-		is := ended{code: status.Code(err), after: time.Since(began)}
-		for _, header := range response.GetDeniedResponse().GetHeaders() {
-			if header.GetHeader().GetKey() == checks.ReasonHeader {
-				is.reason = header.GetHeader().GetValue()
-			}
-		}
+		is := ended{code: status.Code(err), after: time.Since(began), reason: headerOf(response, checks.ReasonHeader)}
 		is.status = int32(response.GetDeniedResponse().GetStatus().GetCode())
 		is.isCold = len(response.GetOkResponse().GetResponseHeadersToAdd()) > 0
 		done <- is
@@ -323,7 +355,7 @@ func TestAPageWaits(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
 		withPage := app()
-		withPage.HasPage = true
+		withPage.Page = new(waitingpage.Default())
 		s.SetApps(map[ir.Key]*hold.App{shop: withPage})
 		waiting := func() int {
 			synctest.Wait()
@@ -363,6 +395,91 @@ func TestAPageWaits(t *testing.T) {
 		s.expect(s.view(), ended{status: 503, reason: checks.ReasonPage})
 		if got := waiting(); got != 1 {
 			t.Errorf("%d wait at the next zero", got)
+		}
+	})
+}
+
+// TestAnotherServiceAnswers at the deadline of an app that names one: the request goes on with a mark, and is counted no more.
+func TestAnotherServiceAnswers(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		own := app()
+		own.FailsOver = true
+		s.SetApps(map[ir.Key]*hold.App{shop: own})
+		began := time.Now()
+		response, err := s.Check(asking(t.Context()), new(authv3.CheckRequest))
+		mark := response.GetDynamicMetadata().GetFields()[translate.FailoverKey].GetBoolValue()
+		removed := response.GetOkResponse().GetHeadersToRemove()
+		if err != nil || !mark || len(removed) != 1 || time.Since(began) != own.Patience {
+			t.Errorf("after %v: %v, %v", time.Since(began), response, err)
+		}
+		if counts, _ := s.Counts(); len(counts) > 0 {
+			t.Errorf("still counted: %v", counts)
+		}
+		s.expectTold(hold.ColdStart, hold.FailedOver)
+		s.stream.serves.Store(true)
+		response, err = s.Check(asking(t.Context()), new(authv3.CheckRequest))
+		if err != nil || response.GetDynamicMetadata() != nil || len(response.GetOkResponse().GetHeadersToRemove()) > 0 {
+			t.Errorf("one for an app that serves: %v, %v", response, err)
+		}
+	})
+}
+
+// expectTold compares what the owner has been told.
+func (s *stage) expectTold(want ...hold.Occasion) {
+	s.t.Helper()
+	if diff := cmp.Diff(want, *s.told); diff != "" {
+		s.t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatOwnersHearOf: the first of a cold start, each that is refused by a limit, and each that waits in vain; not those that are served, that go,
+// or that follow their proxy.
+func TestWhatOwnersHearOf(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		first := s.call(t.Context())
+		for range 499 {
+			s.call(t.Context())
+		}
+		s.expectTold(hold.ColdStart)
+		s.expect(s.call(t.Context()), ended{status: 503, reason: checks.ReasonLimit})
+		s.expectTold(hold.ColdStart, hold.TurnedAway)
+		s.stream.serves.Store(true)
+		s.Confirmed(proxy)
+		s.expect(first, ended{isCold: true})
+		time.Sleep(time.Second)
+		s.expectTold(hold.ColdStart, hold.TurnedAway)
+		s.stream.serves.Store(false)
+		s.expect(s.call(t.Context()), ended{status: 503, reason: checks.ReasonDeadline, after: time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := s.call(ctx)
+		cancel()
+		s.expect(gone, ended{code: codes.Canceled})
+		s.expectTold(hold.ColdStart, hold.TurnedAway, hold.ColdStart, hold.TooLate, hold.ColdStart)
+	})
+}
+
+// TestAPageOfItsOwn: what the object asks for is shown, and a view counts for as long as the page may stand still.
+func TestAPageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		own := app()
+		own.Page = &waitingpage.Page{Body: "soon", Status: 202, RetryAfter: time.Minute}
+		s.SetApps(map[ir.Key]*hold.App{shop: own})
+		response, err := s.Check(asking(t.Context()), view())
+		denied := response.GetDeniedResponse()
+		if err != nil || denied.GetBody() != "soon" || denied.GetStatus().GetCode() != 202 || headerOf(response, "Retry-After") != "60" {
+			t.Errorf("%v, %v", response, err)
+		}
+		for _, want := range []int{1, 0} {
+			if counts, _ := s.Counts(); counts[shop].Waiting != want {
+				t.Errorf("%+v, want %d", counts, want)
+			}
+			time.Sleep(73 * time.Second)
 		}
 	})
 }

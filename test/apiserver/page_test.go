@@ -1,0 +1,56 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// TestAWaitingPage follows a ConfigMap from one that is missing to one that is right, with the built interceptor as its ServiceAccount: each time
+// the object says what is wrong, and nothing is started anew.
+func TestAWaitingPage(t *testing.T) {
+	const namespace = "pages"
+	shared.newNamespace(t, namespace)
+	shared.apply(t, namespace, `
+apiVersion: http.keda.sh/v1alpha1
+kind: HTTPScaledObject
+metadata:
+  name: shop
+  annotations:
+    http.kedify.io/cold-start-waiting-page-enabled: "true"
+    http.kedify.io/cold-start-waiting-page-config-map-ref: page
+spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}
+`)
+	shared.startInterceptor(t, "interceptor-of-pages")
+	expect := func(reason, says string) {
+		t.Helper()
+		var is *metav1.Condition
+		testkit.Eventually(t, patience, "the condition is "+reason, func() bool {
+			is = meta.FindStatusCondition(shared.object(t, namespace, "shop").Status.Conditions, httpv1alpha1.ConditionWaitingPageAccepted)
+			return is != nil && is.Reason == reason
+		})
+		if !strings.Contains(is.Message, says) {
+			t.Errorf("%q, want %q", is.Message, says)
+		}
+	}
+	page := func(labels, data string) {
+		t.Helper()
+		shared.apply(t, namespace, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page, labels: %s}\ndata: %s\n", labels, data))
+	}
+	const label = `{http.keda.sh/response-body: "true"}`
+	const none = `annotation http.kedify.io/cold-start-waiting-page-config-map-ref: there is no ConfigMap "page" with the label ` +
+		`http.keda.sh/response-body: "true" in namespace "pages"; create it, or give it the label. Until then the interceptor's own page is shown.`
+	expect(httpv1alpha1.ReasonWaitingPageNotFound, none)
+	page(label, `{index.html: "<h1>Soon</h1>"}`)
+	expect(httpv1alpha1.ReasonInvalidWaitingPage, `ConfigMap "page" in namespace "pages": key "body" is missing or empty: put the page there.`)
+	page(label, `{body: "<h1>Soon</h1>"}`)
+	expect(httpv1alpha1.ReasonWaitingPageAccepted, "as the object asks for it")
+	page(`{}`, `{body: "<h1>Soon</h1>"}`)
+	expect(httpv1alpha1.ReasonWaitingPageNotFound, none)
+}
