@@ -81,10 +81,10 @@ type Server struct {
 	leaveDelay time.Duration
 	// leftListeners are what a proxy loses when it goes.
 	leftListeners []string
-	maxStreams int
-	observer   Observer
-	follower   Follower
-	logger     *slog.Logger
+	maxStreams    int
+	observer      Observer
+	follower      Follower
+	logger        *slog.Logger
 
 	onlyFleet  *string // of every stream, whatever its address; nil for none
 	remedy     string
