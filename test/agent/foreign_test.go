@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
@@ -38,16 +39,15 @@ func otherConditions(t *testing.T) string {
 	return string(edited)
 }
 
-// TestADefinitionThatHasNoPlaceForConditions has the agent run where somebody else's definition is
-// installed, and the Gateway API is not: everything is made, wired and deleted as elsewhere.
-//
-//nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
-func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
+// otherCluster starts a cluster for one test, with a definition of HTTPScaledObjects and KEDA's, and puts it in the place of
+// the others'. It returns a folder for an agent.
+func otherCluster(t *testing.T, definition string) (folder string) {
+	t.Helper()
 	binaries, err := controlplane.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := t.TempDir()
+	folder = t.TempDir()
 	state := filepath.Join(folder, "state")
 	if err := os.Mkdir(state, 0o700); err != nil {
 		t.Fatal(err)
@@ -63,12 +63,53 @@ func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
 	if shared.admin, err = running.Client(controlplane.AdminToken); err != nil {
 		t.Fatal(err)
 	}
-	apply(t, "", otherConditions(t))
+	apply(t, "", definition)
 	keda, err := program.ModuleFolder(t.Context(), "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	applyFiles(t, "", manifests+"interceptor/namespace.yaml", manifests+"agent/rbac.yaml", filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"))
+	return folder
+}
+
+// TestOneNamespaceOnly binds the role in one namespace, as config/agent/rbac.yaml says, and starts the agent for that one.
+//
+//nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
+func TestOneNamespaceOnly(t *testing.T) {
+	definition, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := otherCluster(t, string(definition))
+	team, other := namespace(t, "team"), namespace(t, "other")
+	remove(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kedify-http-agent")
+	apply(t, team, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: kedify-http-agent},
+		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kedify-http-agent},
+		subjects: [{kind: ServiceAccount, name: kedify-http-agent, namespace: keda}]}`)
+	apply(t, other, shop(simple))
+	apply(t, team, originalIngress, shop(simple))
+	agent, _, err := shared.start(t.Context(), folder, "--namespaces="+team)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Kill() })
+	patch(t, "/api/v1/namespaces/"+team, `{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": "2"}}}`)
+	awaitParts(t, team, len(proxyParts))
+	awaitProxy(t, team, "as the Namespace says", func(found *appsv1.Deployment) bool { return *found.Spec.Replicas == 2 })
+	slice(t, team)
+	programmed(t, team, "shop")
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+	if found := parts(t, other); len(found) > 0 {
+		t.Errorf("in another namespace there is %v", found)
+	}
+}
+
+// TestADefinitionThatHasNoPlaceForConditions has the agent run where somebody else's definition is
+// installed: everything is made, wired and deleted as elsewhere.
+//
+//nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
+func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
+	folder := otherCluster(t, otherConditions(t))
 	agent, _, err := shared.start(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)

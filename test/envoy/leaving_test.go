@@ -91,10 +91,16 @@ func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 
 	long := s.beginWith(t, "HTTP/1.1", "plain.example.com", "/held", nil)
 	<-app.arrived
-	kept := &http.Transport{}
-	defer kept.CloseIdleConnections()
-	if first := askOver(t.Context(), kept, s.address, "plain.example.com"); first.status != http.StatusOK {
-		t.Fatalf("%+v", first)
+	kept := map[string]*http.Transport{}
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+		over := &http.Transport{Protocols: new(http.Protocols)}
+		over.Protocols.SetHTTP1(protocol == "HTTP/1.1")
+		over.Protocols.SetUnencryptedHTTP2(protocol == "HTTP/2")
+		defer over.CloseIdleConnections()
+		if first := askOver(t.Context(), over, s.address, "plain.example.com"); first.status != http.StatusOK {
+			t.Fatalf("%s: %+v", protocol, first)
+		}
+		kept[protocol] = over
 	}
 	chat, heard := openWebSocket(t, s.address)
 	defer chat.Close()
@@ -112,11 +118,13 @@ func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "refused")
 	})
 	refusedAfter := time.Since(began)
-	if again := askOver(t.Context(), kept, s.address, "plain.example.com"); again.status != http.StatusOK || again.err != nil {
-		t.Errorf("a connection that stays is not served any more: %+v", again)
-	}
-	if again := askOver(t.Context(), kept, s.address, "plain.example.com"); again.err == nil {
-		t.Errorf("a connection goes on after the request that was to be its last: %+v", again)
+	for protocol, over := range kept {
+		if again := askOver(t.Context(), over, s.address, "plain.example.com"); again.status != http.StatusOK || again.err != nil {
+			t.Errorf("%s: a connection that stays is not served any more: %+v", protocol, again)
+		}
+		testkit.Eventually(t, patience, protocol+": that request was the connection's last", func() bool {
+			return askOver(t.Context(), over, s.address, "plain.example.com").err != nil
+		})
 	}
 	if answer := <-long; answer.err != nil || answer.status != http.StatusOK || time.Since(began) < 3*time.Second {
 		t.Errorf("the request of three seconds: %+v after %v", answer, time.Since(began))

@@ -105,7 +105,9 @@ func (n *Namespace) Plan() (Plan, error) {
 
 // retire takes away the proxies that nothing needs: the Deployment when nothing has been sending them requests for
 // some time, and the rest after their last request.
-func (n *Namespace) retire(wanted []*unstructured.Unstructured, own map[string]*unstructured.Unstructured) (Plan, error) {
+func (n *Namespace) retire(
+	wanted []*unstructured.Unstructured, own map[string]*unstructured.Unstructured,
+) (Plan, error) {
 	var found Plan
 	at := slices.IndexFunc(wanted, func(object *unstructured.Unstructured) bool {
 		return object.GetKind() == "Deployment"
@@ -199,7 +201,8 @@ func covers(found, wanted any) bool {
 func left(foreign map[string]bool) *metav1.Condition {
 	if foreign["Service "+Service] {
 		return &metav1.Condition{
-			Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonInstalledByHand,
+			Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionTrue,
+			Reason:  httpv1alpha1.ReasonInstalledByHand,
 			Message: fmt.Sprintf("Service %s is not the agent's, so the proxies are left to whoever made it", Service),
 		}
 	}

@@ -89,15 +89,9 @@ func (s Settings) with(annotations map[string]string) (of Settings, mistakes []s
 		name string
 		read func(text string) error
 	}{
-		{httpv1alpha1.AnnotationProxyImage, func(text string) (err error) {
-			return keep(&of.Image)(ParseImage(text))
-		}},
-		{httpv1alpha1.AnnotationProxyReplicas, func(text string) (err error) {
-			return keep(&of.Replicas)(ParseReplicas(text))
-		}},
-		{httpv1alpha1.AnnotationProxyResources, func(text string) (err error) {
-			return keep(&of.Resources)(ParseResources(text))
-		}},
+		{httpv1alpha1.AnnotationProxyImage, func(text string) error { return keep(&of.Image)(ParseImage(text)) }},
+		{httpv1alpha1.AnnotationProxyReplicas, func(text string) error { return keep(&of.Replicas)(ParseReplicas(text)) }},
+		{httpv1alpha1.AnnotationProxyResources, func(text string) error { return keep(&of.Resources)(ParseResources(text)) }},
 	} {
 		text, has := annotations[each.name]
 		if !has {

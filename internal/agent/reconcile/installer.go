@@ -210,7 +210,8 @@ func (i *Installer) carryOut(ctx context.Context, todo proxies.Plan) error {
 // report writes a condition, or that there is none, on the HTTPScaledObjects that need the proxies, and an Event
 // where it is new: on the Namespace about its annotations, else on the ScaledObject of each.
 func (i *Installer) report(
-	ctx context.Context, namespace *corev1.Namespace, needing []httpv1alpha1.HTTPScaledObject, condition *metav1.Condition,
+	ctx context.Context, namespace *corev1.Namespace,
+	needing []httpv1alpha1.HTTPScaledObject, condition *metav1.Condition,
 ) (failed error) {
 	isTold := false
 	for index := range needing {
