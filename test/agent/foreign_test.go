@@ -39,31 +39,28 @@ func otherConditions(t *testing.T) string {
 	return string(edited)
 }
 
-// otherCluster starts a cluster for one test, with a definition of HTTPScaledObjects and KEDA's, and puts it in the place of
-// the others'. It returns a folder for an agent.
-func otherCluster(t *testing.T, definition string) (folder string) {
+// clusterOfItsOwn puts a cluster of the test's own in the place of the others', until the test ends. It has KEDA's definition, and
+// of ours the agent's role alone. It returns a folder for the test's files.
+func clusterOfItsOwn(t *testing.T) (folder string) {
 	t.Helper()
 	binaries, err := controlplane.FromEnvironment(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
 	folder = t.TempDir()
 	state := filepath.Join(folder, "state")
-	if err := os.Mkdir(state, 0o700); err != nil {
+	audit, auditErr := controlplane.NewAuditLog(folder)
+	if err := errors.Join(err, auditErr, os.Mkdir(state, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	running, err := controlplane.Start(t.Context(), binaries, state)
+	running, err := controlplane.Start(t.Context(), binaries, state, audit.Flags()...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = running.Stop() })
 	before := shared
 	t.Cleanup(func() { shared = before })
-	shared = cluster{ControlPlane: running, folder: before.folder}
+	shared = cluster{ControlPlane: running, audit: audit, folder: before.folder}
 	if shared.admin, err = running.Client(controlplane.AdminToken); err != nil {
 		t.Fatal(err)
 	}
-	apply(t, "", definition)
 	keda, err := program.ModuleFolder(t.Context(), "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +77,8 @@ func TestOneNamespaceOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := otherCluster(t, string(definition))
+	folder := clusterOfItsOwn(t)
+	apply(t, "", string(definition))
 	team, other := namespace(t, "team"), namespace(t, "other")
 	remove(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kedify-http-agent")
 	apply(t, team, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: kedify-http-agent},
@@ -105,11 +103,12 @@ func TestOneNamespaceOnly(t *testing.T) {
 }
 
 // TestADefinitionThatHasNoPlaceForConditions has the agent run where somebody else's definition is
-// installed: everything is made, wired and deleted as elsewhere.
+// installed, and the Gateway API is not: everything is made, wired and deleted as elsewhere.
 //
 //nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
 func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
-	folder := otherCluster(t, otherConditions(t))
+	folder := clusterOfItsOwn(t)
+	apply(t, "", otherConditions(t))
 	agent, _, err := shared.start(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)

@@ -19,16 +19,14 @@ const (
 )
 
 // OfHTTPRoute is an HTTPRoute with the places in it that name a Service of its namespace, in order. One that names
-// another resource, or a Service elsewhere, is none. Of Rollouts those count whose router decides about the
-// route.
+// another resource, or a Service elsewhere, is none. others are what Rollouts say of routes.
 //
 // A route without hostnames is for every host, as a rule of an Ingress without one is. Its Gateways' listeners may
 // narrow that; they are others' objects in other namespaces, and are not looked at.
-func OfHTTPRoute(route *objects.HTTPRoute, rollouts []objects.Rollout) Object {
+func OfHTTPRoute(route *objects.HTTPRoute, others []Routing) Object {
 	found := Object{kind: trigger.AutowireHTTPRoute, meta: route}
-	at := slices.IndexFunc(rollouts, func(rollout objects.Rollout) bool { return names(&rollout, route) })
-	if at >= 0 {
-		found.router = fmt.Sprintf("router %s, for Rollout %s/%s", gatewayRouter, rollouts[at].Namespace, rollouts[at].Name)
+	if at := slices.IndexFunc(others, func(other Routing) bool { return other.has(route) }); at >= 0 {
+		found.router = fmt.Sprintf("router %s, for Rollout %s", gatewayRouter, others[at].rollout)
 	}
 	for i := range route.Spec.Rules {
 		rule := &route.Spec.Rules[i]

@@ -201,7 +201,11 @@ func TestWhatARolloutRoutes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			made := rollout(t, test.namespace, test.config)
-			if diff := cmp.Diff(test.namespaces, autowire.RoutedNamespaces(&made)); diff != "" {
+			var namespaces []string
+			for _, routing := range autowire.RoutingsOf(made) {
+				namespaces = append(namespaces, routing.Namespaces()...)
+			}
+			if diff := cmp.Diff(test.namespaces, namespaces); diff != "" {
 				t.Errorf("namespaces (-want +got):\n%s", diff)
 			}
 			w := newWorld(t, route("shop.test", toShop))

@@ -2,6 +2,7 @@ package autowire
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +14,15 @@ import (
 // gatewayRouter is the traffic router that shares requests in HTTPRoutes, by its name in Rollouts.
 const gatewayRouter = "argoproj-labs/gatewayAPI"
 
-// routing is what a Rollout configures of that router about HTTPRoutes. Upper and lower case of keys are the same to
-// the router, as they are to encoding/json.
-type routing struct {
+// Routing says which HTTPRoutes are that router's, by the word of one Rollout.
+type Routing struct {
+	rollout string // namespace and name
+	config  routingConfig
+}
+
+// routingConfig is what a Rollout configures of that router about HTTPRoutes. Upper and lower case of keys are the same
+// to the router, as they are to encoding/json.
+type routingConfig struct {
 	// Namespace is that of routes that name none of their own; empty for the Rollout's.
 	Namespace string `json:"namespace"`
 	// HTTPRoute is one route, and HTTPRoutes are some.
@@ -28,9 +35,9 @@ type routing struct {
 	HTTPRouteSelector *metav1.LabelSelector `json:"httpRouteSelector"`
 }
 
-// Routing is what a Rollout configures of the router that shares requests in HTTPRoutes, as JSON; empty if it has nothing
-// to do with it.
-func Routing(rollout *objects.Rollout) string {
+// RoutingText is what a Rollout configures of the router that shares requests in HTTPRoutes, as JSON; empty if it has
+// nothing to do with it.
+func RoutingText(rollout *objects.Rollout) string {
 	canary := rollout.Spec.Strategy.Canary
 	if canary == nil || canary.TrafficRouting == nil {
 		return ""
@@ -38,48 +45,43 @@ func Routing(rollout *objects.Rollout) string {
 	return string(canary.TrafficRouting.Plugins[gatewayRouter])
 }
 
-// routingOf reads it. What cannot be read counts for nothing: the router refuses it.
-func routingOf(rollout *objects.Rollout) (found routing, is bool) {
-	text := Routing(rollout)
-	if text == "" || json.Unmarshal([]byte(text), &found) != nil {
-		return routing{}, false
+// RoutingsOf are those of all Rollouts that have to do with that router. What cannot be read counts for nothing: the
+// router refuses it.
+func RoutingsOf(rollouts ...objects.Rollout) []Routing {
+	var found []Routing
+	for i := range rollouts {
+		one := Routing{rollout: fmt.Sprintf("%s/%s", rollouts[i].Namespace, rollouts[i].Name)}
+		text := RoutingText(&rollouts[i])
+		if text == "" || json.Unmarshal([]byte(text), &one.config) != nil {
+			continue
+		}
+		if one.config.Namespace == "" {
+			one.config.Namespace = rollouts[i].Namespace
+		}
+		found = append(found, one)
 	}
-	if found.Namespace == "" {
-		found.Namespace = rollout.Namespace
-	}
-	return found, true
+	return found
 }
 
-// RoutedNamespaces are the namespaces of the HTTPRoutes that a Rollout's router decides about.
-func RoutedNamespaces(rollout *objects.Rollout) []string {
-	found, is := routingOf(rollout)
-	if !is {
-		return nil
-	}
-	namespaces := []string{found.Namespace}
-	for _, route := range found.HTTPRoutes {
-		if route.Namespace != "" && !slices.Contains(namespaces, route.Namespace) {
-			namespaces = append(namespaces, route.Namespace)
+// Namespaces are those of the HTTPRoutes.
+func (r *Routing) Namespaces() []string {
+	found := []string{r.config.Namespace}
+	for _, route := range r.config.HTTPRoutes {
+		if route.Namespace != "" && !slices.Contains(found, route.Namespace) {
+			found = append(found, route.Namespace)
 		}
 	}
-	return namespaces
+	return found
 }
 
-// names says whether a Rollout's router decides about a route.
-func names(rollout *objects.Rollout, route *objects.HTTPRoute) bool {
-	found, is := routingOf(rollout)
-	if !is {
-		return false
-	}
-	for _, named := range found.HTTPRoutes {
-		if named.Name == route.Name && (named.Namespace == route.Namespace ||
-			named.Namespace == "" && found.Namespace == route.Namespace) {
+// has says whether an HTTPRoute is the router's.
+func (r *Routing) has(route *objects.HTTPRoute) bool {
+	isHere := r.config.Namespace == route.Namespace
+	for _, named := range r.config.HTTPRoutes {
+		if named.Name == route.Name && (named.Namespace == route.Namespace || named.Namespace == "" && isHere) {
 			return true
 		}
 	}
-	if found.Namespace != route.Namespace {
-		return false
-	}
-	selector, err := metav1.LabelSelectorAsSelector(found.HTTPRouteSelector) // of nil it selects nothing
-	return found.HTTPRoute == route.Name || err == nil && selector.Matches(labels.Set(route.Labels))
+	selector, err := metav1.LabelSelectorAsSelector(r.config.HTTPRouteSelector) // of nil it selects nothing
+	return isHere && (r.config.HTTPRoute == route.Name || err == nil && selector.Matches(labels.Set(route.Labels)))
 }

@@ -94,7 +94,7 @@ func (w *world) object(t *testing.T, text string) autowire.Object {
 		t.Fatal(err)
 	}
 	if route.Kind == objects.HTTPRouteKind().Kind {
-		return autowire.OfHTTPRoute(&route, w.rollouts)
+		return autowire.OfHTTPRoute(&route, autowire.RoutingsOf(w.rollouts...))
 	}
 	var ingress networkingv1.Ingress
 	if err := json.Unmarshal([]byte(text), &ingress); err != nil {

@@ -135,9 +135,10 @@ func (a *Autowirer) objects(
 		found = append(found, &ingresses.Items[i])
 		into.Objects = append(into.Objects, autowire.OfIngress(&ingresses.Items[i]))
 	}
+	routings := autowire.RoutingsOf(rollouts.Items...)
 	for i := range routes.Items {
 		found = append(found, &routes.Items[i])
-		into.Objects = append(into.Objects, autowire.OfHTTPRoute(&routes.Items[i], rollouts.Items))
+		into.Objects = append(into.Objects, autowire.OfHTTPRoute(&routes.Items[i], routings))
 	}
 	return found, nil
 }

@@ -93,19 +93,20 @@ func ofNamespaces(about func(client.Object) []string) handler.EventHandler {
 func itsOwn(object client.Object) []string { return []string{object.GetNamespace()} }
 
 // routed are the namespaces of the HTTPRoutes that a Rollout's router decides about.
-func routed(object client.Object) []string {
-	rollout, is := object.(*objects.Rollout)
-	if !is {
-		return nil
+func routed(object client.Object) (namespaces []string) {
+	if rollout, is := object.(*objects.Rollout); is {
+		for _, routing := range autowire.RoutingsOf(*rollout) {
+			namespaces = routing.Namespaces()
+		}
 	}
-	return autowire.RoutedNamespaces(rollout)
+	return namespaces
 }
 
 // otherRouting says whether a Rollout names other HTTPRoutes.
 func otherRouting(change event.UpdateEvent) bool {
 	before, isBefore := change.ObjectOld.(*objects.Rollout)
 	after, isAfter := change.ObjectNew.(*objects.Rollout)
-	return !isBefore || !isAfter || autowire.Routing(before) != autowire.Routing(after)
+	return !isBefore || !isAfter || autowire.RoutingText(before) != autowire.RoutingText(after)
 }
 
 // otherTarget says whether an HTTPScaledObject has changed in what decides, or in what the Autowirer writes.

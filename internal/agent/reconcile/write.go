@@ -122,9 +122,10 @@ func applyPatch(body fields) (client.Patch, error) {
 var errWired = errors.New("an Ingress or HTTPRoute is still wired for it")
 
 // remove deletes an object, unless it is another one by now, or a later version: that may be somebody
-// else's. Before that the Autowirer has restored what it wired: without the object the proxies answer 404.
+// else's. Before that the Autowirer has restored what it wired and taken its condition away, whatever that says: some of
+// it may be wired while the rest is not. Without the object the proxies answer 404.
 func (r *Reconciler) remove(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) error {
-	if meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionAutowired) {
+	if meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired) != nil {
 		return errWired
 	}
 	err := r.Client.Delete(ctx, object, client.Preconditions{

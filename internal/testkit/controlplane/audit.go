@@ -60,6 +60,9 @@ func (a AuditLog) Of(user string) ([]AuditEvent, error) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // it is being written
 		}
+		if !bytes.Contains(line, []byte(user)) {
+			continue // most are others'
+		}
 		if err := json.Unmarshal(line, &event); err != nil {
 			return nil, fmt.Errorf("audit log: %w in %s", err, line)
 		}

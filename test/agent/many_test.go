@@ -1,0 +1,197 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+const (
+	// manyNamespaces have manyIngresses each, for an HTTPScaledObject each, and an HTTPRoute for the first of these.
+	manyNamespaces, manyIngresses = 50, 10
+	// mostMemory is how much memory the agent may have by then, in MB.
+	mostMemory = 90
+)
+
+// crowd are the objects of one namespace.
+func crowd(namespace string) []string {
+	all := []string{
+		`{apiVersion: v1, kind: Namespace, metadata: {name: ` + namespace + `}}`,
+		`{apiVersion: v1, kind: Service, metadata: {name: kedify-proxy}, spec: {ports: [{name: http, port: 8080}]}}`,
+		`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: proxies, labels: {kubernetes.io/service-name: kedify-proxy}},
+			addressType: IPv4, ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1]}]}`,
+		`{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: shop-0}, spec: {hostnames: [shop-0.test],
+			rules: [{backendRefs: [{name: shop-0, port: 80}]}]}}`,
+	}
+	for i := range manyIngresses {
+		name := fmt.Sprint("shop-", i)
+		all = append(all,
+			`{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: `+name+`, annotations: {
+				http.kedify.io/traffic-autowire: "ingress,httproute"}}, spec: {hosts: [`+name+`.test], scaleTargetRef: {service: `+name+`, port: 80}}}`,
+			`{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: `+name+`}, spec: {rules: [{host: `+name+`.test, http: {paths: [
+				{path: /, pathType: Prefix, backend: {service: {name: `+name+`, port: {number: 80}}}}]}}]}}`)
+	}
+	return all
+}
+
+// fill makes many namespaces whose proxies have all objects.
+func fill(t *testing.T) {
+	t.Helper()
+	status := map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
+		"type": "Programmed", "status": "True", "reason": "Programmed", "message": "",
+		"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+	}}}}
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(8)
+	for n := range manyNamespaces {
+		name := fmt.Sprint("many-", n)
+		group.Go(func() error {
+			err := controlplane.Apply(ctx, shared.admin, name, crowd(name)...)
+			for i := range manyIngresses {
+				path := httpScaledObject(name, fmt.Sprint("shop-", i)) + "/status"
+				err = errors.Join(err, controlplane.Patch(ctx, shared.admin, path, "interceptor", status))
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// requests counts what the agent has asked so far, by verb and resource. What it asks for itself is not among that: renewals of
+// its Lease, and a look at its certificate now and then.
+func requests(t *testing.T) (counts map[string]int, renewals int) {
+	t.Helper()
+	events, err := shared.audit.Of(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts = map[string]int{}
+	for _, event := range events {
+		ref := event.ObjectRef
+		switch ref.Resource {
+		case "leases":
+			renewals++
+		case "secrets", "mutatingwebhookconfigurations":
+		default:
+			counts[event.Verb+" "+ref.Resource+"/"+ref.Subresource]++
+			counts[""]++
+		}
+	}
+	return counts, renewals
+}
+
+// TestManyIngresses wires 500 Ingresses in 50 namespaces from nothing, and 50 HTTPRoutes beside them, counts what that asks of
+// the API server, and that nothing is asked afterwards.
+//
+//nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
+func TestManyIngresses(t *testing.T) {
+	folder := clusterOfItsOwn(t)
+	argo, err := program.ModuleFolder(t.Context(), ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applyFiles(t, "", manifests+"crd/http.keda.sh_httpscaledobjects.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
+		filepath.Join(argo, "manifests/crds/rollout-crd.yaml"), httpRoutes())
+	began := time.Now()
+	fill(t)
+	t.Logf("the objects were made in %.1f s", time.Since(began).Seconds())
+
+	began = time.Now()
+	agent, _, err := shared.start(t.Context(), folder, "--install-proxies=false") // there are some
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Kill() })
+	const ingresses = manyNamespaces * manyIngresses
+	wants := []struct {
+		what        string
+		least, most int
+	}{
+		{"patch ingresses/", ingresses, ingresses},
+		{"patch httproutes/", manyNamespaces, manyNamespaces},
+		// What the watch does not show yet is written again: mostly the last one of a namespace.
+		{"patch httpscaledobjects/status", ingresses, ingresses + 2*manyNamespaces},
+		// One tells who is the leader.
+		{"create events/", ingresses + manyNamespaces, ingresses + manyNamespaces + 1},
+	}
+	for n := range manyNamespaces {
+		awaitWiring(t, fmt.Sprint("many-", n), fmt.Sprint("shop-", manyIngresses-1), httpv1alpha1.ReasonWired)
+	}
+	var asked map[string]int
+	testkit.Eventually(t, patience, "all are wired", func() bool {
+		asked, _ = requests(t)
+		for _, want := range wants {
+			if asked[want.what] < want.least {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("%d Ingresses and %d HTTPRoutes were wired %.1f s after the start of the agent", ingresses, manyNamespaces, time.Since(began).Seconds())
+	rested := awaitRest(t, agent.PID())
+	for _, want := range wants {
+		t.Logf("%-32s %4d, at most %d", want.what, rested[want.what], want.most)
+		if rested[want.what] > want.most {
+			t.Errorf("%d of %s, at most %d are allowed", rested[want.what], want.what, want.most)
+		}
+	}
+}
+
+// awaitRest holds that the agent asks nothing more and has no more memory than it may. It returns what was asked.
+func awaitRest(t *testing.T, pid int) map[string]int {
+	t.Helper()
+	renew := func(times int) map[string]int { // each comes 2 s after the last one
+		_, renewed := requests(t)
+		var asked map[string]int
+		testkit.Eventually(t, patience, "the Lease is renewed", func() bool {
+			found, now := requests(t)
+			asked = found
+			return now >= renewed+times
+		})
+		return asked
+	}
+	before := renew(1)
+	after := renew(1)
+	t.Logf("at rest: %d requests from one renewal of the Lease to the next, at most 0", after[""]-before[""])
+	if after[""] != before[""] {
+		t.Errorf("the agent asks the API server though nothing happens: %v, then %v", before, after)
+	}
+	memory := resident(t, pid)
+	t.Logf("memory of the agent: %d MB, at most %d", memory, mostMemory)
+	if memory > mostMemory {
+		t.Errorf("the agent has %d MB, at most %d are allowed", memory, mostMemory)
+	}
+	return after
+}
+
+// resident is the memory of a process, in MB.
+func resident(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("no VmRSS in %s", text)
+	}
+	kilobytes, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes / 1000
+}
