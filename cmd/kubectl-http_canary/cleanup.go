@@ -19,13 +19,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
 	"github.com/kedify/argo-rollouts-plugin/internal/leftovers"
+	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
 )
 
 // writeLimit bounds one removal.
 const writeLimit = 10 * time.Second
 
-// fieldManager is the name under which the API server records what cleanup writes.
-const fieldManager = "kubectl-http-canary"
+// fieldManager is the name under which the API server records what cleanup writes, as it does for install.
+const fieldManager = manifests.ManagedBy
 
 // errNotRemoved says that something could not be taken away; what, has been printed.
 var errNotRemoved = errors.New("not everything could be taken away")

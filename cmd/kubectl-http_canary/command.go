@@ -60,12 +60,15 @@ func newCommand() *cobra.Command {
 	var way way
 	root := &cobra.Command{
 		Use:   "kubectl-http_canary",
-		Short: "Examine and follow canaries that share HTTP requests",
-		Long: `kubectl http-canary looks at the traffic routers kedify/http and argoproj-labs/gatewayAPI of Argo Rollouts, and
-at what carries out their weights.
+		Short: "Install, examine and follow canaries that share HTTP requests",
+		Long: `kubectl http-canary installs the traffic routers kedify/http and argoproj-labs/gatewayAPI of Argo Rollouts and what
+carries out their weights, looks at both, and takes them away again.
 
 Exit codes: 0, all is well; 1, it could not be done; 2, the command line means nothing; 3, there are findings.`,
-		Example: `  # What is wrong with this installation?
+		Example: `  # Install both routers beside the plugins that are there
+  kubectl http-canary install
+
+  # What is wrong with this installation?
   kubectl http-canary doctor
 
   # How are the requests of Rollout shop shared?
@@ -82,7 +85,7 @@ Exit codes: 0, all is well; 1, it could not be done; 2, the command line means n
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	way.addFlags(root.PersistentFlags())
-	root.AddCommand(newDoctor(&way), newStatus(&way), newSplit(&way), newCleanup(&way), newInstall(&way))
+	root.AddCommand(newDoctor(&way), newStatus(&way), newSplit(&way), newCleanup(&way), newInstall(&way), newUninstall(&way))
 	return root
 }
 

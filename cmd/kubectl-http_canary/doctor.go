@@ -38,14 +38,7 @@ examined, which is said. It exits with 3 where there is an error, with 0 where t
 			if err != nil {
 				return err
 			}
-			found := doctor.Examine(facts)
-			if err := printFindings(command.OutOrStdout(), form, facts, found); err != nil {
-				return err
-			}
-			if doctor.HasError(found) {
-				return errFinding
-			}
-			return nil
+			return conclude(command.OutOrStdout(), form, facts)
 		},
 	}
 	form.addFlag(command)
@@ -62,16 +55,33 @@ func factsOf(ctx context.Context, way *way, limit time.Duration) (*installation.
 		return nil, err
 	}
 	// Only a namespace that was asked for narrows down: the one of the context does not.
-	reader := gather.New(client, way.overrides.Context.Namespace)
+	facts, err := examined(ctx, gather.New(client, way.overrides.Context.Namespace))
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("no answer within %v: %w", limit, ctx.Err())
+	}
+	return facts, err
+}
+
+// examined reads all that doctor asks about.
+func examined(ctx context.Context, reader *gather.Reader) (*installation.Facts, error) {
 	facts, err := reader.All(ctx)
 	if err != nil {
 		return nil, err
 	}
 	reader.Ask(ctx, facts, doctor.Questions(facts))
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("no answer within %v: %w", limit, err)
+	return facts, ctx.Err()
+}
+
+// conclude prints what is wrong, and ends with errFinding where that is an error.
+func conclude(out io.Writer, form output, facts *installation.Facts) error {
+	found := doctor.Examine(facts)
+	if err := printFindings(out, form, facts, found); err != nil {
+		return err
 	}
-	return facts, nil
+	if doctor.HasError(found) {
+		return errFinding
+	}
+	return nil
 }
 
 // printFindings prints findings in a form.

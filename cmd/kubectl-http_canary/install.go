@@ -2,206 +2,252 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/config"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
 	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/installer"
+	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
 	"github.com/kedify/argo-rollouts-plugin/internal/registration"
 	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
 )
 
-// releases is where the files of releases are.
-const releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download"
+const (
+	// releases is where the files of releases are.
+	releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download"
+	// pluginFolder is where the init containers put files: a volume of the controller's Deployment.
+	pluginFolder = "/home/argo-rollouts/plugin-bin"
+)
 
 // install is what its command line asks for.
 type install struct {
-	way       *way
-	prints    bool
-	tries     bool
-	routers   []string
-	from      string
-	platform  string
-	checksums string
+	way    *way
+	prints bool
+	tries  bool
+	limit  time.Duration
+
+	routers    []string
+	components []string
+	namespaces []string
+
+	from          string
+	platform      string
+	checksums     string
+	initContainer bool
+	replaces      bool
+
+	registry string
+	tag      string
 }
 
-// newInstall returns the command that registers routers.
+// newInstall returns the command that installs.
 func newInstall(way *way) *cobra.Command {
 	asked := &install{way: way}
 	command := &cobra.Command{
-		Use:   "install (--print | --dry-run)",
-		Short: "Print the controller's ConfigMap with routers beside the plugins that are there",
-		Long: `install reads the ConfigMap argo-rollouts-config as it is, and puts the entries of routers into its trafficRouterPlugins
-beside those of others, or in the place of older ones. It changes nothing: apply what it prints, then restart the controller.
+		Use:   "install",
+		Short: "Install the routers, and on request the data path and what scales",
+		Long: `install puts the entries of routers into the controller's trafficRouterPlugins beside those of others, gives the controller
+what they may do, and has it start anew. With --components it installs parts of the data path and of autoscaling, before
+that. It waits until all of it serves, and examines it as doctor does.
+
+What it makes has the label app.kubernetes.io/managed-by=kubectl-http-canary. It refuses an object or an entry of the same
+name that somebody else has made, before it changes anything. Run again it changes what differs, as from an older release;
+an interrupted one is carried on. Namespaces must be there.
 
 The files are those of the release that this command is of, or those below --from; their checksums are in the release's
-checksums.txt. The platform is that of the controller's nodes. Roles and the data path: docs/install.md.`,
-		Example: `  # Register both routers beside other plugins
-  kubectl http-canary install --print --checksums checksums.txt | kubectl apply --server-side --force-conflicts -f -
+checksums.txt, which is fetched from there or read from --checksums. The platform is that of the controller's nodes. With
+--print, for Git, it prints all objects and changes nothing.`,
+		Example: `  # Both routers
+  kubectl http-canary install
 
-  # Would the API server take it?
-  kubectl http-canary install --dry-run --checksums checksums.txt --router kedify/http`,
+  # Router kedify/http with proxies for namespace shop, and replicas that follow requests
+  kubectl http-canary install --router kedify/http --components interceptor,proxy,scaler,agent --proxy-namespace shop
+
+  # What would be changed?
+  kubectl http-canary install --dry-run`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return asked.run(command.Context(), command.OutOrStdout())
 		},
 	}
-	flags := command.Flags()
-	flags.BoolVar(&asked.prints, "print", false, "print the ConfigMap")
-	flags.BoolVar(&asked.tries, "dry-run", false, "have the API server judge it without storing it, and say what it answers")
-	flags.StringSliceVar(&asked.routers, "router", registration.Routers(), "`names` of the routers")
-	flags.StringVar(&asked.from, "from", "", "`address` below which the files are; by default that of the command's own release")
-	flags.StringVar(&asked.platform, "platform", "", "`platform` of the files, such as linux-amd64; by default that of the controller's nodes")
-	flags.StringVar(&asked.checksums, "checksums", "", "`file` with the release's checksums")
+	asked.addFlags(command)
 	return command
 }
 
-// check refuses what makes no sense.
-func (i *install) check() error {
-	switch {
-	case i.prints == i.tries:
-		return usage(errors.New("write one of --print and --dry-run"))
-	case i.checksums == "":
-		return usage(errors.New("--checksums is missing: fetch checksums.txt of the release, and name it"))
+// addFlags declares the flags.
+func (i *install) addFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.BoolVar(&i.prints, "print", false, "print the objects, and change nothing")
+	flags.BoolVar(&i.tries, "dry-run", false, "have the API server judge it without storing it, and say what would be done")
+	flags.DurationVar(&i.limit, "time-limit", 5*time.Minute, "`time` that all of it may take")
+	flags.StringSliceVar(&i.routers, "router", registration.Routers(), "`names` of the routers")
+	flags.StringSliceVar(&i.components, "components", nil, "`parts` to install beside them: "+strings.Join(componentNames(), ", "))
+	flags.StringSliceVar(&i.namespaces, "proxy-namespace", nil, "`namespaces` that get proxies, with the component proxy")
+	flags.StringVar(&i.from, "from", "", "`address` below which the files are; by default that of the command's own release")
+	flags.StringVar(&i.platform, "platform", "", "`platform` of the files, such as linux-amd64; by default that of the controller's nodes")
+	flags.StringVar(&i.checksums, "checksums", "", "`file` with the release's checksums; by default fetched from where the files are")
+	flags.BoolVar(&i.initContainer, "init-container", false, "have init containers bring the files from an image, for a controller that reaches no web server")
+	flags.BoolVar(&i.replaces, "replace", false, "put the routers in the place of entries of the same name that somebody else has made")
+	flags.StringVar(&i.registry, "image-registry", "ghcr.io/kedify", "`registry` of the images")
+	flags.StringVar(&i.tag, "image-tag", "", "`tag` of the images; by default that of the command's own release")
+	// It fails for a flag that does not exist.
+	_ = command.RegisterFlagCompletionFunc("components", cobra.FixedCompletions(componentNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// componentNames are the components as they are written.
+func componentNames() []string {
+	var names []string
+	for _, component := range manifests.Components() {
+		names = append(names, string(component))
 	}
-	if i.from != "" {
-		i.from = strings.TrimSuffix(i.from, "/")
-		return nil
+	return names
+}
+
+// check refuses what makes no sense, and fills in what is left to the release.
+func (i *install) check() error {
+	hasProxy := slices.Contains(i.components, string(manifests.Proxy))
+	switch {
+	case i.prints && i.tries:
+		return usage(errors.New("write one of --print and --dry-run, or none"))
+	case hasProxy != (len(i.namespaces) > 0):
+		return usage(errors.New("--components=proxy and --proxy-namespace belong together"))
+	case i.initContainer && (i.from != "" || i.checksums != "" || i.platform != "" || i.prints):
+		return usage(errors.New("--init-container needs no files of a release, and cannot be printed: leave --from, --checksums, --platform and --print out"))
+	}
+	for _, name := range i.components {
+		if !slices.Contains(componentNames(), name) {
+			return usage(fmt.Errorf("there is no component %q: the names are %s", name, strings.Join(componentNames(), ", ")))
+		}
 	}
 	release := strings.TrimPrefix(telemetry.Version(version), "v")
-	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release) {
+	isRelease := regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release)
+	switch {
+	case i.from == "" && !i.initContainer && !isRelease:
 		return usage(fmt.Errorf("this command is %s, which is no release: say by --from where the files are", release))
+	case i.tag == "" && (i.initContainer || len(i.components) > 0) && !isRelease:
+		return usage(fmt.Errorf("this command is %s, which is no release: say by --image-tag which images are meant", release))
+	case i.from == "":
+		i.from = releases + "/v" + release
 	}
-	i.from = releases + "/v" + release
+	if i.tag == "" {
+		i.tag = release
+	}
+	i.from = strings.TrimSuffix(i.from, "/")
 	return nil
 }
 
-// run works out the ConfigMap, and prints it or asks the API server about it.
+// run works out what is to be there, and prints it, tries it or carries it out.
 func (i *install) run(ctx context.Context, out io.Writer) error {
 	if err := i.check(); err != nil {
-		return err
-	}
-	checksums, err := os.ReadFile(filepath.Clean(i.checksums))
-	if err != nil {
 		return err
 	}
 	client, err := i.way.client()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
 	facts, err := gather.New(client, "").Controller(ctx)
 	if err != nil {
 		return err
 	}
-	configMap, err := i.configMap(facts, string(checksums))
+	if facts.Controller == nil {
+		return errNoController
+	}
+	entries, err := i.entries(ctx, facts)
 	if err != nil {
 		return err
 	}
-	if i.tries {
-		return try(ctx, out, client, facts, configMap)
+	set := manifests.NewSet(config.Files, i.wishes(facts))
+	objects, err := set.Objects()
+	if err != nil {
+		return err
 	}
-	text, err := yaml.Marshal(configMap)
-	if err == nil {
-		_, err = out.Write(text)
+	if i.prints {
+		return printManifests(out, facts, objects, entries)
 	}
-	return err
+	plan := installer.Plan{
+		Objects: objects, Controller: controllerName(facts), Entries: entries, Replace: i.replaces,
+		Patch: func(plugins string) (manifests.Object, error) { return set.ControllerPatch(plugins, i.initContainer) },
+	}
+	if err := installer.New(client, lineTo(out), i.tries).Install(ctx, plan); err != nil || i.tries {
+		return err
+	}
+	return i.verify(ctx, out, client)
 }
 
 // errNoController says that there is nobody to register routers with.
 var errNoController = errors.New("no Deployment has the labels app.kubernetes.io/name=argo-rollouts and app.kubernetes.io/component=rollouts-controller: " +
 	"install Argo Rollouts first")
 
-// configMap is the controller's with the routers. It has all that the live one has: whoever applied that by server-side
-// apply would otherwise take away what is missing in it.
-func (i *install) configMap(facts *installation.Facts, checksums string) (map[string]any, error) {
-	if facts.Controller == nil {
-		return nil, errNoController
+// controllerName is that of the controller's Deployment.
+func controllerName(facts *installation.Facts) types.NamespacedName {
+	return types.NamespacedName{Namespace: facts.Controller.Namespace, Name: facts.Controller.Name}
+}
+
+// wishes are what is to be installed beside a controller.
+func (i *install) wishes(facts *installation.Facts) manifests.Wishes {
+	wishes := manifests.Wishes{
+		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag, Controller: controllerName(facts),
+		Account: types.NamespacedName{Namespace: facts.Controller.Namespace, Name: facts.Controller.Spec.Template.Spec.ServiceAccountName},
 	}
-	platform := i.platform
-	if platform == "" {
-		found, err := registration.Platform(facts)
-		if err != nil {
-			return nil, err
-		}
-		platform = found
+	for _, name := range i.components {
+		wishes.Components = append(wishes.Components, manifests.Component(name))
 	}
-	entries, err := registration.Entries(i.routers, i.from, platform, checksums)
+	return wishes
+}
+
+// entries are those of the routers.
+func (i *install) entries(ctx context.Context, facts *installation.Facts) ([]registration.Entry, error) {
+	if i.initContainer {
+		return registration.Files(i.routers, pluginFolder)
+	}
+	checksums, err := i.readChecksums(ctx)
 	if err != nil {
 		return nil, err
 	}
-	merged, err := registration.Merge(pluginsOf(facts.Plugins), entries)
-	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", facts.Controller.Namespace, installation.ConfigMapName, installation.PluginsKey, err)
-	}
-	metadata := map[string]any{"name": installation.ConfigMapName, "namespace": facts.Controller.Namespace}
-	data := map[string]string{}
-	if live := facts.Plugins; live != nil {
-		maps.Copy(data, live.Data)
-		annotations := maps.Clone(live.Annotations)
-		delete(annotations, corev1.LastAppliedConfigAnnotation)
-		for field, values := range map[string]map[string]string{"labels": live.Labels, "annotations": annotations} {
-			if len(values) > 0 {
-				metadata[field] = values
-			}
+	platform := i.platform
+	if platform == "" {
+		if platform, err = registration.Platform(facts); err != nil {
+			return nil, err
 		}
 	}
-	data[installation.PluginsKey] = merged
-	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, nil
+	return registration.Entries(i.routers, i.from, platform, checksums)
 }
 
-// pluginsOf is the text of the plugins.
-func pluginsOf(configMap *corev1.ConfigMap) string {
-	if configMap == nil {
-		return ""
+// readChecksums reads the release's checksums from a file, or from where the release is.
+func (i *install) readChecksums(ctx context.Context) (string, error) {
+	if i.checksums == "" {
+		return fetch(ctx, i.from+"/checksums.txt")
 	}
-	return configMap.Data[installation.PluginsKey]
+	text, err := os.ReadFile(filepath.Clean(i.checksums))
+	return string(text), err
 }
 
-// try has the API server apply the ConfigMap without storing it, and says what would change.
-func try(ctx context.Context, out io.Writer, client *apiserver.Client, facts *installation.Facts, configMap map[string]any) error {
-	body, err := json.Marshal(configMap)
+// lineTo prints lines. Where that fails, there is nobody to tell.
+func lineTo(out io.Writer) func(string) {
+	return func(line string) { _, _ = fmt.Fprintln(out, line) }
+}
+
+// verify examines what is installed as doctor does.
+func (i *install) verify(ctx context.Context, out io.Writer, client *apiserver.Client) error {
+	facts, err := examined(ctx, gather.New(client, ""))
 	if err != nil {
 		return err
 	}
-	namespace := facts.Controller.Namespace
-	answer, err := client.Do(ctx, apiserver.Request{
-		Verb: http.MethodPatch, Path: []string{"api", "v1", "namespaces", namespace, "configmaps", installation.ConfigMapName},
-		Query:       map[string]string{"fieldManager": fieldManager, "force": "true", "dryRun": metav1.DryRunAll},
-		ContentType: string(types.ApplyPatchType), Body: body,
-	})
-	if err != nil {
-		return err
-	}
-	var applied corev1.ConfigMap
-	if err := json.Unmarshal(answer, &applied); err != nil {
-		return err
-	}
-	change := "would be changed"
-	switch {
-	case facts.Plugins == nil:
-		change = "would be created"
-	case pluginsOf(&applied) == pluginsOf(facts.Plugins):
-		change = "is as it should be"
-	}
-	_, err = fmt.Fprintf(out, "ConfigMap %s/%s %s\n", namespace, installation.ConfigMapName, change)
-	return err
+	return conclude(out, outputText, facts)
 }

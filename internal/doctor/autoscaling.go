@@ -19,15 +19,11 @@ const (
 	// oldestKEDA is the first version that is tested: those before it scale to zero at once when a scaler says that
 	// nothing is to be done (kedacore/keda#6986).
 	oldestKEDA = "2.18.0"
-	// triggerType is that of the guides, which a webhook of the agent makes into pushType.
-	triggerType = "kedify-http"
-	// pushType is what a stock KEDA knows.
-	pushType = "external-push"
 )
 
 // autoscaling examines KEDA, the scaler, and the ScaledObjects that scale by HTTP requests.
 func autoscaling(facts *installation.Facts) []Finding {
-	objects := ours(facts)
+	objects := facts.ScaledByRequests()
 	if len(objects) == 0 && facts.Scaler == nil && facts.Agent == nil {
 		return nil
 	}
@@ -43,20 +39,6 @@ func autoscaling(facts *installation.Facts) []Finding {
 		found = append(found, scaledObject(facts, object)...)
 	}
 	return found
-}
-
-// ours are the ScaledObjects with a trigger that our scaler answers.
-func ours(facts *installation.Facts) []*installation.ScaledObject {
-	var all []*installation.ScaledObject
-	for i := range facts.ScaledObjects {
-		for _, trigger := range facts.ScaledObjects[i].Spec.Triggers {
-			if trigger.Type == triggerType || trigger.Type == pushType && strings.HasPrefix(trigger.Metadata["scalerAddress"], installation.ScalerService+".") {
-				all = append(all, &facts.ScaledObjects[i])
-				break
-			}
-		}
-	}
-	return all
 }
 
 // operator examines KEDA, and says whether it works at all.
@@ -155,8 +137,8 @@ func scaledObject(facts *installation.Facts, object *installation.ScaledObject) 
 	if unconverted(object) && !isReady {
 		found = append(found, Finding{
 			Code: TriggerNotConverted, Severity: Error, Object: name, Field: "spec.triggers",
-			Message: "it has a trigger of type " + triggerType + ", which a stock KEDA does not know",
-			Remedy:  "kubectl apply --server-side -k config/agent: the agent makes " + pushType + " of it; where it runs, read its log",
+			Message: "it has a trigger of type " + installation.TriggerType + ", which a stock KEDA does not know",
+			Remedy:  "kubectl apply --server-side -k config/agent: the agent makes " + installation.PushType + " of it; where it runs, read its log",
 		})
 	}
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
@@ -171,7 +153,7 @@ func scaledObject(facts *installation.Facts, object *installation.ScaledObject) 
 // unconverted says whether a trigger has the type that only the agent knows.
 func unconverted(object *installation.ScaledObject) bool {
 	for _, trigger := range object.Spec.Triggers {
-		if trigger.Type == triggerType {
+		if trigger.Type == installation.TriggerType {
 			return true
 		}
 	}

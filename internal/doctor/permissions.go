@@ -103,7 +103,7 @@ func controllerNeeds(facts *installation.Facts, who types.NamespacedName, add fu
 
 // operatorNeeds are those of KEDA, which reads a Rollout and its scale, and writes the latter.
 func operatorNeeds(facts *installation.Facts, who types.NamespacedName, add func(need)) {
-	for _, object := range ours(facts) {
+	for _, object := range facts.ScaledByRequests() {
 		if !strings.HasPrefix(object.Spec.ScaleTargetRef.APIVersion, "argoproj.io/") {
 			continue
 		}

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,6 +25,10 @@ const (
 	ProxyService = "kedify-proxy"
 	// ScalerService is the Service by which KEDA reaches the scaler.
 	ScalerService = "keda-add-ons-http-external-scaler"
+	// TriggerType is the type of the guides' triggers, which a webhook of the agent makes into PushType: that is what a
+	// stock KEDA knows.
+	TriggerType = "kedify-http"
+	PushType    = "external-push"
 	// HTTPScaledObjectsDefinition and ScaledObjectsDefinition are CustomResourceDefinitions.
 	HTTPScaledObjectsDefinition = httpv1alpha1.Resource + "." + httpv1alpha1.Group
 	ScaledObjectsDefinition     = "scaledobjects.keda.sh"
@@ -149,4 +154,18 @@ type ScaledObject struct {
 		} `json:"conditions"`
 		HPAName string `json:"hpaName"`
 	} `json:"status"`
+}
+
+// ScaledByRequests are the ScaledObjects with a trigger that the scaler answers.
+func (f *Facts) ScaledByRequests() []*ScaledObject {
+	var all []*ScaledObject
+	for i := range f.ScaledObjects {
+		for _, trigger := range f.ScaledObjects[i].Spec.Triggers {
+			if trigger.Type == TriggerType || trigger.Type == PushType && strings.HasPrefix(trigger.Metadata["scalerAddress"], ScalerService+".") {
+				all = append(all, &f.ScaledObjects[i])
+				break
+			}
+		}
+	}
+	return all
 }

@@ -29,36 +29,51 @@ var (
 type Entry struct {
 	// Name is the router's.
 	Name string
-	// Location is where its file is, and SHA256 the file's checksum.
+	// Location is where its file is, and SHA256 the file's checksum; empty for a file that the controller does not fetch.
 	Location, SHA256 string
 }
 
 // Merge returns text with the entries in it: the location and the checksum of one that is there are replaced, others come
 // at the end. Everything else keeps its meaning, its order and its comments; where nothing changes, every byte stays.
 func Merge(text string, entries []Entry) (string, error) {
+	list, err := parse(text)
+	if err != nil {
+		return "", err
+	}
+	changed := false
+	for _, entry := range entries {
+		changed = add(list, entry) || changed
+	}
+	if !changed {
+		return text, nil
+	}
+	return format(list)
+}
+
+// parse reads a list of plugins. An empty text is an empty list.
+func parse(text string) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	if len(document.Content) == 1 && document.Content[0].Tag != "!!null" {
 		list = document.Content[0]
 	}
 	if list.Kind != yaml.SequenceNode {
-		return "", fmt.Errorf("%w, but %s: make it a list first", ErrMalformed, list.ShortTag())
+		return nil, fmt.Errorf("%w, but %s: make it a list first", ErrMalformed, list.ShortTag())
+	}
+	for _, element := range list.Content {
+		if element.Kind != yaml.MappingNode {
+			return nil, fmt.Errorf("%w: line %d is no plugin: make each element {name, location, sha256}", ErrMalformed, element.Line)
+		}
 	}
 	list.Style = 0 // one line for each key, so that there is room for long addresses
-	changed := false
-	for _, entry := range entries {
-		isNew, err := add(list, entry)
-		if err != nil {
-			return "", err
-		}
-		changed = changed || isNew
-	}
-	if !changed {
-		return text, nil
-	}
+	return list, nil
+}
+
+// format writes a list.
+func format(list *yaml.Node) (string, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
@@ -69,23 +84,21 @@ func Merge(text string, entries []Entry) (string, error) {
 }
 
 // add puts an entry into the list, and says whether that changed it.
-func add(list *yaml.Node, entry Entry) (bool, error) {
-	for _, element := range list.Content {
-		if element.Kind != yaml.MappingNode {
-			return false, fmt.Errorf("%w: line %d is no plugin: make each element {name, location, sha256}", ErrMalformed, element.Line)
-		}
-		if name := valueOf(element, "name"); name == nil || name.Value != entry.Name {
-			continue
-		}
-		moved := set(element, "location", entry.Location)
-		return set(element, "sha256", entry.SHA256) || moved, nil
-	}
+func add(list *yaml.Node, entry Entry) bool {
 	element := &yaml.Node{Kind: yaml.MappingNode}
-	set(element, "name", entry.Name)
-	set(element, "location", entry.Location)
-	set(element, "sha256", entry.SHA256)
-	list.Content = append(list.Content, element)
-	return true, nil
+	for _, there := range list.Content {
+		if name := valueOf(there, "name"); name != nil && name.Value == entry.Name {
+			element = there
+			break
+		}
+	}
+	isNew := len(element.Content) == 0
+	if isNew {
+		list.Content = append(list.Content, element)
+	}
+	isNew = set(element, "name", entry.Name) || isNew
+	isNew = set(element, "location", entry.Location) || isNew
+	return set(element, "sha256", entry.SHA256) || isNew
 }
 
 // valueOf is the value of a key; nil where there is none.
@@ -98,10 +111,17 @@ func valueOf(element *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// set sets the value of a key, and says whether that changed it.
+// set sets the value of a key, or takes the key away where the value is empty, and says whether that changed anything.
 func set(element *yaml.Node, key, value string) bool {
 	there := valueOf(element, key)
-	if there == nil {
+	switch {
+	case value == "" && there == nil:
+		return false
+	case value == "":
+		at := slices.Index(element.Content, there)
+		element.Content = slices.Delete(element.Content, at-1, at+1)
+		return true
+	case there == nil:
 		text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle}
 		element.Content = append(element.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, text)
 		return true
@@ -129,9 +149,9 @@ func Routers() []string { return slices.Sorted(maps.Keys(assets())) }
 func Entries(routers []string, base, platform, checksums string) ([]Entry, error) {
 	var all []Entry
 	for _, router := range routers {
-		name, is := assets()[router]
-		if !is {
-			return nil, fmt.Errorf("there is no router %q: the names are %s", router, strings.Join(Routers(), " and "))
+		name, err := asset(router)
+		if err != nil {
+			return nil, err
 		}
 		file := name + "-" + platform
 		sum := regexp.MustCompile(`(?m)^([0-9a-f]{64}) [ *]` + regexp.QuoteMeta(file) + `\r?$`).FindStringSubmatch(checksums)
@@ -141,6 +161,28 @@ func Entries(routers []string, base, platform, checksums string) ([]Entry, error
 		all = append(all, Entry{Name: router, Location: base + "/" + file, SHA256: sum[1]})
 	}
 	return all, nil
+}
+
+// Files are the entries of routers whose files are in a folder of the controller's, without the last slash.
+func Files(routers []string, folder string) ([]Entry, error) {
+	var all []Entry
+	for _, router := range routers {
+		name, err := asset(router)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Entry{Name: router, Location: "file://" + folder + "/" + name})
+	}
+	return all, nil
+}
+
+// asset is the name that a release's files of a router begin with.
+func asset(router string) (string, error) {
+	name, is := assets()[router]
+	if !is {
+		return "", fmt.Errorf("there is no router %q: the names are %s", router, strings.Join(Routers(), " and "))
+	}
+	return name, nil
 }
 
 // Platform is that of the nodes that the controller runs on: of all nodes where it does not run.

@@ -149,10 +149,16 @@ type answer struct {
 // run runs the plugin as the user of a token.
 func run(t *testing.T, token string, args ...string) answer {
 	t.Helper()
+	return runWith(t, shared.kubeconfig(token), args...)
+}
+
+// runWith runs the plugin with a kubeconfig.
+func runWith(t *testing.T, kubeconfig string, args ...string) answer {
+	t.Helper()
 	command := exec.CommandContext(t.Context(), filepath.Join(shared.folder, "kubectl-http_canary"), args...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr = &out, &problems
-	command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(token))
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	err := command.Run()
 	if _, is := errors.AsType[*exec.ExitError](err); err != nil && !is {
 		t.Fatal(err)

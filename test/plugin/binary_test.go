@@ -104,7 +104,8 @@ func TestBinariesLinkOnlyWhatTheyNeed(t *testing.T) {
 		"interceptor":            {controllers, agent, "github.com/open-policy-agent"},
 		"agent":                  {envoy, xds, "google.golang.org/grpc", module + "/internal/translate", module + "/internal/ingest", module + "/internal/status"},
 		"kubectl-http_canary": {
-			controllers, envoy, xds, agent, "k8s.io/client-go/kubernetes", "k8s.io/cli-runtime", module + "/internal/ingest", module + "/internal/translate",
+			controllers, envoy, xds, agent + "/certificate", agent + "/reconcile", "k8s.io/client-go/kubernetes", "k8s.io/cli-runtime",
+			module + "/internal/ingest", module + "/internal/translate",
 		},
 		"scaler": {
 			controllers, envoy, xds, agent, "github.com/kedacore/keda", "k8s.io/client-go/kubernetes", "github.com/argoproj/argo-rollouts",

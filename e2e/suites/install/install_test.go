@@ -50,6 +50,8 @@ func TestInstall(t *testing.T) {
 	step(t, "the scaler and the agent", w.autoscaling)
 	w.script(t, "kubectl delete namespace rollouts-demo")
 	step(t, "all of it is uninstalled", w.uninstallAll)
+	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", w.byPlugin)
+	step(t, "all of it is uninstalled by the kubectl plugin", w.uninstallByPlugin)
 }
 
 // step is one step; those after one that failed mean nothing.
@@ -326,6 +328,12 @@ func (w *world) walk(t *testing.T) {
 	} {
 		w.script(t, w.page.block(t, heading, "sh", 0))
 	}
+	w.measure(t, began)
+}
+
+// measure sends requests until the share of the new version is known, and says what came of the commands so far.
+func (w *world) measure(t *testing.T, began time.Time) {
+	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
 		Address: w.Addresses[provider.ProxyAddress], Host: bed.Host, Path: "/color", Rate: 100, Timeout: 5 * time.Second,
 		MaxInFlight: 100, Colors: []string{"blue", "yellow"},

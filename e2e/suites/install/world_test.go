@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,7 +49,7 @@ func (w *world) script(t *testing.T, text string) string {
 	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
 	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
 	began := time.Now()
-	out, err := w.Run(ctx, "bash", "-euo", "pipefail", "-c", "PATH="+w.helm+":$PATH\ncd "+w.folder+"\n"+text)
+	out, err := w.Run(ctx, "bash", "-euo", "pipefail", "-c", "PATH="+w.helm+":"+w.folder+"/bin:$PATH\ncd "+w.folder+"\n"+text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -107,8 +108,8 @@ func (w *world) prepare(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.helm = helm
-	release := filepath.Join(w.folder, "release")
-	if err := os.Mkdir(release, 0o755); err != nil {
+	release, programs := filepath.Join(w.folder, "release"), filepath.Join(w.folder, "bin")
+	if err := errors.Join(os.Mkdir(release, 0o755), os.Mkdir(programs, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(w.dist, "checksums.txt"))
@@ -125,6 +126,8 @@ func (w *world) prepare(t *testing.T) {
 		filepath.Join(release, "checksums.txt"): filepath.Join(w.dist, "checksums.txt"),
 		filepath.Join(release, "config.tar.gz"): filepath.Join(w.repo, "bin", "config.tar.gz"),
 		filepath.Join(w.folder, "examples"):     filepath.Join(w.repo, "examples"),
+		// kubectl finds its plugins by their names.
+		filepath.Join(programs, "kubectl-http_canary"): filepath.Join(w.dist, "kubectl-http_canary-linux-amd64"),
 	} {
 		if err := os.Symlink(target, link); err != nil {
 			t.Fatal(err)

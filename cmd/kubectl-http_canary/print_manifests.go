@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/registration"
+)
+
+const (
+	// fetchLimit bounds the fetching of checksums, and maxChecksums is the longest text of them that is read.
+	fetchLimit   = 30 * time.Second
+	maxChecksums = 1 << 20
+)
+
+// printManifests prints objects and the controller's ConfigMap as YAML documents.
+func printManifests(out io.Writer, facts *installation.Facts, objects []manifests.Object, entries []registration.Entry) error {
+	configMap, err := configMapWith(facts, entries)
+	if err != nil {
+		return err
+	}
+	documents := []map[string]any{}
+	for _, object := range objects {
+		documents = append(documents, object.Content)
+	}
+	for at, document := range append(documents, configMap) {
+		text, err := yaml.Marshal(document)
+		if err != nil {
+			return err
+		}
+		if at > 0 {
+			text = append([]byte("---\n"), text...)
+		}
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configMapWith is the controller's with entries. It has all that the live one has: whoever applied that by server-side
+// apply would otherwise take away what is missing in it.
+func configMapWith(facts *installation.Facts, entries []registration.Entry) (map[string]any, error) {
+	merged, err := registration.Merge(registration.Of(facts.Plugins).Text, entries)
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", facts.Controller.Namespace, installation.ConfigMapName, installation.PluginsKey, err)
+	}
+	metadata := map[string]any{"name": installation.ConfigMapName, "namespace": facts.Controller.Namespace}
+	data := map[string]string{}
+	if live := facts.Plugins; live != nil {
+		maps.Copy(data, live.Data)
+		annotations := maps.Clone(live.Annotations)
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		for field, values := range map[string]map[string]string{"labels": live.Labels, "annotations": annotations} {
+			if len(values) > 0 {
+				metadata[field] = values
+			}
+		}
+	}
+	data[installation.PluginsKey] = merged
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, nil
+}
+
+// fetch reads the text at an address.
+func fetch(ctx context.Context, address string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := new(http.Client).Do(request)
+	if err != nil {
+		return "", fmt.Errorf("%w: fetch it where you can, and name it by --checksums", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s: name a release's address by --from, or its checksums by --checksums", address, response.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxChecksums))
+	return string(text), err
+}

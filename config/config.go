@@ -1,0 +1,9 @@
+// Package config holds the manifests by which this project's parts are installed.
+package config
+
+import "embed"
+
+// Files are the manifests, by their paths in this folder. They name the images of the embedded cluster: ghcr.io/kedify/NAME:dev.
+//
+//go:embed agent argo-rollouts crd interceptor kedify-proxy scaler
+var Files embed.FS

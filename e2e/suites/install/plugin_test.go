@@ -1,0 +1,98 @@
+package install
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// heading is where docs/install.md has the commands of the kubectl plugin.
+	heading = "By the kubectl plugin"
+	// mostCommands is how many commands lead from Argo Rollouts and KEDA to a wake from zero and a measured split.
+	mostCommands = 6
+	// wired reads where the Ingress of the example sends requests, and whether it can be undone.
+	wired = `kubectl -n rollouts-demo get ingress rollouts-demo -o jsonpath='{.spec.rules[*].http.paths[*].backend.service.name} {.metadata.annotations}'`
+)
+
+// byPlugin runs the page's commands. The release that the plugin is of is in the cluster, and not where it looks by
+// itself: that is added to the command.
+func (w *world) byPlugin(t *testing.T) {
+	t.Helper()
+	w.spent, w.ran = 0, 0
+	began := time.Now()
+	source := "http-canary install --from=" + serverURL + " --checksums=release/checksums.txt --image-tag=" + w.release + " "
+	said := w.script(t, strings.Replace(w.page.block(t, heading, "sh", 0), "http-canary install ", source, 1))
+	t.Log(said)
+	if !strings.Contains(said, "Nothing is wrong.") {
+		t.Error("what is installed is not sound")
+	}
+	w.until(t, "the Ingress to be wired", wired, "kedify-proxy ", 2*time.Minute)
+	w.script(t, w.page.block(t, heading, "sh", 1))
+	w.until(t, "zero replicas", "kubectl -n rollouts-demo get pods -l app=rollouts-demo 2>&1", "No resources found", 3*time.Minute)
+	took := w.wake(t)
+	w.script(t, w.page.block(t, heading, "sh", 2))
+	if w.ran > mostCommands {
+		t.Errorf("the page has %d commands up to here, not at most %d", w.ran, mostCommands)
+	}
+	w.measure(t, began)
+	t.Logf("the first request to zero replicas was answered after %v", took)
+}
+
+// wake sends one request to an application without replicas, and returns how long its answer took.
+func (w *world) wake(t *testing.T) time.Duration {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.Addresses[provider.ProxyAddress]+"/color", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = bed.Host
+	began := time.Now()
+	client := &http.Client{Timeout: time.Minute}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), "blue") {
+		t.Fatalf("the answer to the request that wakes is %s, %q, %v", response.Status, body, err)
+	}
+	return time.Since(began)
+}
+
+// uninstallByPlugin takes everything away: at first it is refused, because the application is there.
+func (w *world) uninstallByPlugin(t *testing.T) {
+	t.Helper()
+	refused := w.try(t.Context(), "PATH="+w.folder+"/bin:$PATH kubectl http-canary uninstall 2>&1")
+	if !strings.Contains(refused, "Rollout rollouts-demo/rollouts-demo stands still") {
+		t.Errorf("the application is in use, and it says\n%s", refused)
+	}
+	began := time.Now()
+	t.Log(w.script(t, w.page.block(t, heading, "sh", 3)))
+	t.Logf("uninstalled in %.0f s", time.Since(began).Seconds())
+	if after := w.script(t, wired); !strings.HasPrefix(after, "rollouts-demo-stable ") || strings.Contains(after, "autowire") {
+		t.Errorf("the Ingress is not as it was: %s", after)
+	}
+	w.script(t, "kubectl delete namespace rollouts-demo")
+	var controller struct {
+		Spec struct {
+			Template struct {
+				Metadata struct{ Annotations map[string]string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(w.script(t, "kubectl -n argo-rollouts get deployment argo-rollouts -o json")), &controller); err != nil {
+		t.Fatal(err)
+	}
+	if sum, is := controller.Spec.Template.Metadata.Annotations["http.kedify.io/plugins-sha256"]; is {
+		t.Errorf("the controller's Pods still have %s", sum)
+	}
+	w.nothingIsLeft(t)
+}

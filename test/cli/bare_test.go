@@ -1,0 +1,226 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+// bare is a cluster that has Argo Rollouts and KEDA's definitions only.
+type bare struct {
+	cluster
+}
+
+// newBare starts one. What Deployments would report to be done is reported at once.
+func newBare(t *testing.T) *bare {
+	t.Helper()
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	running, err := controlplane.Start(t.Context(), binaries, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := running.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bare{cluster{ControlPlane: running, folder: folder}}
+	if err := b.fill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		playDeployments(ctx, b.admin)
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return b
+}
+
+// fill applies what is there before anything of ours.
+func (b *bare) fill(ctx context.Context) (err error) {
+	if b.admin, err = b.Client(controlplane.AdminToken); err != nil {
+		return err
+	}
+	if err := b.WriteKubeconfig(b.kubeconfig(controlplane.AdminToken), controlplane.AdminToken); err != nil {
+		return err
+	}
+	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
+	if err != nil {
+		return err
+	}
+	keda, err := program.ModuleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"argo-rollouts", "keda", "shop"} {
+		if err := controlplane.CreateNamespace(ctx, b.admin, name); err != nil {
+			return err
+		}
+	}
+	err = controlplane.ApplyFiles(ctx, b.admin, "argo-rollouts",
+		filepath.Join(argo, "manifests/install.yaml"), filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
+		filepath.Join(keda, "config/manager/manager.yaml"), filepath.Join(keda, "config/rbac/role.yaml"), filepath.Join(keda, "config/rbac/role_binding.yaml"))
+	if err != nil {
+		return err
+	}
+	node := map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "one"},
+	}
+	if err := controlplane.Create(ctx, b.admin, "/api/v1/nodes", node); err != nil {
+		return err
+	}
+	return b.patch(ctx, "/api/v1/nodes/one/status", "status: {nodeInfo: {architecture: amd64, operatingSystem: linux}}")
+}
+
+// playDeployments reports of each Deployment that its replicas are what it says, until ctx ends.
+func playDeployments(ctx context.Context, client rest.Interface) {
+	const deployments = "/apis/apps/v1/deployments"
+	for ctx.Err() == nil {
+		stream, err := client.Get().AbsPath(deployments).Param("watch", "true").Stream(ctx)
+		if err != nil {
+			return
+		}
+		for decoder := json.NewDecoder(stream); ; {
+			var event struct {
+				Type   string
+				Object struct {
+					Metadata struct {
+						Namespace, Name string
+						Generation      int64
+					}
+					Spec   struct{ Replicas int32 }
+					Status struct{ ObservedGeneration int64 }
+				}
+			}
+			if decoder.Decode(&event) != nil {
+				break
+			}
+			live := event.Object
+			if event.Type == "DELETED" || live.Status.ObservedGeneration >= live.Metadata.Generation {
+				continue
+			}
+			replicas := live.Spec.Replicas
+			// It may have been deleted or changed meanwhile: then there is another event.
+			_ = controlplane.Patch(ctx, client, deployment(live.Metadata.Namespace, live.Metadata.Name)+"/status", "test", map[string]any{"status": map[string]any{
+				"observedGeneration": live.Metadata.Generation, "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas,
+				"availableReplicas": replicas,
+			}})
+		}
+		stream.Close()
+	}
+}
+
+// run runs the plugin as the administrator.
+func (b *bare) run(t *testing.T, args ...string) answer {
+	t.Helper()
+	return runWith(t, b.kubeconfig(controlplane.AdminToken), args...)
+}
+
+// cut stands before an API server, and cuts all connections for good right after the n-th write. It returns its address
+// and says whether it was cut.
+func (b *bare) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
+	t.Helper()
+	config := b.Config(controlplane.AdminToken)
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := &httputil.ReverseProxy{
+		Rewrite:      func(request *httputil.ProxyRequest) { request.SetURL(target) },
+		Transport:    transport,
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	isCut = new(atomic.Bool)
+	var writes atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if isCut.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		// Questions about permissions change nothing.
+		isWrite := request.Method != http.MethodGet && filepath.Base(request.URL.Path) != "subjectaccessreviews"
+		if !isWrite || writes.Add(1) != n {
+			forward.ServeHTTP(w, request)
+			return
+		}
+		forward.ServeHTTP(httptest.NewRecorder(), request)
+		isCut.Store(true)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, isCut
+}
+
+// get reads an object into a mapping; nil where there is none.
+func (b *bare) get(t *testing.T, path string) map[string]any {
+	t.Helper()
+	body, err := b.admin.Get().AbsPath(path).DoRaw(t.Context())
+	if err != nil {
+		return nil
+	}
+	var object map[string]any
+	if err := json.Unmarshal(body, &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// snapshot is all that install may touch, but for what the API server notes of its own accord.
+func (b *bare) snapshot(t *testing.T) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for _, collection := range []string{
+		"/api/v1/configmaps", "/api/v1/services", "/api/v1/serviceaccounts", "/api/v1/secrets", "/apis/apps/v1/deployments",
+		"/apis/policy/v1/poddisruptionbudgets", "/apis/rbac.authorization.k8s.io/v1/roles", "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		"/apis/coordination.k8s.io/v1/leases", "/apis/networking.k8s.io/v1/ingresses",
+	} {
+		items, _ := b.get(t, collection)["items"].([]any)
+		for _, item := range items {
+			object := item.(map[string]any)
+			metadata := object["metadata"].(map[string]any)
+			if metadata["namespace"] == "kube-system" || metadata["namespace"] == "kube-node-lease" {
+				continue // the API server's own Leases
+			}
+			for _, volatile := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
+				delete(metadata, volatile)
+			}
+			delete(object, "status")
+			if spec, is := object["spec"].(map[string]any); is {
+				delete(spec, "clusterIP")
+				delete(spec, "clusterIPs")
+			}
+			all[fmt.Sprint(collection, " ", metadata["namespace"], "/", metadata["name"])] = object
+		}
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d objects are found", len(all))
+	}
+	return all
+}

@@ -1,0 +1,337 @@
+package cli_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+const (
+	plugins = "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config"
+	// others is somebody else's entry.
+	others = "# of the platform team\n- name: somebody/else\n  location: https://example.com/else\n"
+	// ingress is the one that is wired, as it was before.
+	ingress = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: shop, namespace: shop}
+spec: {rules: [{host: shop.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}}}}]}}]}`
+)
+
+// ours is the list with both routers of a release beside somebody else's entry.
+func ours(from string) string {
+	const entry = "- name: %q\n  location: \"%s/%s-linux-amd64\"\n  sha256: %q\n"
+	return others + fmt.Sprintf(entry, "argoproj-labs/gatewayAPI", from, "gatewayapi-plugin", strings.Repeat("1", 64)) +
+		fmt.Sprintf(entry, "kedify/http", from, "rollouts-plugin-kedify", strings.Repeat("2", 64))
+}
+
+// everything are the arguments that install all there is.
+func everything(t *testing.T, from string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "checksums.txt")
+	sums := strings.Repeat("1", 64) + "  gatewayapi-plugin-linux-amd64\n" + strings.Repeat("2", 64) + "  rollouts-plugin-kedify-linux-amd64\n"
+	if err := os.WriteFile(file, []byte(sums), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"install", "--components=interceptor,proxy,scaler,agent", "--proxy-namespace=shop", "--image-tag=9.9.9", "--from=" + from, "--checksums=" + file,
+	}
+}
+
+// list is the text of the plugins.
+func (b *bare) list(t *testing.T) string {
+	t.Helper()
+	data, _ := b.get(t, plugins)["data"].(map[string]any)
+	text, _ := data["trafficRouterPlugins"].(string)
+	return text
+}
+
+// setList writes the text of the plugins as somebody else.
+func (b *bare) setList(t *testing.T, text string) {
+	t.Helper()
+	if err := b.patch(t.Context(), plugins, fmt.Sprintf("data: {metricProviderPlugins: '[]', trafficRouterPlugins: %q}", text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must runs the plugin, which must succeed.
+func (b *bare) must(t *testing.T, args ...string) string {
+	t.Helper()
+	got := b.run(t, args...)
+	if got.code != 0 {
+		t.Fatalf("%v ends with %d: %s%s", args, got.code, got.out, got.err)
+	}
+	return got.out
+}
+
+// apply applies manifests.
+func (b *bare) apply(t *testing.T, manifests ...string) {
+	t.Helper()
+	if err := controlplane.Apply(t.Context(), b.admin, "", manifests...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wired makes the Ingress, and all that programs make, as a running installation has it.
+func (b *bare) wired(t *testing.T) {
+	t.Helper()
+	if err := controlplane.ApplyFiles(t.Context(), b.admin, "", "testdata/wired.yaml"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each step begins where the one before has ended, and the last one where the first began.
+func TestInstallAndUninstallOnACluster(t *testing.T) {
+	b := newBare(t)
+	b.setList(t, others)
+	b.apply(t, ingress)
+	before := b.snapshot(t)
+	back := func(t *testing.T) {
+		t.Helper()
+		if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
+			t.Fatalf("it is not as before (-before +after):\n%s", diff)
+		}
+	}
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T, *bare)
+	}{
+		{"a dry run", dryRun},
+		{"all of it, beside another plugin", installAll},
+		{"a second time", installAgain},
+		{"a newer release", upgrade},
+		{"in use", uninstallInUse},
+		{"a dry run of the way back", dryUninstall},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.do(t, b) }) {
+			t.FailNow()
+		}
+	}
+	t.Run("uninstalled", func(t *testing.T) {
+		b.wired(t)
+		if out := b.must(t, "uninstall"); !strings.Contains(out, "Ingress shop/shop restored\n") {
+			t.Errorf("it says\n%s", out)
+		}
+		back(t)
+		if out := b.must(t, "uninstall"); strings.Contains(out, "removed") || strings.Contains(out, "changed") {
+			t.Errorf("a second time it says\n%s", out)
+		}
+		back(t)
+	})
+	t.Run("by init containers", func(t *testing.T) { initContainers(t, b); back(t) })
+	t.Run("somebody else's objects", func(t *testing.T) { foreign(t, b); back(t) })
+	t.Run("interrupted at every write", func(t *testing.T) { interrupted(t, b); back(t) })
+}
+
+func dryRun(t *testing.T, b *bare) {
+	t.Helper()
+	before := b.snapshot(t)
+	out := b.must(t, append(everything(t, "https://example.com/v1"), "--dry-run")...)
+	for _, want := range []string{
+		"ClusterRole argo-rollouts-kedify-http would be created\n", "Deployment shop/kedify-proxy would be created\n",
+		"ConfigMap argo-rollouts/argo-rollouts-config would be changed\n", "Deployment argo-rollouts/argo-rollouts would start anew\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
+		t.Errorf("it changed (-before +after):\n%s", diff)
+	}
+}
+
+func installAll(t *testing.T, b *bare) {
+	t.Helper()
+	out := b.must(t, everything(t, "https://example.com/v1")...)
+	if !strings.HasSuffix(out, "Nothing is wrong.\n") {
+		t.Errorf("it ends with\n%s", out)
+	}
+	if diff := cmp.Diff(ours("https://example.com/v1"), b.list(t)); diff != "" {
+		t.Errorf("the list (-want +got):\n%s", diff)
+	}
+}
+
+func installAgain(t *testing.T, b *bare) {
+	t.Helper()
+	before := b.snapshot(t)
+	out := b.must(t, everything(t, "https://example.com/v1")...)
+	for line := range strings.Lines(out) {
+		if !strings.HasSuffix(line, " is as it should be\n") && line != "Nothing is wrong.\n" {
+			t.Errorf("it says %s", line)
+		}
+	}
+	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
+		t.Errorf("it changed (-before +after):\n%s", diff)
+	}
+}
+
+// A newer release has another address: that is all that changes.
+func upgrade(t *testing.T, b *bare) {
+	t.Helper()
+	before := b.snapshot(t)
+	b.must(t, everything(t, "https://example.com/v2")...)
+	if diff := cmp.Diff(ours("https://example.com/v2"), b.list(t)); diff != "" {
+		t.Errorf("the list (-want +got):\n%s", diff)
+	}
+	var changed []string
+	after := b.snapshot(t)
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if !cmp.Equal(before[name], after[name]) {
+			changed = append(changed, name)
+		}
+	}
+	want := []string{"/api/v1/configmaps argo-rollouts/argo-rollouts-config", "/apis/apps/v1/deployments argo-rollouts/argo-rollouts"}
+	if diff := cmp.Diff(want, changed); diff != "" {
+		t.Errorf("what was changed (-want +got):\n%s", diff)
+	}
+}
+
+func uninstallInUse(t *testing.T, b *bare) {
+	t.Helper()
+	objects, err := os.ReadFile("testdata/applications.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rollout, _, _ := strings.Cut(string(objects), "\n---\n")
+	b.apply(t, rollout, "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, namespace: shop}, "+
+		"spec: {hosts: [shop.example.com], scaleTargetRef: {name: shop, kind: Rollout, apiVersion: argoproj.io/v1alpha1, service: shop-stable, port: 80}}}")
+	before := b.snapshot(t)
+	got := b.run(t, "uninstall")
+	if got.code != 1 || !strings.Contains(got.err, "Rollout shop/shop stands still: it names kedify/http") ||
+		!strings.Contains(got.err, "HTTPScaledObject shop/shop is deleted with its definition") || !strings.Contains(got.err, "--force") {
+		t.Errorf("it ends with %+v", got)
+	}
+	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
+		t.Errorf("it changed (-before +after):\n%s", diff)
+	}
+	for _, path := range []string{rolloutPath("shop", "shop"), objectPath("shop", "shop")} {
+		if err := b.admin.Delete().AbsPath(path).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func dryUninstall(t *testing.T, b *bare) {
+	t.Helper()
+	b.wired(t)
+	before := b.snapshot(t)
+	out := b.must(t, "uninstall", "--dry-run")
+	for _, want := range []string{"Ingress shop/shop would be restored\n", "Deployment keda/kedify-http-agent would be removed\n"} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("%q is not once in\n%s", want, out)
+		}
+	}
+	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
+		t.Errorf("it changed (-before +after):\n%s", diff)
+	}
+}
+
+func initContainers(t *testing.T, b *bare) {
+	t.Helper()
+	b.must(t, "install", "--router=kedify/http", "--init-container", "--image-registry=registry.example.com/kedify", "--image-tag=9.9.9")
+	if want := others + "- name: \"kedify/http\"\n  location: \"file:///home/argo-rollouts/plugin-bin/rollouts-plugin-kedify\"\n"; b.list(t) != want {
+		t.Errorf("the list is\n%s", b.list(t))
+	}
+	controller := b.get(t, deployment("argo-rollouts", "argo-rollouts"))
+	pod := controller["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	container := pod["initContainers"].([]any)[0].(map[string]any)
+	if container["image"] != "registry.example.com/kedify/argo-rollouts-plugin:9.9.9" {
+		t.Errorf("the image is %v", container["image"])
+	}
+	b.must(t, "uninstall")
+}
+
+// What is somebody else's is refused before anything is changed, all of it at once.
+func foreign(t *testing.T, b *bare) {
+	t.Helper()
+	const role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/argo-rollouts-kedify-http"
+	if err := controlplane.ApplyFiles(t.Context(), b.admin, "", manifests+"argo-rollouts/rbac.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	before := b.snapshot(t)
+	args := append(everything(t, "https://example.com/v1"), "--proxy-namespace=nowhere")
+	got := b.run(t, args...)
+	for _, want := range []string{
+		"ClusterRole argo-rollouts-kedify-http is there already and was not made by this command",
+		"ClusterRoleBinding argo-rollouts-kedify-http is there already", "kubectl create namespace nowhere",
+	} {
+		if got.code != 1 || !strings.Contains(got.err, want) {
+			t.Errorf("%q is not in %+v", want, got)
+		}
+	}
+	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
+		t.Errorf("it changed (-before +after):\n%s", diff)
+	}
+	for _, path := range []string{role, strings.Replace(role, "clusterroles", "clusterrolebindings", 1)} {
+		if err := b.admin.Delete().AbsPath(path).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	theirs := "- name: kedify/http\n  location: https://example.com/theirs\n" + others
+	b.setList(t, theirs)
+	if got := b.run(t, everything(t, "https://example.com/v1")...); got.code != 1 || !strings.Contains(got.err, "--replace") || b.list(t) != theirs {
+		t.Errorf("it ends with %+v", got)
+	}
+	b.must(t, append(everything(t, "https://example.com/v1"), "--replace")...)
+	b.must(t, "uninstall")
+	if b.list(t) != theirs {
+		t.Errorf("in the end the list is\n%s", b.list(t))
+	}
+	b.setList(t, others)
+}
+
+// Each run ends right after one write more than the one before, until one gets through; and each run back right after it has
+// changed one thing. The last state is that of one that nobody has interrupted.
+func interrupted(t *testing.T, b *bare) {
+	t.Helper()
+	args := everything(t, "https://example.com/v1")
+	args[1] = "--components=interceptor,proxy,agent" // the scaler's are of the same kinds
+	b.must(t, args...)
+	b.wired(t)
+	want := b.snapshot(t)
+	b.must(t, "uninstall")
+
+	const most = 100
+	last := int64(0)
+	for n := int64(1); last == 0 && n < most; n++ {
+		address, isCut := b.cut(t, n)
+		got := b.run(t, append(args, "--server="+address)...)
+		switch {
+		case isCut.Load() == (got.code == 0):
+			t.Fatalf("after %d writes it ends with %+v", n, got)
+		case got.code == 0:
+			last = n - 1
+		}
+	}
+	b.wired(t)
+	if diff := cmp.Diff(want, b.snapshot(t)); diff != "" {
+		t.Errorf("installed after %d interruptions (-want +got):\n%s", last, diff)
+	}
+	// What is gone needs no write, so the next run's first one is another; one that changes nothing is passed over.
+	back, writes, left := 0, int64(1), want
+	for ; back < most; back++ {
+		address, isCut := b.cut(t, writes)
+		if got := b.run(t, "uninstall", "--server="+address); isCut.Load() == (got.code == 0) {
+			t.Fatalf("it ends with %+v", got)
+		} else if got.code == 0 {
+			break
+		}
+		now := b.snapshot(t)
+		if cmp.Equal(left, now) {
+			writes++
+		}
+		left = now
+	}
+	t.Logf("%d interruptions of install, %d of uninstall", last, back)
+	if last < 30 || back < 30 {
+		t.Errorf("install was interrupted %d times, uninstall %d times", last, back)
+	}
+}
