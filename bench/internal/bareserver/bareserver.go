@@ -89,7 +89,9 @@ func (b *Server) Hold(forms ...translate.Resources) error {
 func (b *Server) pack(message proto.Message) (*anypb.Any, error) {
 	if listener, is := message.(*listenerv3.Listener); is {
 		listener = proto.CloneOf(listener)
-		listener.GetAddress().GetSocketAddress().PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: uint32(b.ProxyPort)} //nolint:gosec // a port
+		if socket := listener.GetAddress().GetSocketAddress(); socket != nil { // The net of held requests has none.
+			socket.PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: uint32(b.ProxyPort)} //nolint:gosec // a port
+		}
 		message = listener
 	}
 	return anypb.New(message)

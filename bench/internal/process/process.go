@@ -115,3 +115,9 @@ func field(status []byte, name string) string {
 	}
 	return ""
 }
+
+// Descriptors is how many files, sockets and the like the process has open.
+func (f Folder) Descriptors() (int, error) {
+	open, err := os.ReadDir(filepath.Join(string(f), "fd"))
+	return len(open), err
+}

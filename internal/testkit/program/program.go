@@ -148,6 +148,12 @@ func (p *Process) Kill() error {
 	return nil
 }
 
+// Signal sends a signal to the process, and waits for nothing.
+func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Signal(signal) }
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
 // Await calls ready again and again until it returns no error. It fails when the process has ended, and after limit; the error has what ready said last, and
 // the end of what the process wrote.
 func (p *Process) Await(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/hold"
+	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
+	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+)
+
+// directPort is where the proxy of a direct listens, and directXDS where it is served.
+const directPort, directXDS = 8090, 15678
+
+// direct serves a second Envoy with the interceptor's own discovery and checks, and nothing before them: the resources are made ahead.
+type direct struct {
+	server *xds.Server
+	over   *grpc.Server
+	checks *checks.Server
+	envoy  *envoyproc.Envoy
+	// forms are the resources while all apps are at zero, and while all are awake.
+	forms [2]translate.Resources
+}
+
+// startDirect starts one, with all apps at zero.
+func startDirect(ctx context.Context, chosen options, folder string) (*direct, error) {
+	d := new(direct)
+	if err := d.start(ctx, chosen, folder); err != nil {
+		return nil, errors.Join(err, d.stop())
+	}
+	return d, nil
+}
+
+func (d *direct) start(ctx context.Context, chosen options, folder string) (err error) {
+	most := mostApps * mostApps
+	d.checks, err = checks.New(checks.Options{
+		Limits: hold.Limits{App: most, Namespace: most, Proxy: most, Total: most}, Registerer: prometheus.NewRegistry(),
+		Notify: func(ir.Key, hold.Occasion) {},
+	})
+	if err != nil {
+		return err
+	}
+	holding := &wiring.Holding{Checks: d.checks, Patience: 2 * limit}
+	at := netip.AddrPortFrom(netspace.Address(), directXDS)
+	d.server = xds.NewServer(xds.WithFollower(holding))
+	d.server.SetMembers(map[netip.Addr][]string{netspace.Address(): {zerostage.Namespace}})
+	d.over = grpc.NewServer(append(xds.GRPCOptions(), checks.GRPCOption())...)
+	d.server.Register(d.over)
+	d.checks.Register(d.over)
+	if err := d.prebuild(at, holding); err != nil {
+		return err
+	}
+	if err := d.server.Publish(zerostage.Namespace, d.forms[0]); err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", at.String())
+	if err != nil {
+		return err
+	}
+	go func() { _ = d.over.Serve(listener) }() // It ends with stop; a failure shows as a proxy that is never ready.
+	d.envoy, err = bareserver.StartEnvoy(ctx, chosen.envoy, chosen.repo, folder, at)
+	return err
+}
+
+// prebuild makes both forms of the resources, and tells what holds requests of the apps.
+func (d *direct) prebuild(at netip.AddrPort, holding *wiring.Holding) error {
+	options := translate.DefaultOptions()
+	options.AccessLog = false
+	options.Hold = translate.Hold{Checks: at, NetSocket: translate.DefaultNetSocket + "-direct"}
+	told := map[ir.Key]observation.Object{}
+	for form, addresses := range [][]string{nil, {netspace.Address().String()}} {
+		var world resolve.World
+		for i := range mostApps {
+			slice := testkit.NewEndpointSlice(zerostage.Namespace, zerostage.Name(i), addresses...)
+			slice.Ports[0].Port = new(int32(zerostage.AppPort))
+			world.ScaledObjects = append(world.ScaledObjects, testkit.NewScaledObject(zerostage.Namespace, zerostage.Name(i), zerostage.Name(i), 1, zerostage.Host(i)))
+			world.Services = append(world.Services, testkit.Services(testkit.NewService(zerostage.Namespace, zerostage.Name(i)))...)
+			world.EndpointSlices = append(world.EndpointSlices, testkit.EndpointSlices([]*discoveryv1.EndpointSlice{slice}...)...)
+		}
+		config, problems := resolve.Build(world)
+		if len(problems) > 0 {
+			return fmt.Errorf("the objects are wrong: %v", problems)
+		}
+		for i, route := range config.Routes {
+			told[route.Owner] = observation.Object{ScaledObject: world.ScaledObjects[i], InForce: ir.Config{Routes: []ir.Route{route}, Services: config.Services}}
+		}
+		var err error
+		if d.forms[form], err = options.Envoy(config); err != nil {
+			return err
+		}
+		moveListener(d.forms[form])
+	}
+	holding.Observe(observation.Pass{Objects: told})
+	return nil
+}
+
+// moveListener gives the listener the port of this proxy.
+func moveListener(resources translate.Resources) {
+	message := proto.Clone(resources[resourcev3.ListenerType][translate.ListenerName])
+	if listener, is := message.(*listenerv3.Listener); is {
+		listener.GetAddress().GetSocketAddress().PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: directPort}
+	}
+	resources[resourcev3.ListenerType][translate.ListenerName] = message
+}
+
+// setAwake pushes the endpoints and the scopes of apps. It returns when that began.
+func (d *direct) setAwake(apps int, isAwake bool) (time.Time, error) {
+	form := d.forms[0]
+	if isAwake {
+		form = d.forms[1]
+	}
+	delta := xds.Delta{Fleet: zerostage.Namespace, Changed: map[string]map[string]proto.Message{
+		resourcev3.EndpointType: {}, resourcev3.ScopedRouteType: {},
+	}}
+	for i := range apps {
+		cluster := zerostage.Namespace + "/" + zerostage.Name(i) + "/" + zerostage.Name(i)
+		delta.Changed[resourcev3.EndpointType][cluster] = form[resourcev3.EndpointType][cluster]
+		delta.Changed[resourcev3.ScopedRouteType][zerostage.Host(i)] = form[resourcev3.ScopedRouteType][zerostage.Host(i)]
+	}
+	began := time.Now()
+	return began, d.server.ApplyDelta(delta)
+}
+
+// held is how many requests are held.
+func (d *direct) held() (int, error) {
+	counts, _ := d.checks.Counts()
+	sum := 0
+	for _, count := range counts {
+		sum += count.Waiting
+	}
+	return sum, nil
+}
+
+// stop ends it.
+func (d *direct) stop() error {
+	var err error
+	if d.envoy != nil {
+		err = d.envoy.Kill()
+	}
+	if d.over != nil {
+		d.checks.Close()
+		d.server.Close()
+		d.over.Stop()
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+)
+
+// atOnce is how many connections are opened before the ones before them are held.
+const atOnce = 500
+
+// usage is what both processes use.
+type usage struct {
+	memory      [2]process.Memory
+	descriptors [2]int
+}
+
+// use reads what Envoy and the interceptor use.
+func (s *stage) use() (usage, error) {
+	var found usage
+	var errs error
+	for i, at := range []process.Folder{s.envoyAt, s.interceptorAt} {
+		var err error
+		found.memory[i], err = at.Memory()
+		errs = errors.Join(errs, err)
+		found.descriptors[i], err = at.Descriptors()
+		errs = errors.Join(errs, err)
+	}
+	return found, errs
+}
+
+// measureHeld holds as many requests as may be held, has one more refused, wakes all apps, and holds as many again, which are canceled.
+func (s *stage) measureHeld(ctx context.Context, results *report) error {
+	before, err := s.use()
+	if err != nil {
+		return err
+	}
+	waiting, err := s.fill(ctx)
+	if err != nil {
+		return err
+	}
+	full, err := s.use()
+	if err != nil {
+		return err
+	}
+	found := &results.Held
+	found.Requests = s.options.held
+	for i, name := range []*part{&found.Envoy, &found.Interceptor} {
+		name.BeforeMB, name.HeldMB = before.memory[i].Resident, full.memory[i].Resident
+		name.KilobytesEach = (name.HeldMB - name.BeforeMB) * 1000 / float64(s.options.held)
+		name.DescriptorsBefore, name.DescriptorsHeld = before.descriptors[i], full.descriptors[i]
+	}
+	began := time.Now()
+	refused := <-zerostage.Begin(ctx, zerostage.Proxy, 0)
+	if found.RefusedAfterMS = milliseconds(time.Since(began)); refused.Reason != "limit" {
+		return fmt.Errorf("%w to one too many: %+v", errAnswer, refused)
+	}
+	if err := s.release(ctx, waiting, found); err != nil {
+		return err
+	}
+	return s.cancel(ctx, found)
+}
+
+// fill has as many requests held as may be.
+func (s *stage) fill(ctx context.Context) ([]<-chan zerostage.Answer, error) {
+	waiting := make([]<-chan zerostage.Answer, 0, s.options.held)
+	for len(waiting) < s.options.held {
+		more := min(atOnce, s.options.held-len(waiting))
+		waiting = append(waiting, begin(ctx, zerostage.Proxy, more, mostApps)...)
+		if err := awaitHeld(ctx, len(waiting), s.held(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	return waiting, nil
+}
+
+// release wakes all apps, and puts them to sleep again.
+func (s *stage) release(ctx context.Context, waiting []<-chan zerostage.Answer, found *held) error {
+	began := time.Now()
+	var errs error
+	for app := range mostApps {
+		errs = errors.Join(errs, s.SetAwake(ctx, app, true))
+	}
+	for _, each := range waiting {
+		if at, err := served(<-each); err == nil {
+			found.Answered++
+			found.LastAfterMS = max(found.LastAfterMS, milliseconds(at.Sub(began)))
+		}
+	}
+	for app := range mostApps {
+		errs = errors.Join(errs, s.SetAwake(ctx, app, false))
+	}
+	return errors.Join(errs, asleep(ctx, zerostage.Proxy, mostApps, s.held(ctx)))
+}
+
+// cancel has as many requests held as may be, and then none.
+func (s *stage) cancel(ctx context.Context, found *held) error {
+	leaving, leave := context.WithCancel(ctx)
+	defer leave()
+	if _, err := s.fill(leaving); err != nil {
+		return err
+	}
+	began := time.Now()
+	leave()
+	if err := awaitHeld(ctx, 0, s.held(ctx)); err != nil {
+		return err
+	}
+	found.CanceledAfterMS = milliseconds(time.Since(began))
+	return nil
+}
+
+// milliseconds are those of a time.
+func milliseconds(of time.Duration) float64 { return float64(of.Microseconds()) / 1000 }

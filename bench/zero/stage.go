@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+)
+
+const (
+	// mostApps is the largest number of apps that are woken together.
+	mostApps = 100
+	// limit is how long anything may take that must come, and requests wait for longer.
+	limit = 2 * time.Minute
+	// look is the pause between two looks.
+	look = 5 * time.Millisecond
+)
+
+var errVain = errors.New("waited in vain")
+
+// stage is all that runs.
+type stage struct {
+	*zerostage.Stage
+
+	options options
+	replica *zerostage.Replica
+	direct  *direct
+	// envoyAt and interceptorAt are where the kernel tells of them.
+	envoyAt, interceptorAt process.Folder
+}
+
+// start starts the stage and the direct push beside it.
+func start(ctx context.Context, chosen options) (s *stage, err error) {
+	folder, err := os.MkdirTemp("", "bench-zero")
+	if err != nil {
+		return nil, err
+	}
+	s = &stage{options: chosen}
+	most := strconv.Itoa(chosen.held)
+	s.Stage, err = zerostage.Start(ctx, zerostage.Options{
+		Binaries: chosen.binaries, Envoy: chosen.envoy, Repository: chosen.repo, Built: netspace.Folder(), Folder: folder,
+		Apps: mostApps, Patience: 2 * limit, Workers: 2,
+		Arguments: []string{"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most, "--max-held=" + most},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err = s.startRest(ctx); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// startRest starts what is not the Stage's own.
+func (s *stage) startRest(ctx context.Context) (err error) {
+	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
+		return err
+	}
+	if err := s.StartProxy(ctx); err != nil {
+		return err
+	}
+	if s.envoyAt, err = process.Find(s.Envoy.PID()); err != nil {
+		return err
+	}
+	if s.interceptorAt, err = process.Find(s.replica.PID()); err != nil {
+		return err
+	}
+	s.direct, err = startDirect(ctx, s.options, s.Folder)
+	return err
+}
+
+// stop ends all of it.
+func (s *stage) stop() error {
+	var errs error
+	if s.direct != nil {
+		errs = s.direct.stop()
+	}
+	if s.replica != nil {
+		errs = errors.Join(errs, s.replica.Kill())
+	}
+	return errors.Join(errs, s.Stop())
+}
+
+// awaitHeld waits until so many requests are held.
+func awaitHeld(ctx context.Context, want int, held func() (int, error)) error {
+	for end := time.Now().Add(limit); ; {
+		is, err := held()
+		if err == nil && is == want {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%w: %d requests are held, want %d: %w", errVain, is, want, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(look):
+		}
+	}
+}
+
+// held is how many requests the interceptor holds.
+func (s *stage) held(ctx context.Context) func() (int, error) {
+	return func() (int, error) { return s.replica.Held(ctx) }
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+)
+
+// scalerAt is where the scaler answers KEDA.
+const scalerAt = "127.0.0.1:19090"
+
+// measureTold takes the time from a request for an app at zero to the scaler's word on KEDA's stream.
+func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
+	scaler, err := s.startScaler(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scaler.Kill()) }()
+	connection, err := grpc.NewClient(scalerAt, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, connection.Close()) }()
+	for sample := range s.options.samples {
+		took, err := s.tellOnce(ctx, externalscaler.NewExternalScalerClient(connection), sample%mostApps)
+		if err != nil {
+			return err
+		}
+		results.told = append(results.told, took)
+	}
+	return nil
+}
+
+// tellOnce is one sample. KEDA's stream is there before the request.
+func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScalerClient, app int) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	stream, err := keda.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{
+		Name: zerostage.Name(app), Namespace: zerostage.Namespace,
+		ScalerMetadata: map[string]string{"hosts": zerostage.Host(app), "service": zerostage.Name(app), "port": "80", "httpScaledObject": zerostage.Name(app)},
+	}, grpc.WaitForReady(true))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := stream.Header(); err != nil && ctx.Err() != nil {
+		return 0, err
+	}
+	began := time.Now()
+	waiting := zerostage.Begin(ctx, zerostage.Proxy, app)
+	is, err := stream.Recv()
+	took := time.Since(began)
+	if err != nil || !is.GetResult() {
+		return 0, fmt.Errorf("the scaler says %v: %w", is, err)
+	}
+	cancel()
+	<-waiting
+	return took, awaitHeld(context.WithoutCancel(ctx), 0, s.held(context.WithoutCancel(ctx)))
+}
+
+// startScaler starts the built scaler as its ServiceAccount.
+func (s *stage) startScaler(ctx context.Context) (*program.Process, error) {
+	err := controlplane.ApplyFiles(ctx, s.Admin, "", filepath.Join(s.Repository, "config/scaler/rbac.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp(s.Folder, "scaler")
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	if err := s.Plane.WriteKubeconfig(kubeconfig, controlplane.ScalerToken); err != nil {
+		return nil, err
+	}
+	return program.Start(ctx, folder, filepath.Join(s.Built, "scaler"), "--kubeconfig="+kubeconfig, "--grpc-address="+scalerAt,
+		"--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0")
+}

@@ -1,0 +1,226 @@
+package held
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+)
+
+const (
+	// patience is how long anything may take that must come.
+	patience = 45 * time.Second
+	// requests is how many wait.
+	requests = 100
+	// deadline is that of a request.
+	deadline = 40 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(netspace.Main(m, func(folder string) error {
+		return program.Build(context.Background(), folder, "v9.9.9-test", "interceptor")
+	}))
+}
+
+// stage has one app at zero.
+type stage struct {
+	*zerostage.Stage
+
+	t *testing.T
+}
+
+// newStage starts everything but an interceptor. It ends with the test.
+func newStage(t *testing.T) stage {
+	t.Helper()
+	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := zerostage.Start(context.WithoutCancel(t.Context()), zerostage.Options{
+		Binaries: binaries, Envoy: envoyproc.Binary(t), Repository: "../..", Built: netspace.Folder(), Folder: t.TempDir(),
+		Apps: 2, Patience: deadline, Workers: 2, Arguments: []string{"--shutdown-delay=1s"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return stage{s, t}
+}
+
+// replica starts the interceptor of a number, which ends with the test.
+func (s stage) replica(number int) *zerostage.Replica {
+	s.t.Helper()
+	r, err := s.StartInterceptor(context.WithoutCancel(s.t.Context()), number)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = r.Kill() })
+	return r
+}
+
+// proxy starts Envoy.
+func (s stage) proxy() {
+	s.t.Helper()
+	if err := s.StartProxy(context.WithoutCancel(s.t.Context())); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// begin makes requests for an app, and waits until all are held.
+func (s stage) begin(ctx context.Context, at *zerostage.Replica, app int) []<-chan zerostage.Answer {
+	s.t.Helper()
+	var waiting []<-chan zerostage.Answer
+	for range requests {
+		waiting = append(waiting, zerostage.Begin(ctx, zerostage.Proxy, app))
+	}
+	s.awaitHeld(at, requests)
+	return waiting
+}
+
+// awaitHeld waits until so many requests are held at a replica.
+func (s stage) awaitHeld(at *zerostage.Replica, want int) {
+	s.t.Helper()
+	testkit.Eventually(s.t, patience, fmt.Sprint(want, " requests are held"), func() bool {
+		held, err := at.Held(s.t.Context())
+		return err == nil && held == want
+	})
+}
+
+// wake gives an app its endpoint.
+func (s stage) wake(app int) {
+	s.t.Helper()
+	if err := s.SetAwake(s.t.Context(), app, true); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expect compares what requests came to. Whether an answer tells of a cold start is left out: who asks again after a break may find that the app is ready.
+func (s stage) expect(waiting []<-chan zerostage.Answer, want zerostage.Answer) {
+	s.t.Helper()
+	all := map[string]int{}
+	for _, each := range waiting {
+		got := <-each
+		got.At, got.IsCold = time.Time{}, false
+		all[fmt.Sprintf("%+v", got)]++
+	}
+	if expected := fmt.Sprintf("%+v", want); len(all) != 1 || all[expected] != requests {
+		s.t.Errorf("%v, want %d times %s", all, requests, expected)
+	}
+}
+
+// served is an app's answer.
+func served() zerostage.Answer { return zerostage.Answer{Status: 200, IsApp: true} }
+
+// TestTheInterceptorIsKilled while requests wait: they wait on, and are answered when it is back and the app is ready. Envoy asks again after pauses that double,
+// so the first one of them is enough to tell that they do. The app's owner has heard of the cold start.
+func TestTheInterceptorIsKilled(t *testing.T) {
+	s := newStage(t)
+	first := s.replica(0)
+	s.proxy()
+	waiting := s.begin(t.Context(), first, 0)
+	if err := first.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	second := s.replica(0)
+	testkit.Eventually(t, patience, "requests are held again", func() bool {
+		held, err := second.Held(t.Context())
+		return err == nil && held > 0
+	})
+	s.wake(0)
+	s.expect(waiting, served())
+	var events eventsv1.EventList
+	testkit.Eventually(t, patience, "the cold start is told", func() bool {
+		err := s.Admin.Get().AbsPath("/apis/events.k8s.io/v1/namespaces/" + zerostage.Namespace + "/events").Do(t.Context()).Into(&events)
+		return err == nil && slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool { return event.Reason == "ColdStart" })
+	})
+}
+
+// TestTheInterceptorIsReplaced, as by a rolling update: the next one is ready before the first one ends. No request fails, neither those that wait nor those
+// for an app that is ready.
+func TestTheInterceptorIsReplaced(t *testing.T) {
+	s := newStage(t)
+	first := s.replica(0)
+	s.proxy()
+	s.wake(1)
+	testkit.Eventually(t, patience, "the other app answers", func() bool {
+		return (<-zerostage.Begin(t.Context(), zerostage.Proxy, 1)).Status == 200
+	})
+	waiting := s.begin(t.Context(), first, 0)
+	s.replica(1)
+	if err := first.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	others := map[int]int{}
+	for isOver := false; !isOver; {
+		others[(<-zerostage.Begin(t.Context(), zerostage.Proxy, 1)).Status]++
+		select {
+		case <-first.Ended():
+			isOver = true
+		default:
+		}
+	}
+	s.wake(0)
+	s.expect(waiting, served())
+	if !slices.Equal(slices.Collect(maps.Keys(others)), []int{200}) {
+		t.Errorf("the other app's answers by status: %v", others)
+	}
+}
+
+// TestEnvoyIsKilled while requests wait: they end with their connections, their places are free at once, and who asks the next Envoy is answered.
+func TestEnvoyIsKilled(t *testing.T) {
+	s := newStage(t)
+	r := s.replica(0)
+	s.proxy()
+	waiting := s.begin(t.Context(), r, 0)
+	if err := s.Envoy.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range waiting {
+		if got := <-each; got.Err == nil {
+			t.Errorf("%+v", got)
+		}
+	}
+	s.awaitHeld(r, 0)
+	s.proxy()
+	again := s.begin(t.Context(), r, 0)
+	s.wake(0)
+	s.expect(again, served())
+}
+
+// TestTheAPIServerIsGone while requests wait, and nothing can become ready: each is refused at its deadline, and those for an app that is ready are answered.
+func TestTheAPIServerIsGone(t *testing.T) {
+	s := newStage(t)
+	r := s.replica(0)
+	s.proxy()
+	s.wake(1)
+	began := time.Now()
+	waiting := s.begin(t.Context(), r, 0)
+	if err := s.Plane.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.Plane = nil
+	if got := <-zerostage.Begin(t.Context(), zerostage.Proxy, 1); got.Status != 200 {
+		t.Errorf("an app that is ready: %+v", got)
+	}
+	s.expect(waiting, zerostage.Answer{Status: 503, Reason: "deadline"})
+	if took := time.Since(began); took > deadline+10*time.Second {
+		t.Errorf("they were refused after %v", took)
+	}
+	s.awaitHeld(r, 0)
+}
