@@ -106,3 +106,33 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 		t.Errorf("alerts (-config/prometheus/rules.yaml +docs/operations.md):\n%s", diff)
 	}
 }
+
+// Deployments that commands name are those of our manifests, or of what stands beside them.
+func TestDeploymentsThatCommandsNameExist(t *testing.T) {
+	known := []string{"argo-rollouts", "keda-operator", "traefik", "shop"}
+	manifests, err := filepath.Glob(filepath.Join(root, "config/*/*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range manifests {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^kind: Deployment\nmetadata:\n  name: (\S+)$`).FindAllSubmatch(raw, -1) {
+			known = append(known, string(found[1]))
+		}
+	}
+	named := 0
+	for path, page := range documents(t) {
+		for _, found := range regexp.MustCompile(`kubectl[^\n|]*? deployment[/ ]([a-z][a-z-]+)`).FindAllStringSubmatch(page, -1) {
+			named++
+			if !slices.Contains(known, found[1]) {
+				t.Errorf("%s names Deployment %s, which is in no manifest: %s", path, found[1], found[0])
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d commands name a Deployment", named)
+	}
+}

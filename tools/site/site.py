@@ -50,6 +50,10 @@ def adapt(text, folder):
             line += " {#" + slug(heading[1], seen) + "}"
         elif not in_block and re.fullmatch(r"<!-- .* -->", line):
             line = f"\n{line}\n"  # a comment is no part of the table that follows it
+        elif not in_block:
+            # Braces are attributes to the generator, but in code.
+            parts = re.split(r"(`[^`]*`)", line)
+            line = "".join(part if part.startswith("`") else part.replace("{", "&#123;") for part in parts)
         lines.append(line)
     return "\n".join(lines)
 

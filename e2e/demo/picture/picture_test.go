@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,11 +48,27 @@ func TestThePicturesShowTheRecordedRun(t *testing.T) {
 		if diff := cmp.Diff(drawn, read(t, pictures+name)); diff != "" {
 			t.Errorf("%s is not what is drawn of demo.txt: run `make picture` (-drawn +there):\n%s", name, diff)
 		}
-		for decoder := xml.NewDecoder(strings.NewReader(drawn)); ; {
-			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+	}
+}
+
+// A page shows a picture as it is: XML, with all that it needs in it, and no script.
+func TestPicturesStandByThemselves(t *testing.T) {
+	files, err := filepath.Glob(pictures + "*.svg")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("pictures %v, %v", files, err)
+	}
+	for _, file := range files {
+		for decoder := xml.NewDecoder(strings.NewReader(read(t, file))); ; {
+			token, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
 				break
-			} else if err != nil {
-				t.Fatalf("%s is no XML: %v", name, err)
+			}
+			if err != nil {
+				t.Fatalf("%s is no XML: %v", file, err)
+			}
+			element, is := token.(xml.StartElement)
+			if is && (element.Name.Local == "script" || slices.ContainsFunc(element.Attr, func(a xml.Attr) bool { return a.Name.Local == "href" })) {
+				t.Errorf("%s has an element %s that loads or runs something", file, element.Name.Local)
 			}
 		}
 	}
