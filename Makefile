@@ -7,6 +7,7 @@ SHELL := bash
 
 CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kedify-localcluster
 GOLANGCI  := $(CACHE)/tools/golangci-lint-$(shell sha256sum tools/golangci-lint/go.sum | cut -c1-12)
+SITE       := $(CACHE)/tools/site-$(shell sha256sum tools/site/requirements.txt | cut -c1-12)
 GORELEASER := $(CACHE)/tools/goreleaser-$(shell sha256sum tools/goreleaser/go.sum | cut -c1-12)
 # How everything is compiled, so that all of it shares the compiler's cache with the
 # parts of the cluster, see localcluster/build/gotools.go. The race detector needs cgo,
@@ -64,6 +65,8 @@ CHART ?=
 PROVIDER ?= embedded
 # Arguments for the demo, such as ARGS=--keep.
 ARGS ?=
+# What a run of the demo has said, for `make picture`: one file, or one for each half.
+LOG ?=
 
 .PHONY: help
 help: ## show this list
@@ -286,11 +289,39 @@ generate: ## generate deep copies and the CRD from api/, and Go code from .proto
 	go run -C tools/protogen . $(CURDIR) internal/replicas/replicaspb/replicas.proto
 	go run -C tools/protogen . $(CURDIR) internal/scaler/externalscaler/externalscaler.proto
 
+.PHONY: reference
+reference: ## write the generated parts of docs/reference.md and docs/troubleshooting.md anew
+	$(COMPILE) go test -vet=off ./test/docs -run=Reference -update
+	$(COMPILE) go test -vet=off ./internal/doctor -run=Troubleshooting -update
+
+.PHONY: picture
+picture: ## draw README's moving picture anew (LOG="demo.log": of what another run of make demo has said)
+	$(if $(LOG),$(COMPILE) go run ./e2e/cmd/picture record $(LOG) >$(CLUSTER_BIN)/demo.txt && cp $(CLUSTER_BIN)/demo.txt docs/pictures/demo.txt)
+	$(COMPILE) go run ./e2e/cmd/picture draw docs/pictures/demo.txt
+
+.PHONY: site
+site: $(SITE)/bin/zensical ## build the site of docs/ into dist/site
+	python3 tools/site/site.py prepare . dist/site-source
+	$(SITE)/bin/zensical build --strict -f dist/site-source/zensical.toml
+	@rm -rf dist/site && mv dist/site-source/site dist/site && rm -rf dist/site-source
+
+.PHONY: test-site
+test-site: site ## see that no link of the site leads nowhere, and that it loads nothing from elsewhere
+	python3 tools/site/site.py check dist/site
+
+.PHONY: test-rules
+test-rules: ## have Prometheus' own parser read the alerts
+	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml
+
 .PHONY: golden
 golden: ## write the golden files anew
 	go test ./internal/... -update
 
 # These are keyed by what pins them.
+$(SITE)/bin/zensical:
+	python3 -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --disable-pip-version-check --requirement tools/site/requirements.txt
+
 $(GORELEASER):
 	@echo "building goreleaser (about 6 minutes, once)"
 	$(COMPILE) $(GREED) go -C tools/goreleaser build -buildvcs=false -ldflags='-s -w' -o $@ github.com/goreleaser/goreleaser/v2

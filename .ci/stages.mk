@@ -14,20 +14,22 @@ quick: demo-quick
 
 # Compiling, and what waits.
 
-.PHONY: linter parts lint unit suites residue real
+.PHONY: linter parts lint docs unit suites residue real
 linter:
 	@$(STAGE) $@ $(MAKE_) linter
 parts:
 	@$(STAGE) $@ $(MAKE_) parts
 lint: linter
 	@$(STAGE) $@ $(MAKE_) lint
+docs: lint
+	@$(STAGE) $@ $(MAKE_) test-site test-rules
 unit: lint parts
 	@$(STAGE) $@ $(MAKE_) test-unit
 suites: unit
 	@$(STAGE) $@ $(MAKE_) suites
 residue: parts
 	@$(STAGE) $@ $(MAKE_) test-cluster
-real: residue suites
+real: residue suites docs
 	@$(STAGE) $@ $(MAKE_) test-parts
 
 # On the shared cluster, which starts beside tests that measure nothing, there are three

@@ -11,13 +11,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/commandline"
 )
 
-// execute runs the command line with an environment and returns the settings that it arrives at, its
-// output and its error.
-func execute(t *testing.T, environment map[string]string, args ...string) (chosen settings, output string, err error) {
-	t.Helper()
-	return commandline.Execute(t, newCommand, environment, args...)
-}
-
 func TestSettings(t *testing.T) {
 	standard := settings{
 		scalerAddress: "keda-add-ons-http-external-scaler.keda:9090",
@@ -54,7 +47,7 @@ func TestSettings(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, output, err := execute(t, test.environment, test.args...)
+			got, output, err := commandline.Execute(t, newCommand, test.environment, test.args...)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, output)
 			}
@@ -83,12 +76,12 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := execute(t, test.environment, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, _, err := commandline.Execute(t, newCommand, test.environment, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want one with %q", err, test.says)
 			}
 		})
 	}
-	if _, _, err := execute(t, nil, "--scaler-address=x"); !errors.Is(err, errSetting) {
+	if _, _, err := commandline.Execute(t, newCommand, nil, "--scaler-address=x"); !errors.Is(err, errSetting) {
 		t.Errorf("error %v, want errSetting", err)
 	}
 }

@@ -15,13 +15,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// execute runs the command line with an environment and returns the settings that it arrives at, its
-// output and its error.
-func execute(t *testing.T, environment map[string]string, args ...string) (chosen settings, output string, err error) {
-	t.Helper()
-	return commandline.Execute(t, newCommand, environment, args...)
-}
-
 func TestSettings(t *testing.T) {
 	standard := settings{
 		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090", metricsAddress: ":2223",
@@ -85,7 +78,7 @@ func TestSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			environment := map[string]string{"POD_NAME": "pod-1"}
 			maps.Copy(environment, test.environment)
-			got, output, err := execute(t, environment, test.args...)
+			got, output, err := commandline.Execute(t, newCommand, environment, test.args...)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, output)
 			}
@@ -118,12 +111,12 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := execute(t, test.environment, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, _, err := commandline.Execute(t, newCommand, test.environment, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want one with %q", err, test.says)
 			}
 		})
 	}
-	if _, _, err := execute(t, nil, "--max-streams=0"); !errors.Is(err, errSetting) {
+	if _, _, err := commandline.Execute(t, newCommand, nil, "--max-streams=0"); !errors.Is(err, errSetting) {
 		t.Errorf("error %v, want errSetting", err)
 	}
 }
@@ -134,7 +127,7 @@ func TestOtherUses(t *testing.T) {
 		"--help":          "KEDIFY_INTERCEPTOR_LOG_LEVEL for --log-level",
 		"completion bash": "bash completion",
 	} {
-		_, output, err := execute(t, nil, strings.Fields(args)...)
+		_, output, err := commandline.Execute(t, newCommand, nil, strings.Fields(args)...)
 		if err != nil || !strings.Contains(output, says) {
 			t.Errorf("%s = %v, %.200q; want %q", args, err, output, says)
 		}

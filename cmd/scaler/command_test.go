@@ -11,13 +11,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/commandline"
 )
 
-// execute runs the command line with an environment and returns the settings that it arrives at, its
-// output and its error.
-func execute(t *testing.T, environment map[string]string, args ...string) (chosen settings, output string, err error) {
-	t.Helper()
-	return commandline.Execute(t, newCommand, environment, args...)
-}
-
 func TestSettings(t *testing.T) {
 	standard := settings{
 		grpcAddress: ":9090", healthAddress: ":8080", metricsAddress: ":2223", maxStreams: 20000,
@@ -55,7 +48,7 @@ func TestSettings(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, _, err := execute(t, test.environment, test.args...)
+			got, _, err := commandline.Execute(t, newCommand, test.environment, test.args...)
 			if test.says != "" {
 				if err == nil || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("error %v, want something with %q", err, test.says)
@@ -70,7 +63,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	_, help, err := execute(t, nil, "--help")
+	_, help, err := commandline.Execute(t, newCommand, nil, "--help")
 	for _, want := range []string{"KEDIFY_SCALER_LOG_LEVEL", "--tls-client-ca-file", "--grpc-address", "POD_NAMESPACE"} {
 		if err != nil || !strings.Contains(help, want) {
 			t.Errorf("%v; the help lacks %s", err, want)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
 )
 
@@ -80,20 +79,13 @@ type cluster struct {
 var clusters []*cluster
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(controlplane.RunIn([]string{"gatewayapi-plugin"}, func(ctx context.Context, folder controlplane.Folder) (int, error) {
+		return run(ctx, m, folder)
+	}))
 }
 
-// run builds the plugin, starts a cluster for each release, and runs the tests.
-func run(m *testing.M) (code int, err error) {
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
-	if err != nil {
-		return 1, err
-	}
+// run starts a cluster for each release, and runs the tests.
+func run(ctx context.Context, m *testing.M, folder controlplane.Folder) (code int, err error) {
 	variables := []string{controllerVariable, installVariable}
 	for _, release := range releases() {
 		variables = append(variables, release.variable)
@@ -103,18 +95,8 @@ func run(m *testing.M) (code int, err error) {
 			return 1, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", name)
 		}
 	}
-	folder, err := os.MkdirTemp("", "controller-test")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if err := program.Build(ctx, folder, "v9.9.9-test", "gatewayapi-plugin"); err != nil {
-		return 1, err
-	}
 	for _, release := range releases() {
-		c, stop, err := start(ctx, binaries, release, folder)
+		c, stop, err := start(ctx, folder.Binaries, release, folder.Path)
 		if err != nil {
 			return 1, fmt.Errorf("cluster with Gateway API %s: %w", release.name, err)
 		}

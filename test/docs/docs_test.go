@@ -5,6 +5,7 @@ package docs
 
 import (
 	"debug/elf"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -116,6 +117,66 @@ func TestBuildMakesStaticLinuxBinaries(t *testing.T) {
 			if segment.Type == elf.PT_INTERP {
 				t.Errorf("%s asks for a dynamic loader: it is not static", filepath.Base(binary))
 			}
+		}
+	}
+}
+
+// anchors are those that GitHub makes of a page's headings: of the same words again with a number behind them.
+func anchors(page string) map[string]bool {
+	found, seen := map[string]bool{}, map[string]int{}
+	inBlock := false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			inBlock = !inBlock
+		}
+		heading := regexp.MustCompile(`^#+ (.+)`).FindStringSubmatch(line)
+		if inBlock || heading == nil {
+			continue
+		}
+		words := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(strings.TrimSpace(heading[1]), "$1")
+		made := strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N}_\- ]`).ReplaceAllString(strings.ToLower(words), ""), " ", "-")
+		if again := seen[made]; again > 0 {
+			found[fmt.Sprintf("%s-%d", made, again)] = true
+		}
+		seen[made]++
+		found[made] = true
+	}
+	return found
+}
+
+func TestAnchorsLeadSomewhere(t *testing.T) {
+	pages, looked := documents(t), 0
+	for path, text := range pages {
+		for _, found := range regexp.MustCompile(`\]\(([^)#\s]*)#([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			target := path
+			if found[1] != "" {
+				target = filepath.Join(filepath.Dir(path), found[1])
+			}
+			looked++
+			if page, is := pages[target]; is && !anchors(page)[found[2]] {
+				t.Errorf("%s links to %s#%s, and there is no such heading", path, found[1], found[2])
+			}
+		}
+	}
+	if looked == 0 {
+		t.Error("no document links to a heading")
+	}
+}
+
+// Each page is named on the one that lists them all.
+func TestTheMapHasEveryPage(t *testing.T) {
+	pages := documents(t)
+	for path := range pages {
+		relative, is := strings.CutPrefix(path, "docs/")
+		list := "docs/README.md"
+		if below, is := strings.CutPrefix(relative, "gatewayapi/"); is && below != "README.md" {
+			relative, list = below, "docs/gatewayapi/README.md"
+		}
+		if is && relative != "README.md" && !strings.Contains(pages[list], "]("+relative+")") {
+			t.Errorf("%s has no link to %s", list, relative)
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
 )
 
@@ -86,38 +85,22 @@ type cluster struct {
 var clusters []*cluster
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	programs := []string{"gatewayapi-plugin", "rollouts-plugin-kedify"}
+	os.Exit(controlplane.RunIn(programs, func(ctx context.Context, folder controlplane.Folder) (int, error) {
+		return run(ctx, m, folder)
+	}))
 }
 
-// run builds the plugins, starts a cluster for each release, and runs the tests.
-func run(m *testing.M) (code int, err error) {
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
-	if err != nil {
-		return 1, err
-	}
+// run starts a cluster for each release, and runs the tests.
+func run(ctx context.Context, m *testing.M, folder controlplane.Folder) (code int, err error) {
 	if len(releases()) == 0 || os.Getenv("GATEWAY_API_CRDS") == "" {
 		return 1, errors.New("no Argo Rollouts controller or no CustomResourceDefinitions of the Gateway API: run `make test-parts`")
 	}
-	folder, err := os.MkdirTemp("", "scenarios")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	if err := flag.Set("test.parallel", "12"); err != nil { // most of the time, a scenario waits
 		return 1, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if err := program.Build(ctx, folder, "v9.9.9-test", "gatewayapi-plugin", "rollouts-plugin-kedify"); err != nil {
-		return 1, err
-	}
 	for _, one := range releases() {
-		c, stop, err := start(ctx, binaries, one, folder)
+		c, stop, err := start(ctx, folder.Binaries, one, folder.Path)
 		if err != nil {
 			return 1, fmt.Errorf("cluster with Argo Rollouts %s: %w", one.name, err)
 		}

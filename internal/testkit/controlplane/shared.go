@@ -28,13 +28,18 @@ type Shared struct {
 	Folder string
 }
 
-// RunTests is for TestMain. It builds programs, named as their folders below cmd, starts a ControlPlane, has setUp install what
-// the tests need, and runs them. tearDown, which may be nil, is told how they ended. The result is the exit code: what went
-// wrong before or after the tests is written to the standard error, and makes it 1.
-func RunTests(
-	m *testing.M, programs []string, setUp func(context.Context, Shared) (tearDown func(code int) error, err error),
-) int {
-	code, err := runTests(m, programs, setUp)
+// Folder is what the tests of a package are run with that start ControlPlanes of their own.
+type Folder struct {
+	// Binaries are what a ControlPlane is made of.
+	Binaries Binaries
+	// Path is the folder. It has the programs, and goes when the tests are over.
+	Path string
+}
+
+// RunIn is for TestMain of tests that start ControlPlanes of their own. It builds programs, named as their folders below cmd, and has run do the
+// rest. The result is the exit code: an error is written to the standard error, and makes it 1.
+func RunIn(programs []string, run func(context.Context, Folder) (code int, err error)) int {
+	code, err := runIn(programs, run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -42,48 +47,57 @@ func RunTests(
 	return code
 }
 
-// runTests is RunTests but for what is said about errors.
-func runTests(
-	m *testing.M, programs []string, setUp func(context.Context, Shared) (func(int) error, error),
-) (code int, err error) {
+// runIn is RunIn but for what is said about errors.
+func runIn(programs []string, run func(context.Context, Folder) (int, error)) (code int, err error) {
 	binaries, err := FromEnvironment(os.Getenv)
 	if err != nil {
 		return 0, err
 	}
-	folder, err := os.MkdirTemp("", "shared-controlplane")
+	path, err := os.MkdirTemp("", "shared-controlplane")
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(path)) }()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	shared, err := start(ctx, binaries, folder, programs)
-	if err != nil {
+	if err := program.Build(ctx, path, testVersion, programs...); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, shared.Stop()) }()
-	tearDown, err := setUp(ctx, shared)
-	if err != nil {
-		return 0, err
-	}
-	code = m.Run()
-	if tearDown != nil {
-		err = tearDown(code)
-	}
-	return code, err
+	return run(ctx, Folder{binaries, path})
 }
 
-// start builds the programs and starts the ControlPlane.
-func start(ctx context.Context, binaries Binaries, folder string, programs []string) (Shared, error) {
-	shared, state := Shared{Folder: folder}, filepath.Join(folder, "state")
-	err := errors.Join(os.Mkdir(state, 0o700), program.Build(ctx, folder, testVersion, programs...))
-	if err != nil {
+// RunTests is for TestMain of tests that share one ControlPlane. It builds programs and starts it, has setUp install what
+// the tests need, and runs them. tearDown, which may be nil, is told how they ended. The result is that of RunIn.
+func RunTests(
+	m *testing.M, programs []string, setUp func(context.Context, Shared) (tearDown func(code int) error, err error),
+) int {
+	return RunIn(programs, func(ctx context.Context, folder Folder) (code int, err error) {
+		shared, err := start(ctx, folder)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, shared.Stop()) }()
+		tearDown, err := setUp(ctx, shared)
+		if err != nil {
+			return 0, err
+		}
+		code = m.Run()
+		if tearDown != nil {
+			err = tearDown(code)
+		}
+		return code, err
+	})
+}
+
+// start starts the ControlPlane that tests share.
+func start(ctx context.Context, folder Folder) (Shared, error) {
+	shared, state := Shared{Folder: folder.Path}, filepath.Join(folder.Path, "state")
+	audit, err := NewAuditLog(folder.Path)
+	if err := errors.Join(err, os.Mkdir(state, 0o700)); err != nil {
 		return Shared{}, err
 	}
-	if shared.Audit, err = NewAuditLog(folder); err != nil {
-		return Shared{}, err
-	}
-	if shared.ControlPlane, err = Start(ctx, binaries, state, shared.Audit.Flags()...); err != nil {
+	shared.Audit = audit
+	if shared.ControlPlane, err = Start(ctx, folder.Binaries, state, audit.Flags()...); err != nil {
 		return Shared{}, err
 	}
 	if shared.Admin, err = shared.Client(AdminToken); err != nil {

@@ -1,0 +1,173 @@
+package picture
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ErrIncomplete is the error of a run that does not have all that is drawn.
+var ErrIncomplete = errors.New("not the output of a whole run of the demo: take that of make demo, without a terminal")
+
+// Run is what is drawn of a run.
+type Run struct {
+	// Version is that of the code.
+	Version string
+	// Rate is how many requests come in a second.
+	Rate string
+	// Seconds is how long the canaries took.
+	Seconds float64
+	// Steps are the states of the canaries.
+	Steps []Step
+	// Rates are the states of the app whose replicas follow requests.
+	Rates []Rate
+	// Canaries and Scaling count the requests of the two halves.
+	Canaries, Scaling Requests
+}
+
+// Step is one state of a canary.
+type Step struct {
+	// From and To are the colours of the old and the new version, Color is the one that was counted.
+	From, To, Color string
+	// Name is the step's, such as "20 %" or "aborted".
+	Name string
+	// At is when the weight was there, in seconds.
+	At float64
+	// Asked and Measured are the share of Color in percent; Low and High bound the second one with 95 % confidence.
+	Asked, Measured, Low, High float64
+	// Sample is how many requests were counted.
+	Sample string
+	// Right says whether the demo found the split to be the one that was asked.
+	Right bool
+}
+
+// Rate is one state of the app whose replicas follow requests.
+type Rate struct {
+	// Name is the state's, such as "25 requests/s".
+	Name string
+	// At is when the replicas were there, After how long that took, both in seconds.
+	At, After float64
+	// Wanted, Stable and Canary count replicas.
+	Wanted, Stable, Canary int
+}
+
+// Requests count those that were made, and those that failed.
+type Requests struct{ Failed, Made string }
+
+// The lines that are drawn, as packages scenario, scaling and report write them.
+const (
+	number    = `([0-9.]+)`
+	count     = `([0-9]+(?: [0-9]{3})*)`
+	begun     = `^Canary demo, (\S+)$`
+	load      = `^The load runs: ([0-9]+) requests/s `
+	canary    = `^Canary (\w+) → (\w+)$`
+	reached   = `^\[` + number + ` s\] (.+): asked ` + number + ` % (\w+), annotation `
+	measured  = `  ` + number + ` % (\w+) .* ` + number + ` % \[` + number + `, ` + number + `\] ([✔✘]) +` + count + `  `
+	replicas  = `^\[` + number + ` s\] (.+): ([0-9]+) replicas are wanted, ([0-9]+) stable and ([0-9]+) canary after ` + number + ` s$`
+	failed    = `^[✔✘] no request failed: ` + count + ` of ` + count
+	failed2nd = `^[✔✘] no request of the app that scales failed: ` + count + ` of ` + count
+	ended     = `^` + number + ` s in all\.$`
+)
+
+// Extract are the lines of a log that are drawn, as they are. Nothing else of a log needs to be kept.
+func Extract(log string) string {
+	var kept strings.Builder
+	drawn := regexp.MustCompile(strings.Join([]string{begun, load, canary, reached, measured, replicas, failed, failed2nd, ended}, "|"))
+	for line := range strings.Lines(log) {
+		if drawn.MatchString(strings.TrimSuffix(line, "\n")) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// Parse reads a run from a log, or from what Extract has kept of it. Where the halves were run one by one, their logs
+// follow each other. An error wraps ErrIncomplete.
+func Parse(log string) (Run, error) {
+	p := parser{patterns: map[string]*regexp.Regexp{}}
+	for line := range strings.Lines(log) {
+		p.read(strings.TrimSuffix(line, "\n"))
+	}
+	r := p.run
+	switch {
+	case p.err != nil:
+		return Run{}, p.err
+	case len(r.Steps) == 0 || p.judged != len(r.Steps):
+		return Run{}, fmt.Errorf("%w: %d steps, and %d of them measured", ErrIncomplete, len(r.Steps), p.judged)
+	case len(r.Rates) == 0 || r.Canaries.Made == "" || r.Scaling.Made == "" || r.Seconds == 0 || r.Rate == "":
+		return Run{}, fmt.Errorf("%w: %d rates, %q and %q requests", ErrIncomplete, len(r.Rates), r.Canaries.Made, r.Scaling.Made)
+	}
+	return r, nil
+}
+
+// parser is a Run as far as it was read.
+type parser struct {
+	run      Run
+	from, to string
+	judged   int // how many steps have their figures
+	patterns map[string]*regexp.Regexp
+	err      error
+}
+
+// read reads a line. One that is not drawn says nothing.
+func (p *parser) read(line string) {
+	r := &p.run
+	if f := p.find(begun, line); f != nil && r.Version == "" {
+		r.Version = f[1]
+	} else if f := p.find(load, line); f != nil {
+		r.Rate = f[1]
+	} else if f := p.find(canary, line); f != nil {
+		p.from, p.to = f[1], f[2]
+	} else if f := p.find(reached, line); f != nil {
+		r.Steps = append(r.Steps, Step{From: p.from, To: p.to, Color: f[4], Name: f[2], At: p.float(f[1]), Asked: p.float(f[3])})
+	} else if f := p.find(measured, line); f != nil {
+		p.judge(f)
+	} else if f := p.find(replicas, line); f != nil {
+		r.Rates = append(r.Rates, Rate{f[2], p.float(f[1]), p.float(f[6]), p.int(f[3]), p.int(f[4]), p.int(f[5])})
+	} else if f := p.find(failed, line); f != nil {
+		r.Canaries = Requests{f[1], f[2]}
+	} else if f := p.find(failed2nd, line); f != nil {
+		r.Scaling = Requests{f[1], f[2]}
+	} else if f := p.find(ended, line); f != nil && r.Seconds == 0 {
+		r.Seconds = p.float(f[1])
+	}
+}
+
+// judge takes a row of the summary, which has the figures of the next step.
+func (p *parser) judge(row []string) {
+	if p.judged == len(p.run.Steps) || p.run.Steps[p.judged].Color != row[2] || p.run.Steps[p.judged].Asked != p.float(row[1]) {
+		p.err = fmt.Errorf("%w: row %d of the summary is of no step: %s", ErrIncomplete, p.judged+1, row[0])
+		return
+	}
+	s := &p.run.Steps[p.judged]
+	s.Measured, s.Low, s.High, s.Right, s.Sample = p.float(row[3]), p.float(row[4]), p.float(row[5]), row[6] == "✔", row[7]
+	p.judged++
+}
+
+// find matches a line.
+func (p *parser) find(pattern, line string) []string {
+	if p.patterns[pattern] == nil {
+		p.patterns[pattern] = regexp.MustCompile(pattern)
+	}
+	return p.patterns[pattern].FindStringSubmatch(line)
+}
+
+// float is a number of seconds or percent.
+func (p *parser) float(text string) float64 {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		p.err = fmt.Errorf("%w: %w", ErrIncomplete, err)
+	}
+	return value
+}
+
+// int is a number of replicas.
+func (p *parser) int(text string) int {
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		p.err = fmt.Errorf("%w: %w", ErrIncomplete, err)
+	}
+	return value
+}

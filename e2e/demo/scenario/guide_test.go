@@ -1,0 +1,34 @@
+package scenario
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The commands of docs/guide.md that drive the canary are the demo's, to the letter.
+func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/guide.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := strings.NewReplacer("repo/", "", `'`, "").Replace(strings.Join(commands, "\n"))
+	found := 0
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		for line := range strings.Lines(block[1]) {
+			if strings.HasPrefix(line, "kubectl http-canary") {
+				continue // run by test/cli
+			}
+			found++
+			if !slices.Contains(strings.Split(run, "\n"), strings.ReplaceAll(strings.TrimSpace(line), `'`, "")) {
+				t.Errorf("the demo does not run %q, but\n%s", strings.TrimSpace(line), run)
+			}
+		}
+	}
+	if found < 6 {
+		t.Errorf("the guide has only %d commands of the demo", found)
+	}
+}

@@ -1,0 +1,91 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// Every manifest in docs/ is one that an API server with all definitions takes, without an unknown field; those of docs/gatewayapi are played by
+// test/gatewaydocs. Nothing is stored.
+func TestThePagesManifestsAreValid(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range regexp.MustCompile("(?s)```yaml[^\n]*\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			for document := range strings.SplitSeq(block[1], "\n---\n") {
+				var object controlplane.Manifest
+				if yaml.Unmarshal([]byte(document), &object) != nil || object.Kind == "" || object.Metadata.Name == "" {
+					continue // a part of a manifest
+				}
+				manifests++
+				if err := dryRun(t, object, document); err != nil {
+					t.Errorf("%s: %s %s: %v", filepath.Base(page), object.Kind, object.Metadata.Name, err)
+				}
+			}
+		}
+	}
+	if manifests < 5 {
+		t.Errorf("the pages have only %d manifests", manifests)
+	}
+}
+
+// dryRun has the API server judge a manifest, in a namespace where it names none.
+func dryRun(t *testing.T, object controlplane.Manifest, document string) error {
+	t.Helper()
+	body, err := yaml.YAMLToJSON([]byte(document))
+	if err != nil {
+		return err
+	}
+	return shared.admin.Patch(types.ApplyPatchType).AbsPath(object.Path("web")).Param("fieldManager", "test").Param("force", "true").
+		Param("fieldValidation", "Strict").Param("dryRun", "All").Body(body).Do(t.Context()).Error()
+}
+
+// What other pages say of the plugin is a command of its page, which is run, or its words: each begins with a subcommand that there is.
+func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]string{}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile("(?m)^kubectl http-canary .*$").FindAllString(string(text), -1) {
+			if !strings.Contains(string(own), found+"\n") {
+				t.Errorf("%s: %q is not run by the tests of docs/cli.md", page, found)
+			}
+		}
+		for _, found := range regexp.MustCompile("`kubectl http-canary ([a-z]+)").FindAllStringSubmatch(string(text), -1) {
+			named[found[1]] = page
+		}
+	}
+	for subcommand, page := range named {
+		if got := run(t, controlplane.AdminToken, subcommand, "--help"); got.code != 0 || !strings.Contains(got.out, "kubectl http-canary "+subcommand) {
+			t.Errorf("%s names the subcommand %s: %d %s%s", page, subcommand, got.code, got.out, got.err)
+		}
+	}
+	if len(named) < 3 {
+		t.Errorf("the pages name only %v", named)
+	}
+}

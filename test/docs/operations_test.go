@@ -1,0 +1,138 @@
+package docs
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// metrics are the names of the metrics that the code makes. A file makes those of one subsystem, by fields Name or by a function of
+// its own that takes the name first.
+func metrics(t *testing.T) []string {
+	t.Helper()
+	found := map[string]bool{}
+	tree := os.DirFS(filepath.Join(root, "internal"))
+	err := fs.WalkDir(tree, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := fs.ReadFile(tree, path)
+		if err != nil || !strings.Contains(string(raw), `client_golang/prometheus"`) {
+			return err
+		}
+		prefix := "kedify_"
+		if subsystem := regexp.MustCompile(`(?:Subsystem: |subsystem = "kedify", )"(\w+)"`).FindSubmatch(raw); subsystem != nil {
+			prefix += string(subsystem[1]) + "_"
+		}
+		for _, name := range regexp.MustCompile(`(?:\bName: |\b(?:counter|gauge)\()"([a-z_]+)"`).FindAllSubmatch(raw, -1) {
+			found[prefix+string(name[1])] = true
+		}
+		if described := regexp.MustCompile(`NewDesc\("(kedify_\w+_)"`).FindSubmatch(raw); described != nil {
+			for _, name := range regexp.MustCompile(`\bdesc\("([a-z_]+)"`).FindAllSubmatch(raw, -1) {
+				found[string(described[1])+string(name[1])] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// The page has every metric that there is, and no other one, and neither has any other page.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	_, table, _ := strings.Cut(text(t, "docs/operations.md"), "<!-- metrics -->")
+	table, _, _ = strings.Cut(table, "<!-- end of metrics -->")
+	var shown []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(kedify_\\w+)` \\| (?:counter|gauge|histogram) \\|").FindAllStringSubmatch(table, -1) {
+		shown = append(shown, row[1])
+	}
+	slices.Sort(shown)
+	known := metrics(t)
+	if diff := cmp.Diff(known, shown); diff != "" {
+		t.Errorf("metrics (-code +docs/operations.md):\n%s", diff)
+	}
+	for path, page := range documents(t) {
+		for _, name := range regexp.MustCompile(`\bkedify_[a-z]+_[a-z_]+[a-z]`).FindAllString(page, -1) {
+			series := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+			if !slices.Contains(known, name) && !slices.Contains(known, series) {
+				t.Errorf("%s names the metric %s, which nothing makes", path, name)
+			}
+		}
+	}
+}
+
+// The page has every alert of the rules, and what to do about it. What their expressions mean to Prometheus is tested in tools/promrules.
+func TestEveryAlertIsDocumented(t *testing.T) {
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text(t, "config/prometheus/rules.yaml")), &rules); err != nil {
+		t.Fatal(err)
+	}
+	var alerts []string
+	known := metrics(t)
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			alerts = append(alerts, rule.Alert)
+			named := regexp.MustCompile(`\bkedify_\w+`).FindAllString(rule.Expr, -1)
+			if len(named) == 0 {
+				t.Errorf("%s is about no metric of ours", rule.Alert)
+			}
+			for _, name := range named {
+				if !slices.Contains(known, name) {
+					t.Errorf("%s is about %s, which nothing makes", rule.Alert, name)
+				}
+			}
+		}
+	}
+	_, table, _ := strings.Cut(text(t, "docs/operations.md"), "<!-- alerts -->")
+	var shown []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(Kedify\\w+)` \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(table, -1) {
+		shown = append(shown, row[1])
+	}
+	if diff := cmp.Diff(alerts, shown); diff != "" {
+		t.Errorf("alerts (-config/prometheus/rules.yaml +docs/operations.md):\n%s", diff)
+	}
+}
+
+// Deployments that commands name are those of our manifests, or of what stands beside them.
+func TestDeploymentsThatCommandsNameExist(t *testing.T) {
+	known := []string{"argo-rollouts", "keda-operator", "traefik", "shop"}
+	manifests, err := filepath.Glob(filepath.Join(root, "config/*/*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range manifests {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^kind: Deployment\nmetadata:\n  name: (\S+)$`).FindAllSubmatch(raw, -1) {
+			known = append(known, string(found[1]))
+		}
+	}
+	named := 0
+	for path, page := range documents(t) {
+		for _, found := range regexp.MustCompile(`kubectl[^\n|]*? deployment[/ ]([a-z][a-z-]+)`).FindAllStringSubmatch(page, -1) {
+			named++
+			if !slices.Contains(known, found[1]) {
+				t.Errorf("%s names Deployment %s, which is in no manifest: %s", path, found[1], found[0])
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d commands name a Deployment", named)
+	}
+}

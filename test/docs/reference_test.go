@@ -1,0 +1,217 @@
+package docs
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+// reference is the page that has every key.
+const reference = "docs/reference.md"
+
+var update = flag.Bool("update", false, "write the generated parts of docs/reference.md anew")
+
+// The generated parts of the page are what their sources say: the CustomResourceDefinition, the constants of the API's package,
+// the programs' own --help.
+func TestTheReferenceIsGenerated(t *testing.T) {
+	page := text(t, reference)
+	folder := t.TempDir()
+	programs := []string{"rollouts-plugin-kedify", "gatewayapi-plugin", "interceptor", "scaler", "agent"}
+	if err := program.Build(t.Context(), folder, "v0.0.0", programs...); err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]string{"fields": fields(t), "annotations": annotations(t)}
+	for _, name := range programs {
+		parts["flags of "+name] = flags(t.Context(), t, filepath.Join(folder, name))
+	}
+	wanted := page
+	for name, part := range parts {
+		begin, end := "<!-- "+name+" -->\n", "<!-- end -->"
+		before, rest, found := strings.Cut(wanted, begin)
+		_, after, ends := strings.Cut(rest, end)
+		if !found || !ends {
+			t.Fatalf("the page has no %q", begin)
+		}
+		wanted = before + begin + "\n" + part + "\n" + end + after
+	}
+	if *update {
+		if err := os.WriteFile(filepath.Join(root, reference), []byte(wanted), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(wanted, page); diff != "" {
+		t.Errorf("%s is not what its sources say: run `make reference` (-sources +page):\n%s", reference, diff)
+	}
+}
+
+// schema is what is shown of a schema in a CustomResourceDefinition.
+type schema struct {
+	Type, Description, Format string
+	Default                   any
+	Properties                map[string]schema
+	Items                     *schema
+	Required                  []string
+	Rules                     []struct{ Message string } `json:"x-kubernetes-validations"`
+}
+
+// fields is a table of the fields of an HTTPScaledObject's spec.
+func fields(t *testing.T) string {
+	t.Helper()
+	var definition struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct {
+					OpenAPIV3Schema schema `json:"openAPIV3Schema"`
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text(t, "config/crd/http.keda.sh_httpscaledobjects.yaml")), &definition); err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| Field | Type | Default | |\n|---|---|---|---|\n")
+	rows(&table, "spec", definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	return table.String()
+}
+
+// rows are the rows of the fields below a path.
+func rows(table *strings.Builder, path string, of schema) {
+	for _, name := range sortedKeys(of.Properties) {
+		field, at := of.Properties[name], path+"."+name
+		kind := field.Type
+		if field.Items != nil {
+			kind = "list of " + field.Items.Type + "s"
+		}
+		value := ""
+		switch {
+		case field.Default != nil:
+			value = fmt.Sprintf("`%v`", field.Default)
+		case slices.Contains(of.Required, name):
+			value = "required"
+		}
+		says := strings.Fields(field.Description)
+		for _, rule := range field.Rules {
+			says = append(says, "Checked:", rule.Message+".")
+		}
+		fmt.Fprintf(table, "| `%s` | %s | %s | %s |\n", at, kind, value, escaped(strings.Join(says, " ")))
+		rows(table, at, field)
+		if field.Items != nil {
+			rows(table, at+"[]", *field.Items)
+		}
+	}
+}
+
+// escaped is a text in a cell of a table.
+func escaped(text string) string {
+	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(text)
+}
+
+func sortedKeys(of map[string]schema) []string {
+	var names []string
+	for name := range of {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// annotations is a table of the annotations in the API's package.
+func annotations(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(root, "api/http/v1alpha1")
+	var table strings.Builder
+	table.WriteString("| Annotation | |\n|---|---|\n")
+	values := map[string]string{"AnnotationPrefix": "http.kedify.io/"}
+	for _, name := range []string{"names.go", "zero.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, name), nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			constant, is := node.(*ast.ValueSpec)
+			if !is || len(constant.Values) != 1 || !regexp.MustCompile(`^(Annotation|Fleet|Healthcheck)`).MatchString(constant.Names[0].Name) {
+				return true
+			}
+			value, doc := constantText(constant.Values[0], values), strings.Join(strings.Fields(constant.Doc.Text()), " ")
+			values[constant.Names[0].Name] = value
+			if !strings.Contains(value, "/") || strings.HasSuffix(value, "/") || doc == "" {
+				return true
+			}
+			_, says, _ := strings.Cut(doc, " ")
+			fmt.Fprintf(&table, "| `%s` | %s |\n", value, escaped(says))
+			return true
+		})
+	}
+	written := table.String()
+	for name, value := range values {
+		written = regexp.MustCompile(`\b`+name+`\b`).ReplaceAllString(written, "`"+value+"`")
+	}
+	return written
+}
+
+// constantText is the text of a string constant, which may be made of those before.
+func constantText(of ast.Expr, known map[string]string) string {
+	switch expression := of.(type) {
+	case *ast.BasicLit:
+		value, _ := strconv.Unquote(expression.Value)
+		return value
+	case *ast.Ident:
+		return known[expression.Name]
+	case *ast.BinaryExpr:
+		return constantText(expression.X, known) + constantText(expression.Y, known)
+	default:
+		return ""
+	}
+}
+
+// flags is what a program says about its flags.
+func flags(ctx context.Context, t *testing.T, binary string) string {
+	t.Helper()
+	help, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s --help: %v\n%s", binary, err, help)
+	}
+	var shown strings.Builder
+	for line := range strings.Lines(string(help)) {
+		shown.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return "```text\n" + strings.TrimSpace(shown.String()) + "\n```"
+}
+
+// The table of the router's keys is what the router says that the keys are: docs/errors.md is written by its tests.
+func TestTheTableOfTheRoutersKeys(t *testing.T) {
+	list := regexp.MustCompile("has the unknown key [^`]*the keys are ([a-zA-Z, ]+)`").FindStringSubmatch(text(t, "docs/errors.md"))
+	if list == nil {
+		t.Fatal("docs/errors.md does not say what the keys are")
+	}
+	_, section, _ := strings.Cut(text(t, "docs/router.md"), "## Configuration")
+	section, _, _ = strings.Cut(section, "For the whole process")
+	var shown []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
+		shown = append(shown, row[1])
+	}
+	slices.Sort(shown)
+	if diff := cmp.Diff(regexp.MustCompile(`\w+(?:, | and |$)`).FindAllString(list[1], -1), shown, cmp.Comparer(func(a, b string) bool {
+		return strings.TrimSuffix(strings.TrimSuffix(a, ", "), " and ") == strings.TrimSuffix(strings.TrimSuffix(b, ", "), " and ")
+	})); diff != "" {
+		t.Errorf("keys (-router +docs/router.md):\n%s", diff)
+	}
+}
