@@ -135,6 +135,7 @@ func resolveObject(
 			Timeouts: timeoutsOf(object.Spec.Timeouts),
 
 			MinReplicas: minReplicasOf(object.Spec.Replicas),
+			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],
 		})
 	}
 	return routes, problemsOf(object, slices.Concat(wrongMatches, wrongBackends, wrongFleet)...)

@@ -252,7 +252,9 @@ func (t *term) bringUpToDate(
 	if err != nil {
 		return err
 	}
-	for _, of := range []string{httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted} {
+	for _, of := range []string{
+		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted, httpv1alpha1.ConditionTLSReady,
+	} {
 		var was metav1.Condition
 		if found := meta.FindStatusCondition(before, of); found != nil {
 			was = *found
