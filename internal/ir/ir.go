@@ -115,6 +115,8 @@ const (
 	HTTP1 Protocol = "HTTP/1.1"
 	// HTTP2 is HTTP/2 in clear text with prior knowledge (h2c), which gRPC needs.
 	HTTP2 Protocol = "HTTP/2"
+	// HTTPS is HTTP/1.1 over TLS.
+	HTTPS Protocol = "HTTPS"
 )
 
 // Timeouts bound one request. A zero field leaves the proxy's default in force.

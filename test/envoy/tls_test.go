@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -427,5 +428,38 @@ func TestStateOfTheWorldTakesNoTLS(t *testing.T) {
 	s.eventually(t, "shop.example.com", "shop")
 	if address, err := s.ListenerAddress(t.Context(), translate.TLSListenerName); err == nil {
 		t.Errorf("the proxy takes TLS at %s", address)
+	}
+}
+
+// TestAnAppThatTakesTLSGetsIt: a Service port whose appProtocol is https is spoken to over TLS, with the Host as the name in the handshake, for
+// clients in clear text and over TLS.
+func TestAnAppThatTakesTLSGetsIt(t *testing.T) {
+	t.Parallel()
+	const host = "shop.example.com"
+	app := startBackend(t, "shop")
+	names := make(chan string, 10)
+	secured := httptest.NewUnstartedServer(app.server.Config.Handler)
+	secured.EnableHTTP2 = true
+	secured.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		names <- hello.ServerName
+		return nil, nil //nolint:nilnil // It is how tls.Config is left as it is.
+	}}
+	secured.StartTLS()
+	t.Cleanup(secured.Close)
+	app.server.Listener = secured.Listener
+	objects := world(t, []*backend{app}, naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
+	objects.Services[0].Ports[0].Protocol = ir.HTTPS
+	resources := withTLS(t, namespace, objects, testkit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
+	s := serve(t, "DELTA_GRPC", resources)
+	s.await(t, resources)
+	got, err := askTLS(t.Context(), tlsClient(s.tlsAddress(t), "HTTP/2"), "https://"+host+"/")
+	if err != nil || got.Backend != "shop" || got.Proto != "HTTP/1.1" || got.Header.Get("X-Forwarded-Proto") != "https" {
+		t.Errorf("over TLS: %+v, %v", got, err)
+	}
+	if name := <-names; name != host {
+		t.Errorf("the app was called %q in the handshake", name)
+	}
+	if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK || !strings.Contains(body, `"shop"`) {
+		t.Errorf("in clear text: %d %s", status, body)
 	}
 }
