@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -20,6 +21,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
@@ -93,6 +95,9 @@ func (c clients) sources(chosen settings) ingest.Sources {
 	sources := ingest.Sources{Replicas: []cache.ListerWatcherWithContext{
 		listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+replicas.ServiceName),
 	}}
+	if chosen.translate.TLS {
+		sources.Secret = c.secret
+	}
 	if len(chosen.namespaces) > 0 && !slices.Contains(chosen.namespaces, chosen.podNamespace) {
 		sources.EndpointSlices = append(sources.EndpointSlices,
 			listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+resolve.ProxyService))
@@ -106,6 +111,11 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		}
 	}
 	return sources
+}
+
+// secret lists and watches one Secret: a role may allow that by the Secret's name.
+func (c clients) secret(key ir.Key) cache.ListerWatcherWithContext {
+	return cache.NewListWatchFromClient(c.core, "secrets", key.Namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
 }
 
 // listWatch lists and watches the objects that have labels, all if that is empty.

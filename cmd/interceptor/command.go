@@ -118,6 +118,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 
 	standard := translate.DefaultOptions()
 	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog, "have proxies log every request as JSON")
+	flags.BoolVar(&s.translate.TLS, "tls", true, "have proxies take TLS too, for hosts whose HTTPScaledObject names a Secret with a certificate")
 	flags.Uint32Var(&s.translate.TrustedHops, "trusted-hops", standard.TrustedHops,
 		"`number` of proxies before ours whose X-Forwarded-For and X-Forwarded-Proto are believed")
 	flags.Uint32Var(&s.translate.MaxConnections, "max-upstream-connections", standard.MaxConnections, "highest `number` of connections of a proxy to a backend")

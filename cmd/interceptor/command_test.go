@@ -28,6 +28,7 @@ func TestSettings(t *testing.T) {
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second,
 		logFormat: "json", logLevel: "info",
 	}
+	standard.translate.TLS = true
 	changed := func(change func(*settings)) settings {
 		s := standard
 		change(&s)

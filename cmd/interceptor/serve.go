@@ -94,7 +94,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	}
 	holding := &wiring.Holding{Checks: answers, Patience: chosen.patience}
 	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger),
-		xds.WithRemedy(membershipRemedy), xds.WithFollower(holding), xds.WithLeaving(xds.DefaultLeaveDelay, translate.ListenerName))
+		xds.WithRemedy(membershipRemedy), xds.WithFollower(holding), xds.WithLeaving(xds.DefaultLeaveDelay, translate.ListenerName, translate.TLSListenerName))
 	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     wiring.ProxyStates{Server: server},

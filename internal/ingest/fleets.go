@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
@@ -30,15 +31,18 @@ func (l *Loop) fleetOf(is known) ir.Fleet {
 
 // advance resolves, translates and publishes a change; everything when nothing is remembered. What is
 // remembered is of no use after an error, but for looking up Services.
-func (l *Loop) advance(change resolve.Change) (resolve.Outcome, error) {
+func (l *Loop) advance(found found) (resolve.Outcome, certificates.Outcome, error) {
+	change := found.change
 	isFirst := l.core == nil
 	if isFirst {
 		l.core = &core{
 			resolve.NewResolver(l.resolve, l.inForce()), map[ir.Fleet]*translate.Translator{},
 		}
 		change = l.everything()
+		l.certificates.ForgetHosts()
 	}
 	outcome := l.core.resolver.Update(change)
+	certified := l.certify(outcome, found.secrets)
 	concerned := keysOf(outcome.Updates)
 	maps.Copy(concerned, keysOf(outcome.Proxies))
 	if isFirst {
@@ -57,7 +61,22 @@ func (l *Loop) advance(change resolve.Change) (resolve.Outcome, error) {
 	if areOthers {
 		l.publisher.Assign(l.proxies)
 	}
-	return outcome, failed
+	return outcome, certified, failed
+}
+
+// certify adds to what is new in each fleet the certificates that are.
+func (l *Loop) certify(outcome resolve.Outcome, secrets map[ir.Key]*certificates.Secret) certificates.Outcome {
+	hosts := make(map[ir.Fleet]map[ir.Host][]ir.Route, len(outcome.Updates))
+	for fleet, update := range outcome.Updates {
+		hosts[fleet] = routesByHost(update.Hosts)
+	}
+	certified := l.certificates.Update(hosts, secrets)
+	for fleet, own := range certified.Certificates {
+		update := outcome.Updates[fleet]
+		update.Certificates = own
+		outcome.Updates[fleet] = update
+	}
+	return certified
 }
 
 // keysOf is the set of the keys of a map.
@@ -185,7 +204,9 @@ func (l *Loop) salvageFleets(
 	inForce = map[ir.Key]ir.Config{}
 	l.failure = nil
 	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
-		resources, published, blamed, err := translateAll(l.translate.Envoy, asked[fleet], had[fleet])
+		config := asked[fleet]
+		config.Certificates = l.certificates.OfFleet(fleet)
+		resources, published, blamed, err := translateAll(l.translate.Envoy, config, had[fleet])
 		for key, failure := range blamed {
 			l.fail(ctx, "translate", failure, "fleet", fleet, "httpScaledObject", key)
 			failed.ofObject[key] = failure

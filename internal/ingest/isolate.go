@@ -55,7 +55,7 @@ func withLastGood(config, inForce ir.Config, failures map[ir.Key]error) ir.Confi
 			services[port] = endpoints
 		}
 	}
-	return ir.Config{Routes: routes, Services: services}
+	return ir.Config{Routes: routes, Services: services, Certificates: config.Certificates}
 }
 
 // byOwner returns routes by the object that they come from, in their order.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
@@ -56,6 +57,8 @@ type Sources struct {
 	// Pages are the ConfigMaps with waiting pages, those with waitingpage.Label. Nothing waits for them either, reports included. Without any the
 	// interceptor shows its own page only.
 	Pages []cache.ListerWatcherWithContext
+	// Secret returns the list and watch of one Secret. It is called for those that objects name. nil stands for no TLS: none is read.
+	Secret func(ir.Key) cache.ListerWatcherWithContext
 }
 
 // Options are what a Loop works with. All fields but Interval, Resolve, Translate and Observers are required; the zero value of Translate allows no connections, see
@@ -103,10 +106,13 @@ type Loop struct {
 	seeded   chan struct{} // closed after the first publication
 	observed chan struct{} // closed after the first complete report
 	index    index         // of what is in force
+	secrets  *secretWatches
 
 	// What follows belongs to the goroutine of Run.
 	core    *core // nil before the first publication and after one that failed
 	objects map[ir.Key]known
+	// certificates knows what is in force for each host.
+	certificates *certificates.Book
 	// proxies are those of each fleet; the map is never changed. published are the fleets to which
 	// something is.
 	proxies   map[ir.Fleet][]ir.Proxy
@@ -141,6 +147,8 @@ func New(options Options) (*Loop, error) {
 		observed:  make(chan struct{}),
 		objects:   map[ir.Key]known{},
 		published: map[ir.Fleet]struct{}{},
+
+		certificates: certificates.NewBook(),
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval
@@ -166,6 +174,7 @@ func (l *Loop) watch(sources Sources) {
 		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{}, objects))
 	}
 	l.required = len(l.sources)
+	l.watchSecrets(sources.Secret)
 	for _, lists := range sources.Replicas {
 		objects := newStore(reduceReplicas, sameReplicas, l.wake)
 		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{}, objects))
@@ -198,7 +207,13 @@ func (l *Loop) Seeded() <-chan struct{} { return l.seeded }
 func (l *Loop) Observed() <-chan struct{} { return l.observed }
 
 // Waiting says what the first publication waits for, with remedies where there are some. It is empty when nothing is missing.
-func (l *Loop) Waiting() []string { return waiting(l.sources[:l.required]) }
+func (l *Loop) Waiting() []string {
+	missing := waiting(l.sources[:l.required])
+	if !l.isSeeded() {
+		missing = append(missing, l.secrets.waiting()...)
+	}
+	return missing
+}
 
 // waiting says what of sources was not listed yet.
 func waiting(sources []*source) []string {
@@ -225,11 +240,18 @@ func (l *Loop) Run(ctx context.Context) error {
 			return nil
 		case <-l.changed:
 		}
-		if len(l.Waiting()) > 0 {
+		if len(waiting(l.sources[:l.required])) > 0 {
 			continue
+		}
+		if !l.isSeeded() {
+			l.secrets.want(ctx, l.namedSecrets(), group.Go)
+			if len(l.Waiting()) > 0 {
+				continue
+			}
 		}
 		began := time.Now()
 		l.pass(ctx)
+		l.secrets.want(ctx, l.certificates.Wanted(), group.Go)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -100,6 +100,7 @@ func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions)
 type stage struct {
 	scaledObjects, services, slices *faulty
 	replicas, pages                 *faulty // nil for none
+	secrets                         *secretSources
 	resolve                         resolve.Options
 	loop                            *ingest.Loop
 
@@ -109,15 +110,22 @@ type stage struct {
 	assigned  map[ir.Fleet][]ir.Proxy       // what was last
 	objects   map[ir.Key]observation.Object // what was told of each
 	last      observation.Pass
+	certified map[string]string // by host, the certificates that were published
 	refuse    error
 	takes     time.Duration // how long a publication takes
 }
 
 // Publish is ingest.Publisher's.
-func (s *stage) Publish(fleet ir.Fleet, _ translate.Resources) error { return s.note(fleet) }
+func (s *stage) Publish(fleet ir.Fleet, resources translate.Resources) error {
+	s.noteSecrets(resources, nil, true)
+	return s.note(fleet)
+}
 
 // Amend is ingest.Publisher's.
-func (s *stage) Amend(fleet ir.Fleet, _ translate.Update) error { return s.note(fleet) }
+func (s *stage) Amend(fleet ir.Fleet, update translate.Update) error {
+	s.noteSecrets(update.Changed, update.Removed, false)
+	return s.note(fleet)
+}
 
 // Retire is ingest.Publisher's.
 func (s *stage) Retire(fleet ir.Fleet) {
@@ -194,8 +202,12 @@ func (s *stage) run(t *testing.T) (stop func()) {
 	if s.pages != nil {
 		sources.Pages = []cache.ListerWatcherWithContext{s.pages}
 	}
+	options := translate.DefaultOptions()
+	if s.secrets != nil {
+		sources.Secret, options.TLS = s.secrets.list, true
+	}
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, Resolve: s.resolve, Translate: translate.DefaultOptions(), Publisher: s, Observers: []observation.Observer{s}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []observation.Observer{s}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,11 @@ package ingest
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
@@ -16,6 +18,8 @@ type found struct {
 	// change is what matters to routing.
 	change  resolve.Change
 	matters bool
+	// secrets are the Secrets of which something may be new.
+	secrets map[ir.Key]*certificates.Secret
 	// scaledObjects are all HTTPScaledObjects that changed, without an object for one that is gone.
 	scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject]
 	// viewers are the HTTPScaledObjects whose waiting page may be another one.
@@ -28,7 +32,8 @@ func (l *Loop) take() found {
 	out.scaledObjects, out.change.ScaledObjects = takeAll(l.scaledObjects)
 	_, out.change.Services = takeAll(l.services)
 	_, out.change.EndpointSlices = takeAll(l.slices)
-	out.matters = len(out.change.ScaledObjects)+len(out.change.Services)+len(out.change.EndpointSlices) > 0
+	out.secrets = l.secrets.take()
+	out.matters = len(out.change.ScaledObjects)+len(out.change.Services)+len(out.change.EndpointSlices)+len(out.secrets) > 0
 	out.viewers = l.takePages()
 	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(countAll(l.scaledObjects)))
 	l.metrics.objects.WithLabelValues("services").Set(float64(countAll(l.services)))
@@ -77,7 +82,7 @@ type known struct {
 // publishAll publishes what is new in all fleets, and returns the objects of which anything is.
 func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observation.Object {
 	isFirst := l.core == nil
-	outcome, err := l.advance(found.change)
+	outcome, certified, err := l.advance(found)
 	if err != nil && ctx.Err() != nil {
 		l.core = nil
 		return nil // The publisher stops at the same time.
@@ -87,7 +92,7 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observati
 		changed = l.salvage(ctx, found)
 	} else {
 		l.failure = nil
-		changed = l.tell(l.concerned(found, outcome), found.scaledObjects, l.core.resolver, func(key ir.Key, is *known) ir.Config {
+		changed = l.tell(l.concerned(found, outcome, certified), found.scaledObjects, l.core.resolver, func(key ir.Key, is *known) ir.Config {
 			if problems, looked := outcome.Problems[key]; looked {
 				is.problems, is.failure = problems, ""
 			}
@@ -122,8 +127,9 @@ func (l *Loop) retell(found found) map[ir.Key]observation.Object {
 }
 
 // concerned are the objects of which anything may be new.
-func (l *Loop) concerned(found found, outcome resolve.Outcome) map[ir.Key]struct{} {
+func (l *Loop) concerned(found found, outcome resolve.Outcome, certified certificates.Outcome) map[ir.Key]struct{} {
 	keys := make(map[ir.Key]struct{}, len(outcome.Problems))
+	maps.Copy(keys, certified.Objects)
 	for key := range outcome.Problems {
 		keys[key] = struct{}{}
 	}
@@ -182,7 +188,7 @@ func (l *Loop) tell(
 			ScaledObject: is.object, Fleet: l.fleetOf(is), InForce: inForce, Page: page,
 			Outcome: observation.Outcome{
 				Problems: is.problems, Served: len(is.inForce) > 0, Failure: is.failure, WeightedBackends: splitOf(is),
-				StableHashes: readyHashes(resolver.Service(stableOf(is))), Page: state, WrittenAt: is.writtenAt,
+				StableHashes: readyHashes(resolver.Service(stableOf(is))), Page: state, WrittenAt: is.writtenAt, TLS: l.certificates.State(key),
 			},
 		}
 	}

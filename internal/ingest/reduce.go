@@ -62,7 +62,8 @@ func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv
 func observedAnnotations() []string {
 	return append(httpv1alpha1.ZeroAnnotations(),
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationManagedRoutes,
-		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationExternalProxyMetricKey)
+		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationExternalProxyMetricKey,
+		httpv1alpha1.AnnotationTLSSecretName)
 }
 
 // keptAnnotations copies the annotations that are read, each up to maxAnnotation. Any tenant can write

@@ -150,6 +150,14 @@ type piece[T any] struct {
 	written string
 }
 
+// get returns one object.
+func (s *store[T]) get(name ir.Key) (object T, isThere bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, isThere = s.objects[name]
+	return object, isThere
+}
+
 // copyInto adds all objects to those of other stores.
 func (s *store[T]) copyInto(all map[ir.Key]T) {
 	s.mu.Lock()

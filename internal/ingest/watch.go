@@ -23,6 +23,8 @@ const (
 	// minute, in which a healed API server would go unnoticed. One that has just started may refuse once more, with 403, until it has read its own rules.
 	retryFirst = 100 * time.Millisecond
 	retryLast  = 400 * time.Millisecond
+	// retryOptional is retryLast for what can be missing for good, so that it costs the API server little.
+	retryOptional = 10 * time.Second
 	// resyncPeriod only has to be above zero, since Resync does nothing: without a period, reflectors wait for a channel of the whole process, with which
 	// the clock of testing/synctest does not go on.
 	resyncPeriod = 24 * time.Hour
@@ -39,6 +41,12 @@ type source struct {
 	isListed func() bool
 	logger   *slog.Logger
 	failed   func() // counts a failure
+	// remedy is what to do when the API server refuses, "" for what helps with most kinds.
+	remedy string
+	// isOptional says that it may be refused for good: it is logged once, and tried again less often.
+	isOptional bool
+	// troubled, if it is not nil, is called when there is trouble of another kind than before, or none any more. It must not block.
+	troubled func()
 
 	mu      sync.Mutex
 	trouble error // why the last attempt failed, nil when it did not
@@ -49,7 +57,7 @@ func (s *source) run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(patient{s}, s.object, s.store, cache.ReflectorOptions{
 		Name: s.resource, TypeDescription: s.resource, ResyncPeriod: resyncPeriod,
 	})
-	pause := newPause()
+	pause := s.newPause()
 	var logged time.Time
 	for ctx.Err() == nil {
 		err := reflector.ListAndWatchWithContext(ctx)
@@ -57,11 +65,11 @@ func (s *source) run(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			pause = newPause()
+			pause = s.newPause()
 		} else {
-			err = explain(s.resource, err)
+			err = s.explain(err)
 			changed := s.setTrouble(err)
-			if now := time.Now(); changed || now.Sub(logged) >= remindEvery {
+			if now := time.Now(); changed || !s.isOptional && now.Sub(logged) >= remindEvery {
 				logged = now
 				s.logger.ErrorContext(ctx, "cannot watch; trying again", "resource", s.resource, "error", err)
 			}
@@ -74,10 +82,20 @@ func (s *source) run(ctx context.Context) {
 // setTrouble keeps why the source does not work, nil for that it does, and says whether that is news.
 func (s *source) setTrouble(err error) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	news := (err == nil) != (s.trouble == nil) || err != nil && err.Error() != s.trouble.Error()
 	s.trouble = err
+	s.mu.Unlock()
+	if news && s.troubled != nil {
+		s.troubled()
+	}
 	return news
+}
+
+// lastTrouble is why the source does not work, nil when it does.
+func (s *source) lastTrouble() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trouble
 }
 
 // waiting says what is missing for a complete list, or "" when there was one.
@@ -94,8 +112,11 @@ func (s *source) waiting() string {
 }
 
 // explain adds the remedy to the failures that an operator can heal.
-func explain(resource string, err error) error {
+func (s *source) explain(err error) error {
+	resource := s.resource
 	switch {
+	case apierrors.IsForbidden(err) && s.remedy != "":
+		return fmt.Errorf("the ServiceAccount may not list and watch %s; %s: %w", resource, s.remedy, err)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the API server does not know %s: install its CustomResourceDefinition (kubectl apply -f config/crd): %w", resource, err)
 	case apierrors.IsForbidden(err):
@@ -143,7 +164,7 @@ func (p patient) ListWithContext(ctx context.Context, options metav1.ListOptions
 
 // WatchWithContext opens a watch. While the API server is away or sheds load it tries again from the same version, so that an outage costs no new list.
 func (p patient) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	pause := newPause()
+	pause := p.source.newPause()
 	for {
 		opened, err := p.source.lists.WatchWithContext(ctx, options)
 		if err == nil {
@@ -153,7 +174,7 @@ func (p patient) WatchWithContext(ctx context.Context, options metav1.ListOption
 		if !utilnet.IsConnectionRefused(err) && !apierrors.IsTooManyRequests(err) {
 			return nil, err
 		}
-		if p.source.setTrouble(explain(p.source.resource, err)) {
+		if p.source.setTrouble(p.source.explain(err)) {
 			p.source.logger.WarnContext(ctx, "watch refused; trying again", "resource", p.source.resource, "error", err)
 		}
 		p.source.failed()
@@ -163,17 +184,22 @@ func (p patient) WatchWithContext(ctx context.Context, options metav1.ListOption
 	}
 }
 
-// pause is a wait that doubles each time, from retryFirst to retryLast, give or take a quarter so that several sources do not try in step.
-type pause struct{ next time.Duration }
+// pause is a wait that doubles each time, from retryFirst to last, give or take a quarter so that several sources do not try in step.
+type pause struct{ next, last time.Duration }
 
 // newPause returns a pause of retryFirst.
-func newPause() *pause { return &pause{next: retryFirst} }
+func (s *source) newPause() *pause {
+	if s.isOptional {
+		return &pause{retryFirst, retryOptional}
+	}
+	return &pause{retryFirst, retryLast}
+}
 
 // wait waits and doubles. It says false when ctx ended first.
 func (p *pause) wait(ctx context.Context) bool {
 	timer := time.NewTimer(p.next*3/4 + rand.N(p.next/2)) //nolint:gosec // Spreads retries; nobody gains from guessing it.
 	defer timer.Stop()
-	p.next = min(2*p.next, retryLast)
+	p.next = min(2*p.next, p.last)
 	select {
 	case <-ctx.Done():
 		return false

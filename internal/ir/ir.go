@@ -62,6 +62,8 @@ type Config struct {
 	Routes []Route
 	// Services is what is there now. It has an entry for every one of Route.Destinations of every Route, and no other.
 	Services map[ServicePort]Endpoints
+	// Certificates is what hosts of one fleet prove with who they are. Those without one take no TLS. It is empty in the Config of several fleets.
+	Certificates map[Host]*Certificate `json:",omitempty"`
 }
 
 // Route sends the requests of one Match to the backends of one HTTPScaledObject. An HTTPScaledObject with several hosts and path prefixes has a Route for
@@ -88,6 +90,8 @@ type Route struct {
 	Timeouts Timeouts `json:",omitzero"`
 	// MinReplicas is the lowest number of replicas of the workload. With 0 there may be none, and requests wait for the first one: see Held.
 	MinReplicas uint32 `json:",omitempty"`
+	// Secret is the name of the Secret, in the namespace of Owner, that has a certificate for the host, as the object has it; "" for none.
+	Secret string `json:",omitempty"`
 }
 
 // Backend is one Service with the weight that is desired for it.
@@ -113,6 +117,8 @@ const (
 	HTTP1 Protocol = "HTTP/1.1"
 	// HTTP2 is HTTP/2 in clear text with prior knowledge (h2c), which gRPC needs.
 	HTTP2 Protocol = "HTTP/2"
+	// HTTPS is HTTP/1.1 over TLS.
+	HTTPS Protocol = "HTTPS"
 )
 
 // Timeouts bound one request. A zero field leaves the proxy's default in force.
@@ -163,7 +169,8 @@ func CompareRoutes(a, b Route) int {
 // Equal says whether two Routes are the same in every part.
 func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) && r.Match.Compare(other.Match) == 0 &&
-		r.SharesDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas
+		r.SharesDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas &&
+		r.Secret == other.Secret
 }
 
 // Equal says whether both are the same in every part.

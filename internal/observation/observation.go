@@ -6,6 +6,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 )
@@ -62,6 +63,8 @@ type Outcome struct {
 	// WrittenAt is the resource version of the last change of its spec or its annotations, or of a change
 	// that may have been one; "" when none was seen. A report must not be older.
 	WrittenAt string
+	// TLS is what became of its certificate. Nothing else here depends on that.
+	TLS certificates.State
 }
 
 // PageState is what is known of a ConfigMap that an object names.

@@ -176,12 +176,14 @@ func addressOf(endpoint discoveryv1.Endpoint) netip.Addr {
 }
 
 // protocolOf reads a Service port's appProtocol: kubernetes.io/h2c is Kubernetes' own name for HTTP/2 in
-// clear text (KEP-3726); h2c, http2 and grpc are in use without a prefix. Anything else, above all
-// nothing, means HTTP/1.1.
+// clear text (KEP-3726); h2c, http2 and grpc are in use without a prefix; https is IANA's name. Anything
+// else, above all nothing, means HTTP/1.1.
 func protocolOf(appProtocol *string) ir.Protocol {
 	switch strings.ToLower(valueOr(appProtocol, "")) {
 	case "kubernetes.io/h2c", "h2c", "http2", "grpc":
 		return ir.HTTP2
+	case "https":
+		return ir.HTTPS
 	default:
 		return ir.HTTP1
 	}

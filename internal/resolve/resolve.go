@@ -145,6 +145,7 @@ func resolveObject(
 			Timeouts: timeoutsOf(object.Spec.Timeouts),
 
 			MinReplicas: minReplicas,
+			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],
 		})
 	}
 	return routes, problemsOf(object, slices.Concat(wrongMatches, wrongBackends, wrongFailover, wrongFleet)...)

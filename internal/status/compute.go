@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/demand"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
@@ -44,6 +45,11 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, ta
 	wasPage := meta.FindStatusCondition(status.Conditions, page.Type) != nil
 	if !seen.Page.IsUnknown && (page.Status == metav1.ConditionFalse || wasPage) {
 		all = append(all, page)
+	}
+	if seen.TLS.Secret == "" {
+		meta.RemoveStatusCondition(&status.Conditions, httpv1alpha1.ConditionTLSReady)
+	} else {
+		all = append(all, tlsReady(seen.TLS))
 	}
 	for _, condition := range all {
 		condition.ObservedGeneration = object.Generation
@@ -156,6 +162,26 @@ func waitingPage(state observation.PageState) metav1.Condition {
 		condition.Status = metav1.ConditionFalse
 		condition.Reason = state.Reason
 		condition.Message = shorten(state.Message+". Until then the interceptor's own page is shown.", maxMessage)
+	}
+	return condition
+}
+
+// tlsReady tells whether the proxies answer TLS as the object asks for it.
+func tlsReady(seen certificates.State) metav1.Condition {
+	condition := metav1.Condition{
+		Type:   httpv1alpha1.ConditionTLSReady,
+		Status: metav1.ConditionTrue,
+		Reason: httpv1alpha1.ReasonTLSReady,
+		Message: fmt.Sprintf("The proxies answer TLS with the certificate in Secret %q, which ends at %s.",
+			seen.Secret, seen.Expires.UTC().Format(time.RFC3339)),
+	}
+	switch {
+	case len(seen.Problems) > 0:
+		condition.Status, condition.Reason = metav1.ConditionFalse, seen.Problems[0].Reason
+		condition.Message = messages(seen.Problems)
+	case seen.IsPending:
+		condition.Status, condition.Reason = metav1.ConditionUnknown, httpv1alpha1.ReasonSecretPending
+		condition.Message = fmt.Sprintf("Secret %q has not been read yet.", seen.Secret)
 	}
 	return condition
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
@@ -295,5 +296,51 @@ func TestComputeBoundsMessages(t *testing.T) {
 	message := conditions(t, status.Compute(shop(), long, status.Taken{}, "interceptor-0", noon()))["Accepted"].message
 	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
 		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message), message[len(message)-8:])
+	}
+}
+
+// TestComputeTLS follows condition TLSReady, which nothing else depends on.
+func TestComputeTLS(t *testing.T) {
+	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	wrong := []ir.Problem{problem(httpv1alpha1.ReasonInvalidSecret, "one"), problem(httpv1alpha1.ReasonHostNotCovered, "two")}
+	for name, c := range map[string]struct {
+		seen certificates.State
+		want *metav1.Condition // nil for none
+	}{
+		"nothing is asked for": {},
+		"fine": {
+			certificates.State{Secret: "tls", Expires: ends},
+			&metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonTLSReady,
+				Message: `The proxies answer TLS with the certificate in Secret "tls", which ends at 2027-01-02T03:04:05Z.`,
+			},
+		},
+		"not read yet": {
+			certificates.State{Secret: "tls", IsPending: true},
+			&metav1.Condition{Status: metav1.ConditionUnknown, Reason: httpv1alpha1.ReasonSecretPending, Message: `Secret "tls" has not been read yet.`},
+		},
+		"wrong": {
+			certificates.State{Secret: "tls", Problems: wrong, Expires: ends},
+			&metav1.Condition{Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidSecret, Message: "one; two"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := shop()
+			object.Status.Conditions = []metav1.Condition{{
+				Type: httpv1alpha1.ConditionTLSReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon()), Reason: "Former",
+			}}
+			got := status.Compute(object, observation.Outcome{Served: true, TLS: c.seen}, status.Taken{}, "pod-1", later())
+			is := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionTLSReady)
+			if c.want == nil || is == nil {
+				if is != nil || c.want != nil {
+					t.Errorf("the condition is %+v, want %+v", is, c.want)
+				}
+			} else if is.Status != c.want.Status || is.Reason != c.want.Reason || is.Message != c.want.Message || is.ObservedGeneration != object.Generation {
+				t.Errorf("the condition is %+v, want %+v", is, c.want)
+			}
+			if accepted := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionAccepted); accepted.Status != metav1.ConditionTrue {
+				t.Errorf("condition Accepted: %+v", accepted)
+			}
+		})
 	}
 }

@@ -40,6 +40,7 @@ var errProtocol = errors.New("unknown protocol")
 type clusterFactory struct {
 	breakers      *clusterv3.CircuitBreakers
 	http, mirrors map[ir.Protocol]map[string]*anypb.Any
+	sockets       []*clusterv3.Cluster_TransportSocketMatch // of ir.HTTPS
 }
 
 // newClusterFactory makes the parts that clusters share.
@@ -54,18 +55,12 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 		}}},
 		http: map[ir.Protocol]map[string]*anypb.Any{}, mirrors: map[ir.Protocol]map[string]*anypb.Any{},
 	}
-	for protocol, explicit := range map[ir.Protocol]*upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
-		ir.HTTP1: {ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
-			HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
-		}},
-		ir.HTTP2: {ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{AllowConnect: true},
-		}},
-	} {
-		options := &upstreamhttpv3.HttpProtocolOptions{
-			CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(upstreamIdleTimeout)},
-			UpstreamProtocolOptions:   &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: explicit},
-		}
+	var err error
+	if factory.sockets, err = upstreamSockets(); err != nil {
+		return clusterFactory{}, err
+	}
+	for protocol, options := range httpOptions() {
+		options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(upstreamIdleTimeout)}
 		packed, err := pack(options)
 		if err != nil {
 			return clusterFactory{}, err
@@ -78,6 +73,34 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 		factory.mirrors[protocol] = map[string]*anypb.Any{httpOptionsKey: packed}
 	}
 	return factory, nil
+}
+
+// httpOptions are what a cluster has of each protocol.
+//
+// HTTP/2 over TLS would be agreed upon in the handshake. Envoy refuses that for a cluster of which an endpoint takes no TLS, as the net.
+func httpOptions() map[ir.Protocol]*upstreamhttpv3.HttpProtocolOptions {
+	explicit := func(config *upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig) *upstreamhttpv3.HttpProtocolOptions {
+		return &upstreamhttpv3.HttpProtocolOptions{
+			UpstreamProtocolOptions: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: config},
+		}
+	}
+	first := &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
+		ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
+			HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+		},
+	}
+	secured := explicit(first)
+	// The name in the handshake is the request's Host, as it would be without a proxy.
+	secured.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{AutoSni: true}
+	return map[ir.Protocol]*upstreamhttpv3.HttpProtocolOptions{
+		ir.HTTP1: explicit(first),
+		ir.HTTPS: secured,
+		ir.HTTP2: explicit(&upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
+				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{AllowConnect: true},
+			},
+		}),
+	}
 }
 
 // cluster makes one cluster, whose endpoints come by EDS under the same name.
@@ -108,6 +131,9 @@ func (f clusterFactory) cluster(of clusterOf) (*clusterv3.Cluster, error) {
 			UpdateMergeWindow:     durationpb.New(0),
 		},
 		TypedExtensionProtocolOptions: options,
+	}
+	if of.protocol == ir.HTTPS {
+		cluster.TransportSocketMatches = f.sockets
 	}
 	return cluster, validate(cluster)
 }

@@ -236,6 +236,7 @@ func (h Hold) netAssignment(name string, endpoints ir.Endpoints) (*endpointv3.Cl
 		HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
 			Endpoint: &endpointv3.Endpoint{Address: h.netAddress()},
 		},
+		Metadata: inClearText(),
 	}}}
 	for _, at := range endpoints.Draining {
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_DRAINING))

@@ -1,8 +1,8 @@
 // Package translate turns the model of package ir into what Envoy is configured with.
 //
 // It is pure and deterministic: equal Configs give resources that are equal byte by byte, so a hash
-// of them tells whether anything changed. There is one listener, whatever the Config holds, a scope
-// for each exact host, and one for all wildcards; a Config without routes has the listener and the
+// of them tells whether anything changed. The listeners are the same whatever the Config holds; there is a scope
+// for each exact host, one for all wildcards, and a secret for each host that has a certificate; a Config without routes has the listener and the
 // latter too, because Envoy isn't ready before it has heard of them. Each backend of an
 // HTTPScaledObject has a cluster and a load assignment of its own, named
 // <namespace>/<httpscaledobject>/<service>.
@@ -28,8 +28,8 @@ import (
 )
 
 // Resources are messages by type URL and resource name: the xDS types Listener,
-// ScopedRouteConfiguration, Cluster and ClusterLoadAssignment, each of which has an entry even when
-// there are none of it. Messages may share parts, so they must not be changed.
+// ScopedRouteConfiguration, Cluster, ClusterLoadAssignment and Secret, each of which has an entry even
+// when there are none of it. Messages may share parts, so they must not be changed.
 type Resources map[string]map[string]proto.Message
 
 // Options are the choices of an operator that hold for every proxy. The zero value allows no
@@ -46,11 +46,14 @@ type Options struct {
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each
 	// cluster in each proxy. A request above one of the first three is answered with 503.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
+	// TLS has proxies listen on TLSPort too, for the hosts that have a certificate.
+	TLS bool
 	// Hold says how requests are held that have no endpoint yet.
 	Hold Hold
 }
 
-// DefaultOptions are the Options of an operator who chooses nothing.
+// DefaultOptions are the Options of an operator who chooses nothing, but for what needs more than this
+// package: TLS, which needs Secrets, and Hold, which needs an address.
 func DefaultOptions() Options {
 	return Options{
 		AccessLog:          true,
@@ -80,7 +83,9 @@ func (o Options) Envoy(config ir.Config) (Resources, error) {
 
 // updateOf is the Update that leads from nothing to config.
 func updateOf(config ir.Config) ir.Update {
-	update := ir.Update{Objects: map[ir.Key]ir.Config{}, Hosts: map[ir.Host]ir.Config{}}
+	update := ir.Update{
+		Objects: map[ir.Key]ir.Config{}, Hosts: map[ir.Host]ir.Config{}, Certificates: config.Certificates,
+	}
 	for _, route := range config.Routes {
 		ofObject := update.Objects[route.Owner]
 		ofObject.Routes, ofObject.Services = append(ofObject.Routes, route), config.Services

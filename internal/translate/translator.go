@@ -35,6 +35,7 @@ type Translator struct {
 	clusters map[ir.Key][]clusterOf // by object
 
 	wildcards map[ir.Host]*routev3.VirtualHost
+	certified map[ir.Host]struct{} // the hosts that have a certificate
 	isStarted bool
 }
 
@@ -57,7 +58,7 @@ func NewTranslator(options Options) (*Translator, error) {
 	}
 	return &Translator{
 		options: options, factory: factory, scopes: scopes,
-		clusters: map[ir.Key][]clusterOf{}, wildcards: map[ir.Host]*routev3.VirtualHost{},
+		clusters: map[ir.Key][]clusterOf{}, wildcards: map[ir.Host]*routev3.VirtualHost{}, certified: map[ir.Host]struct{}{},
 	}, nil
 }
 
@@ -72,6 +73,9 @@ func (t *Translator) Update(update ir.Update) (Update, error) {
 		}
 	}
 	if err := t.translateHosts(update.Hosts, out); err != nil {
+		return Update{}, err
+	}
+	if err := t.translateCertificates(update.Certificates, out); err != nil {
 		return Update{}, err
 	}
 	for owner, config := range update.Objects {
@@ -93,6 +97,7 @@ func (t *Translator) IsEmpty() bool { return len(t.clusters) == 0 }
 func (t *Translator) begin(out Update) error {
 	for _, typeURL := range []string{
 		resourcev3.ListenerType, resourcev3.ScopedRouteType, resourcev3.ClusterType, resourcev3.EndpointType,
+		resourcev3.SecretType,
 	} {
 		out.reserve(typeURL, 0)
 	}
@@ -101,6 +106,9 @@ func (t *Translator) begin(out Update) error {
 		return fmt.Errorf("listener %s: %w", ListenerName, err)
 	}
 	out.Changed[resourcev3.ListenerType][ListenerName] = listener
+	if err := t.options.addTLS(out); err != nil {
+		return err
+	}
 	return t.options.addHold(out)
 }
 

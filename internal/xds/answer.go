@@ -65,7 +65,7 @@ func (s *session) accept(k kind, p pendingResponse) {
 		s.setMaybeActive(rec, rec.laterThan(p.number))
 		_, named := sub.names[name]
 		isGone := rec.sent == nil && len(rec.maybeActive) == 0
-		if isGone && !named && s.snapshot.resources[k].get(name) == nil {
+		if isGone && !named && s.desired(k, name) == nil {
 			delete(sub.records, name)
 		}
 	}
@@ -147,7 +147,7 @@ func (s *session) removeAgain(k kind, p pendingResponse) {
 		return // The next list has them no more either; what has removals only would be refused again.
 	}
 	for _, name := range p.removed {
-		if s.snapshot.resources[k].get(name) != nil || !sub.wants(name) {
+		if s.desired(k, name) != nil || !sub.wants(name) {
 			continue
 		}
 		if rec := s.record(k, name, p.number); rec.sent == nil {

@@ -12,9 +12,9 @@
 // an address that is not known yet, and is refused then. It gets its fleet's resources and nothing
 // else, and what a proxy refuses is the affair of its fleet.
 //
-// There are four kinds of resources: clusters, endpoints, listeners and scopes. A scope is a host
-// with its routes inside (ScopedRouteConfiguration.route_configuration). Kinds differ in their
-// traits only, which stand in one table.
+// There are five kinds of resources: clusters, endpoints, listeners, scopes and secrets. A scope is a
+// host with its routes inside (ScopedRouteConfiguration.route_configuration). Kinds differ in their
+// traits, which stand in one table, and secrets in how a name finds one.
 //
 // # One resource on one stream
 //
@@ -61,6 +61,15 @@
 // list would remove those that are gone since, before it gets the scopes that no longer name them.
 // Its subscription to endpoints names them, so the scopes go first if they need only what the proxy
 // has. When clusters both left and came while it was away, one gap remains.
+//
+// # Certificates
+//
+// A secret is the certificate of a host, which may be a wildcard, with its key. Envoy asks for it when a client
+// begins a handshake, by the name that the client sends, and gets that of the most specific host; one for a
+// known host that has none, or an unknown one, is told to be absent, and Envoy refuses the handshake. What
+// it asked for once it is told of as with everything else. A stream has a thousand names at a time that
+// are not hosts themselves, the latest ones. State of the world has no word for what is absent, so a
+// handshake would hang and its name stay for good: there the listener that asks for certificates is left out.
 //
 // # Refusals
 //

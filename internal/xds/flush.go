@@ -87,7 +87,7 @@ func (s *session) collect(now time.Time, k kind) (sending []*resource, removed [
 	}
 	for left := sub.dirty.count(); left > 0 && !isFull(); left-- {
 		name, _ := sub.dirty.pop()
-		if sub.retries.has(name) && s.snapshot.resources[k].get(name) != nil {
+		if sub.retries.has(name) && s.desired(k, name) != nil {
 			continue
 		}
 		sub.note(name)
@@ -141,7 +141,7 @@ func (s *session) decide(now time.Time, k kind, name string) (*resource, action)
 	if s.isSettled(k, name) {
 		return nil, nothing
 	}
-	rec, want := s.subs[k].records[name], s.snapshot.resources[k].get(name)
+	rec, want := s.subs[k].records[name], s.desired(k, name)
 	if want == nil {
 		delete(s.drainingEndpoints, name)
 		return s.decideAbsent(k, name, rec)

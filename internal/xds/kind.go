@@ -11,6 +11,7 @@ const (
 	endpointKind
 	listenerKind
 	scopeKind
+	secretKind
 	kindCount = iota
 )
 
@@ -44,6 +45,7 @@ func (k kind) traits() traits {
 			typeURL: resourcev3.ScopedRouteType, label: "scope", wildcard: true, inFlight: 1,
 			apart: true, ignoresRepeats: true,
 		},
+		secretKind: {typeURL: resourcev3.SecretType, label: "secret", inFlight: 8, apart: true},
 	}[k]
 }
 

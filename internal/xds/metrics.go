@@ -9,7 +9,7 @@ import (
 
 // Observer is told what happens on the streams, to count it. Its methods are
 // called from the streams' goroutines at once and must not block. Types are
-// named cluster, endpoint, listener and scope.
+// named cluster, endpoint, listener, scope and secret.
 type Observer interface {
 	// StreamOpened is called when a proxy connects.
 	StreamOpened(mode Mode)

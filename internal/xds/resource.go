@@ -10,6 +10,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -22,6 +23,8 @@ const (
 	// routesField and nameField are the numbers of ScopedRouteConfiguration.route_configuration and
 	// RouteConfiguration.name.
 	routesField, nameField = protowire.Number(5), protowire.Number(1)
+	// secretNameField is the number of Secret.name.
+	secretNameField = protowire.Number(1)
 )
 
 // resource is one named resource in one version. It is immutable and shared by all streams, its
@@ -40,6 +43,8 @@ type resource struct {
 	serving bool
 	// clusters are the names of the clusters to which a scope may send requests, sorted.
 	clusters []string
+	// onDemand tells of a listener that it asks for the certificate of whatever name clients send.
+	onDemand bool
 }
 
 // newResource marshals and hashes a message once, for all streams.
@@ -79,6 +84,11 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 		}
 	case *listenerv3.Listener:
 		if k == listenerKind {
+			r.onDemand = isOnDemand(m)
+			return m.GetName(), nil
+		}
+	case *tlsv3.Secret:
+		if k == secretKind {
 			return m.GetName(), nil
 		}
 	case *routev3.ScopedRouteConfiguration:
@@ -112,7 +122,12 @@ func (r *resource) known() bool { return r.body != nil }
 
 // packed is the resource as it travels.
 func (r *resource) packed() *anypb.Any {
-	return &anypb.Any{TypeUrl: r.kind.typeURL(), Value: r.body}
+	body := r.body
+	if r.kind == secretKind {
+		body = protowire.AppendTag(slices.Clip(body), secretNameField, protowire.BytesType)
+		body = protowire.AppendString(body, r.name) // The last one counts, see inOtherBytes.
+	}
+	return &anypb.Any{TypeUrl: r.kind.typeURL(), Value: body}
 }
 
 // routesName is the name of the route configuration of a scope.

@@ -208,7 +208,7 @@ func TestApplyDeltaRefusesContradictions(t *testing.T) {
 			}}, `scope "c1": no cluster "nowhere"`,
 		},
 		"a cluster that isn't there goes": {Delta{Removed: map[string][]string{resourcev3.ClusterType: {"c9"}}}, `"c9" is removed and wasn't there`},
-		"a type that is not served":       {Delta{Removed: map[string][]string{resourcev3.SecretType: {"c9"}}}, "is not served"},
+		"a type that is not served":       {Delta{Removed: map[string][]string{resourcev3.RuntimeType: {"c9"}}}, "is not served"},
 	} {
 		if _, err := good.apply(test.delta); !errors.Is(err, ErrInconsistent) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: the error is %v, want one that says %s", name, err, test.want)

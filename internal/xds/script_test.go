@@ -14,6 +14,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -39,7 +40,8 @@ import (
 // Items of a world: "a" or "a/2" is an EDS cluster with its endpoints, both in
 // that version; "a/2.1" has endpoints in another version than the cluster;
 // in "a/2.none" none of them serves; "static:a" has no use for endpoints; "listener:web" is a
-// listener with scoped routes; "web>a,b" or "web/2>a,b" is a scope with routes to a and b. A version
+// listener with scoped routes, "demand:tls" one that asks for certificates by the names that clients send, and
+// "secret:a.test" the certificate of a host; "web>a,b" or "web/2>a,b" is a scope with routes to a and b. A version
 // is followed by an apostrophe where the scope comes in other bytes than it was published in.
 
 const scriptGrace = 5 * time.Second
@@ -77,6 +79,10 @@ func desiredWorld(tb testing.TB, items string) map[string]map[string]proto.Messa
 			put(resourcev3.ClusterType, name, clusterMessage(name, version, clusterv3.Cluster_STATIC))
 		case prefix == "listener":
 			put(resourcev3.ListenerType, name, listenerMessage(tb, name, version))
+		case prefix == "demand":
+			put(resourcev3.ListenerType, name, onDemand(tb, listenerMessage(tb, name, version)))
+		case prefix == "secret":
+			put(resourcev3.SecretType, name, secretMessage(name, version))
 		default:
 			tb.Fatalf("what is %q?", item)
 		}
@@ -124,6 +130,27 @@ func listenerMessage(tb testing.TB, name, version string) *listenerv3.Listener {
 	}
 }
 
+// onDemand has a listener ask for certificates by the names that clients send.
+func onDemand(tb testing.TB, listener *listenerv3.Listener) *listenerv3.Listener {
+	tb.Helper()
+	config, err := anypb.New(&tlsv3.DownstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
+		CustomTlsCertificateSelector: &corev3.TypedExtensionConfig{Name: "on-demand"},
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	listener.GetFilterChains()[0].TransportSocket = &corev3.TransportSocket{
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: config},
+	}
+	return listener
+}
+
+func secretMessage(name, version string) *tlsv3.Secret {
+	return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+		CertificateChain: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: version}},
+	}}}
+}
+
 func scopeMessage(name, version, targets string) *routev3.ScopedRouteConfiguration {
 	host := &routev3.VirtualHost{Name: name, RequestHeadersToRemove: []string{version}}
 	for cluster := range strings.SplitSeq(targets, ",") {
@@ -164,6 +191,11 @@ func labelOf(tb testing.TB, res *resource) string {
 		version = m.GetStatPrefix()
 	case *routev3.ScopedRouteConfiguration:
 		version = scopeVersion(m)
+	case *tlsv3.Secret:
+		if m.GetName() != res.name {
+			tb.Errorf("secret %s travels as %q", res.name, m.GetName())
+		}
+		version = m.GetTlsCertificate().GetCertificateChain().GetInlineString()
 	}
 	return res.name + "/" + version
 }

@@ -143,7 +143,7 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 
 // Publish makes desired what every proxy of a fleet is led to: messages by type URL and resource
 // name. It is everything, a type or name that is missing is removed; nothing at all is valid. Served
-// types are clusters, endpoints, listeners and scoped routes, with the routes inside, of the v3 API.
+// types are clusters, endpoints, listeners, scoped routes, with the routes inside, and secrets of the v3 API.
 //
 // Every message is marshalled and hashed, and counts as changed only if its content differs.
 // Nothing of the messages is kept.

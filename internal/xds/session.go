@@ -3,6 +3,7 @@ package xds
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -142,6 +143,8 @@ type session struct {
 	// unknownUses the versions of which the content is unknown.
 	uses        map[string]int
 	unknownUses int
+	// guesses are the names of certificates that no resource has as its own.
+	guesses guesses
 	// alarm is when something that is withheld is to be looked at again; zero for never.
 	alarm time.Time
 	// progress is when the scopes were first held back, or when the proxy has accepted a cluster or
@@ -174,7 +177,8 @@ func newSession(mode Mode, grace time.Duration, salt string, elsewhere *rejectio
 
 // publish makes w the desired snapshot.
 func (s *session) publish(now time.Time, w *snapshot) output {
-	for _, c := range w.changesSince(s.snapshot) {
+	changes := w.changesSince(s.snapshot)
+	for _, c := range slices.Concat(changes, s.certificatesChanged(changes, w)) {
 		if sub := &s.subs[c.kind]; sub.wants(c.name) {
 			if s.mode == ModeDelta && s.find(c.kind, c.name) == nil {
 				sub.records[c.name] = neverSent(s.sent)

@@ -13,8 +13,7 @@ const sweepLimit = 64
 // isSettled tells whether a name has no record because the proxy has what is desired.
 func (s *session) isSettled(k kind, name string) bool {
 	sub := &s.subs[k]
-	return s.mode == ModeDelta && s.snapshot != nil && sub.wants(name) && sub.records[name] == nil &&
-		s.snapshot.resources[k].get(name) != nil
+	return s.mode == ModeDelta && sub.wants(name) && sub.records[name] == nil && s.desired(k, name) != nil
 }
 
 // find returns the record of a name, and makes that of a settled one. It is nil when the stream has
@@ -22,7 +21,7 @@ func (s *session) isSettled(k kind, name string) bool {
 func (s *session) find(k kind, name string) *record {
 	sub := &s.subs[k]
 	if s.isSettled(k, name) {
-		s.restore(k, s.snapshot.resources[k].get(name))
+		s.restore(k, s.desired(k, name))
 	}
 	return sub.records[name]
 }
@@ -93,7 +92,7 @@ func (s *session) settleAll() {
 
 // maySettle tells whether a record says no more than that the proxy has what is desired.
 func (s *session) maySettle(k kind, name string, rec *record) bool {
-	want := s.snapshot.resources[k].get(name)
+	want := s.desired(k, name)
 	if want == nil || !s.subs[k].wants(name) || !rec.inSync() || !rec.sent.is(want) || !rec.sent.known() ||
 		rec.force || rec.rejection != nil || rec.refusals > 0 {
 		return false

@@ -175,8 +175,11 @@ func (s *snapshot) checkReferences(k kind, r *resource) error {
 
 // version returns the version of a resource; empty when there is none.
 func (s *snapshot) version(k kind, name string) string {
-	if s == nil || s.resources[k].get(name) == nil {
+	if s == nil {
 		return ""
 	}
-	return s.resources[k].get(name).version
+	if found := s.find(k, name); found != nil {
+		return found.version
+	}
+	return ""
 }

@@ -107,7 +107,7 @@ func TestSnapshotRefusesContradictions(t *testing.T) {
 			`which is no scope with content`,
 		},
 		"type that is not served": {
-			map[string]map[string]proto.Message{resourcev3.SecretType: {}}, "is not served",
+			map[string]map[string]proto.Message{resourcev3.RuntimeType: {}}, "is not served",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func (s *session) heldBack(k kind) []string {
 			delete(sub.rejected, name)
 			continue
 		}
-		if rec.rejects(s.snapshot.resources[k].get(name)) {
+		if rec.rejects(s.desired(k, name)) {
 			names = append(names, name)
 		}
 	}

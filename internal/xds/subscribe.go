@@ -112,6 +112,9 @@ func (s *session) subscribe(k kind, name string, initial map[string]string) erro
 	if len(name) > nameLimit || len(sub.names) >= namesLimit || s.nameBytes > nameBytesLimit {
 		return errTooMuch
 	}
+	if k == secretKind {
+		s.guess(name)
+	}
 	desired := s.desired(k, name)
 	if desired != nil {
 		name = desired.name // One text for all streams.
@@ -135,10 +138,14 @@ func (s *session) subscribe(k kind, name string, initial map[string]string) erro
 
 // desired is what is desired of a name, nil for nothing.
 func (s *session) desired(k kind, name string) *resource {
-	if s.snapshot == nil {
+	if s.snapshot == nil || k == secretKind && s.guesses.isRefused(name) {
 		return nil
 	}
-	return s.snapshot.resources[k].get(name)
+	found := s.snapshot.find(k, name)
+	if found != nil && found.onDemand && s.mode == ModeStateOfTheWorld {
+		return nil // That form has no way to say that there is no certificate.
+	}
+	return found
 }
 
 // settlesWith tells whether a resource is settled by the version that the proxy brings of it.
@@ -228,6 +235,8 @@ func (s *session) drop(k kind, name string) {
 		delete(s.pendingRemoval, name)
 	case endpointKind:
 		delete(s.drainingEndpoints, name)
+	case secretKind:
+		s.guesses.forget(name)
 	default:
 	}
 }

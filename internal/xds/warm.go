@@ -87,7 +87,7 @@ func (s *session) isHopeless(scope *resource) bool {
 // isRejected tells whether a resource was refused alone as it is desired.
 func (s *session) isRejected(k kind, name string) bool {
 	rec := s.subs[k].records[name]
-	return rec != nil && rec.rejects(s.snapshot.resources[k].get(name))
+	return rec != nil && rec.rejects(s.desired(k, name))
 }
 
 // awaitsRoutes tells whether endpoints of which none can serve any more have to wait, in place of

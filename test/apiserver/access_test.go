@@ -53,6 +53,10 @@ func granted() map[string]map[string]string {
 			"list endpointslices.discovery.k8s.io in keda":                      "the other replicas and the shared proxies, where the cluster role is bound in some namespaces only",
 			"watch endpointslices.discovery.k8s.io in keda":                     "the other replicas and the shared proxies, where the cluster role is bound in some namespaces only",
 		},
+		tlsRoleFile: {
+			"list secrets":  "a certificate, by the Secret's name, where somebody has bound the role",
+			"watch secrets": "a certificate, by the Secret's name, where somebody has bound the role",
+		},
 		scalerRoleFile: {
 			"list httpscaledobjects.http.keda.sh":           "which targets are in a canary",
 			"watch httpscaledobjects.http.keda.sh":          "which targets are in a canary",

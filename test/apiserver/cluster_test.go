@@ -28,6 +28,8 @@ const (
 	// routerRoleFile, interceptorRoleFile and scalerRoleFile are the roles that are installed.
 	routerRoleFile, interceptorRoleFile = "../../config/argo-rollouts/rbac.yaml", "../../config/interceptor/rbac.yaml"
 	scalerRoleFile                      = "../../config/scaler/rbac.yaml"
+	// tlsRoleFile is the role that users bind where they want TLS.
+	tlsRoleFile = "../../config/interceptor/tls.yaml"
 )
 
 // cluster is an API server with everything installed that the product needs, as its users install it.
@@ -61,7 +63,7 @@ func (c *cluster) install(ctx context.Context) error {
 	}
 	return controlplane.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(argo, "manifests", "install.yaml"),
-		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, "../../config/interceptor/deployment.yaml",
+		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile, "../../config/interceptor/deployment.yaml",
 		"../../config/interceptor/services.yaml", scalerRoleFile, "../../config/scaler/deployment.yaml", "../../config/scaler/service.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
 }
 

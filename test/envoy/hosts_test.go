@@ -91,22 +91,25 @@ func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 		t.Fatal(err)
 	}
 	s.Envoy = envoyproc.Run(t, bootstrap, 2, s.args...)
-	if s.address, err = s.ListenerAddress(t.Context()); err != nil {
+	if s.address, err = s.ListenerAddress(t.Context(), translate.ListenerName); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// publish has the listener take any free port of this machine.
+// publish has the listeners take any free port of this machine.
 func (s *served) publish(t *testing.T, resources translate.Resources) {
 	t.Helper()
-	listener, is := resources[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
-	if !is {
-		t.Fatal("there is no listener")
+	for name, message := range resources[resourcev3.ListenerType] {
+		listener, is := message.(*listenerv3.Listener)
+		if !is {
+			t.Fatalf("listener %s is a %T", name, message)
+		}
+		listener = proto.CloneOf(listener)
+		if socket := listener.GetAddress().GetSocketAddress(); socket != nil {
+			socket.Address, socket.PortSpecifier = "127.0.0.1", &corev3.SocketAddress_PortValue{PortValue: 0}
+		}
+		resources[resourcev3.ListenerType][name] = listener
 	}
-	listener = proto.CloneOf(listener)
-	socket := listener.GetAddress().GetSocketAddress()
-	socket.Address, socket.PortSpecifier = "127.0.0.1", &corev3.SocketAddress_PortValue{PortValue: 0}
-	resources[resourcev3.ListenerType][translate.ListenerName] = listener
 	if err := s.server.Publish(namespace, resources); err != nil {
 		t.Fatal(err)
 	}

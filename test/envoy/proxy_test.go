@@ -56,7 +56,7 @@ func start(t *testing.T, resources translate.Resources) *proxy {
 		t.Fatal(err)
 	}
 	p.Envoy = envoyproc.Run(t, string(bootstrap), 2)
-	if p.address, err = p.ListenerAddress(t.Context()); err != nil {
+	if p.address, err = p.ListenerAddress(t.Context(), translate.ListenerName); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -50,7 +50,7 @@ type proxy struct {
 func startProxy(tb testing.TB, form string, port int) *proxy {
 	tb.Helper()
 	envoy := envoyproc.Run(tb, fmt.Sprintf(bootstrapText, form, port), 1)
-	address, err := envoy.ListenerAddress(tb.Context())
+	address, err := envoy.ListenerAddress(tb.Context(), "listener")
 	if err != nil {
 		tb.Fatal(err)
 	}

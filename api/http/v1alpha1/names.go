@@ -32,6 +32,9 @@ const (
 	// AnnotationExternalProxyMetricKey is the name of a cluster of a proxy that is not ours. The requests that this proxy reports for it are counted in place of
 	// those for the object's own clusters.
 	AnnotationExternalProxyMetricKey = "http.kedify.io/external-proxy-metric-key"
+	// AnnotationTLSSecretName names a Secret of the object's namespace, of type kubernetes.io/tls, with the certificate and the private key that the
+	// proxies answer TLS with for the object's hosts.
+	AnnotationTLSSecretName = "http.kedify.io/tls-secret-name" //nolint:gosec // It is the name of a name.
 	// AnnotationTrafficAutowire lists the kinds of routing objects that may be pointed at the proxy; "false" means none.
 	AnnotationTrafficAutowire = "http.kedify.io/traffic-autowire"
 	// AnnotationSkipScaledObjectCreation keeps an upstream HTTP add-on operator from creating a ScaledObject of its own for the object. It is set on
@@ -50,6 +53,9 @@ const (
 	// ConditionProgrammed is True when every Ready proxy of the object's fleet has acknowledged the object
 	// as it is, and there is one. The name and the meaning are Gateway API's.
 	ConditionProgrammed = "Programmed"
+	// ConditionTLSReady is True when the proxies answer TLS for every host of the object with the certificate in the Secret that AnnotationTLSSecretName names, and
+	// that covers them. It is absent where the object names none. Requests in clear text are routed all the same.
+	ConditionTLSReady = "TLSReady"
 	// ConditionScalingMetricAccepted is False when spec.scalingMetric means nothing: the demand for the object is unknown then, and its workload keeps
 	// its replicas. Requests are routed all the same. It is absent where nothing was ever wrong.
 	ConditionScalingMetricAccepted = "ScalingMetricAccepted"
@@ -116,6 +122,28 @@ const (
 	ReasonColdStartTimeout = "ColdStartTimeout"
 	// ReasonColdStartFailover says that spec.coldStartTimeoutFailoverRef has answered one that has.
 	ReasonColdStartFailover = "ColdStartFailover"
+)
+
+// Reasons of ConditionTLSReady.
+const (
+	// ReasonTLSReady says that there is nothing to complain about. It is the only reason with status True.
+	ReasonTLSReady = "TLSReady"
+	// ReasonSecretPending says that the Secret has not been read yet. It is the only reason with status Unknown.
+	ReasonSecretPending = "SecretPending"
+	// ReasonInvalidSecretName says that AnnotationTLSSecretName is not the name of an object.
+	ReasonInvalidSecretName = "InvalidSecretName"
+	// ReasonSecretNotFound says that there is no such Secret in the object's namespace.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonSecretUnreadable says that the interceptor cannot read the Secret, mostly because it may not, or that it was started without TLS. What it has
+	// read before stays in force.
+	ReasonSecretUnreadable = "SecretUnreadable"
+	// ReasonInvalidSecret says that the Secret has no certificate and key that belong together and that proxies can use. The last good ones stay in
+	// force.
+	ReasonInvalidSecret = "InvalidSecret"
+	// ReasonHostTaken says that a host of the object is answered with the certificate of an older object that has the same host.
+	ReasonHostTaken = "HostTaken"
+	// ReasonHostNotCovered says that the certificate is not for a host of the object. It is used all the same, and clients that check it refuse it.
+	ReasonHostNotCovered = "HostNotCovered"
 )
 
 // Reasons of ConditionProgrammed.

@@ -64,8 +64,9 @@ func notCarriedOut(object *httpv1alpha1.HTTPScaledObject, kinds []trigger.Autowi
 	if object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
 		return "the shared fleet is in another namespace, and backends are pointed at proxies of their own only"
 	}
-	if object.Annotations[httpv1alpha1.AnnotationPrefix+"tls-secret-name"] != "" {
-		return "tlsSecretName is not carried out by this version, so the proxies do not take TLS"
+	if object.Annotations[httpv1alpha1.AnnotationTLSSecretName] != "" {
+		return "with tlsSecretName requests are to come over TLS, by port 8443 of Service kedify-proxy, which this version does not write into an Ingress; " +
+			"write it yourself and set trafficAutowire to \"false\""
 	}
 	if len(kinds) == 0 {
 		return "of the kinds of trafficAutowire this version carries out ingress and httproute only"

@@ -36,7 +36,7 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 		"one kind":              {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},
 		"among other kinds":     {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress"}`, isTarget: true, kinds: ingress},
 		"the shared fleet":      {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, notCarriedOut: later},
-		"TLS":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, notCarriedOut: "tlsSecretName is not carried out by this version, so the proxies do not take TLS"},
+		"TLS":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, notCarriedOut: `with tlsSecretName requests are to come over TLS, by port 8443 of Service kedify-proxy, which this version does not write into an Ingress; write it yourself and set trafficAutowire to "false"`},
 		"about to go":           {metadata: made + `, deletionTimestamp: "2026-05-01T12:00:00Z"`},
 		"programmed":            {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 2}]}`, isTarget: true, kinds: both, isProgrammed: true},
 		"programmed before":     {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 1}]}`, isTarget: true, kinds: both},

@@ -27,7 +27,7 @@ const startLimit = time.Minute
 
 var (
 	errAnswer    = errors.New("not answered with 200")
-	errListeners = errors.New("envoy has not one listener with a port")
+	errListeners = errors.New("envoy has no such listener with a port")
 	errBootstrap = errors.New("the installed bootstrap lacks what is to be replaced: bring the two together")
 )
 
@@ -120,10 +120,11 @@ func (e *Envoy) Admin(ctx context.Context, path string) ([]byte, error) {
 	return answer.Body, err
 }
 
-// ListenerAddress is the address of the only listener that has a port.
-func (e *Envoy) ListenerAddress(ctx context.Context) (string, error) {
+// ListenerAddress is the address of the listener of a name.
+func (e *Envoy) ListenerAddress(ctx context.Context, name string) (string, error) {
 	var list struct {
 		Listeners []struct {
+			Name  string `json:"name"`
 			Local struct {
 				Socket struct {
 					Address string `json:"address"`
@@ -136,14 +137,10 @@ func (e *Envoy) ListenerAddress(ctx context.Context) (string, error) {
 	if err := errors.Join(err, json.Unmarshal(body, &list)); err != nil {
 		return "", err
 	}
-	var found []string
 	for _, listener := range list.Listeners {
-		if socket := listener.Local.Socket; socket.Port > 0 {
-			found = append(found, net.JoinHostPort(socket.Address, strconv.Itoa(socket.Port)))
+		if socket := listener.Local.Socket; listener.Name == name && socket.Port > 0 {
+			return net.JoinHostPort(socket.Address, strconv.Itoa(socket.Port)), nil
 		}
 	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%w: %s", errListeners, body)
-	}
-	return found[0], nil
+	return "", fmt.Errorf("%w %s: %s", errListeners, name, body)
 }

@@ -1,0 +1,124 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+)
+
+// narrowRole lets the interceptor read one Secret, by its name.
+const narrowRole = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: shop-tls}
+rules: [{apiGroups: [""], resources: [secrets], resourceNames: [shop-tls], verbs: [list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: shop-tls}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: shop-tls}
+subjects: [{kind: ServiceAccount, name: kedify-http-interceptor, namespace: keda}]
+`
+
+// TestTheInterceptorReadsNamedSecretsOnly follows condition TLSReady of two objects in two namespaces through what a user does: without a permission, with the one that the
+// condition's own remedy gives, and with one for a single name. All is done as the interceptor's ServiceAccount, which never asks for
+// anything but these Secrets.
+func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
+	t.Parallel()
+	const wide, narrow = "tls-wide", "tls-narrow"
+	for _, namespace := range []string{wide, narrow} {
+		shared.newNamespace(t, namespace)
+		shared.apply(t, namespace, `{apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {ports: [{port: 80}]}}`, secretText(t, "other-tls", 7, "x.test"),
+			fmt.Sprintf(`{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, annotations: {%s: shop-tls}}, `+
+				`spec: {hosts: [%s.test], scaleTargetRef: {service: shop, port: 80}}}`, httpv1alpha1.AnnotationTLSSecretName, namespace))
+	}
+	running := shared.startInterceptor(t, "interceptor-tls")
+	denied := awaitTLS(t, wide, httpv1alpha1.ReasonSecretUnreadable)
+	awaitTLS(t, narrow, httpv1alpha1.ReasonSecretUnreadable)
+	if accepted := meta.IsStatusConditionTrue(shared.object(t, wide, "shop").Status.Conditions, httpv1alpha1.ConditionAccepted); !accepted {
+		t.Error("the object is not accepted, for want of a permission that only TLS needs")
+	}
+
+	shared.apply(t, wide, remedyIn(t, denied, wide))
+	shared.apply(t, narrow, narrowRole)
+	for _, namespace := range []string{wide, narrow} {
+		awaitTLS(t, namespace, httpv1alpha1.ReasonSecretNotFound)
+		shared.apply(t, namespace, secretText(t, "shop-tls", 1, "elsewhere.test"))
+		awaitTLS(t, namespace, httpv1alpha1.ReasonHostNotCovered)
+		shared.apply(t, namespace, secretText(t, "shop-tls", 2, namespace+".test"))
+		if is := awaitTLS(t, namespace, httpv1alpha1.ReasonTLSReady); is.Status != metav1.ConditionTrue {
+			t.Errorf("condition %+v", is)
+		}
+	}
+	if err := shared.admin.Delete().AbsPath("/api/v1/namespaces/" + wide + "/secrets/shop-tls").Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	awaitTLS(t, wide, httpv1alpha1.ReasonSecretNotFound)
+	running.Stop(t)
+
+	asked := map[string]bool{}
+	for _, event := range shared.requests(t, interceptorAccount) {
+		if ref := event.ObjectRef; ref.Resource == "secrets" {
+			asked[event.Verb+" "+ref.Namespace+"/"+ref.Name] = true
+		}
+	}
+	want := map[string]bool{}
+	for _, namespace := range []string{wide, narrow} {
+		want["list "+namespace+"/shop-tls"], want["watch "+namespace+"/shop-tls"] = true, true
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("what the interceptor asked about Secrets (-want +audit log):\n%s", diff)
+	}
+}
+
+// awaitTLS waits until condition TLSReady of the object has a reason.
+func awaitTLS(t *testing.T, namespace, reason string) metav1.Condition {
+	t.Helper()
+	var is metav1.Condition
+	testkit.Eventually(t, patience, namespace+" has reason "+reason, func() bool {
+		found := meta.FindStatusCondition(shared.object(t, namespace, "shop").Status.Conditions, httpv1alpha1.ConditionTLSReady)
+		if found != nil {
+			is = *found
+		}
+		return found != nil && found.Reason == reason
+	})
+	return is
+}
+
+// secretText is a Secret as a manifest.
+func secretText(t *testing.T, name string, serial int64, host string) string {
+	t.Helper()
+	secret := testkit.NewTLSSecret(t, "", name, serial, host)
+	secret.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+	text, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), string(corev1.SecretTypeTLS)) {
+		t.Fatalf("Secret %s is of another type", name)
+	}
+	return string(text)
+}
+
+// remedyIn is what the command in a condition's message makes, as a manifest.
+func remedyIn(t *testing.T, denied metav1.Condition, namespace string) string {
+	t.Helper()
+	command := regexp.MustCompile("`kubectl create rolebinding (\\S+) --namespace=(\\S+) --clusterrole=(\\S+) --serviceaccount=(\\S+):(\\S+)`").
+		FindStringSubmatch(denied.Message)
+	if command == nil || command[2] != namespace {
+		t.Fatalf("there is no command for namespace %s in %q", namespace, denied.Message)
+	}
+	return fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s}, `+
+		`roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}, subjects: [{kind: ServiceAccount, namespace: %s, name: %s}]}`,
+		command[1], command[3], command[4], command[5])
+}

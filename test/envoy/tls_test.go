@@ -1,0 +1,465 @@
+package envoy_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
+	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// withTLS takes a world without mistakes, and the Secrets that its objects name, to Envoy's resources of one fleet.
+func withTLS(t *testing.T, fleet ir.Fleet, world resolve.World, secrets ...*corev1.Secret) translate.Resources {
+	t.Helper()
+	config, problems := resolve.Build(world)
+	if len(problems) > 0 {
+		t.Fatalf("the test's objects have mistakes: %+v", problems)
+	}
+	config = ir.ByFleet(config)[fleet]
+	hosts, read := map[ir.Host][]ir.Route{}, map[ir.Key]*certificates.Secret{}
+	for _, route := range config.Routes {
+		hosts[route.Match.Host] = append(hosts[route.Match.Host], route)
+	}
+	for _, secret := range secrets {
+		read[ir.Key{Namespace: secret.Namespace, Name: secret.Name}] = certificates.Read(secret)
+	}
+	book := certificates.NewBook()
+	book.Update(map[ir.Fleet]map[ir.Host][]ir.Route{fleet: hosts}, read)
+	config.Certificates = book.OfFleet(fleet)
+	options := translate.DefaultOptions()
+	options.TLS = true
+	resources, err := options.Envoy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resources
+}
+
+// naming has an object name a Secret.
+func naming(object *httpv1alpha1.HTTPScaledObject, secret string) *httpv1alpha1.HTTPScaledObject {
+	return testkit.WithAnnotation(object, httpv1alpha1.AnnotationTLSSecretName, secret)
+}
+
+// tlsAddress is where the proxy takes TLS.
+func (s *served) tlsAddress(t *testing.T) string {
+	t.Helper()
+	address, err := s.ListenerAddress(t.Context(), translate.TLSListenerName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// handshake makes a connection on which a client names a host, and tells the serial number of the certificate.
+func handshake(ctx context.Context, address, name string) (*tls.Conn, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	dialer := tls.Dialer{Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}} //nolint:gosec // Which certificate it is, is looked at.
+	connection, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, 0, err
+	}
+	secured, is := connection.(*tls.Conn)
+	if !is {
+		return nil, 0, errors.Join(errors.New("this is no TLS"), connection.Close())
+	}
+	return secured, secured.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
+}
+
+// tlsClient makes requests over TLS to one address, whatever the host.
+func tlsClient(address, protocol string) *http.Client {
+	transport := &http.Transport{
+		Protocols:       new(http.Protocols),
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // Which certificate it is, is looked at.
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		},
+	}
+	transport.Protocols.SetHTTP1(protocol == "HTTP/1.1")
+	transport.Protocols.SetHTTP2(protocol == "HTTP/2")
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+// tlsAnswer is an answer over TLS: what the app saw, and the certificate.
+type tlsAnswer struct {
+	seen
+
+	status int
+	serial int64
+	proto  string
+}
+
+// askTLS makes one request.
+func askTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return tlsAnswer{}, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return tlsAnswer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	got := tlsAnswer{status: response.StatusCode, proto: response.Proto, serial: response.TLS.PeerCertificates[0].SerialNumber.Int64()}
+	if err == nil && response.StatusCode == http.StatusOK {
+		err = json.Unmarshal(body, &got.seen)
+	}
+	return got, err
+}
+
+// tenants are the objects and Secrets of two tenants and a wildcard, and a host that takes no TLS.
+func tenants(t *testing.T) (resolve.World, []*corev1.Secret) {
+	t.Helper()
+	objects := []*httpv1alpha1.HTTPScaledObject{
+		naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
+		naming(testkit.NewScaledObject(namespace, "bank", "bank", 2, "bank.example.org"), "bank-tls"),
+		naming(testkit.NewScaledObject(namespace, "wide", "wide", 3, "*.example.com"), "wide-tls"),
+		testkit.NewScaledObject(namespace, "plain", "plain", 4, "plain.example.com"),
+	}
+	var backends []*backend
+	for _, object := range objects {
+		backends = append(backends, startBackend(t, object.Name))
+	}
+	return world(t, backends, objects...), []*corev1.Secret{
+		testkit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
+		testkit.NewTLSSecret(t, namespace, "bank-tls", 2, "bank.example.org"),
+		testkit.NewTLSSecret(t, namespace, "wide-tls", 3, "*.example.com"),
+	}
+}
+
+// TestTheCertificateIsTheHosts asks for hosts of two tenants over TLS: each has its own certificate and its own routes, in HTTP/1.1 and
+// HTTP/2, and goes on to answer in clear text. Whoever names no host that has one is refused, and nobody can do harm by a name.
+func TestTheCertificateIsTheHosts(t *testing.T) {
+	t.Parallel()
+	objects, secrets := tenants(t)
+	resources := withTLS(t, namespace, objects, secrets...)
+	s := serve(t, "DELTA_GRPC", resources)
+	s.await(t, resources)
+	address := s.tlsAddress(t)
+	for host, want := range map[string]tlsAnswer{
+		"shop.example.com": {seen: seen{Backend: "shop"}, serial: 1}, "SHOP.example.com": {seen: seen{Backend: "shop"}, serial: 1},
+		"bank.example.org": {seen: seen{Backend: "bank"}, serial: 2},
+		"a.example.com":    {seen: seen{Backend: "wide"}, serial: 3}, "b.c.example.com": {seen: seen{Backend: "wide"}, serial: 3},
+	} {
+		for protocol, proto := range map[string]string{"HTTP/1.1": "HTTP/1.1", "HTTP/2": "HTTP/2.0"} {
+			got, err := askTLS(t.Context(), tlsClient(address, protocol), "https://"+host+"/")
+			if err != nil {
+				t.Errorf("%s %s: %v", protocol, host, err)
+				continue
+			}
+			if got.Backend != want.Backend || got.serial != want.serial || got.proto != proto || got.Header.Get("X-Forwarded-Proto") != "https" {
+				t.Errorf("%s %s: answered by %q with certificate %d in %s, X-Forwarded-Proto %q", protocol, host, got.Backend, got.serial, got.proto,
+					got.Header.Get("X-Forwarded-Proto"))
+			}
+		}
+		if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK || !strings.Contains(body, want.Backend) {
+			t.Errorf("%s in clear text: %d %s", host, status, body)
+		}
+	}
+	// The Host decides about the route, as ever.
+	if got, err := askTLS(t.Context(), tlsClient(address, "HTTP/2"), "https://a.example.com/"); err != nil || got.Host != "a.example.com" {
+		t.Errorf("a.example.com: %+v, %v", got, err)
+	}
+	for _, name := range []string{
+		"plain.example.com", "unknown.example.net", "example.com", "", "*", "-", "*.example.com", "xdstp:x", "xdstp://a/b/c", "a b", "a/b", "\xff\xfe.example.com",
+		strings.Repeat("a", 200), "..", "a..b",
+	} {
+		if connection, serial, err := handshake(t.Context(), address, name); err == nil {
+			t.Errorf("SNI %.20q: got certificate %d", name, serial)
+			_ = connection.Close()
+		}
+	}
+	if _, serial, err := handshake(t.Context(), address, "shop.example.com"); err != nil || serial != 1 {
+		t.Errorf("afterwards: certificate %d, %v", serial, err)
+	}
+	checkNoKeys(t, s, secrets)
+}
+
+// checkNoKeys looks for private keys in what the proxy shows of its configuration.
+func checkNoKeys(t *testing.T, s *served, secrets []*corev1.Secret) {
+	t.Helper()
+	for _, page := range []string{"/config_dump?include_eds", "/stats", "/listeners?format=json"} {
+		shown, err := s.Admin(t.Context(), page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range secrets {
+			key := secret.Data[corev1.TLSPrivateKeyKey]
+			if strings.Contains(string(shown), string(key)) || strings.Contains(string(shown), base64.StdEncoding.EncodeToString(key)) {
+				t.Errorf("%s shows the key of Secret %s", page, secret.Name)
+			}
+		}
+	}
+}
+
+// tlsLoad makes requests on new connections and on lasting ones.
+type tlsLoad struct {
+	done, failed, lost atomic.Int64
+	byApp              sync.Map // how many requests were answered by each, *atomic.Int64
+	newest             atomic.Int64
+	firstError         atomic.Value
+	stop               context.CancelFunc
+	workers            sync.WaitGroup
+}
+
+// startTLSLoad begins to ask for a host.
+func startTLSLoad(t *testing.T, address, host string) *tlsLoad {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &tlsLoad{stop: cancel}
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+		l.workers.Go(func() { l.ask(ctx, tlsClient(address, protocol), "https://"+host+"/", true) })
+		l.workers.Go(func() { l.ask(ctx, tlsClient(address, protocol), "https://"+host+"/", false) })
+	}
+	t.Cleanup(func() { l.end() })
+	return l
+}
+
+// ask asks until ctx ends, each time on a new connection or always on the first.
+func (l *tlsLoad) ask(ctx context.Context, client *http.Client, url string, isNew bool) {
+	first := int64(-1)
+	for ctx.Err() == nil {
+		got, err := askTLS(ctx, client, url)
+		if ctx.Err() != nil {
+			return
+		}
+		l.done.Add(1)
+		if err == nil && got.status != http.StatusOK {
+			err = fmt.Errorf("status %d", got.status)
+		}
+		if err != nil {
+			l.failed.Add(1)
+			l.firstError.CompareAndSwap(nil, err.Error())
+			continue
+		}
+		count, _ := l.byApp.LoadOrStore(got.Backend, new(atomic.Int64))
+		count.(*atomic.Int64).Add(1) //nolint:forcetypeassert // Nothing else is stored.
+		if isNew {
+			l.newest.Store(got.serial)
+			client.CloseIdleConnections()
+			continue
+		}
+		if first < 0 {
+			first = got.serial
+		}
+		if got.serial != first {
+			l.lost.Add(1) // It is another connection.
+		}
+	}
+}
+
+// count is how many requests were answered by an app.
+func (l *tlsLoad) count(app string) int {
+	count, found := l.byApp.Load(app)
+	if !found {
+		return 0
+	}
+	return int(count.(*atomic.Int64).Load()) //nolint:forcetypeassert // Nothing else is stored.
+}
+
+// end ends the requests.
+func (l *tlsLoad) end() {
+	l.stop()
+	l.workers.Wait()
+}
+
+// TestRotationUnderLoad changes a host's certificate, and then its weights, while requests are made over TLS: none fails, lasting connections
+// last, the new certificate is seen, and the split is the same as in clear text. A Secret that goes ends handshakes, and no connection.
+func TestRotationUnderLoad(t *testing.T) {
+	t.Parallel()
+	const host = "shop.example.com"
+	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
+	object := naming(testkit.NewScaledObject(namespace, "shop", "stable", 1, host), "shop-tls")
+	weighted := testkit.WithSplit(object, split.Backend{Service: "stable", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
+	backends := []*backend{stable, canary}
+	serial := int64(1)
+	publish := func(s *served, object *httpv1alpha1.HTTPScaledObject) translate.Resources {
+		t.Helper()
+		resources := withTLS(t, namespace, world(t, backends, object), testkit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
+		if s != nil {
+			s.publish(t, resources)
+		}
+		return resources
+	}
+	resources := publish(nil, object)
+	s := serve(t, "DELTA_GRPC", resources)
+	s.await(t, resources)
+	updates := s.stat(t, "listener_manager.lds.update_success")
+	load := startTLSLoad(t, s.tlsAddress(t), host)
+	for range 5 {
+		before := load.done.Load()
+		testkit.Eventually(t, patience, "requests are made", func() bool { return load.done.Load() > before+20 })
+		serial++
+		began := time.Now()
+		publish(s, object)
+		testkit.Eventually(t, patience, fmt.Sprint("certificate ", serial, " is seen"), func() bool { return load.newest.Load() == serial })
+		t.Logf("certificate %d was seen after %v", serial, time.Since(began))
+	}
+	resources = publish(s, weighted)
+	s.await(t, resources)
+	stables, canaries := load.count("stable"), load.count("canary")
+	const sample = 3000
+	testkit.Eventually(t, 4*patience, "a sample of requests is answered", func() bool {
+		return load.count("stable")-stables+load.count("canary")-canaries >= sample
+	})
+	stables, canaries = load.count("stable")-stables, load.count("canary")-canaries
+	got := stats.Split{Hits: canaries, Total: stables + canaries}
+	if verdict := stats.DefaultRule().Judge(got, 0.2); verdict != stats.Agrees && verdict != stats.Unsure {
+		t.Errorf("%d of %d requests over TLS went to the canary, want 20 %%: off by %.1f standard deviations", got.Hits, got.Total, got.Sigmas(0.2))
+	}
+	connection, _, err := handshake(t.Context(), s.tlsAddress(t), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	load.end()
+	if failed, lost := load.failed.Load(), load.lost.Load(); failed > 0 || lost > 0 {
+		t.Errorf("of %d requests %d failed, such as by %v; %d lasting connections were lost", load.done.Load(), failed, load.firstError.Load(), lost)
+	}
+	t.Logf("%d requests; %d of %d to the canary", load.done.Load(), got.Hits, got.Total)
+	if now := s.stat(t, "listener_manager.lds.update_success"); now != updates {
+		t.Errorf("the listeners were updated %d times", now-updates)
+	}
+
+	s.publish(t, withTLS(t, namespace, world(t, backends, weighted)))
+	testkit.Eventually(t, patience, "handshakes are refused without the Secret", func() bool {
+		other, _, err := handshake(t.Context(), s.tlsAddress(t), host)
+		if err == nil {
+			_ = other.Close()
+		}
+		return err != nil
+	})
+	if _, err := fmt.Fprintf(connection, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(connection); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+		t.Errorf("on a connection from before: %q, %v", answer, err)
+	}
+}
+
+// TestAProxyGetsNoCertificateOfAnotherFleet asks a proxy of one fleet for hosts of another one.
+func TestAProxyGetsNoCertificateOfAnotherFleet(t *testing.T) {
+	t.Parallel()
+	all := world(t, []*backend{startBackend(t, "shop")},
+		naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
+		naming(testkit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"), "shop-tls"))
+	all.Services = append(all.Services, testkit.Services(testkit.NewService("greedy", "shop"))...)
+	secrets := []*corev1.Secret{
+		testkit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
+		testkit.NewTLSSecret(t, "greedy", "shop-tls", 2, "shop.example.com", "bank.example.org"),
+	}
+	mine := withTLS(t, namespace, all, secrets...)
+	s := serve(t, "DELTA_GRPC", mine)
+	if err := s.server.Publish("greedy", withTLS(t, "greedy", all, secrets...)); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, mine)
+	address := s.tlsAddress(t)
+	if connection, serial, err := handshake(t.Context(), address, "shop.example.com"); err != nil || serial != 1 {
+		t.Errorf("its own host: certificate %d, %v", serial, err)
+	} else {
+		_ = connection.Close()
+	}
+	if _, serial, err := handshake(t.Context(), address, "bank.example.org"); err == nil {
+		t.Errorf("a host of another fleet: certificate %d", serial)
+	}
+	dump, err := s.Admin(t.Context(), "/config_dump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := base64.StdEncoding.EncodeToString(secrets[1].Data[corev1.TLSCertKey])
+	if strings.Contains(string(dump), other) || strings.Contains(string(dump), "bank.example.org") {
+		t.Error("the dump has something of the other fleet")
+	}
+}
+
+// TestCertificatesOutliveTheInterceptor: a proxy that has a host's certificate needs nobody for a handshake.
+func TestCertificatesOutliveTheInterceptor(t *testing.T) {
+	t.Parallel()
+	objects, secrets := tenants(t)
+	resources := withTLS(t, namespace, objects, secrets...)
+	s := serve(t, "DELTA_GRPC", resources)
+	s.await(t, resources)
+	address := s.tlsAddress(t)
+	for _, isServed := range []bool{true, false} {
+		if !isServed {
+			s.server.Close()
+			testkit.Eventually(t, patience, "the proxy has noticed", func() bool { return s.stat(t, "control_plane.connected_state") == 0 })
+		}
+		for range 10 {
+			connection, serial, err := handshake(t.Context(), address, "shop.example.com")
+			if err != nil || serial != 1 {
+				t.Fatalf("certificate %d, %v; the interceptor is there: %t", serial, err, isServed)
+			}
+			_ = connection.Close()
+		}
+	}
+}
+
+// TestStateOfTheWorldTakesNoTLS: an unknown name could not be refused there. All else is as ever.
+func TestStateOfTheWorldTakesNoTLS(t *testing.T) {
+	t.Parallel()
+	objects, secrets := tenants(t)
+	resources := withTLS(t, namespace, objects, secrets...)
+	s := serve(t, "GRPC", resources)
+	s.await(t, resources)
+	s.eventually(t, "shop.example.com", "shop")
+	if address, err := s.ListenerAddress(t.Context(), translate.TLSListenerName); err == nil {
+		t.Errorf("the proxy takes TLS at %s", address)
+	}
+}
+
+// TestAnAppThatTakesTLSGetsIt: a Service port whose appProtocol is https is spoken to over TLS, with the Host as the name in the handshake, for
+// clients in clear text and over TLS.
+func TestAnAppThatTakesTLSGetsIt(t *testing.T) {
+	t.Parallel()
+	const host = "shop.example.com"
+	app := startBackend(t, "shop")
+	names := make(chan string, 10)
+	secured := httptest.NewUnstartedServer(app.server.Config.Handler)
+	secured.EnableHTTP2 = true
+	secured.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		names <- hello.ServerName
+		return nil, nil //nolint:nilnil // It is how tls.Config is left as it is.
+	}}
+	secured.StartTLS()
+	t.Cleanup(secured.Close)
+	app.server.Listener = secured.Listener
+	objects := world(t, []*backend{app}, naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
+	objects.Services[0].Ports[0].Protocol = ir.HTTPS
+	resources := withTLS(t, namespace, objects, testkit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
+	s := serve(t, "DELTA_GRPC", resources)
+	s.await(t, resources)
+	got, err := askTLS(t.Context(), tlsClient(s.tlsAddress(t), "HTTP/2"), "https://"+host+"/")
+	if err != nil || got.Backend != "shop" || got.Proto != "HTTP/1.1" || got.Header.Get("X-Forwarded-Proto") != "https" {
+		t.Errorf("over TLS: %+v, %v", got, err)
+	}
+	if name := <-names; name != host {
+		t.Errorf("the app was called %q in the handshake", name)
+	}
+	if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK || !strings.Contains(body, `"shop"`) {
+		t.Errorf("in clear text: %d %s", status, body)
+	}
+}
