@@ -58,7 +58,9 @@ func TestReadTakesWhatProxiesTake(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
-	made := func(key crypto.Signer) *corev1.Secret { return testkit.NewTLSSecretWithKey(t, "apps", "tls", 1, key, host) }
+	made := func(key crypto.Signer) *corev1.Secret {
+		return testkit.NewTLSSecretWithKey(t, "apps", "tls", 1, key, host)
+	}
 	good, other := testkit.NewTLSSecret(t, "apps", "tls", 1, host), testkit.NewTLSSecret(t, "apps", "tls", 2, host)
 	for name, c := range map[string]struct {
 		secret *corev1.Secret
@@ -152,9 +154,9 @@ func TestBook(t *testing.T) {
 			[]step{{one, nil}, {nil, secrets("tls", secret("tls", 1, host))}},
 			told{Certificates: map[ir.Host]string{host: "apps/tls"}},
 		},
-		"it is not there":     {[]step{{one, secrets("tls", gone)}}, told{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
-		"it is wrong":         {[]step{{one, secrets("tls", wrong)}}, told{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
-		"it can't be read":    {[]step{{one, secrets("tls", forbidden)}}, told{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}}},
+		"it is not there":  {[]step{{one, secrets("tls", gone)}}, told{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
+		"it is wrong":      {[]step{{one, secrets("tls", wrong)}}, told{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
+		"it can't be read": {[]step{{one, secrets("tls", forbidden)}}, told{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}}},
 		"it can't have a name": {
 			[]step{{fleetHosts{host: {route("apps", "shop", "other/tls", 1, host, "/")}}, nil}},
 			told{Reasons: map[string][]string{"shop": {"InvalidSecretName"}}},

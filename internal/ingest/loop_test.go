@@ -110,7 +110,7 @@ type stage struct {
 	assigned  map[ir.Fleet][]ir.Proxy       // what was last
 	objects   map[ir.Key]observation.Object // what was told of each
 	last      observation.Pass
-	certified map[string]string             // by host, the certificates that were published
+	certified map[string]string // by host, the certificates that were published
 	refuse    error
 	takes     time.Duration // how long a publication takes
 }

@@ -13,4 +13,6 @@ type Update struct {
 }
 
 // IsEmpty says that nothing is new.
-func (u Update) IsEmpty() bool { return len(u.Objects) == 0 && len(u.Hosts) == 0 && len(u.Certificates) == 0 }
+func (u Update) IsEmpty() bool {
+	return len(u.Objects) == 0 && len(u.Hosts) == 0 && len(u.Certificates) == 0
+}
