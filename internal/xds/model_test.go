@@ -199,7 +199,7 @@ func (m *model) sent(out output) {
 			m.checkApart(r)
 		case endpointKind:
 			m.checkLosses(r.resources)
-		case clusterKind, listenerKind:
+		case clusterKind, listenerKind, secretKind:
 		}
 		m.toProxy = append(m.toProxy, r)
 		m.answered[r.nonce] = r
@@ -383,7 +383,7 @@ func (m *model) follow(r response, fresh map[string]bool) *request {
 		maps.DeleteFunc(m.recorded, func(name string, _ string) bool {
 			return m.mode == ModeStateOfTheWorld && !slices.Contains(namesOf(r.resources), name)
 		})
-	case listenerKind:
+	case listenerKind, secretKind:
 	}
 	return nil
 }

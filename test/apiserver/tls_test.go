@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,20 +16,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 )
-
-// narrowRole lets the interceptor read one Secret, by its name.
-const narrowRole = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: shop-tls}
-rules: [{apiGroups: [""], resources: [secrets], resourceNames: [shop-tls], verbs: [list, watch]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: shop-tls}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: shop-tls}
-subjects: [{kind: ServiceAccount, name: kedify-http-interceptor, namespace: keda}]
-`
 
 // TestTheInterceptorReadsNamedSecretsOnly follows condition TLSReady of two objects in two namespaces through what a user does: without a permission, with the one that the
 // condition's own remedy gives, and with one for a single name. All is done as the interceptor's ServiceAccount, which never asks for
@@ -49,8 +36,14 @@ func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
 		t.Error("the object is not accepted, for want of a permission that only TLS needs")
 	}
 
-	shared.apply(t, wide, remedyIn(t, denied, wide))
-	shared.apply(t, narrow, narrowRole)
+	page, err := os.ReadFile("../../docs/tls.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.apply(t, wide, remedyIn(t, string(page), denied, wide))
+	_, role, _ := strings.Cut(string(page), "```yaml role\n")
+	role, _, _ = strings.Cut(role, "```")
+	shared.apply(t, narrow, role)
 	for _, namespace := range []string{wide, narrow} {
 		awaitTLS(t, namespace, httpv1alpha1.ReasonSecretNotFound)
 		shared.apply(t, namespace, secretText(t, "shop-tls", 1, "elsewhere.test"))
@@ -110,13 +103,16 @@ func secretText(t *testing.T, name string, serial int64, host string) string {
 	return string(text)
 }
 
-// remedyIn is what the command in a condition's message makes, as a manifest.
-func remedyIn(t *testing.T, denied metav1.Condition, namespace string) string {
+// remedyIn is what the command in a condition's message makes, as a manifest. The page has the same command.
+func remedyIn(t *testing.T, page string, denied metav1.Condition, namespace string) string {
 	t.Helper()
 	command := regexp.MustCompile("`kubectl create rolebinding (\\S+) --namespace=(\\S+) --clusterrole=(\\S+) --serviceaccount=(\\S+):(\\S+)`").
 		FindStringSubmatch(denied.Message)
 	if command == nil || command[2] != namespace {
 		t.Fatalf("there is no command for namespace %s in %q", namespace, denied.Message)
+	}
+	if said := strings.Replace(strings.Trim(command[0], "`"), namespace, "YOUR-NAMESPACE", 1); !strings.Contains(page, "\n"+said+"\n") {
+		t.Errorf("docs/tls.md does not have the command %s", said)
 	}
 	return fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s}, `+
 		`roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}, subjects: [{kind: ServiceAccount, namespace: %s, name: %s}]}`,

@@ -33,7 +33,7 @@ func TestThePagesManifestsAreValid(t *testing.T) {
 					continue // a part of a manifest
 				}
 				manifests++
-				if err := dryRun(t, object, document); err != nil {
+				if err := judged(t, object, document); err != nil {
 					t.Errorf("%s: %s %s: %v", filepath.Base(page), object.Kind, object.Metadata.Name, err)
 				}
 			}
@@ -44,8 +44,8 @@ func TestThePagesManifestsAreValid(t *testing.T) {
 	}
 }
 
-// dryRun has the API server judge a manifest, in a namespace where it names none.
-func dryRun(t *testing.T, object controlplane.Manifest, document string) error {
+// judged has the API server judge a manifest, in a namespace where it names none.
+func judged(t *testing.T, object controlplane.Manifest, document string) error {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(document))
 	if err != nil {

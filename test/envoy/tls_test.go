@@ -12,11 +12,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	corev1 "k8s.io/api/core/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -214,77 +213,6 @@ func checkNoKeys(t *testing.T, s *served, secrets []*corev1.Secret) {
 	}
 }
 
-// tlsLoad makes requests on new connections and on lasting ones.
-type tlsLoad struct {
-	done, failed, lost atomic.Int64
-	byApp              sync.Map // how many requests were answered by each, *atomic.Int64
-	newest             atomic.Int64
-	firstError         atomic.Value
-	stop               context.CancelFunc
-	workers            sync.WaitGroup
-}
-
-// startTLSLoad begins to ask for a host.
-func startTLSLoad(t *testing.T, address, host string) *tlsLoad {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	l := &tlsLoad{stop: cancel}
-	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
-		l.workers.Go(func() { l.ask(ctx, tlsClient(address, protocol), "https://"+host+"/", true) })
-		l.workers.Go(func() { l.ask(ctx, tlsClient(address, protocol), "https://"+host+"/", false) })
-	}
-	t.Cleanup(func() { l.end() })
-	return l
-}
-
-// ask asks until ctx ends, each time on a new connection or always on the first.
-func (l *tlsLoad) ask(ctx context.Context, client *http.Client, url string, isNew bool) {
-	first := int64(-1)
-	for ctx.Err() == nil {
-		got, err := askTLS(ctx, client, url)
-		if ctx.Err() != nil {
-			return
-		}
-		l.done.Add(1)
-		if err == nil && got.status != http.StatusOK {
-			err = fmt.Errorf("status %d", got.status)
-		}
-		if err != nil {
-			l.failed.Add(1)
-			l.firstError.CompareAndSwap(nil, err.Error())
-			continue
-		}
-		count, _ := l.byApp.LoadOrStore(got.Backend, new(atomic.Int64))
-		count.(*atomic.Int64).Add(1) //nolint:forcetypeassert // Nothing else is stored.
-		if isNew {
-			l.newest.Store(got.serial)
-			client.CloseIdleConnections()
-			continue
-		}
-		if first < 0 {
-			first = got.serial
-		}
-		if got.serial != first {
-			l.lost.Add(1) // It is another connection.
-		}
-	}
-}
-
-// count is how many requests were answered by an app.
-func (l *tlsLoad) count(app string) int {
-	count, found := l.byApp.Load(app)
-	if !found {
-		return 0
-	}
-	return int(count.(*atomic.Int64).Load()) //nolint:forcetypeassert // Nothing else is stored.
-}
-
-// end ends the requests.
-func (l *tlsLoad) end() {
-	l.stop()
-	l.workers.Wait()
-}
-
 // TestRotationUnderLoad changes a host's certificate, and then its weights, while requests are made over TLS: none fails, lasting connections
 // last, the new certificate is seen, and the split is the same as in clear text. A Secret that goes ends handshakes, and no connection.
 func TestRotationUnderLoad(t *testing.T) {
@@ -431,14 +359,11 @@ func TestStateOfTheWorldTakesNoTLS(t *testing.T) {
 	}
 }
 
-// TestAnAppThatTakesTLSGetsIt: a Service port whose appProtocol is https is spoken to over TLS, with the Host as the name in the handshake, for
-// clients in clear text and over TLS.
-func TestAnAppThatTakesTLSGetsIt(t *testing.T) {
-	t.Parallel()
-	const host = "shop.example.com"
-	app := startBackend(t, "shop")
-	names := make(chan string, 10)
-	secured := httptest.NewUnstartedServer(app.server.Config.Handler)
+// secure has the app take TLS only. It tells the names that it is called in handshakes.
+func (b *backend) secure(t *testing.T) <-chan string {
+	t.Helper()
+	names := make(chan string, 100)
+	secured := httptest.NewUnstartedServer(b.server.Config.Handler)
 	secured.EnableHTTP2 = true
 	secured.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		names <- hello.ServerName
@@ -446,7 +371,40 @@ func TestAnAppThatTakesTLSGetsIt(t *testing.T) {
 	}}
 	secured.StartTLS()
 	t.Cleanup(secured.Close)
-	app.server.Listener = secured.Listener
+	b.server.Listener = secured.Listener
+	return names
+}
+
+// TestTheNetTakesNoTLS: what stands in for an app that takes TLS, while that has no endpoint, is spoken to in clear text.
+func TestTheNetTakesNoTLS(t *testing.T) {
+	t.Parallel()
+	app := startBackend(t, "shop")
+	app.secure(t)
+	all := world(t, []*backend{app}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	all.Services[0].Ports[0].Protocol = ir.HTTPS
+	r := startHolding(t, "DELTA_GRPC", all)
+	late := translated(t, without(all, "shop"), r.options)
+	late[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
+	r.publish(t, late)
+	testkit.Eventually(t, patience, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
+	waiting := r.begin(t, "HTTP/1.1", "shop.example.com")
+	r.awaitHeld(t, "shop", 1)
+	if got := r.held("shop"); got.Caught != 1 {
+		t.Errorf("%+v is held, want one in the net", got)
+	}
+	r.show(t, all)
+	if got := <-waiting; got.by() != "shop" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAnAppThatTakesTLSGetsIt: a Service port whose appProtocol is https is spoken to over TLS, with the Host as the name in the handshake, for
+// clients in clear text and over TLS.
+func TestAnAppThatTakesTLSGetsIt(t *testing.T) {
+	t.Parallel()
+	const host = "shop.example.com"
+	app := startBackend(t, "shop")
+	names := app.secure(t)
 	objects := world(t, []*backend{app}, naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
 	objects.Services[0].Ports[0].Protocol = ir.HTTPS
 	resources := withTLS(t, namespace, objects, testkit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
