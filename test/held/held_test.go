@@ -89,7 +89,7 @@ func (s stage) begin(ctx context.Context, at *zerostage.Replica, app int) []<-ch
 	for range requests {
 		waiting = append(waiting, zerostage.Begin(ctx, zerostage.Proxy, app))
 	}
-	s.awaitHeld(at, requests)
+	s.awaitHeld(at, requests) //nolint:contextcheck // it waits as long as the test runs
 	return waiting
 }
 
