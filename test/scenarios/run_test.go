@@ -72,6 +72,7 @@ func (s *stage) isRefused() {
 
 // all plays the scenarios that measure a time, or those that don't.
 func all(t *testing.T, isMeasured bool, row func(*stage, scenario, string)) {
+	t.Helper()
 	room := make(chan struct{}, measuredAtOnce)
 	for _, c := range clusters {
 		for _, router := range []routerUnderTest{kedify, gateway} {
