@@ -246,6 +246,7 @@ bench: tools-cluster ## measure the routers beside bare clients, a request besid
 		ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard"; \
 	$(COMPILE) go run ./bench/router; \
 	$(COMPILE) go run ./bench/gatewayroutes; \
+	$(COMPILE) go run ./bench/routememory; \
 	$(COMPILE) go run ./bench/request; \
 	$(COMPILE) go run ./bench/propagation
 

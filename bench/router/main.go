@@ -68,12 +68,17 @@ func (s *scaledObjects) Workload() string {
 	return fmt.Sprintf("%d HTTPScaledObjects, %d calls of each kind in a round", s.objects, s.calls)
 }
 
-// Cases are one caller, and as many as the controller has.
+// withoutProxy is the case in which no proxy is Ready, so that nothing can be verified: what waited for one would hold all of the controller's workers.
+const withoutProxy = "10 workers, no Ready proxy"
+
+// Cases are one caller, and as many as the controller has, with and without a proxy.
 func (s *scaledObjects) Cases() []routerbench.Case {
 	one := routerbench.Case{Name: "1 worker", Workers: 1, Rollouts: s.objects, Calls: s.calls, Objects: 1}
 	ten := one
 	ten.Name, ten.Workers = "10 workers", 10
-	return []routerbench.Case{one, ten}
+	none := ten
+	none.Name = withoutProxy
+	return []routerbench.Case{one, ten, none}
 }
 
 // name is the name of an object and its Rollout.
@@ -165,10 +170,13 @@ func (s *scaledObjects) BareWrites(
 	}, nil
 }
 
-// Confirm reports that one proxy has taken that there is no annotation.
-func (s *scaledObjects) Confirm(ctx context.Context, _ routerbench.Case, rollouts []int) error {
+// Confirm reports that one proxy has taken that there is no annotation, or that there is none.
+func (s *scaledObjects) Confirm(ctx context.Context, of routerbench.Case, rollouts []int) error {
 	report := httpv1alpha1.DataPlaneStatus{
 		Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true, ReportedBy: "bench",
+	}
+	if of.Name == withoutProxy {
+		report.Proxies, report.Effective = httpv1alpha1.ProxyCounts{}, false
 	}
 	change := map[string]any{"status": map[string]any{"dataPlane": report}}
 	_, err := stopwatch.Calls(atOnce, len(rollouts), func(n int) error {

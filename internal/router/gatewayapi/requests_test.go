@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,6 +92,43 @@ func TestRequestsOfSetWeight(t *testing.T) {
 					if request.FieldManager != gatewayapi.FieldManager {
 						t.Errorf("written by field manager %q", request.FieldManager)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestWithoutTheRightToWatchListsAreRare has the permissions of the published plugin's ClusterRole: each list is of every route of the cluster.
+func TestWithoutTheRightToWatchListsAreRare(t *testing.T) {
+	t.Parallel()
+	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	for name, test := range map[string]struct {
+		unlisted http.HandlerFunc
+		most     int // lists in an hour
+	}{
+		"list, and no watch": {func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("watch") {
+				forbidden(w, r)
+			}
+		}, 7},
+		"both": {nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
+				api.Unlisted(test.unlisted)
+				router := watching(t, api)
+				for range 120 { // the controller's reconciles of an hour, of a Rollout in a canary
+					if err := router.SetWeight(deadlined(t), weighing(20, config), 20, nil); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(30 * time.Second)
+				}
+				lists, watches := api.Lists()
+				t.Logf("%d lists and %d watches in an hour, at most %d lists", lists, watches, test.most)
+				if lists > test.most {
+					t.Errorf("%d lists in an hour, want at most %d", lists, test.most)
 				}
 			})
 		})

@@ -153,6 +153,7 @@ func TestWithoutTheRightToWatchListsAreRare(t *testing.T) {
 						lists++
 					}
 				}
+				t.Logf("%d lists in an hour, at most %d", lists, test.want)
 				if lists > test.want {
 					t.Errorf("%d lists and %d watches in an hour, want at most %d lists", lists, watches, test.want)
 				}

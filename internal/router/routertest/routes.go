@@ -176,6 +176,18 @@ func (s *RoutesServer) Delete(resource, namespace, name string) {
 	}
 }
 
+// Lists counts the lists of all namespaces, of every kind, and the watches.
+func (s *RoutesServer) Lists() (lists, watches int) {
+	for _, request := range s.requestsWhere(func(r Request) bool { return s.isCollection(r.Path) }) {
+		if request.Watch {
+			watches++
+		} else {
+			lists++
+		}
+	}
+	return lists, watches
+}
+
 // Requests returns the requests of one method whose path has part in it, those answered by a fault included, without lists and watches of all namespaces.
 func (s *RoutesServer) Requests(method, part string) []Request {
 	return s.requestsWhere(func(r Request) bool {

@@ -75,6 +75,9 @@ func Run(tb testing.TB, binary, kubeconfig string) *Process {
 	return process
 }
 
+// PID is the number of the process.
+func (p *Process) PID() int { return p.client.ReattachConfig().Pid }
+
 // End ends the process and waits for its end.
 func (p *Process) End() { p.client.Kill() }
 

@@ -1,0 +1,205 @@
+// Command routememory measures what the router argoproj-labs/gatewayAPI has in memory where a cluster has many HTTPRoutes of which few are in use: the built plugin over
+// go-plugin against a real etcd and kube-apiserver, as the controller's ServiceAccount. It prints the figure beside its limit, and fails when that is missed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+)
+
+const (
+	command  = "gatewayapi-plugin"
+	resource = "httproutes"
+	// limit is how much the plugin may have, in MB of a million bytes: it shares the controller's container.
+	limit = 60
+	// atOnce is how many routes are created at a time, and rounds how often each Rollout in use is weighed.
+	atOnce, rounds = 8, 10
+	// watchLimit is when the plugin has to have its watch.
+	watchLimit = time.Minute
+)
+
+// errNoWatch says that the plugin goes on asking for routes that nobody has changed.
+var errNoWatch = errors.New("the plugin has no watch")
+
+// options are what the command line sets.
+type options struct {
+	binaries         controlplane.Binaries
+	repo, crds, json string
+	routes, used     int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "bench/routememory: %v\n", err)
+		os.Exit(1) //nolint:gocritic // only the handling of signals ends with the process
+	}
+}
+
+// run is the program with its surroundings as arguments.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (err error) {
+	var chosen options
+	flags := flag.NewFlagSet("bench/routememory", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	chosen.binaries.Flags(flags, getenv)
+	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
+	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, in place of stdout")
+	flags.StringVar(&chosen.crds, "crds", getenv("GATEWAY_API_CRDS"), "`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
+	flags.IntVar(&chosen.routes, "routes", 10_000, "`number` of HTTPRoutes")
+	flags.IntVar(&chosen.used, "used", 50, "`number` of those that a Rollout names")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	memory, err := measure(ctx, chosen, folder, stderr)
+	if err != nil {
+		return err
+	}
+	limits := []figures.Limit{{
+		Name: fmt.Sprintf("%s, MB, %d HTTPRoutes, %d of them in use", command, chosen.routes, chosen.used), Value: memory.Resident, Limit: limit,
+	}}
+	columns := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	figures.Print(columns, limits, "")
+	if err := columns.Flush(); err != nil {
+		return err
+	}
+	return figures.Publish(map[string]any{"memory": memory, "limits": limits}, limits, chosen.json, stdout)
+}
+
+// measure starts everything, weighs the Rollouts, and ends everything.
+func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (memory process.Memory, err error) {
+	plane, kubeconfig := filepath.Join(folder, "controlplane"), filepath.Join(folder, "kubeconfig")
+	if err := os.Mkdir(plane, 0o700); err != nil {
+		return memory, err
+	}
+	if err := program.BuildStripped(ctx, chosen.repo, folder, command); err != nil {
+		return memory, err
+	}
+	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)
+	if err != nil {
+		return memory, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if err := furnish(ctx, cluster, chosen, progress); err != nil {
+		return memory, err
+	}
+	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+		return memory, err
+	}
+	router, err := pluginprocess.Start(filepath.Join(folder, command), kubeconfig, progress, "--log-level=warn")
+	if err != nil {
+		return memory, err
+	}
+	defer router.End()
+	if err := weigh(ctx, cluster, router, chosen.used); err != nil {
+		return memory, err
+	}
+	return process.Folder("/proc/" + strconv.Itoa(router.PID())).Memory()
+}
+
+// furnish creates the routes.
+func furnish(ctx context.Context, cluster *controlplane.ControlPlane, chosen options, progress io.Writer) error {
+	admin, err := cluster.Client(controlplane.AdminToken)
+	if err != nil {
+		return err
+	}
+	if err := controlplane.CreateNamespace(ctx, admin, routerbench.Namespace); err != nil {
+		return err
+	}
+	err = controlplane.ApplyFiles(ctx, admin, routerbench.Namespace, filepath.Join(chosen.crds, "gateway.networking.k8s.io_"+resource+".yaml"),
+		filepath.Join(chosen.repo, "config/argo-rollouts/gatewayapi/rbac.yaml"))
+	if err != nil {
+		return err
+	}
+	_, err = stopwatch.Calls(atOnce, chosen.routes, func(n int) error {
+		return controlplane.Apply(ctx, admin, routerbench.Namespace, manifest(n))
+	})
+	fmt.Fprintf(progress, "%d HTTPRoutes are there\n", chosen.routes)
+	return err
+}
+
+// manifest is a route of an ordinary size, as in bench/gatewayroutes.
+func manifest(n int) string {
+	web := name(n)
+	pair := fmt.Sprintf("[{name: %s-stable, port: 80, weight: 100}, {name: %s-canary, port: 80, weight: 0}]", web, web)
+	return fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: %[1]s, labels: {app: %[1]s}}
+spec:
+  parentRefs: [{name: gateway, namespace: gateways}]
+  hostnames: [%[1]s.example.com]
+  rules:
+    - {name: api, matches: [{path: {type: PathPrefix, value: /api}}], timeouts: {request: 10s}, backendRefs: %[2]s}
+    - {name: pages, matches: [{path: {type: PathPrefix, value: /}}], backendRefs: %[2]s}
+    - {name: docs, matches: [{path: {type: PathPrefix, value: /docs}}], backendRefs: [{name: docs, port: 80}]}
+`, web, pair)
+}
+
+// name is the name of a route and its Rollout.
+func name(n int) string { return fmt.Sprintf("web-%05d", n) }
+
+// rollout is the Rollout of route n, in a reconcile after it was given a weight.
+func rollout(n int, weight int32) *v1alpha1.Rollout {
+	made := routerbench.NewRollout(name(n), gatewayapi.Type, []byte(`{"httpRoute":"`+name(n)+`","verifyRouteStatus":false}`))
+	made.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: weight}}
+	return made
+}
+
+// weigh gives the Rollouts one weight after another, and waits until the plugin has its watch: calls that change nothing ask nothing then.
+func weigh(ctx context.Context, cluster *controlplane.ControlPlane, router *pluginprocess.Process, used int) error {
+	for weight := range int32(rounds) {
+		for n := range used {
+			if err := pluginprocess.Failure(router.SetWeight(rollout(n, weight-1), weight, nil)); err != nil {
+				return err
+			}
+		}
+	}
+	admin, err := cluster.Client(controlplane.AdminToken)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, watchLimit)
+	defer cancel()
+	for ctx.Err() == nil {
+		before, err := controlplane.CountRequests(ctx, admin, resource)
+		if err != nil {
+			return err
+		}
+		for n := range used {
+			if err := pluginprocess.Failure(router.SetWeight(rollout(n, rounds-1), rounds-1, nil)); err != nil {
+				return err
+			}
+		}
+		after, err := controlplane.CountRequests(ctx, admin, resource)
+		if err != nil || after.Reads() == before.Reads() {
+			return err
+		}
+	}
+	return errNoWatch
+}
