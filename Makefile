@@ -178,7 +178,7 @@ compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./
 suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
 
 .PHONY: suites
-suites: tools-cluster ## compile the suites that run on a cluster, and see that the mutants still have the lines that they change
+suites: tools-cluster kubectl-plugin ## compile the suites that run on a cluster, and see that the mutants still have the lines that they change
 	$(foreach s,$(SUITES),$(call compile,$(s)) &&) true
 	cd e2e/suites/mutants && $(CLUSTER_BIN)/mutants.test -test.run='Edit' -test.v
 
@@ -202,7 +202,7 @@ faults: tools-cluster ## kill each part of a running canary 20 times (FAULTS_ROU
 	$(call suite,faults,90m,FAULTS_ROUNDS=$(FAULTS_ROUNDS) FAULTS_SEED=$(FAULTS_SEED) FAULTS_ONLY=$(FAULTS_ONLY))
 
 .PHONY: test-canary
-test-canary: tools-cluster ## run the canary's edge cases on a real cluster (needs root)
+test-canary: tools-cluster kubectl-plugin ## run the canary's edge cases on a real cluster, and see what the kubectl plugin says meanwhile (needs root)
 	$(call suite,canary,20m)
 
 .PHONY: test-gateway
@@ -346,3 +346,8 @@ ticket:
 tools-cluster:
 	@$(COMPILE) $(GREED) go -C localcluster build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
 	@$(COMPILE) $(GREED) go build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(DEMO) ./e2e/cmd/demo
+
+# The kubectl plugin, for suites that look at a cluster with it.
+.PHONY: kubectl-plugin
+kubectl-plugin:
+	@$(COMPILE) $(GREED) go build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(CLUSTER_BIN)/ ./cmd/kubectl-http_canary

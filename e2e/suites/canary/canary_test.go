@@ -66,7 +66,7 @@ func promoteFull(t *testing.T, b *bed.Bed, from, to string) {
 	t.Helper()
 	c := bed.Canary{From: from, To: to, Left: to, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 100, 0}}
 	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
-		if err := trial.Through(ctx, 20, 50); err != nil {
+		if err := through(ctx, t, b, trial, 20, 50); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "promote", bed.App, "--full")
@@ -77,7 +77,7 @@ func abortAt80(t *testing.T, b *bed.Bed, from, to string) {
 	t.Helper()
 	c := bed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 0}}
 	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
-		if err := trial.Through(ctx, 20, 50, 80); err != nil {
+		if err := through(ctx, t, b, trial, 20, 50, 80); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "abort", bed.App)
@@ -88,7 +88,7 @@ func rollback(t *testing.T, b *bed.Bed, from, to string) {
 	t.Helper()
 	c := bed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 0}}
 	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
-		if err := trial.Through(ctx, 20, 50); err != nil {
+		if err := through(ctx, t, b, trial, 20, 50); err != nil {
 			return err
 		}
 		return b.SetImage(ctx, from)
@@ -99,20 +99,28 @@ func fullWeight(t *testing.T, b *bed.Bed, from, to string) {
 	t.Helper()
 	c := bed.Canary{From: from, To: to, Left: to, Weights: []int{50, 100}, Asked: []int{0, 50, 100, 0}}
 	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
-		if err := trial.Through(ctx, 50, 100); err != nil {
+		if err := through(ctx, t, b, trial, 50, 100); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "promote", bed.App)
 	})
 }
 
-// play plays a canary. No check may find anything.
+// play plays a canary. No check may find anything, doctor neither before nor after it, and split is to tell all weights in
+// their order meanwhile, as the Envoys are judged by the verdict.
 func play(t *testing.T, b *bed.Bed, c bed.Canary, course func(context.Context, *bed.Trial) error) {
 	t.Helper()
 	c.Within, c.EndWithin, c.Afterwards = within, within, afterwards
+	sound(t.Context(), t, b, "before")
+	seen, end := follow(t.Context(), b)
+	defer end()
 	verdict := b.Play(t.Context(), c, course)
 	verdict.Print(t.Output())
 	for _, finding := range verdict.Findings {
 		t.Error(finding)
 	}
+	if _, err := b.Await(t.Context(), "split to tell all weights", within, func() bool { return seen.tells(c.Asked) }); err != nil {
+		t.Errorf("%v: it told %s, asked for were %v", err, seen, c.Asked)
+	}
+	sound(t.Context(), t, b, "afterwards")
 }

@@ -1,0 +1,156 @@
+package canary
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+)
+
+// plugin is the kubectl plugin, which `make test-canary` builds beside the cluster's own programs.
+func plugin() string {
+	return filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "kubectl-http_canary")
+}
+
+// sharing is what `split --output json` prints, as far as it matters here.
+type sharing struct {
+	Services []struct {
+		Asked int `json:"asked"`
+	} `json:"services"`
+	Objects []struct {
+		Written []int  `json:"written"`
+		Taken   string `json:"taken"`
+		Why     string `json:"why"`
+		Proxies struct {
+			Ready int `json:"ready"`
+			Acked int `json:"acked"`
+		} `json:"proxies"`
+	} `json:"objects"`
+}
+
+// weight is the canary's in percent; false where it is not known.
+func (s sharing) weight() (int, bool) {
+	if len(s.Objects) != 1 || len(s.Objects[0].Written) != 2 {
+		return 0, false
+	}
+	stable, canary := s.Objects[0].Written[0], s.Objects[0].Written[1]
+	return 100 * canary / max(1, stable+canary), true
+}
+
+// through goes through steps as Trial.Through does. At each pause Envoys have the weight, split says the same, and doctor
+// has nothing to say.
+func through(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, weights ...int) error {
+	t.Helper()
+	for i, weight := range weights {
+		if err := trial.On(ctx, i, weight); err != nil {
+			return err
+		}
+		if now := b.Record.Now(); !now.Has(weight, len(b.Proxies)) {
+			return fmt.Errorf("weight %d is not in force: %s", weight, now)
+		}
+		agrees(ctx, t, b, weight)
+		sound(ctx, t, b, fmt.Sprintf("at %d %%", weight))
+	}
+	return nil
+}
+
+// agrees checks that split says what the Envoys have.
+func agrees(ctx context.Context, t *testing.T, b *bed.Bed, weight int) {
+	t.Helper()
+	out, err := b.Kubectl(ctx, plugin(), "split", bed.App, "--namespace", bed.Namespace, "--output", "json")
+	var told sharing
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &told)
+	}
+	if err != nil {
+		t.Errorf("split at %d %%: %v", weight, err)
+		return
+	}
+	written, is := told.weight()
+	if !is || written != weight || len(told.Services) != 2 || told.Services[1].Asked != weight ||
+		told.Objects[0].Taken != "yes" || told.Objects[0].Proxies.Acked != len(b.Proxies) {
+		t.Errorf("the Envoys have %d %%, and split says %s", weight, out)
+	}
+}
+
+// sound checks that doctor has nothing to say.
+func sound(ctx context.Context, t *testing.T, b *bed.Bed, when string) {
+	t.Helper()
+	out, err := b.Kubectl(ctx, plugin(), "doctor", "--namespace", bed.Namespace, "--output", "json")
+	var said struct {
+		Findings []json.RawMessage `json:"findings"`
+	}
+	if out != "" && json.Unmarshal([]byte(out), &said) == nil {
+		for _, finding := range said.Findings {
+			t.Errorf("%s doctor says %s", when, finding)
+		}
+	}
+	if err != nil && len(said.Findings) == 0 {
+		t.Errorf("%s doctor fails: %v", when, err)
+	}
+}
+
+// followed are the weights that `split --watch` has told, one after the other.
+type followed struct {
+	mu      sync.Mutex
+	weights []int
+}
+
+// follow runs `split --watch` until the returned function is called.
+func follow(ctx context.Context, b *bed.Bed) (seen *followed, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	seen = new(followed)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// That it is ended is an error; one that ends by itself has told too little.
+		_ = b.Cluster.Stream(ctx, seen.read, plugin(), "split", bed.App, "--namespace", bed.Namespace, "--watch", "--output", "json")
+	}()
+	return seen, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// read notes each weight that is another one than the last.
+func (f *followed) read(out io.Reader) error {
+	for decoder := json.NewDecoder(out); ; {
+		var told sharing
+		if err := decoder.Decode(&told); err != nil {
+			return nil //nolint:nilerr // it is ended by whoever follows
+		}
+		weight, is := told.weight()
+		f.mu.Lock()
+		if is && (len(f.weights) == 0 || f.weights[len(f.weights)-1] != weight) {
+			f.weights = append(f.weights, weight)
+		}
+		f.mu.Unlock()
+	}
+}
+
+// tells says whether it has told what was asked for, in its order and nothing else. One weight may be missing that passed
+// while a watch was opened anew: the full one of a promotion is there for less than a second.
+func (f *followed) tells(asked []int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := 0
+	for _, weight := range asked {
+		if next < len(f.weights) && f.weights[next] == weight {
+			next++
+		}
+	}
+	return next == len(f.weights) && next >= len(asked)-1 && f.weights[next-1] == asked[len(asked)-1]
+}
+
+// String is all weights so far.
+func (f *followed) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Sprint(f.weights)
+}
