@@ -157,7 +157,7 @@ func (o *options) present(ctx context.Context, cluster *provider.Cluster) error 
 	var outcome scenario.Outcome
 	if err == nil && o.has(canaryHalf) {
 		outcome, err = scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
-		o.scaling.Canary = "green" // the first half has left yellow running
+		o.scaling.Stable, o.scaling.Canary = "yellow", "green" // the first half has left yellow running
 	}
 	var followed scaling.Outcome
 	if err == nil && o.has(scalingHalf) && !byHand {

@@ -1,5 +1,6 @@
 // Package scaling carries out the demo's second half: Envoy counts the requests, the scaler tells KEDA, and the
-// guide's Rollout has the replicas that the requests ask for, in a canary on both sides. Package scaling touches the cluster
+// guide's Rollout has the replicas that the requests ask for, in a canary on both sides. In the end nobody asks, and
+// one request wakes the app from zero. Package scaling touches the cluster
 // only by kubectl and HTTP, as a user would.
 package scaling
 
@@ -21,14 +22,14 @@ import (
 type Settings struct {
 	// Entrance is the address of the Ingress controller, as host:port.
 	Entrance string
-	// Canary is the version that a canary tries, by its colour: not the one that runs.
-	Canary string
+	// Stable and Canary are the version that runs, and the one that a canary tries, by their colours.
+	Stable, Canary string
 	// Followed is how long replicas may take to follow a rate.
 	Followed time.Duration
 	// Rest is how long a number of replicas must stay as it is.
 	Rest time.Duration
-	// Timeout bounds each request.
-	Timeout time.Duration
+	// Timeout bounds each request, and Woken the one that wakes the app.
+	Timeout, Woken time.Duration
 	// Begun is when the demo began.
 	Begun time.Time
 }
@@ -36,13 +37,13 @@ type Settings struct {
 // DefaultSettings are the settings of `make demo`. The scaler's figure is about the last minute.
 func DefaultSettings() Settings {
 	return Settings{
-		Canary: "yellow", Followed: 3 * time.Minute, Rest: 16 * time.Second, Timeout: 5 * time.Second,
+		Stable: "blue", Canary: "yellow", Followed: 3 * time.Minute, Rest: 16 * time.Second, Timeout: 5 * time.Second, Woken: 30 * time.Second,
 	}
 }
 
 // Scaled are the settings for a machine that takes so many times as long as a usual one.
 func (s Settings) Scaled(factor float64) Settings {
-	for _, wait := range []*time.Duration{&s.Followed, &s.Timeout} {
+	for _, wait := range []*time.Duration{&s.Followed, &s.Timeout, &s.Woken} {
 		*wait = time.Duration(float64(*wait) * factor)
 	}
 	return s
@@ -80,10 +81,17 @@ func (d *Demo) Run(ctx context.Context) (Outcome, error) {
 	})
 	watchers.Go(func() { d.draw(watching) })
 	err := d.follow(ctx)
+	woken := report.Check{}
+	if err == nil {
+		woken, err = d.wake(ctx)
+	}
 	stop()
 	watchers.Wait()
 	rows, totals := d.board.all()
 	checks, failed := d.judge(rows, totals)
+	if woken.Name != "" {
+		checks = append(checks, woken)
+	}
 	return Outcome{Rows: rows, Checks: checks}, errors.Join(err, failed)
 }
 

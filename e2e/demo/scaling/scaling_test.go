@@ -30,12 +30,15 @@ type world struct {
 	drops   bool // they go again as soon as they were right
 	oneSide bool // the canary does not follow
 	fails   bool // a request gets a 503
+	asleep  bool // nothing wakes the app
 
 	proxy *httptest.Server
 
 	mu       sync.Mutex
 	commands []string
 	phase    int
+	zero     bool // KEDA may take the last replica away
+	woken    bool
 	looks    int
 	lines    []string
 }
@@ -53,8 +56,9 @@ func newWorld(t *testing.T, w *world) *world {
 
 func (w *world) serve(out http.ResponseWriter, _ *http.Request) {
 	w.mu.Lock()
-	fails := w.fails
+	fails := w.fails || w.zero && w.asleep
 	w.fails = false
+	w.woken = w.zero && !w.asleep
 	w.mu.Unlock()
 	if fails {
 		out.WriteHeader(http.StatusServiceUnavailable)
@@ -69,6 +73,7 @@ func (w *world) Run(_ context.Context, args ...string) (string, error) {
 	defer w.mu.Unlock()
 	line := strings.Join(args, " ")
 	w.commands = append(w.commands, line)
+	w.zero = w.zero || strings.Contains(line, "minReplicaCount")
 	return "", nil
 }
 
@@ -98,6 +103,12 @@ func (w *world) rollout() string {
 	plan := new(Demo).plan()
 	p := plan[min(w.phase, len(plan)-1)]
 	replicas := wanted(p.rate)
+	switch {
+	case w.woken:
+		replicas = 1
+	case w.zero:
+		replicas = 0
+	}
 	w.looks++
 	if w.still && w.phase > 0 || w.drops && w.looks > 60 {
 		replicas = most + 2
@@ -105,6 +116,7 @@ func (w *world) rollout() string {
 	r := kube.Rollout{Metadata: kube.Metadata{Name: guide.App, Generation: 1}, Spec: kube.RolloutSpec{Replicas: replicas}}
 	r.Status.ObservedGeneration, r.Status.Phase = strconv.Itoa(1), "Healthy"
 	r.Status.StableRS, r.Status.CurrentPodHash, r.Status.Replicas, r.Status.UpdatedReplicas = "old", "old", replicas, replicas
+	r.Status.ReadyReplicas = replicas
 	if p.paused {
 		r.Status.Phase, r.Status.CurrentPodHash, r.Status.UpdatedReplicas = "Paused", "new", canaryPods(replicas)
 		if w.oneSide {
@@ -145,7 +157,7 @@ func (*world) Columns() int { return 100 }
 func (w *world) run(ctx context.Context) (Outcome, error) {
 	s := DefaultSettings()
 	s.Entrance = w.proxy.Listener.Addr().String()
-	s.Followed, s.Rest, s.Begun = 400*time.Millisecond, 100*time.Millisecond, time.Now()
+	s.Followed, s.Rest, s.Woken, s.Begun = 400*time.Millisecond, 100*time.Millisecond, time.Second, time.Now()
 	if w.drops {
 		s.Followed, s.Rest = time.Minute, time.Minute // it ends before
 	}
@@ -196,6 +208,7 @@ func TestFaultsFailTheHalf(t *testing.T) {
 		{"replicas that go again", &world{drops: true}, guide.ErrCheck, "12 replicas, after they were right"},
 		{"a canary that does not follow", &world{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
 		{"a failed request", &world{fails: true}, guide.ErrCheck, "1 × HTTP status 503"},
+		{"an app that nothing wakes", &world{asleep: true}, guide.ErrCheck, "one request woke the app at zero: does not hold: HTTP status 503"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -214,4 +227,6 @@ var commands = []string{
 	`kubectl -n rollouts-demo patch scaledobject rollouts-demo --type=merge -p {"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`,
 	"kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow",
 	"kubectl argo rollouts -n rollouts-demo abort rollouts-demo",
+	"kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:blue",
+	`kubectl -n rollouts-demo patch scaledobject rollouts-demo --type=json -p [{"op":"replace","path":"/spec/minReplicaCount","value":0},{"op":"add","path":"/spec/cooldownPeriod","value":5},{"op":"add","path":"/spec/triggers/0/metadata/window","value":"10s"}]`,
 }

@@ -1,0 +1,87 @@
+package scaling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+// toZero has KEDA take the last replica away soon after the last request: the guide's object keeps two, and counts the
+// requests of a minute.
+const toZero = `[{"op":"replace","path":"/spec/minReplicaCount","value":0},{"op":"add","path":"/spec/cooldownPeriod","value":5},` +
+	`{"op":"add","path":"/spec/triggers/0/metadata/window","value":"10s"}]`
+
+// wake ends the demo: nobody asks, the app goes to zero, and one request wakes it.
+func (d *Demo) wake(ctx context.Context) (report.Check, error) {
+	check := report.Check{Name: "one request woke the app at zero"}
+	err := d.show(ctx,
+		// An aborted canary is not over as long as the Rollout's own version is the one that was given up.
+		[]string{"kubectl", "argo", "rollouts", "-n", guide.Namespace, "set", "image", guide.App, guide.App + "=" + guide.Image + ":" + d.Stable},
+		kubectl("patch", "scaledobject", guide.App, "--type=json", "-p", toZero),
+	)
+	if err != nil {
+		return check, err
+	}
+	d.board.say("waiting for KEDA to take the last replica away")
+	err = await.Until(ctx, "the app at zero", d.Followed, func() bool {
+		r := d.rollout.Get()
+		return r.Spec.Replicas == 0 && r.Status.Replicas == 0
+	}, func() string { return d.rollout.Get().String() })
+	if err != nil {
+		return check, err
+	}
+	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] at zero", report.Seconds(time.Since(d.Begun)))) + ": no pod is left; one request comes")
+	w := d.ask(ctx)
+	check.OK, check.Detail = w.err == nil, w.String()
+	if w.err != nil {
+		return check, fmt.Errorf("%s: %w: %w", check.Name, guide.ErrCheck, w.err)
+	}
+	d.shell.Screen.Print("  " + check.Detail)
+	return check, nil
+}
+
+// waking are the times from a request to what came of it.
+type waking struct {
+	asked, ready, answered time.Duration
+	color                  string
+	err                    error
+}
+
+// String implements fmt.Stringer.
+func (w waking) String() string {
+	if w.err != nil {
+		return fmt.Sprintf("no answer within %s: %v", report.Seconds(w.answered), w.err)
+	}
+	return fmt.Sprintf("KEDA asked for a replica after %s, its pod was ready after %s, and %s answered after %s",
+		report.Seconds(w.asked), report.Seconds(w.ready), w.color, report.Seconds(w.answered))
+}
+
+// ask sends one request, and watches the Rollout meanwhile.
+func (d *Demo) ask(ctx context.Context) waking {
+	d.board.say("waiting for the answer to one request")
+	began := time.Now()
+	seen := make(chan waking, 1)
+	go func() {
+		var w waking
+		// A replica that is never seen is no answer either, which has a deadline of its own.
+		_ = await.Until(ctx, "a ready replica", d.Woken, func() bool {
+			r, since := d.rollout.Get(), time.Since(began)
+			if w.asked == 0 && r.Spec.Replicas > 0 {
+				w.asked = since
+			}
+			w.ready = since
+			return r.Status.ReadyReplicas > 0
+		}, func() string { return d.rollout.Get().String() })
+		seen <- w
+	}()
+	color, err := load.Probe(ctx, load.Config{Address: d.Entrance, Host: guide.Host, Path: "/color", Timeout: d.Woken, Colors: guide.Colors()})
+	answered := time.Since(began)
+	w := <-seen
+	w.color, w.err, w.answered = color, err, answered
+	return w
+}
