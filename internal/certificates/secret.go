@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// minRSABits is the shortest RSA key that Envoy takes, and maxRSABits the longest that is worth its time: a handshake with it takes a
-	// proxy 40 times as long as one with 2048 bits.
+	// minRSABits is the shortest RSA key that Envoy takes, and maxRSABits the longest that clients take which are written in
+	// Go (crypto/tls).
 	minRSABits, maxRSABits = 2048, 8192
 	// maxBytes bounds certificates and key together. A chain of four with RSA keys has 10 kB, and every proxy keeps one for each name.
 	maxBytes = 64 << 10
 )
 
-// errUnusable is what every error of Parse is by errors.Is.
+// errUnusable is what every error of parse is by errors.Is.
 var errUnusable = errors.New("unusable certificate")
 
 // Secret is what is known of a Secret.
