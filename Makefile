@@ -248,7 +248,14 @@ bench: tools-cluster ## measure the routers beside bare clients, a request besid
 	$(COMPILE) go run ./bench/gatewayroutes; \
 	$(COMPILE) go run ./bench/routememory; \
 	$(COMPILE) go run ./bench/request; \
-	$(COMPILE) go run ./bench/propagation
+	$(COMPILE) go run ./bench/propagation; \
+	$(COMPILE) go run ./bench/zero
+
+.PHONY: bench-zero
+bench-zero: tools-cluster ## measure apps that are woken by a request, and 10,000 requests that are held at a time (about 5 minutes)
+	$(CLUSTER) build
+	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
+		ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" $(COMPILE) go run ./bench/zero
 
 ##@ A stranger's machine
 

@@ -20,19 +20,25 @@ type proxy struct {
 	at     process.Folder
 }
 
-// proxies are those that are compared: one that is served as kedify-proxy is, and two with a plain
-// table.
-type proxies struct{ ours, plain, control proxy }
+// proxies are those that are compared: one that is served as kedify-proxy is, with apps that may be at zero, one that is served the same but holds no
+// request, and two with a plain table.
+type proxies struct{ ours, unheld, plain, control proxy }
 
 // startProxies starts all of them. After an error too, what runs is in the result.
 func startProxies(ctx context.Context, chosen options, folder string, behind app) (proxies, error) {
 	options := translate.DefaultOptions()
 	options.AccessLog = false
+	unheld, err := options.Envoy(configOf(chosen.hosts, behind.at))
+	if err != nil {
+		return proxies{}, err
+	}
+	// Nobody answers there: the apps are awake, so nobody asks.
+	options.Hold = translate.Hold{Checks: behind.at, NetSocket: translate.DefaultNetSocket + "-bench-request"}
 	resources, err := options.Envoy(configOf(chosen.hosts, behind.at))
 	if err != nil {
 		return proxies{}, err
 	}
-	plain, err := plainly(resources)
+	plain, err := plainly(unheld)
 	if err != nil {
 		return proxies{}, err
 	}
@@ -40,7 +46,7 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 	for _, each := range []struct {
 		of     *proxy
 		served translate.Resources
-	}{{&all.ours, resources}, {&all.plain, plain}, {&all.control, plain}} {
+	}{{&all.ours, resources}, {&all.unheld, unheld}, {&all.plain, plain}, {&all.control, plain}} {
 		if err := each.of.start(ctx, chosen, folder, each.served); err != nil {
 			return all, err
 		}
@@ -66,7 +72,7 @@ func (p *proxy) start(ctx context.Context, chosen options, folder string, resour
 // stop ends all that were started.
 func (p *proxies) stop() error {
 	var errs error
-	for _, each := range []*proxy{&p.ours, &p.plain, &p.control} {
+	for _, each := range []*proxy{&p.ours, &p.unheld, &p.plain, &p.control} {
 		if each.envoy != nil {
 			errs = errors.Join(errs, each.envoy.Kill())
 		}
@@ -85,7 +91,7 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 	turns := []struct {
 		of   *proxy
 		cost *[]float64
-	}{{&p.ours, &found.ours}, {&p.plain, &found.plain}, {&p.control, &found.control}}
+	}{{&p.ours, &found.ours}, {&p.unheld, &found.unheld}, {&p.plain, &found.plain}, {&p.control, &found.control}}
 	loads := make([]*load, len(turns))
 	for i, turn := range turns {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(turn.of.server.ProxyPort))

@@ -125,8 +125,8 @@ func moveListener(resources translate.Resources) {
 	resources[resourcev3.ListenerType][translate.ListenerName] = message
 }
 
-// setAwake pushes the endpoints and the scopes of apps. It returns when that began.
-func (d *direct) setAwake(apps int, isAwake bool) (time.Time, error) {
+// setAwake pushes the endpoints and the scope of an app. It returns when that began.
+func (d *direct) setAwake(app int, isAwake bool) (time.Time, error) {
 	form := d.forms[0]
 	if isAwake {
 		form = d.forms[1]
@@ -134,11 +134,9 @@ func (d *direct) setAwake(apps int, isAwake bool) (time.Time, error) {
 	delta := xds.Delta{Fleet: zerostage.Namespace, Changed: map[string]map[string]proto.Message{
 		resourcev3.EndpointType: {}, resourcev3.ScopedRouteType: {},
 	}}
-	for i := range apps {
-		cluster := zerostage.Namespace + "/" + zerostage.Name(i) + "/" + zerostage.Name(i)
-		delta.Changed[resourcev3.EndpointType][cluster] = form[resourcev3.EndpointType][cluster]
-		delta.Changed[resourcev3.ScopedRouteType][zerostage.Host(i)] = form[resourcev3.ScopedRouteType][zerostage.Host(i)]
-	}
+	cluster, host := zerostage.Namespace+"/"+zerostage.Name(app)+"/"+zerostage.Name(app), zerostage.Host(app)
+	delta.Changed[resourcev3.EndpointType][cluster] = form[resourcev3.EndpointType][cluster]
+	delta.Changed[resourcev3.ScopedRouteType][host] = form[resourcev3.ScopedRouteType][host]
 	began := time.Now()
 	return began, d.server.ApplyDelta(delta)
 }

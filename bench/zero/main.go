@@ -1,6 +1,6 @@
 // Command zero measures requests that wait for an app without a replica, through a real etcd and kube-apiserver, the built interceptor and scaler and a real
-// Envoy: the time from an EndpointSlice that gets its endpoint to the first byte of the answer, for 1, 25 and 100 apps, beside a direct push of the same endpoints
-// by the same code without an API server; the time from a request to the scaler's word to KEDA; and what thousands of held requests take of memory
+// Envoy: the time from an EndpointSlice that gets its endpoint to the first byte of the answer, for 1, 25 and 100 apps, beside pushes of the same endpoints at the
+// same moments by the same code without an API server; the time from a request to the scaler's word to KEDA; and what thousands of held requests take of memory
 // and descriptors. It prints a table and JSON, and fails when a figure is over its limit.
 //
 // What it does not show: the start of a Pod, a network between the parts, and more than one proxy. The apps, the client and everything else share
@@ -69,7 +69,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (chosen 
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
 	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
 	flags.IntVar(&chosen.held, "held", 10_000, "`number` of requests that are held at a time; each takes a descriptor of this process and one of Envoy")
-	flags.IntVar(&chosen.samples, "samples", 200, "`number` of apps that are woken for each figure, and of requests that KEDA is told of")
+	flags.IntVar(&chosen.samples, "samples", 200, "`number` of apps that are woken for each figure")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -104,7 +104,7 @@ func measure(ctx context.Context, chosen options, progress io.Writer) (results r
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report) error
-	}{{"wake", s.measureWake}, {"KEDA told", s.measureTold}, {"held", s.measureHeld}} {
+	}{{"KEDA told", s.measureTold}, {"wake", s.measureWake}, {"held", s.measureHeld}} {
 		began := time.Now()
 		if err := part.measure(ctx, &results); err != nil {
 			return report{}, fmt.Errorf("%s: %w", part.name, err)

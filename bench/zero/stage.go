@@ -45,7 +45,7 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 	most := strconv.Itoa(chosen.held)
 	s.Stage, err = zerostage.Start(ctx, zerostage.Options{
 		Binaries: chosen.binaries, Envoy: chosen.envoy, Repository: chosen.repo, Built: netspace.Folder(), Folder: folder,
-		Apps: mostApps, Patience: 2 * limit, Workers: 2,
+		Apps: mostApps, Patience: 2 * limit, Workers: 1,
 		Arguments: []string{"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most, "--max-held=" + most},
 	})
 	if err != nil {

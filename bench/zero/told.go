@@ -20,6 +20,9 @@ import (
 // scalerAt is where the scaler answers KEDA.
 const scalerAt = "127.0.0.1:19090"
 
+// silence is how long KEDA's stream has to be silent before there is a request.
+const silence = 50 * time.Millisecond
+
 // measureTold takes the time from a request for an app at zero to the scaler's word on KEDA's stream.
 func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
 	scaler, err := s.startScaler(ctx)
@@ -32,8 +35,8 @@ func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, connection.Close()) }()
-	for sample := range s.options.samples {
-		took, err := s.tellOnce(ctx, externalscaler.NewExternalScalerClient(connection), sample%mostApps)
+	for app := range mostApps { // Each once: what a request was is remembered for a while.
+		took, err := s.tellOnce(ctx, externalscaler.NewExternalScalerClient(connection), app)
 		if err != nil {
 			return err
 		}
@@ -53,15 +56,25 @@ func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScaler
 	if err != nil {
 		return 0, err
 	}
-	if _, err := stream.Header(); err != nil && ctx.Err() != nil {
-		return 0, err
+	told := make(chan time.Time, 1)
+	go func() {
+		if is, err := stream.Recv(); err == nil && is.GetResult() {
+			told <- time.Now()
+		}
+	}()
+	select { // The stream is silent while nobody asks for the app.
+	case <-told:
+		return 0, fmt.Errorf("%w: KEDA is told of %s before there is a request", errAnswer, zerostage.Name(app))
+	case <-time.After(silence):
 	}
 	began := time.Now()
 	waiting := zerostage.Begin(ctx, zerostage.Proxy, app)
-	is, err := stream.Recv()
-	took := time.Since(began)
-	if err != nil || !is.GetResult() {
-		return 0, fmt.Errorf("the scaler says %v: %w", is, err)
+	var took time.Duration
+	select {
+	case at := <-told:
+		took = at.Sub(began)
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%w: KEDA is not told of %s", errVain, zerostage.Name(app))
 	}
 	cancel()
 	<-waiting

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,15 +15,16 @@ import (
 
 var errAnswer = errors.New("unexpected answer")
 
-// measureWake wakes 1, 25 and 100 apps together, each with a request that waits, by turns through everything and by a direct push.
+// measureWake wakes 1, 25 and 100 apps together, each with a request that waits, by turns through everything and by direct pushes.
 func (s *stage) measureWake(ctx context.Context, results *report) error {
 	for _, apps := range []int{1, 25, mostApps} {
 		found := wake{Apps: apps}
 		for len(found.endpoint) < s.options.samples {
-			if err := s.wakeByObjects(ctx, apps, &found); err != nil {
+			moments, err := s.wakeByObjects(ctx, apps, &found)
+			if err != nil {
 				return err
 			}
-			if err := s.wakeDirectly(ctx, apps, &found); err != nil {
+			if err := s.wakeDirectly(ctx, moments, &found); err != nil {
 				return err
 			}
 		}
@@ -31,16 +33,18 @@ func (s *stage) measureWake(ctx context.Context, results *report) error {
 	return nil
 }
 
-// wakeByObjects wakes apps by their EndpointSlices, all at once, and puts them to sleep again.
-func (s *stage) wakeByObjects(ctx context.Context, apps int, found *wake) error {
+// written is when an app's EndpointSlice was written, and when the API server answered.
+type written struct {
+	app      int
+	sent, at time.Time
+	err      error
+}
+
+// wakeByObjects wakes apps by their EndpointSlices, all at once, and puts them to sleep again. It returns when each was written, in this order.
+func (s *stage) wakeByObjects(ctx context.Context, apps int, found *wake) ([]written, error) {
 	waiting := begin(ctx, zerostage.Proxy, apps, apps)
 	if err := awaitHeld(ctx, apps, s.held(ctx)); err != nil {
-		return err
-	}
-	type written struct {
-		app      int
-		sent, at time.Time
-		err      error
+		return nil, err
 	}
 	all := make(chan written, apps)
 	for app := range apps {
@@ -50,9 +54,11 @@ func (s *stage) wakeByObjects(ctx context.Context, apps int, found *wake) error 
 			all <- written{app, sent, time.Now(), err}
 		}()
 	}
+	var moments []written
 	var errs error
 	for range apps {
 		one := <-all
+		moments = append(moments, one)
 		answer, err := served(<-waiting[one.app])
 		errs = errors.Join(errs, one.err, err)
 		found.endpoint = append(found.endpoint, max(0, answer.Sub(one.at)))
@@ -61,25 +67,37 @@ func (s *stage) wakeByObjects(ctx context.Context, apps int, found *wake) error 
 	for app := range apps {
 		errs = errors.Join(errs, s.SetAwake(ctx, app, false))
 	}
-	return errors.Join(errs, asleep(ctx, zerostage.Proxy, apps, s.held(ctx)))
+	slices.SortFunc(moments, func(a, b written) int { return a.at.Compare(b.at) })
+	return moments, errors.Join(errs, asleep(ctx, zerostage.Proxy, apps, s.held(ctx)))
 }
 
-// wakeDirectly is the same by one push.
-func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
+// wakeDirectly is the same by pushes, each as long after the first as the API server's answer was.
+func (s *stage) wakeDirectly(ctx context.Context, moments []written, found *wake) error {
+	apps := len(moments)
 	proxy := net.JoinHostPort("127.0.0.1", strconv.Itoa(directPort))
 	waiting := begin(ctx, proxy, apps, apps)
 	if err := awaitHeld(ctx, apps, s.direct.held); err != nil {
 		return err
 	}
-	began, err := s.direct.setAwake(apps, true)
-	errs := err
-	for _, each := range waiting {
+	pushed := make([]time.Time, apps)
+	var errs error
+	first := time.Now()
+	for _, each := range moments {
+		time.Sleep(time.Until(first.Add(each.at.Sub(moments[0].at))))
+		var err error
+		pushed[each.app], err = s.direct.setAwake(each.app, true)
+		errs = errors.Join(errs, err)
+	}
+	for app, each := range waiting {
 		at, err := served(<-each)
 		errs = errors.Join(errs, err)
-		found.direct = append(found.direct, at.Sub(began))
+		found.direct = append(found.direct, at.Sub(pushed[app]))
 	}
-	_, err = s.direct.setAwake(apps, false)
-	return errors.Join(errs, err, asleep(ctx, proxy, apps, s.direct.held))
+	for app := range apps {
+		_, err := s.direct.setAwake(app, false)
+		errs = errors.Join(errs, err)
+	}
+	return errors.Join(errs, asleep(ctx, proxy, apps, s.direct.held))
 }
 
 // begin makes requests for apps, one after the other.

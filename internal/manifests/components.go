@@ -52,7 +52,7 @@ func files(component Component) []string {
 	case Interceptor:
 		return []string{"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml"}
 	case Proxy:
-		return []string{"kedify-proxy/configmap.yaml", "kedify-proxy/services.yaml", "kedify-proxy/deployment.yaml"}
+		return []string{"kedify-proxy/configmap.yaml", "kedify-proxy/services.yaml", "kedify-proxy/poddisruptionbudget.yaml", "kedify-proxy/deployment.yaml"}
 	case Scaler:
 		return []string{"scaler/rbac.yaml", "scaler/service.yaml", "scaler/deployment.yaml"}
 	case Agent:

@@ -58,11 +58,12 @@ ClusterRole:argo-rollouts-kedify-http ClusterRoleBinding:argo-rollouts-kedify-ht
 ClusterRole:argo-rollouts-gateway-api ClusterRoleBinding:argo-rollouts-gateway-api
 CustomResourceDefinition:httpscaledobjects.http.keda.sh
 ServiceAccount:keda/kedify-http-interceptor ClusterRole:kedify-http-interceptor ClusterRoleBinding:kedify-http-interceptor
+ClusterRole:kedify-http-interceptor-pages ClusterRoleBinding:kedify-http-interceptor-pages
 Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
 Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy
 Service:keda/keda-add-ons-http-interceptor-admin Service:keda/keda-add-ons-http-interceptor-metrics Deployment:keda/keda-add-ons-http-interceptor
-ConfigMap:shop/kedify-proxy-bootstrap Service:shop/kedify-proxy Service:shop/kedify-proxy-admin Deployment:shop/kedify-proxy
-ConfigMap:web/kedify-proxy-bootstrap Service:web/kedify-proxy Service:web/kedify-proxy-admin Deployment:web/kedify-proxy
+ConfigMap:shop/kedify-proxy-bootstrap Service:shop/kedify-proxy Service:shop/kedify-proxy-admin PodDisruptionBudget:shop/kedify-proxy Deployment:shop/kedify-proxy
+ConfigMap:web/kedify-proxy-bootstrap Service:web/kedify-proxy Service:web/kedify-proxy-admin PodDisruptionBudget:web/kedify-proxy Deployment:web/kedify-proxy
 ServiceAccount:keda/kedify-http-scaler`)
 	for i := range want {
 		want[i] = strings.Replace(want[i], ":", " ", 1)
@@ -184,7 +185,8 @@ func TestPaths(t *testing.T) {
 		"api/v1/namespaces/web/configmaps", "api/v1/namespaces/web/services",
 		"apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		"apis/apps/v1/namespaces/keda/deployments", "apis/apps/v1/namespaces/shop/deployments", "apis/apps/v1/namespaces/web/deployments",
-		"apis/policy/v1/namespaces/keda/poddisruptionbudgets", "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"apis/policy/v1/namespaces/keda/poddisruptionbudgets", "apis/policy/v1/namespaces/shop/poddisruptionbudgets",
+		"apis/policy/v1/namespaces/web/poddisruptionbudgets", "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		"apis/rbac.authorization.k8s.io/v1/clusterroles", "apis/rbac.authorization.k8s.io/v1/namespaces/keda/rolebindings",
 		"apis/rbac.authorization.k8s.io/v1/namespaces/keda/roles",
 	}

@@ -61,9 +61,10 @@ func startBackend(t *testing.T, name string) *backend {
 	mux.HandleFunc("/websocket", upgrade)
 	mux.HandleFunc("/size", size)
 	mux.HandleFunc("/slow", b.slow)
-	calls := grpc.NewServer()
+	calls := grpc.NewServer(grpc.UnknownServiceHandler(talk))
 	grpc_health_v1.RegisterHealthServer(calls, health.NewServer())
 	mux.Handle("/grpc.health.v1.Health/", calls)
+	mux.Handle("/test.Talk/", calls)
 	b.server = httptest.NewUnstartedServer(mux)
 	b.server.Config.Protocols = new(http.Protocols)
 	b.server.Config.Protocols.SetHTTP1(true)
@@ -81,6 +82,19 @@ func startBackend(t *testing.T, name string) *backend {
 func (b *backend) echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "the-app")
 	_ = json.NewEncoder(w).Encode(seen{Backend: b.name, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header})
+}
+
+// talk repeats each message of a gRPC stream as it comes.
+func talk(_ any, stream grpc.ServerStream) error {
+	for {
+		message := new(grpc_health_v1.HealthCheckRequest)
+		if err := stream.RecvMsg(message); err != nil {
+			return nil //nolint:nilerr // The client has said all, or is gone.
+		}
+		if err := stream.SendMsg(message); err != nil {
+			return err
+		}
+	}
 }
 
 // held answers when the test says so.

@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
@@ -144,6 +147,53 @@ func TestWhatIsNoPlainRequest(t *testing.T) {
 	}, strings.NewReader("\x00\x00\x00\x00\x00"))
 	if got.status != http.StatusOK || got.header.Get("Grpc-Status") != strconv.Itoa(int(codes.Unavailable)) {
 		t.Errorf("a gRPC call at its deadline: %+v", got)
+	}
+}
+
+// TestATalkThatBeginsAtZero is a gRPC stream in both directions: its first message waits, and then each is answered before the next one is sent. It goes on
+// when the app goes to zero once more.
+func TestATalkThatBeginsAtZero(t *testing.T) {
+	t.Parallel()
+	all := hostsWorld(t)
+	for _, service := range all.Services {
+		service.Ports[0].Protocol = ir.HTTP2
+	}
+	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+	connection, err := grpc.NewClient(r.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("shop.example.com"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/test.Talk/Talk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func(text string) {
+		t.Helper()
+		if err := stream.SendMsg(&grpc_health_v1.HealthCheckRequest{Service: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(text string) {
+		t.Helper()
+		answer := new(grpc_health_v1.HealthCheckRequest)
+		if err := stream.RecvMsg(answer); err != nil || answer.GetService() != text {
+			t.Fatalf("%q: %v, want %q", answer.GetService(), err, text)
+		}
+	}
+	say("0")
+	r.awaitHeld(t, "shop", 1)
+	r.await(t, r.show(t, all))
+	expect("0")
+	if header, err := stream.Header(); err != nil || len(header.Get(checks.ColdStartHeader)) != 1 {
+		t.Errorf("%v, %v", header, err)
+	}
+	for i := range 10 {
+		if i == 5 {
+			r.await(t, r.show(t, without(all, "shop")))
+		}
+		say(strconv.Itoa(i))
+		expect(strconv.Itoa(i))
 	}
 }
 

@@ -89,15 +89,15 @@ func (s stage) begin(ctx context.Context, at *zerostage.Replica, app int) []<-ch
 	for range requests {
 		waiting = append(waiting, zerostage.Begin(ctx, zerostage.Proxy, app))
 	}
-	s.awaitHeld(at, requests) //nolint:contextcheck // it waits as long as the test runs
+	s.awaitHeld(ctx, at, requests)
 	return waiting
 }
 
 // awaitHeld waits until so many requests are held at a replica.
-func (s stage) awaitHeld(at *zerostage.Replica, want int) {
+func (s stage) awaitHeld(ctx context.Context, at *zerostage.Replica, want int) {
 	s.t.Helper()
 	testkit.Eventually(s.t, patience, fmt.Sprint(want, " requests are held"), func() bool {
-		held, err := at.Held(s.t.Context())
+		held, err := at.Held(ctx)
 		return err == nil && held == want
 	})
 }
@@ -196,7 +196,7 @@ func TestEnvoyIsKilled(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	s.awaitHeld(r, 0)
+	s.awaitHeld(t.Context(), r, 0)
 	s.proxy()
 	again := s.begin(t.Context(), r, 0)
 	s.wake(0)
@@ -222,5 +222,5 @@ func TestTheAPIServerIsGone(t *testing.T) {
 	if took := time.Since(began); took > deadline+10*time.Second {
 		t.Errorf("they were refused after %v", took)
 	}
-	s.awaitHeld(r, 0)
+	s.awaitHeld(t.Context(), r, 0)
 }

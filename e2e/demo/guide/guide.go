@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,15 +74,20 @@ func (g Guide) Apply(ctx context.Context) error {
 	if err := g.Shell.Free(ctx, Namespace, g.Delete); err != nil {
 		return err
 	}
-	example := filepath.Join(g.Repo, "examples", "argo-rollouts-canary")
-	commands := [][]string{{"kubectl", "create", "-f", filepath.Join(g.Repo, "e2e", "demo", "namespace.yaml")}}
+	create := []string{"kubectl", "create", "-f", filepath.Join(g.Repo, "e2e", "demo", "namespace.yaml")}
+	return g.show(ctx, slices.Concat([][]string{create}, g.Commands())...)
+}
+
+// Commands are those that apply the guide's objects.
+func (g Guide) Commands() [][]string {
+	var commands [][]string
 	object := "scaledobject.yaml"
 	if g.ByHand {
 		object = "httpscaledobject.yaml"
 		commands = append(commands, kubectl("apply", "-k", filepath.Join(g.Repo, "config", "kedify-proxy")))
 	}
-	return g.show(ctx, append(commands,
-		kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, object)))...)
+	example := filepath.Join(g.Repo, "examples", "argo-rollouts-canary")
+	return append(commands, kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, object)))
 }
 
 // Ready waits until KEDA has taken the ScaledObject, the proxies have what became of it, and the Ingress leads to

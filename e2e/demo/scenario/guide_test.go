@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 )
 
 // The commands of docs/guide.md that drive the canary are the demo's, to the letter.
@@ -16,6 +18,11 @@ func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := strings.NewReplacer("repo/", "", `'`, "").Replace(strings.Join(commands, "\n"))
+	for _, byHand := range []bool{false, true} {
+		for _, args := range (guide.Guide{ByHand: byHand}).Commands() {
+			run += "\n" + strings.Join(args, " ")
+		}
+	}
 	found := 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		for line := range strings.Lines(block[1]) {

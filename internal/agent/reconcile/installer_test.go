@@ -78,7 +78,10 @@ func TestARefusalIsTold(t *testing.T) {
 					},
 				}).Build()
 			events := record.NewFakeRecorder(10)
-			installer := &reconcile.Installer{Client: api, Events: events, Now: time.Now, Delay: time.Minute}
+			installer := &reconcile.Installer{
+				Client: api, Events: events, Now: time.Now, Delay: time.Minute,
+				IsServed: func(schema.GroupVersionKind) bool { return false },
+			}
 			result, err := installer.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}})
 			if (err != nil) != test.isTried || (result.RequeueAfter > 0) != test.isSoon {
 				t.Errorf("Reconcile = %+v, %v", result, err)
