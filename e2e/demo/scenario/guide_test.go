@@ -17,12 +17,13 @@ func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := strings.NewReplacer("repo/", "", `'`, "").Replace(strings.Join(commands, "\n"))
+	lines := slices.Clone(commands)
 	for _, byHand := range []bool{false, true} {
 		for _, args := range (guide.Guide{ByHand: byHand}).Commands() {
-			run += "\n" + strings.Join(args, " ")
+			lines = append(lines, strings.Join(args, " "))
 		}
 	}
+	run := strings.NewReplacer("repo/", "", `'`, "").Replace(strings.Join(lines, "\n"))
 	found := 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		for line := range strings.Lines(block[1]) {
