@@ -85,7 +85,7 @@ Exit codes: 0, all is well; 1, it could not be done; 2, the command line means n
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	way.addFlags(root.PersistentFlags())
-	root.AddCommand(newDoctor(&way), newStatus(&way), newSplit(&way), newCleanup(&way), newInstall(&way), newUninstall(&way))
+	root.AddCommand(newDoctor(&way), newStatus(&way), newSplit(&way), newCleanup(&way), newInstall(&way), newUninstall(&way), newAdopt(&way))
 	return root
 }
 

@@ -293,7 +293,8 @@ func foreign(t *testing.T, b *bare) {
 func interrupted(t *testing.T, b *bare) {
 	t.Helper()
 	args := everything(t, "https://example.com/v1")
-	args[1] = "--components=interceptor,proxy,agent" // the scaler's are of the same kinds
+	// What is left out is of kinds that are among these, and is written in the same way.
+	args = append(slices.Delete(args, 1, 3), "--components=interceptor,agent", "--router=kedify/http")
 	b.must(t, args...)
 	b.wired(t)
 	want := b.snapshot(t)
@@ -331,7 +332,7 @@ func interrupted(t *testing.T, b *bare) {
 		left = now
 	}
 	t.Logf("%d interruptions of install, %d of uninstall", last, back)
-	if last < 30 || back < 30 {
+	if last < 25 || back < 25 {
 		t.Errorf("install was interrupted %d times, uninstall %d times", last, back)
 	}
 }

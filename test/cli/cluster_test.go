@@ -203,3 +203,13 @@ func read(t *testing.T, path string) map[string]any {
 	}
 	return object
 }
+
+// readFile reads a file.
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Clean(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,12 +25,9 @@ var ErrNoRollout = errors.New("there is no such Rollout")
 // an error.
 func (r *Reader) One(ctx context.Context, name types.NamespacedName) (*installation.Facts, error) {
 	facts := &installation.Facts{Now: time.Now(), Services: map[types.NamespacedName]*corev1.Service{}}
-	rollout, err := find[v1alpha1.Rollout](ctx, r, rolloutPath(name)...)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("rollout %s: %w", name, err)
-	case rollout == nil:
-		return nil, fmt.Errorf("%w: %s: name one of its namespace, by --namespace", ErrNoRollout, name)
+	rollout, err := r.rollout(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	facts.Rollouts = []installation.Rollout{Understand(rollout)}
 	one := &facts.Rollouts[0]

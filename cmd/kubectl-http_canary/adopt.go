@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/adopt"
+)
+
+// newAdopt returns the command that proposes what a Rollout needs.
+func newAdopt(way *way) *cobra.Command {
+	var form output
+	command := &cobra.Command{
+		Use:   "adopt ROLLOUT",
+		Short: "Print what a Rollout needs to share and follow its requests",
+		Long: `adopt reads a Rollout with canary steps, its Service, the Ingresses that name that and its HorizontalPodAutoscaler, and prints
+what router kedify/http needs: the canary's Service, a ScaledObject that takes the HorizontalPodAutoscaler over, and what is
+new in the Rollout; and, as comments, what to know before, and the difference in the Rollout. It writes nothing: look through
+what it prints, and apply it by server-side apply.`,
+		Example: `  kubectl http-canary adopt rollout/shop
+  kubectl http-canary adopt shop | kubectl apply --server-side -f -`,
+		Args:              oneRollout,
+		ValidArgsFunction: way.completeRollout,
+		RunE: func(command *cobra.Command, args []string) error {
+			proposal, err := proposed(command.Context(), way, args[0])
+			if err != nil {
+				return err
+			}
+			if form == outputJSON || form == outputYAML {
+				return printObject(command.OutOrStdout(), form, proposal)
+			}
+			return printProposal(command.OutOrStdout(), proposal)
+		},
+	}
+	form.addFlag(command)
+	return command
+}
+
+// proposed reads a Rollout and what is beside it, and works out the proposal.
+func proposed(ctx context.Context, way *way, argument string) (adopt.Proposal, error) {
+	reader, name, err := way.rollout(argument)
+	if err != nil {
+		return adopt.Proposal{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	app, err := reader.Application(ctx, name)
+	if err != nil {
+		return adopt.Proposal{}, err
+	}
+	proposal, err := adopt.Propose(app)
+	if err != nil {
+		return adopt.Proposal{}, fmt.Errorf("rollout %s: %w", name, err)
+	}
+	return proposal, nil
+}
+
+// printProposal prints the objects as YAML documents, and all else as comments.
+func printProposal(out io.Writer, proposal adopt.Proposal) error {
+	var text strings.Builder
+	for _, note := range proposal.Notes {
+		fmt.Fprintf(&text, "# %s\n", note)
+	}
+	for i, object := range proposal.Objects {
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			text.WriteString("---\n")
+		}
+		text.Write(document)
+	}
+	text.WriteString("# The difference in the Rollout's spec.strategy.canary:\n")
+	for _, line := range proposal.Diff {
+		fmt.Fprintf(&text, "# %s\n", line)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}

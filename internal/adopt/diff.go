@@ -1,0 +1,76 @@
+package adopt
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"sigs.k8s.io/yaml"
+)
+
+// diff compares a canary strategy with itself and what is added to it, line by line of their YAML.
+func diff(before *v1alpha1.CanaryStrategy, added map[string]any) ([]string, error) {
+	text, err := json.Marshal(before)
+	if err != nil {
+		return nil, fmt.Errorf("spec.strategy.canary: %w", err)
+	}
+	var was map[string]any
+	if err := json.Unmarshal(text, &was); err != nil {
+		return nil, fmt.Errorf("spec.strategy.canary: %w", err)
+	}
+	is := maps.Clone(was)
+	maps.Copy(is, added)
+	old, err := lines(was)
+	if err != nil {
+		return nil, err
+	}
+	next, err := lines(is)
+	if err != nil {
+		return nil, err
+	}
+	return compare(old, next), nil
+}
+
+// lines are those of an object's YAML.
+func lines(of map[string]any) ([]string, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	text, err := yaml.Marshal(of)
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), err
+}
+
+// compare keeps the longest sequence of lines that both have: common[i][j] is how long that of old[i:] and next[j:] is.
+func compare(old, next []string) []string {
+	common := make([][]int, len(old)+1)
+	for i := range common {
+		common[i] = make([]int, len(next)+1)
+	}
+	for i := range slices.Backward(old) {
+		for j := range slices.Backward(next) {
+			common[i][j] = max(common[i+1][j], common[i][j+1])
+			if old[i] == next[j] {
+				common[i][j] = 1 + common[i+1][j+1]
+			}
+		}
+	}
+	var all []string
+	i, j := 0, 0
+	for i < len(old) || j < len(next) {
+		switch {
+		case i < len(old) && j < len(next) && old[i] == next[j]:
+			all = append(all, "  "+old[i])
+			i, j = i+1, j+1
+		case j == len(next) || i < len(old) && common[i+1][j] >= common[i][j+1]:
+			all = append(all, "- "+old[i])
+			i++
+		default:
+			all = append(all, "+ "+next[j])
+			j++
+		}
+	}
+	return all
+}
