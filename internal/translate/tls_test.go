@@ -34,8 +34,10 @@ func TestCertificatesBecomeSecrets(t *testing.T) {
 		}{
 			{"none", nil, nil, nil},
 			{
-				"two", map[ir.Host]*ir.Certificate{"a.test": made("a"), "*.test": made("w")},
-				map[string]string{"a.test": "a, key of a", "*.test": "w, key of w"}, nil,
+				"two",
+				map[ir.Host]*ir.Certificate{"a.test": made("a"), "*.test": made("w")},
+				map[string]string{"a.test": "a, key of a", "*.test": "w, key of w"},
+				nil,
 			},
 			{"one changes", map[ir.Host]*ir.Certificate{"a.test": made("b")}, map[string]string{"a.test": "b, key of b"}, nil},
 			{"one goes, and one that was not there", map[ir.Host]*ir.Certificate{"a.test": nil, "c.test": nil}, nil, []string{"a.test"}},
