@@ -248,7 +248,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	resources = publish(s, weighted)
 	s.await(t, resources)
 	stables, canaries := load.count("stable"), load.count("canary")
-	const sample = 3000
+	const sample = 1500
 	testkit.Eventually(t, 4*patience, "a sample of requests is answered", func() bool {
 		return load.count("stable")-stables+load.count("canary")-canaries >= sample
 	})
