@@ -32,8 +32,8 @@ const (
 	resource = "httproutes"
 	// limit is how much the plugin may have, in MB of a million bytes: it shares the controller's container.
 	limit = 60
-	// atOnce is how many routes are created at a time, and rounds how often each Rollout in use is weighed.
-	atOnce, rounds = 8, 10
+	// atOnce is how many routes are created or weighed at a time, and rounds how often each one in use is weighed.
+	atOnce, rounds = 8, 5
 	// watchLimit is when the plugin has to have its watch.
 	watchLimit = time.Minute
 )
@@ -173,11 +173,15 @@ func rollout(n int, weight int32) *v1alpha1.Rollout {
 
 // weigh gives the Rollouts one weight after another, and waits until the plugin has its watch: calls that change nothing ask nothing then.
 func weigh(ctx context.Context, cluster *controlplane.ControlPlane, router *pluginprocess.Process, used int) error {
+	weighAll := func(before, weight int32) error {
+		_, err := stopwatch.Calls(atOnce, used, func(n int) error {
+			return pluginprocess.Failure(router.SetWeight(rollout(n, before), weight, nil))
+		})
+		return err
+	}
 	for weight := range int32(rounds) {
-		for n := range used {
-			if err := pluginprocess.Failure(router.SetWeight(rollout(n, weight-1), weight, nil)); err != nil {
-				return err
-			}
+		if err := weighAll(weight, weight+1); err != nil {
+			return err
 		}
 	}
 	admin, err := cluster.Client(controlplane.AdminToken)
@@ -191,10 +195,8 @@ func weigh(ctx context.Context, cluster *controlplane.ControlPlane, router *plug
 		if err != nil {
 			return err
 		}
-		for n := range used {
-			if err := pluginprocess.Failure(router.SetWeight(rollout(n, rounds-1), rounds-1, nil)); err != nil {
-				return err
-			}
+		if err := weighAll(rounds, rounds); err != nil {
+			return err
 		}
 		after, err := controlplane.CountRequests(ctx, admin, resource)
 		if err != nil || after.Reads() == before.Reads() {

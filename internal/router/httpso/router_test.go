@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -320,7 +321,7 @@ func TestVerifyWeightIsFalseNotAnErrorWhileTheObjectCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := routertest.NewAPIServer(t, routertest.ScaledObject(weighted(at20)))
-			api.Fail(fault, fault) // the HTTP client itself repeats a GET that is cut on a connection in use
+			api.Fail(slices.Repeat([]http.HandlerFunc{fault}, 20)...)
 			verified, err := newRouter(api).VerifyWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil)
 			if err != nil || verified {
 				t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, err)

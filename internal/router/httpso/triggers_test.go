@@ -249,7 +249,7 @@ func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 	}{
 		"a canary":                     {objects: twoTriggers(nil), weight: 20, lists: 2, want: map[string]string{"web": at20, "web-api": at20}},
 		"at rest":                      {objects: twoTriggers(nil), weight: 0, want: map[string]string{}},
-		"no ScaledObject":              {objects: []*httpv1alpha1.HTTPScaledObject{ofTrigger("", "web", nil)}, weight: 20, lists: 1, want: map[string]string{"web": at20}},
+		"no ScaledObject":              {objects: []*httpv1alpha1.HTTPScaledObject{ofTrigger("", "web", nil)}, weight: 20, want: map[string]string{"web": at20}},
 		"the right to list is missing": {objects: twoTriggers(nil), weight: 20, unlisted: forbidden, lists: 2, warns: true, want: map[string]string{"web": at20}},
 	} {
 		t.Run(name, func(t *testing.T) {
