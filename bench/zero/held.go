@@ -13,6 +13,9 @@ import (
 // atOnce is how many connections are opened before the ones before them are held.
 const atOnce = 500
 
+// together is how many apps are woken before their requests have been answered.
+const together = 10
+
 // usage is what both processes use.
 type usage struct {
 	memory      [2]process.Memory
@@ -78,17 +81,28 @@ func (s *stage) fill(ctx context.Context) ([]<-chan zerostage.Answer, error) {
 	return waiting, nil
 }
 
-// release wakes all apps, and puts them to sleep again.
+// release wakes all apps, some at a time, and puts them to sleep again. Together they would have all of Envoy's connections to them open at once, on top of
+// those from clients: more than this machine's limit of descriptors may allow.
 func (s *stage) release(ctx context.Context, waiting []<-chan zerostage.Answer, found *held) error {
 	began := time.Now()
 	var errs error
 	for app := range mostApps {
 		errs = errors.Join(errs, s.SetAwake(ctx, app, true))
-	}
-	for _, each := range waiting {
-		if at, err := served(<-each); err == nil {
-			found.Answered++
-			found.LastAfterMS = max(found.LastAfterMS, milliseconds(at.Sub(began)))
+		if (app+1)%together != 0 {
+			continue
+		}
+		for i, each := range waiting {
+			if i%mostApps > app || i%mostApps <= app-together {
+				continue
+			}
+			at, err := served(<-each)
+			if err != nil && found.FirstFailure == "" {
+				found.FirstFailure = err.Error()
+			}
+			if err == nil {
+				found.Answered++
+				found.LastAfterMS = max(found.LastAfterMS, milliseconds(at.Sub(began)))
+			}
 		}
 	}
 	for app := range mostApps {

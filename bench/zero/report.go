@@ -61,6 +61,8 @@ type held struct {
 	// Answered is how many were answered by their app, the last one LastAfterMS after the first write.
 	Answered    int     `json:"answered"`
 	LastAfterMS float64 `json:"lastAfterMS"`
+	// FirstFailure is what became of the first that was not.
+	FirstFailure string `json:"firstFailure,omitempty"`
 	// RefusedAfterMS is when one too many was refused, and CanceledAfterMS when the last place was free after all were canceled.
 	RefusedAfterMS  float64 `json:"refusedAfterMS"`
 	CanceledAfterMS float64 `json:"canceledAfterMS"`
@@ -119,7 +121,7 @@ func (r *report) table(w io.Writer) {
 	for name, is := range map[string]part{"Envoy": r.Held.Envoy, "interceptor": r.Held.Interceptor} {
 		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.1f\t%d\t%d\t\t\t\n", name, is.BeforeMB, is.HeldMB, is.KilobytesEach, is.DescriptorsBefore, is.DescriptorsHeld)
 	}
-	fmt.Fprintf(columns, "\nanswered %d, the last after %.0f ms\t\t\t\t\t\t\t\t\n\n", r.Held.Answered, r.Held.LastAfterMS)
+	fmt.Fprintf(columns, "\nanswered %d, the last after %.0f ms %s\t\t\t\t\t\t\t\t\n\n", r.Held.Answered, r.Held.LastAfterMS, r.Held.FirstFailure)
 	figures.Print(columns, r.Limits, "\t\t\t\t")
 	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
 }

@@ -13,6 +13,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
 )
 
+// writers is how many EndpointSlices are written at a time: as many as by kube-controller-manager, where nothing else is set
+// (--concurrent-service-endpoint-syncs).
+const writers = 5
+
 var errAnswer = errors.New("unexpected answer")
 
 // measureWake wakes 1, 25 and 100 apps together, each with a request that waits, by turns through everything and by direct pushes.
@@ -40,18 +44,24 @@ type written struct {
 	err      error
 }
 
-// wakeByObjects wakes apps by their EndpointSlices, all at once, and puts them to sleep again. It returns when each was written, in this order.
+// wakeByObjects wakes apps by their EndpointSlices, one after the other by each writer, and puts them to sleep again. It returns when each was written, in this order.
 func (s *stage) wakeByObjects(ctx context.Context, apps int, found *wake) ([]written, error) {
 	waiting := begin(ctx, zerostage.Proxy, apps, apps)
 	if err := awaitHeld(ctx, apps, s.held(ctx)); err != nil {
 		return nil, err
 	}
-	all := make(chan written, apps)
+	all, jobs := make(chan written, apps), make(chan int, apps)
 	for app := range apps {
+		jobs <- app
+	}
+	close(jobs)
+	for range writers {
 		go func() {
-			sent := time.Now()
-			err := s.SetAwake(ctx, app, true)
-			all <- written{app, sent, time.Now(), err}
+			for app := range jobs {
+				sent := time.Now()
+				err := s.SetAwake(ctx, app, true)
+				all <- written{app, sent, time.Now(), err}
+			}
 		}()
 	}
 	var moments []written

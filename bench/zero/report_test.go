@@ -1,0 +1,52 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+)
+
+// good are results that keep every limit.
+func good() report {
+	of := func(ms int) []time.Duration { return []time.Duration{time.Duration(ms) * time.Millisecond} }
+	return report{
+		Wakes: []wake{
+			{Apps: 1, endpoint: of(9), write: of(12), direct: of(3)}, {Apps: 25, endpoint: of(14), write: of(20), direct: of(10)},
+		},
+		told: of(19),
+		Held: held{
+			Requests: 1000, Answered: 1000, RefusedAfterMS: 1, CanceledAfterMS: 400,
+			Envoy: part{KilobytesEach: 55, DescriptorsBefore: 30, DescriptorsHeld: 1030}, Interceptor: part{KilobytesEach: 14},
+		},
+	}
+}
+
+func TestVerdictNamesValueAndLimit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*report)
+		want   string
+	}{
+		"good":           {func(*report) {}, ""},
+		"a slow wake":    {func(r *report) { r.Wakes[0].endpoint[0] = 31 * time.Millisecond }, "1 apps: endpoint to first byte, p99, ms is 31.00"},
+		"slow together":  {func(r *report) { r.Wakes[1].endpoint[0] = 16 * time.Millisecond }, "25 apps: endpoint to first byte, p50, × a direct push is 1.60"},
+		"KEDA told late": {func(r *report) { r.told[0] = 21 * time.Millisecond }, "request to KEDA told, p99, ms is 21.00, at most 20.00"},
+		"one lost":       {func(r *report) { r.Held.Answered-- }, "held requests that are answered is 999.00, at least 1000.00"},
+		"descriptors":    {func(r *report) { r.Held.Envoy.DescriptorsHeld = 2030 }, "descriptors of Envoy for a held request is 2.00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			results := good()
+			c.change(&results)
+			results.summarise()
+			results.table(io.Discard)
+			err := figures.Verdict(results.Limits)
+			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("verdict %v, want %q", err, c.want)
+			}
+		})
+	}
+}
