@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -63,7 +65,7 @@ func (s *session) certificatesChanged(changes []change, w *snapshot) []change {
 		return nil
 	}
 	var changed []change
-	for name := range names {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if s.snapshot.version(secretKind, name) != w.version(secretKind, name) {
 			changed = append(changed, change{secretKind, name})
 		}

@@ -29,7 +29,7 @@ func quick(w *world) Settings {
 	s.Entrance = w.proxy.Listener.Addr().String()
 	s.Rate, s.Sample = 200, sampleSize
 	s.Settle, s.SettleEnd, s.Slack, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
-	s.Burst, s.Capacity = 20*time.Millisecond, carrying(1000)
+	s.Burst, s.Capacity = 200*time.Millisecond, carrying(1000)
 	s.Pause, s.Patience, s.EnvoyPatience = 3*time.Second, 10*time.Second, 1500*time.Millisecond
 	s.Begun = time.Now()
 	return s
