@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,9 @@ import (
 type tape struct {
 	form     Mode
 	requests chan request
-	sent     []response
+
+	mu   sync.Mutex
+	sent []response
 }
 
 func (t *tape) mode() Mode { return t.form }
@@ -31,12 +34,16 @@ func (t *tape) receive() (request, error) {
 }
 
 func (t *tape) send(r response) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.sent = append(t.sent, r)
 	return nil
 }
 
 // listeners are those of what was sent, by response: what is there, and what is gone with a minus.
 func (t *tape) listeners() (found [][]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, each := range t.sent {
 		names := namesOf(each.resources)
 		if t.form == ModeDelta {
@@ -85,7 +92,7 @@ func TestAProxyThatLeavesLosesItsListener(t *testing.T) {
 				go func() { ended <- s.serve(ctx, over) }()
 				over.requests <- request{typeURL: listenerKind.typeURL()}
 				synctest.Wait()
-				over.requests <- request{typeURL: listenerKind.typeURL(), nonce: over.sent[0].nonce}
+				over.requests <- request{typeURL: listenerKind.typeURL(), nonce: "1"}
 				if !test.isBefore {
 					time.Sleep(time.Minute) // of synctest's clock
 					leave()
