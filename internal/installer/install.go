@@ -18,8 +18,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/registration"
 )
 
-// ErrNamespace says that a namespace is missing.
-var ErrNamespace = errors.New("the namespace does not exist")
+var (
+	// ErrNamespace says that a namespace is missing.
+	ErrNamespace = errors.New("the namespace does not exist")
+	// ErrGoing says that an object is being deleted: what was made of it now would go with it.
+	ErrGoing = errors.New("it is being deleted: run the command again when it is gone")
+)
 
 // Plan is what an installation consists of.
 type Plan struct {
@@ -104,6 +108,9 @@ func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]
 			}
 		}
 		action, err := object.Judge(live)
+		if err == nil && read.Metadata.DeletionTimestamp != nil {
+			err = fmt.Errorf("%s: %w", object.Reference, ErrGoing)
+		}
 		failed = append(failed, err)
 		all[k] = there{action, read.Metadata.ResourceVersion}
 	}

@@ -72,7 +72,10 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	if err := i.removeMade(ctx, "agent", removal.Facts.Agent, lease(httpv1alpha1.ManagedByAgent), secret); err != nil {
 		return err
 	}
-	return i.removeAll(ctx, labelled, isLast)
+	if err := i.removeAll(ctx, labelled, isLast); err != nil {
+		return err
+	}
+	return i.absent(ctx, labelled, isLast)
 }
 
 // labelled finds the objects that Install has made: the last ones to be made first.

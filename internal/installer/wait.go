@@ -111,3 +111,21 @@ func (i *Installer) gone(ctx context.Context, component string) error {
 		return fmt.Sprintf("%d Pods are left", len(pods)), len(pods) == 0, err
 	})
 }
+
+// absent waits until those of some objects that are meant have finished their finalizers: what is made again before that
+// goes with them.
+func (i *Installer) absent(ctx context.Context, all []manifests.Reference, isMeant func(manifests.Reference) bool) error {
+	for _, of := range all {
+		if !isMeant(of) {
+			continue
+		}
+		err := i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
+			is, err := i.find(ctx, &struct{}{}, of.Path()...)
+			return "is being deleted, with its objects", !is && err == nil, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
