@@ -19,8 +19,8 @@ func newAdopt(way *way) *cobra.Command {
 		Use:   "adopt ROLLOUT",
 		Short: "Print what a Rollout needs to share and follow its requests",
 		Long: `adopt reads a Rollout with canary steps, its Service, the Ingresses that name that and its HorizontalPodAutoscaler, and prints
-what router kedify/http needs: the canary's Service, a ScaledObject that takes the HorizontalPodAutoscaler over, and what is
-new in the Rollout; and, as comments, what to know before, and the difference in the Rollout. It writes nothing: look through
+what router kedify/http needs: the canary's Service, a ScaledObject that takes the HorizontalPodAutoscaler over, and the
+Rollout with what is new in it; and, as comments, what to know before, and the difference in the Rollout. It writes nothing: look through
 what it prints, and apply it by server-side apply.`,
 		Example: `  kubectl http-canary adopt rollout/shop
   kubectl http-canary adopt shop | kubectl apply --server-side -f -`,

@@ -33,7 +33,7 @@ type Application struct {
 // Proposal is what would make the Rollout one of router kedify/http.
 type Proposal struct {
 	// Objects are to be applied by server-side apply, in this order: the canary's Service where there is none, the
-	// ScaledObject, and of the Rollout what is new in it.
+	// ScaledObject, and the Rollout with what is new in it.
 	Objects []map[string]any `json:"objects"`
 	// Diff is what would change in the Rollout's spec.strategy.canary, a line each: those that go begin with "-", new ones
 	// with "+", others with a blank.
@@ -264,22 +264,43 @@ func orRoot(path string) string {
 	return path
 }
 
-// rollout adds what is new in the Rollout.
+// rollout adds the Rollout with what is new in it. It has all that the live one has: whoever applied that by server-side
+// apply would otherwise take away what is missing.
 func (p *proposer) rollout(canaryService string) error {
-	before := p.Rollout.Spec.Strategy.Canary
 	added := map[string]any{
 		"stableService": p.stable.Name, "canaryService": canaryService,
 		"trafficRouting": map[string]any{"plugins": map[string]any{
 			installation.HTTPRouter: map[string]any{"httpScaledObjectName": p.Rollout.Name},
 		}},
 	}
-	p.add("argoproj.io/v1alpha1", "Rollout", p.Rollout.Name, nil, map[string]any{
-		"spec": map[string]any{"strategy": map[string]any{"canary": added}},
-	})
-	if len(before.Steps) == 0 {
+	was, err := plain(p.Rollout.Spec.Strategy.Canary)
+	if err != nil {
+		return err
+	}
+	is := maps.Clone(was)
+	maps.Copy(is, added)
+	spec, err := plain(p.Rollout.Spec)
+	if err != nil {
+		return err
+	}
+	spec["strategy"] = map[string]any{"canary": is}
+	if p.Rollout.Spec.WorkloadRef != nil {
+		delete(spec, "template")
+	}
+	annotations := map[string]any{}
+	for name, value := range p.Rollout.Annotations {
+		// Those that kubectl and the controller write are theirs.
+		if name != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(name, "rollout.argoproj.io/") {
+			annotations[name] = value
+		}
+	}
+	p.add("argoproj.io/v1alpha1", "Rollout", p.Rollout.Name, annotations, map[string]any{"spec": spec})
+	if len(p.Rollout.Labels) > 0 {
+		p.Objects[len(p.Objects)-1]["metadata"].(map[string]any)["labels"] = p.Rollout.Labels
+	}
+	if len(p.Rollout.Spec.Strategy.Canary.Steps) == 0 {
 		p.Notes = append(p.Notes, "spec.strategy.canary.steps is empty: without a setWeight no requests are shared")
 	}
-	var err error
-	p.Diff, err = diff(before, added)
+	p.Diff, err = diff(was, is)
 	return err
 }

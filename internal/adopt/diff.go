@@ -3,26 +3,45 @@ package adopt
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"sigs.k8s.io/yaml"
 )
 
-// diff compares a canary strategy with itself and what is added to it, line by line of their YAML.
-func diff(before *v1alpha1.CanaryStrategy, added map[string]any) ([]string, error) {
-	text, err := json.Marshal(before)
+// plain is a value as JSON has it, without what is null there.
+func plain(of any) (map[string]any, error) {
+	text, err := json.Marshal(of)
 	if err != nil {
-		return nil, fmt.Errorf("spec.strategy.canary: %w", err)
+		return nil, fmt.Errorf("of the Rollout: %w", err)
 	}
-	var was map[string]any
-	if err := json.Unmarshal(text, &was); err != nil {
-		return nil, fmt.Errorf("spec.strategy.canary: %w", err)
+	var found map[string]any
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, fmt.Errorf("of the Rollout: %w", err)
 	}
-	is := maps.Clone(was)
-	maps.Copy(is, added)
+	withoutNulls(found)
+	return found, nil
+}
+
+// withoutNulls takes away what is null, however deep.
+func withoutNulls(of any) {
+	switch value := of.(type) {
+	case map[string]any:
+		for key, below := range value {
+			if below == nil {
+				delete(value, key)
+			}
+			withoutNulls(below)
+		}
+	case []any:
+		for _, below := range value {
+			withoutNulls(below)
+		}
+	}
+}
+
+// diff compares two objects, line by line of their YAML.
+func diff(was, is map[string]any) ([]string, error) {
 	old, err := lines(was)
 	if err != nil {
 		return nil, err
