@@ -278,7 +278,7 @@ linter: $(GOLANGCI) ## build the linter
 
 .PHONY: parts
 parts: preflight tools-cluster ## build what the cluster and its add-ons are made of
-	$(CLUSTER) build --with envoy-gateway --with traefik --with keda
+	$(CLUSTER) build --with envoy-gateway --with traefik --with keda --with argo-rollouts-v1.9.1
 
 .PHONY: lint
 lint: $(GOLANGCI) ## run the linters on all modules
