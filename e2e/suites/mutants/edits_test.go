@@ -27,13 +27,13 @@ func mutants() []mutant {
 func swappedEndpoints() []edit {
 	return []edit{{
 		file:  "internal/translate/translator.go",
-		right: "if err := add(cluster, held[i], config.Services[backend.ServicePort()]); err != nil {",
-		wrong: `endpoints := config.Services[backend.ServicePort()]
-			opposite := route.Backends[len(route.Backends)-1-i]
-			if others := config.Services[opposite.ServicePort()]; len(others.Ready) > 0 {
-				endpoints = others
-			}
-			if err := add(cluster, held[i], endpoints); err != nil {`,
+		right: "found = append(found, destination{cluster, backend.ServicePort(), held[i]})",
+		wrong: `at := backend.ServicePort()
+		opposite := route.Backends[len(route.Backends)-1-i].ServicePort()
+		if len(services[opposite].Ready) > 0 {
+			at = opposite
+		}
+		found = append(found, destination{cluster, at, held[i]})`,
 	}}
 }
 
