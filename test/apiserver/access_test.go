@@ -82,7 +82,7 @@ func borrowed() map[string]string {
 // refuse, so the router's are asked of an account that has our role alone.
 func refused() map[string][]string {
 	common := []string{
-		"get secrets", "list secrets", "watch secrets", "get configmaps", "list configmaps", "list nodes", "create pods", "create pods/exec", "delete pods",
+		"get secrets", "list secrets", "watch secrets", "get configmaps", "list nodes", "create pods", "create pods/exec", "delete pods",
 		"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh", "delete httpscaledobjects.http.keda.sh",
 		"deletecollection httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh/status",
 		"patch services", "update services", "patch endpointslices.discovery.k8s.io", "get customresourcedefinitions.apiextensions.k8s.io",
@@ -97,12 +97,12 @@ func refused() map[string][]string {
 			"delete leases.coordination.k8s.io/kedify-http-interceptor in keda", "get rollouts.argoproj.io",
 		}, common...),
 		scalerAccount: append([]string{
-			"get httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh/status",
+			"list configmaps", "get httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh/status",
 			"get rollouts.argoproj.io", "patch rollouts.argoproj.io", "get pods", "list pods", "list services",
 			"list endpointslices.discovery.k8s.io in shop", "create events", "create events.events.k8s.io", "get leases.coordination.k8s.io in keda",
 		}, common...),
 		routerAlone: append([]string{
-			"patch httpscaledobjects.http.keda.sh/status", "list services", "list endpointslices.discovery.k8s.io", "list pods", "create events",
+			"list configmaps", "patch httpscaledobjects.http.keda.sh/status", "list services", "list endpointslices.discovery.k8s.io", "list pods", "create events",
 			"get leases.coordination.k8s.io", "get rollouts.argoproj.io",
 		}, common...),
 		rolloutsAccount: {

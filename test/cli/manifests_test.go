@@ -72,7 +72,8 @@ func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range regexp.MustCompile("(?m)^kubectl http-canary .*$").FindAllString(string(text), -1) {
-			if !strings.Contains(string(own), found+"\n") {
+			// e2e/suites/install types those of its page.
+			if filepath.Base(page) != "install.md" && !strings.Contains(string(own), found+"\n") {
 				t.Errorf("%s: %q is not run by the tests of docs/cli.md", page, found)
 			}
 		}
