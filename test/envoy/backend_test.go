@@ -51,6 +51,18 @@ type backend struct {
 // startBackend runs an app that speaks HTTP/1.1 and HTTP/2 in clear text until the test ends.
 func startBackend(t *testing.T, name string) *backend {
 	t.Helper()
+	b := newBackend(name)
+	b.server.Config.Protocols = new(http.Protocols)
+	b.server.Config.Protocols.SetHTTP1(true)
+	b.server.Config.Protocols.SetUnencryptedHTTP2(true)
+	b.server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250} // The default of Go, said aloud.
+	b.server.Start()
+	b.closeAfter(t)
+	return b
+}
+
+// newBackend is an app that does not serve yet.
+func newBackend(name string) *backend {
 	b := &backend{name: name, arrived: make(chan struct{}, 100), release: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", b.echo)
@@ -66,16 +78,16 @@ func startBackend(t *testing.T, name string) *backend {
 	mux.Handle("/grpc.health.v1.Health/", calls)
 	mux.Handle("/test.Talk/", calls)
 	b.server = httptest.NewUnstartedServer(mux)
-	b.server.Config.Protocols = new(http.Protocols)
-	b.server.Config.Protocols.SetHTTP1(true)
-	b.server.Config.Protocols.SetUnencryptedHTTP2(true)
-	b.server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250} // The default of Go, said aloud.
-	b.server.Start()
+	return b
+}
+
+// closeAfter ends the app with the test.
+func (b *backend) closeAfter(t *testing.T) {
+	t.Helper()
 	t.Cleanup(func() {
 		b.server.CloseClientConnections()
 		b.server.Close()
 	})
-	return b
 }
 
 // echo answers with what it saw.

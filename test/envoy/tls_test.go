@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -359,27 +358,26 @@ func TestStateOfTheWorldTakesNoTLS(t *testing.T) {
 	}
 }
 
-// secure has the app take TLS only. It tells the names that it is called in handshakes.
-func (b *backend) secure(t *testing.T) <-chan string {
+// startSecureBackend runs an app that takes TLS only until the test ends. It tells the names that it is called in
+// handshakes.
+func startSecureBackend(t *testing.T, name string) (*backend, <-chan string) {
 	t.Helper()
 	names := make(chan string, 100)
-	secured := httptest.NewUnstartedServer(b.server.Config.Handler)
-	secured.EnableHTTP2 = true
-	secured.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	b := newBackend(name)
+	b.server.EnableHTTP2 = true
+	b.server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		names <- hello.ServerName
 		return nil, nil //nolint:nilnil // It is how tls.Config is left as it is.
 	}}
-	secured.StartTLS()
-	t.Cleanup(secured.Close)
-	b.server.Listener = secured.Listener
-	return names
+	b.server.StartTLS()
+	b.closeAfter(t)
+	return b, names
 }
 
 // TestTheNetTakesNoTLS: what stands in for an app that takes TLS, while that has no endpoint, is spoken to in clear text.
 func TestTheNetTakesNoTLS(t *testing.T) {
 	t.Parallel()
-	app := startBackend(t, "shop")
-	app.secure(t)
+	app, _ := startSecureBackend(t, "shop")
 	all := world(t, []*backend{app}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	all.Services[0].Ports[0].Protocol = ir.HTTPS
 	r := startHolding(t, "DELTA_GRPC", all)
@@ -403,8 +401,7 @@ func TestTheNetTakesNoTLS(t *testing.T) {
 func TestAnAppThatTakesTLSGetsIt(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"
-	app := startBackend(t, "shop")
-	names := app.secure(t)
+	app, names := startSecureBackend(t, "shop")
 	objects := world(t, []*backend{app}, naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
 	objects.Services[0].Ports[0].Protocol = ir.HTTPS
 	resources := withTLS(t, namespace, objects, testkit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
