@@ -38,28 +38,26 @@ real: residue suites docs
 # replicas and failed requests, not times. Faults come last and alone: they end what all
 # need, and whatever watches the API server backs off for up to a minute afterwards.
 
-.PHONY: cluster demo canary mutants gateway autowire scaling unwire faults
+.PHONY: cluster demo canary mutants gateway autowire scaling faults
 cluster: residue
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
-demo: cluster real
-	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
-canary: demo autowire
+canary: cluster real
 	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
-mutants: canary unwire
-	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
-# Bookinfo comes first, beside the demo, which leaves the most of the machine: when a
+# Bookinfo comes first, before the demo, which starts and ends some forty pods: when a
 # header route goes, Envoy Gateway deletes its cluster before the last worker of
 # Envoy has the route without it, and the window grows with the load.
 gateway: cluster real
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
-# Before the mutants: no proxy may learn from them. The agents are killed, so not beside scaling.
+# The agents are killed, and restore every Ingress of the cluster, so not beside the demo.
 autowire: cluster real
-	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=Backends $(SHARED)
-scaling: demo autowire
+	@$(STAGE) $@ $(MAKE_) test-autowire $(SHARED)
+demo: canary autowire
+	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
+scaling: demo
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
-# The agent restores every Ingress of the cluster, so not beside the demo.
-unwire: scaling
-	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=Uninstall $(SHARED)
+# No other proxy may learn from the mutants.
+mutants: scaling
+	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
 faults: mutants gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
