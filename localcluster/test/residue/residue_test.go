@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -200,12 +201,13 @@ func afterKillInStart(t *testing.T, e environment) {
 	launcher := []string{"inside supervise", "inside init", "inside run", "up --bare"}
 	for moment := range 10 {
 		victim := launcher[moment%len(launcher)]
+		others := processesOf(victim) // a cluster's that is at its end, or of another checkout
 		started := make(chan error, 1)
 		go func() {
 			_, err := e.run(t, "up", "--bare")
 			started <- err
 		}()
-		kill(t, e.await(t, victim, moment))
+		kill(t, e.await(t, victim, moment, others))
 		if err := <-started; err == nil {
 			t.Errorf("%s was killed after %d steps, and the start claims success", victim, moment)
 		}
@@ -311,9 +313,9 @@ func leaveSomething(t *testing.T) {
 	t.Cleanup(func() { must(os.Remove(cgroup)) })
 }
 
-// await returns the process of the launcher that runs a command, once a start has
+// await returns the process of the launcher that runs a command, and is none of others, once a start has
 // come so many steps far.
-func (e environment) await(t *testing.T, command string, steps int) int {
+func (e environment) await(t *testing.T, command string, steps int, others []int) int {
 	t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -321,8 +323,9 @@ func (e environment) await(t *testing.T, command string, steps int) int {
 	for {
 		raw, _ := os.ReadFile(filepath.Join(e.runDirectory(), host.ProgressFile))
 		if strings.Count(string(raw), "\n") >= steps {
-			if pid := processOf(command); pid != 0 {
-				return pid
+			found := slices.DeleteFunc(processesOf(command), func(pid int) bool { return slices.Contains(others, pid) })
+			if len(found) > 0 {
+				return found[len(found)-1]
 			}
 		}
 		select {
@@ -333,14 +336,15 @@ func (e environment) await(t *testing.T, command string, steps int) int {
 	}
 }
 
-// processOf finds the process of the launcher that runs a command.
-func processOf(command string) int {
-	var found int
+// processesOf finds the processes of launchers that run a command.
+func processesOf(command string) []int {
+	var found []int
 	_ = eachProcess(func(pid string) {
 		raw, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 		line := strings.ReplaceAll(string(raw), "\x00", " ")
 		if program, _, _ := strings.Cut(line, " "); strings.Contains(line, " "+command+" ") && (filepath.Base(program) == "localcluster" || program == "/proc/self/exe") {
-			found, _ = strconv.Atoi(pid)
+			number, _ := strconv.Atoi(pid)
+			found = append(found, number)
 		}
 	})
 	return found
