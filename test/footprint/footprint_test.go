@@ -45,8 +45,8 @@ func TestLiveHeap(t *testing.T) {
 		return (crowd - most) / int64((proxies.proxies-many.proxies)*many.objects)
 	}
 	proxy := perProxy(crowd)
-	// What a stream has in its buffers at that moment counts, too: what is kept is the least of three.
-	for range 2 {
+	// What a stream has in its buffers at that moment counts, too: what is kept is the least of six.
+	for range 5 {
 		if proxy > perObjectAndProxy {
 			t.Logf("%d bytes for each object with one more proxy: once more", proxy)
 			proxy = min(proxy, perProxy(live(t, proxies)))
