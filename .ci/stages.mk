@@ -43,7 +43,7 @@ cluster: residue
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 canary: cluster real
 	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
-# Bookinfo comes first, before the demo, which starts and ends some forty pods: when a
+# Bookinfo comes first, before the demo: when a
 # header route goes, Envoy Gateway deletes its cluster before the last worker of
 # Envoy has the route without it, and the window grows with the load.
 gateway: cluster real

@@ -151,13 +151,13 @@ func (o *options) terminal(cluster *provider.Cluster) shell.Shell {
 // present applies the guide's objects, runs the halves on them, one after the other, and prints the summary.
 func (o *options) present(ctx context.Context, cluster *provider.Cluster) error {
 	byHand, err := o.byHand(ctx, cluster)
+	g := o.guide(cluster, byHand)
 	if err == nil {
-		err = o.prepare(ctx, cluster, byHand)
+		err = o.prepare(ctx, cluster, g)
 	}
 	var outcome scenario.Outcome
 	if err == nil && o.has(canaryHalf) {
-		outcome, err = scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
-		o.scaling.Stable, o.scaling.Canary = "yellow", "green" // the first half has left yellow running
+		outcome, err = o.measure(ctx, cluster, g)
 	}
 	var followed scaling.Outcome
 	if err == nil && o.has(scalingHalf) && !byHand {
@@ -169,6 +169,29 @@ func (o *options) present(ctx context.Context, cluster *provider.Cluster) error 
 		scenario.Diagnose(ctx, o.terminal(cluster))
 	}
 	return err
+}
+
+// measure runs the first half, in which replicas do not follow the requests.
+func (o *options) measure(ctx context.Context, cluster *provider.Cluster, g guide.Guide) (outcome scenario.Outcome, err error) {
+	if !g.ByHand {
+		err = g.Target(ctx, guide.MeasuringTarget)
+	}
+	if err == nil {
+		outcome, err = scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
+	}
+	if err == nil && !g.ByHand && o.has(scalingHalf) {
+		o.scaling.Stable, o.scaling.Canary = "yellow", "green" // the canaries have left yellow running
+		err = g.Target(ctx, guide.GuidesTarget)
+	}
+	return outcome, err
+}
+
+// guide is the guide in the cluster.
+func (o *options) guide(cluster *provider.Cluster, byHand bool) guide.Guide {
+	return guide.Guide{
+		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand, Ingress: cmp.Or(o.ingress, cluster.Addresses[ingressAddress]),
+		Patience: 2 * o.settings.Patience, Delete: o.settings.Delete,
+	}
 }
 
 // byHand says whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may be
@@ -187,16 +210,12 @@ func (o *options) byHand(ctx context.Context, cluster *provider.Cluster) (bool, 
 }
 
 // prepare applies the guide's objects, and finds out where requests are sent to.
-func (o *options) prepare(ctx context.Context, cluster *provider.Cluster, byHand bool) error {
-	g := guide.Guide{
-		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand, Ingress: cmp.Or(o.ingress, cluster.Addresses[ingressAddress]),
-		Patience: 2 * o.settings.Patience, Delete: o.settings.Delete,
-	}
+func (o *options) prepare(ctx context.Context, cluster *provider.Cluster, g guide.Guide) error {
 	if err := g.Apply(ctx); err != nil {
 		return err
 	}
 	o.settings.Entrance = cluster.Addresses[provider.ProxyAddress]
-	if byHand {
+	if g.ByHand {
 		return nil
 	}
 	err := g.Ready(ctx)

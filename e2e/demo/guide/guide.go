@@ -119,6 +119,21 @@ func (g Guide) Ready(ctx context.Context) error {
 	return err
 }
 
+// The requests a second that a replica is to have.
+const (
+	// GuidesTarget is the guide's.
+	GuidesTarget = "5"
+	// MeasuringTarget takes its place while splits are measured: at the rate by which that takes seconds, the guide's would
+	// ask for more Pods than a laptop has room for.
+	MeasuringTarget = "1000"
+)
+
+// Target changes how many requests a second a replica is to have.
+func (g Guide) Target(ctx context.Context, value string) error {
+	return g.show(ctx, kubectl("patch", "scaledobject", App, "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/triggers/0/metadata/targetValue","value":"`+value+`"}]`))
+}
+
 // Entrance is the address that requests for the Ingress are sent to.
 func (g Guide) Entrance(ctx context.Context) (string, error) {
 	if g.Ingress != "" {
