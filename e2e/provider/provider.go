@@ -51,6 +51,12 @@ type Cluster struct {
 // ProxyAddress names the address of Service kedify-proxy in the demo's namespace.
 const ProxyAddress = "proxy"
 
+// IngressAddress names the address of the embedded cluster's Ingress controller, IngressTarget is where it leads.
+const (
+	IngressAddress = "ingress"
+	IngressTarget  = "traefik.traefik.svc.cluster.local:80"
+)
+
 // Wishes are what a cluster is to have beyond the canary's own parts.
 type Wishes struct {
 	// Keep says that the cluster is to outlive the process that asks for it.

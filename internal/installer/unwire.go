@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -15,7 +14,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 )
 
@@ -66,10 +64,9 @@ func (i *Installer) restore(ctx context.Context, kind string, object autowire.Ob
 	if len(found.Changes) == 0 {
 		return fmt.Errorf("%s: %w", of, errUndo)
 	}
-	patch := append(slices.Clone(found.Changes[0].Patch), plan.Operation{Op: "replace", Path: "/metadata/resourceVersion", Value: is.GetResourceVersion()})
 	_, err = i.write(ctx, apiserver.Request{
 		Verb: http.MethodPatch, ContentType: string(types.JSONPatchType), Path: path,
-	}, patch)
+	}, found.Changes[0].At(is.GetResourceVersion()))
 	if err != nil {
 		return fmt.Errorf("%s: %w", of, err)
 	}

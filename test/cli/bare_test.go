@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 )
 
 // bare is a cluster that has Argo Rollouts and KEDA's definitions only.
@@ -66,11 +65,7 @@ func (b *bare) fill(ctx context.Context) (err error) {
 	if err := b.WriteKubeconfig(b.kubeconfig(controlplane.AdminToken), controlplane.AdminToken); err != nil {
 		return err
 	}
-	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
-	if err != nil {
-		return err
-	}
-	keda, err := program.ModuleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	argo, keda, err := sources(ctx)
 	if err != nil {
 		return err
 	}

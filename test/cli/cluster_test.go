@@ -40,6 +40,16 @@ func TestMain(m *testing.M) {
 		}))
 }
 
+// sources are the folders of Argo Rollouts and of KEDA, for their manifests.
+func sources(ctx context.Context) (argo, keda string, err error) {
+	argo, err = program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
+	if err != nil {
+		return "", "", err
+	}
+	keda, err = program.ModuleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	return argo, keda, err
+}
+
 // install applies what users apply, and writes what controllers report of it.
 func (c *cluster) install(ctx context.Context) error {
 	for _, token := range []string{controlplane.AdminToken, controlplane.StrangerToken} {
@@ -47,11 +57,7 @@ func (c *cluster) install(ctx context.Context) error {
 			return err
 		}
 	}
-	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
-	if err != nil {
-		return err
-	}
-	keda, err := program.ModuleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	argo, keda, err := sources(ctx)
 	if err != nil {
 		return err
 	}

@@ -110,9 +110,10 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "SetWeight, behind it", call: mirror.setWeight(0), want: requests{patchObject: 1}},
 		step{name: "an idle resync", before: report(ctx, 0), call: c.reconcile(ctx)},
 	)
-	// The Lease is read by all calls together, and again when a renewal is due.
-	if got, most := c.apart[getLease], 1+int(time.Since(begin)/httpv1alpha1.LeaseRenewInterval); got < 1 || got > most {
-		t.Errorf("the Lease was read %d times in %v, want 1 to %d", got, time.Since(begin), most)
+	// The Lease is read by all calls together, again when a renewal is due, and after a second when an answer took longer than that, as on a
+	// machine that stands still. Seven of the calls above ask for it.
+	if got, most := c.apart[getLease], 1+int(time.Since(begin)/time.Second); got < 1 || got > min(most, 5) {
+		t.Errorf("the Lease was read %d times in %v, want 1 to %d", got, time.Since(begin), min(most, 5))
 	}
 
 	blind := calls{start(t, "rollouts-plugin-kedify", controlplane.StrangerToken, getLease, listObjects), ofScaledObjects}

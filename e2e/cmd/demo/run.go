@@ -51,15 +51,12 @@ func halves() []string { return []string{string(canaryHalf), string(scalingHalf)
 // has says whether a half is to be run.
 func (o *options) has(h half) bool { return o.only == "" || o.only == h }
 
-// ingressAddress names the address of the Ingress controller.
-const ingressAddress = "ingress"
-
 // wishes are what the cluster is to have. Nothing is installed into a cluster that is not of this project's.
 func (o *options) wishes() provider.Wishes {
 	wishes := provider.Wishes{Keep: o.keep}
 	if o.provider == provider.NameEmbedded {
 		wishes.Addons = []string{"keda", "traefik"}
-		wishes.Forwards = map[string]string{ingressAddress: "traefik.traefik.svc.cluster.local:80"}
+		wishes.Forwards = map[string]string{provider.IngressAddress: provider.IngressTarget}
 	}
 	return wishes
 }
@@ -189,7 +186,7 @@ func (o *options) measure(ctx context.Context, cluster *provider.Cluster, g guid
 // guide is the guide in the cluster.
 func (o *options) guide(cluster *provider.Cluster, byHand bool) guide.Guide {
 	return guide.Guide{
-		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand, Ingress: cmp.Or(o.ingress, cluster.Addresses[ingressAddress]),
+		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand, Ingress: cmp.Or(o.ingress, cluster.Addresses[provider.IngressAddress]),
 		Patience: 2 * o.settings.Patience, Delete: o.settings.Delete,
 	}
 }
@@ -281,7 +278,7 @@ func (o *options) end(ctx context.Context, from provider.Provider, cluster *prov
 // kept says how to reach what is left running, and how to end it.
 func (o *options) kept(cluster *provider.Cluster) []string {
 	lines := []string{o.style.Heading("Everything is left running.")}
-	if _, port, err := net.SplitHostPort(cluster.Addresses[ingressAddress]); err == nil {
+	if _, port, err := net.SplitHostPort(cluster.Addresses[provider.IngressAddress]); err == nil {
 		lines = append(lines, "  in a browser:  http://"+guide.BrowserHost+":"+port+"/")
 	}
 	end := "kubectl delete ns " + guide.Namespace

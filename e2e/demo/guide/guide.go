@@ -75,7 +75,7 @@ func (g Guide) Apply(ctx context.Context) error {
 		return err
 	}
 	create := []string{"kubectl", "create", "-f", filepath.Join(g.Repo, "e2e", "demo", "namespace.yaml")}
-	return g.show(ctx, slices.Concat([][]string{create}, g.Commands())...)
+	return g.Shell.ShowAll(ctx, slices.Concat([][]string{create}, g.Commands())...)
 }
 
 // Commands are those that apply the guide's objects.
@@ -84,10 +84,10 @@ func (g Guide) Commands() [][]string {
 	object := "scaledobject.yaml"
 	if g.ByHand {
 		object = "httpscaledobject.yaml"
-		commands = append(commands, kubectl("apply", "-k", filepath.Join(g.Repo, "config", "kedify-proxy")))
+		commands = append(commands, Kubectl("apply", "-k", filepath.Join(g.Repo, "config", "kedify-proxy")))
 	}
 	example := filepath.Join(g.Repo, "examples", "argo-rollouts-canary")
-	return append(commands, kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, object)))
+	return append(commands, Kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, object)))
 }
 
 // Ready waits until KEDA has taken the ScaledObject, the proxies have what became of it, and the Ingress leads to
@@ -104,15 +104,15 @@ func (g Guide) Ready(ctx context.Context) error {
 		{"ingress/" + App, "--for=jsonpath={.status.loadBalancer.ingress}"},
 		{"ingress/" + App, "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=" + proxied},
 	} {
-		wait := kubectl(append([]string{"wait"}, append(args, fmt.Sprintf("--timeout=%.0fs", g.Patience.Seconds()))...)...)
+		wait := Kubectl(append([]string{"wait"}, append(args, fmt.Sprintf("--timeout=%.0fs", g.Patience.Seconds()))...)...)
 		if _, err := slow.Show(ctx, wait...); err != nil {
 			return err
 		}
 	}
-	if err := g.show(ctx, kubectl("get", "rollout,httpso,scaledobject")); err != nil {
+	if err := g.Shell.ShowAll(ctx, Kubectl("get", "rollout,httpso,scaledobject")); err != nil {
 		return err
 	}
-	service, err := g.Shell.Run(ctx, kubectl("get", "httpso", App, "-o", "jsonpath={.spec.scaleTargetRef.service}")...)
+	service, err := g.Shell.Run(ctx, Kubectl("get", "httpso", App, "-o", "jsonpath={.spec.scaleTargetRef.service}")...)
 	if err == nil && service != Stable {
 		err = fmt.Errorf("%w: the HTTPScaledObject is for Service %q, want that of the Rollout's stable side, %s", ErrCheck, service, Stable)
 	}
@@ -130,7 +130,7 @@ const (
 
 // Target changes how many requests a second a replica is to have.
 func (g Guide) Target(ctx context.Context, value string) error {
-	return g.show(ctx, kubectl("patch", "scaledobject", App, "--type=json", "-p",
+	return g.Shell.ShowAll(ctx, Kubectl("patch", "scaledobject", App, "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/triggers/0/metadata/targetValue","value":"`+value+`"}]`))
 }
 
@@ -139,7 +139,7 @@ func (g Guide) Entrance(ctx context.Context) (string, error) {
 	if g.Ingress != "" {
 		return g.Ingress, nil
 	}
-	published, err := g.Shell.Run(ctx, kubectl("get", "ingress", App, "-o",
+	published, err := g.Shell.Run(ctx, Kubectl("get", "ingress", App, "-o",
 		"jsonpath={.status.loadBalancer.ingress[0].ip}{.status.loadBalancer.ingress[0].hostname}")...)
 	if err != nil {
 		return "", err
@@ -153,24 +153,19 @@ func (g Guide) Entrance(ctx context.Context) (string, error) {
 
 // Browser lets browsers in: the trigger gets BrowserHost beside the guide's host, and the host an Ingress of its own.
 func (g Guide) Browser(ctx context.Context) error {
-	return g.show(ctx,
-		kubectl("patch", "scaledobject", App, "--type=json", "-p",
+	return g.Shell.ShowAll(ctx,
+		Kubectl("patch", "scaledobject", App, "--type=json", "-p",
 			`[{"op":"replace","path":"/spec/triggers/0/metadata/hosts","value":"`+Host+","+BrowserHost+`"}]`),
-		kubectl("create", "ingress", "browser", "--rule="+BrowserHost+"/*="+Stable+":80"),
+		Kubectl("create", "ingress", "browser", "--rule="+BrowserHost+"/*="+Stable+":80"),
 	)
 }
 
-// show runs commands and prints them with what they say.
-func (g Guide) show(ctx context.Context, commands ...[]string) error {
-	for _, args := range commands {
-		if _, err := g.Shell.Show(ctx, args...); err != nil {
-			return err
-		}
-	}
-	return nil
+// Kubectl is a command in the guide's namespace.
+func Kubectl(args ...string) []string {
+	return append([]string{"kubectl", "-n", Namespace}, args...)
 }
 
-// kubectl is a command in the guide's namespace.
-func kubectl(args ...string) []string {
-	return append([]string{"kubectl", "-n", Namespace}, args...)
+// Argo is a command of kubectl-argo-rollouts in the guide's namespace.
+func Argo(args ...string) []string {
+	return append([]string{"kubectl", "argo", "rollouts", "-n", Namespace}, args...)
 }

@@ -42,17 +42,14 @@ func (p phase) String() string { return fmt.Sprintf("%g requests/s%s", p.rate, p
 
 // plan has the guide's rates, and a canary that is under way while the rate grows.
 func (d *Demo) plan() []phase {
-	argo := func(args ...string) []string {
-		return append([]string{"kubectl", "argo", "rollouts", "-n", guide.Namespace}, args...)
-	}
 	return []phase{
 		// The guide's object has the default, by which replicas go after five minutes.
-		{rate: 8, commands: [][]string{kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
+		{rate: 8, commands: [][]string{guide.Kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
 			`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)}},
 		{rate: 25},
-		{rate: 25, in: ", canary at 20 %", paused: true, commands: [][]string{argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Canary)}},
+		{rate: 25, in: ", canary at 20 %", paused: true, commands: [][]string{guide.Argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Canary)}},
 		{rate: 45, in: ", canary at 20 %", paused: true},
-		{rate: 8, in: ", aborted", commands: [][]string{argo("abort", guide.App)}},
+		{rate: 8, in: ", aborted", commands: [][]string{guide.Argo("abort", guide.App)}},
 	}
 }
 

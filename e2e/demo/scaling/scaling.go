@@ -68,7 +68,9 @@ type Demo struct {
 
 // New returns a run that has not begun.
 func New(terminal shell.Shell, settings Settings) *Demo {
-	return &Demo{Settings: settings, shell: terminal}
+	d := &Demo{Settings: settings, shell: terminal}
+	d.shell.Doing = d.board.say
+	return d
 }
 
 // Run has the replicas follow the guide's rates. The outcome holds what was found even if the run fails.
@@ -77,7 +79,7 @@ func (d *Demo) Run(ctx context.Context) (Outcome, error) {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	watchers.Go(func() {
-		kube.Watch(watching, d.shell.Runner, &d.rollout, kubectl("get", "rollout", guide.App, "-w", "-o", "json")...)
+		kube.Watch(watching, d.shell.Runner, &d.rollout, guide.Kubectl("get", "rollout", guide.App, "-w", "-o", "json")...)
 	})
 	watchers.Go(func() { d.draw(watching) })
 	err := d.follow(ctx)
@@ -119,7 +121,7 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	}
 	d.board.load(client)
 	defer d.board.unload()
-	if err := d.show(ctx, p.commands...); err != nil {
+	if err := d.shell.ShowAll(ctx, p.commands...); err != nil {
 		return err
 	}
 	row, err := d.settle(ctx, p, began)
@@ -127,20 +129,4 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), p)) +
 		fmt.Sprintf(": %d replicas are wanted, %d stable and %d canary after %s", row.Wanted, row.Stable, row.Canary, report.Seconds(row.After)))
 	return err
-}
-
-// show runs commands and prints them with what they say.
-func (d *Demo) show(ctx context.Context, commands ...[]string) error {
-	for _, args := range commands {
-		d.board.say(shell.Line(args))
-		if _, err := d.shell.Show(ctx, args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// kubectl is a command in the guide's namespace.
-func kubectl(args ...string) []string {
-	return append([]string{"kubectl", "-n", guide.Namespace}, args...)
 }

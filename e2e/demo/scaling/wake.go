@@ -19,10 +19,10 @@ const toZero = `[{"op":"replace","path":"/spec/minReplicaCount","value":0},{"op"
 // wake ends the demo: nobody asks, the app goes to zero, and one request wakes it.
 func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 	check := report.Check{Name: "one request woke the app at zero"}
-	err := d.show(ctx,
+	err := d.shell.ShowAll(ctx,
 		// An aborted canary is not over as long as the Rollout's own version is the one that was given up.
-		[]string{"kubectl", "argo", "rollouts", "-n", guide.Namespace, "set", "image", guide.App, guide.App + "=" + guide.Image + ":" + d.Stable},
-		kubectl("patch", "scaledobject", guide.App, "--type=json", "-p", toZero),
+		guide.Argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Stable),
+		guide.Kubectl("patch", "scaledobject", guide.App, "--type=json", "-p", toZero),
 	)
 	if err != nil {
 		return check, err

@@ -13,36 +13,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// kubectl is a command in the guide's namespace.
-func (d *demo) kubectl(args ...string) []string {
-	return append([]string{"kubectl", "-n", guide.Namespace}, args...)
-}
-
 // show runs commands and prints them with what they say, as in a terminal.
 func (d *demo) show(ctx context.Context, commands ...[]string) error {
-	for _, args := range commands {
-		d.board.say(shell.Line(args))
-		if _, err := d.shell().Show(ctx, args...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.shell().ShowAll(ctx, commands...)
 }
 
 // shell is where commands run.
 func (d *demo) shell() shell.Shell {
-	return shell.Shell{Runner: d.runner, Screen: d.screen, Style: d.style, Within: d.Command}
+	return shell.Shell{Runner: d.runner, Screen: d.screen, Style: d.style, Within: d.Command, Doing: d.board.say}
 }
 
 // weightsCommand is the guide's command that prints the annotation.
 func (d *demo) weightsCommand() []string {
-	return d.kubectl("get", "httpso", app, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`)
+	return guide.Kubectl("get", "httpso", app, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`)
 }
 
 // showGuide goes through what the guide looks at during a canary.
 func (d *demo) showGuide(ctx context.Context) error {
 	err := d.show(ctx,
-		d.kubectl("get", "rollout,httpso"),
+		guide.Kubectl("get", "rollout,httpso"),
 		d.weightsCommand(),
 		[]string{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", guide.Namespace},
 	)
@@ -84,14 +73,13 @@ func (d *demo) gone(ctx context.Context) error {
 // Diagnose prints what helps to see why a run failed.
 func Diagnose(ctx context.Context, terminal shell.Shell) {
 	tail := []string{"--tail=25", "--prefix"}
-	in := func(args ...string) []string { return append([]string{"kubectl", "-n", guide.Namespace}, args...) }
 	commands := [][]string{
 		{"kubectl", "get", "pods", "-A", "-o", "wide"},
 		{"kubectl", "argo", "rollouts", "get", "rollout", app, "-n", guide.Namespace},
-		in("get", "httpso", app, "-o", "yaml"),
-		in("get", "ingress,scaledobject,hpa", "-o", "yaml"),
-		in("get", "events", "--sort-by=.lastTimestamp"),
-		in(append([]string{"logs", "-l", "app=kedify-proxy"}, tail...)...),
+		guide.Kubectl("get", "httpso", app, "-o", "yaml"),
+		guide.Kubectl("get", "ingress,scaledobject,hpa", "-o", "yaml"),
+		guide.Kubectl("get", "events", "--sort-by=.lastTimestamp"),
+		guide.Kubectl(append([]string{"logs", "-l", "app=kedify-proxy"}, tail...)...),
 	}
 	for _, part := range []string{"interceptor", "agent", "scaler"} {
 		commands = append(commands, append([]string{"kubectl", "-n", "keda", "logs", "-l", "app.kubernetes.io/component=" + part}, tail...))

@@ -74,7 +74,7 @@ func (d *demo) pace(ctx context.Context) error {
 	}
 	d.screen.Print("", fmt.Sprintf("A sample and a fresh one of twice the size take up to %s at %.0f requests/s: the guide's timed pauses of %s are too short for that.",
 		report.Seconds(d.pauseNeeded()), d.Rate, report.Seconds(usual)))
-	return d.show(ctx, d.kubectl("patch", "rollout", app, "--type=json", "-p", pausePatch(d.Pause)))
+	return d.show(ctx, guide.Kubectl("patch", "rollout", app, "--type=json", "-p", pausePatch(d.Pause)))
 }
 
 // pausePatch gives the guide's timed pauses another length (RFC 6902).

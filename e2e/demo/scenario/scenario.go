@@ -116,17 +116,17 @@ func (d *demo) observed(ctx context.Context, work func(context.Context) error) e
 	defer watchers.Wait()
 	defer stop()
 	watchers.Go(func() {
-		kube.Watch(watching, d.runner, &d.rollout, d.kubectl("get", "rollout", app, "-w", "-o", "json")...)
+		kube.Watch(watching, d.runner, &d.rollout, guide.Kubectl("get", "rollout", app, "-w", "-o", "json")...)
 	})
 	watchers.Go(func() {
-		kube.Watch(watching, d.runner, &d.object, d.kubectl("get", "httpso", app, "-w", "-o", "json")...)
+		kube.Watch(watching, d.runner, &d.object, guide.Kubectl("get", "httpso", app, "-w", "-o", "json")...)
 	})
 	watchers.Go(func() {
-		kube.Forward(watching, d.runner, &d.address, d.kubectl("port-forward", "svc/kedify-proxy-admin", ":9901")...)
+		kube.Forward(watching, d.runner, &d.address, guide.Kubectl("port-forward", "svc/kedify-proxy-admin", ":9901")...)
 	})
 	if d.Entrance == "" {
 		watchers.Go(func() {
-			kube.Forward(watching, d.runner, &d.forwarded, d.kubectl("port-forward", "svc/kedify-proxy", ":8080")...)
+			kube.Forward(watching, d.runner, &d.forwarded, guide.Kubectl("port-forward", "svc/kedify-proxy", ":8080")...)
 		})
 	}
 	watchers.Go(func() { d.watchEnvoy(watching) })

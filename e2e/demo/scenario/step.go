@@ -48,21 +48,18 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 
 // act does what a user does to reach the step.
 func (d *demo) act(ctx context.Context, r rollout, s step) error {
-	argo := func(args ...string) []string {
-		return append([]string{"kubectl", "argo", "rollouts", "-n", guide.Namespace}, args...)
-	}
 	switch s.action {
 	case setImage:
-		return d.show(ctx, argo("set", "image", app, app+"="+guide.Image+":"+r.to))
+		return d.show(ctx, guide.Argo("set", "image", app, app+"="+guide.Image+":"+r.to))
 	case promote:
 		err := d.await(ctx, "the Rollout to pause, so that it can be promoted", d.Patience,
 			func() bool { return d.rollout.Get().Paused() }, func() string { return d.rollout.Get().String() })
 		if err != nil {
 			return err
 		}
-		return d.show(ctx, argo("promote", app))
+		return d.show(ctx, guide.Argo("promote", app))
 	case abort:
-		return d.show(ctx, argo("abort", app))
+		return d.show(ctx, guide.Argo("abort", app))
 	default:
 		return nil
 	}

@@ -30,6 +30,8 @@ type Shell struct {
 	Style  report.Style
 	// Within bounds each command.
 	Within time.Duration
+	// Doing is told each command of ShowAll before it runs; nil tells nobody.
+	Doing func(line string)
 }
 
 // Run runs one command without showing it.
@@ -44,6 +46,19 @@ func (s Shell) Show(ctx context.Context, args ...string) (string, error) {
 	out, err := s.Run(ctx, args...)
 	s.Screen.Print(append([]string{s.Style.Command(Line(args))}, Lines(out)...)...)
 	return out, err
+}
+
+// ShowAll runs commands one after the other and prints them with what they say, up to the first that fails.
+func (s Shell) ShowAll(ctx context.Context, commands ...[]string) error {
+	for _, args := range commands {
+		if s.Doing != nil {
+			s.Doing(Line(args))
+		}
+		if _, err := s.Show(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Lines splits what a command said.

@@ -53,7 +53,7 @@ type front struct {
 // fronts are an Ingress controller and a Gateway, each by an implementation of its own.
 func fronts() []front {
 	return []front{
-		{"ingress", "ingress/rollouts-demo", "{.spec.rules[0].http.paths[0].backend.service.name}"},
+		{provider.IngressAddress, "ingress/rollouts-demo", "{.spec.rules[0].http.paths[0].backend.service.name}"},
 		{"autowired", "httproute/rollouts-demo", "{.spec.rules[0].backendRefs[0].name}"},
 	}
 }
@@ -126,8 +126,8 @@ func launch(t *testing.T) *way {
 	t.Helper()
 	cluster, repo := bed.Launch(t, provider.Wishes{
 		Addons: []string{"keda", "traefik", "envoy-gateway"}, Forwards: map[string]string{
-			"ingress":   "traefik.traefik.svc.cluster.local:80",
-			"autowired": "autowired-gateway.envoy-gateway-system.svc.cluster.local:80",
+			provider.IngressAddress: provider.IngressTarget,
+			"autowired":             "autowired-gateway.envoy-gateway-system.svc.cluster.local:80",
 		},
 	})
 	w := &way{Kubectl: bed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo}

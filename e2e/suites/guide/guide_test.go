@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
 // The guide's commands that come more than once.
@@ -199,7 +201,7 @@ func (r *reader) steps(t *testing.T, from, to string) {
 func (r *reader) asks(t *testing.T) map[string]int {
 	t.Helper()
 	said := r.types(t, `for i in $(seq 1 50); do
-  curl -s -H 'host: rollouts-demo.example.com' http://`+r.Addresses[entrance]+`/color
+  curl -s -H 'host: rollouts-demo.example.com' http://`+r.Addresses[provider.IngressAddress]+`/color
   echo
 done | sort | uniq -c`)
 	counts := map[string]int{}

@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// entrance names the address of the Ingress controller.
-	entrance = "ingress"
 	// command bounds a command that is answered at once, wait one that waits for something.
 	command, wait = 60 * time.Second, 4 * time.Minute
 	// soon bounds what comes by itself after a command.
@@ -33,17 +31,21 @@ type reader struct {
 func launch(t *testing.T) *reader {
 	t.Helper()
 	cluster, repo := bed.Launch(t, provider.Wishes{
-		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{entrance: "traefik.traefik.svc.cluster.local:80"},
+		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{provider.IngressAddress: provider.IngressTarget},
 	})
 	r := &reader{Cluster: cluster, repo: repo}
 	t.Cleanup(func() {
-		r.explain(t)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), wait)
 		defer cancel()
 		if _, err := r.Run(ctx, "kubectl", "delete", "ns", "rollouts-demo", "--ignore-not-found"); err != nil {
 			t.Error(err)
 		}
 	})
+	bed.Kubectl{Cluster: cluster, Namespace: "rollouts-demo"}.ExplainFailure(t,
+		[]string{"get", "ingress,scaledobject,httpso,rollout", "-o", "yaml"},
+		[]string{"get", "pods,endpointslices,events"},
+		[]string{"logs", "-n", "keda", "deployment/kedify-http-agent", "--all-pods", "--tail=60"},
+		[]string{"logs", "-n", "argo-rollouts", "deployment/argo-rollouts", "--tail=40"})
 	return r
 }
 
@@ -83,24 +85,5 @@ func (*reader) until(t *testing.T, what string, look func() (string, bool)) {
 	}, func() string { return said })
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// explain shows what there is when the test has failed.
-func (r *reader) explain(t *testing.T) {
-	t.Helper()
-	if !t.Failed() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-	defer cancel()
-	for _, line := range []string{
-		"kubectl -n rollouts-demo get ingress,scaledobject,httpso,rollout -o yaml",
-		"kubectl -n rollouts-demo get pods,endpointslices,events",
-		"kubectl -n keda logs deployment/kedify-http-agent --all-pods --tail=60",
-		"kubectl -n argo-rollouts logs deployment/argo-rollouts --tail=40",
-	} {
-		out, err := r.Run(ctx, "bash", "-c", line)
-		t.Logf("$ %s (%v)\n%s", line, err, out)
 	}
 }

@@ -50,6 +50,12 @@ type Change struct {
 	Reason, Message string
 }
 
+// At is the patch for one version of the object, which the API server refuses for any other: JSON Patch can replace
+// metadata.resourceVersion, and what comes of that is compared with what is stored.
+func (c *Change) At(version string) []plan.Operation {
+	return append(slices.Clone(c.Patch), plan.Operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
+}
+
 // Plan says what is to be done.
 func (n *Namespace) Plan() (Plan, error) {
 	found := Plan{Conditions: map[string]metav1.Condition{}}

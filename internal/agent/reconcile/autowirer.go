@@ -162,10 +162,7 @@ func (a *Autowirer) stands(ctx context.Context, object *httpv1alpha1.HTTPScaledO
 
 // write makes a change, unless the object has changed since it was read.
 func (a *Autowirer) write(ctx context.Context, object client.Object, change autowire.Change) error {
-	patch := append(slices.Clone(change.Patch), plan.Operation{
-		Op: "replace", Path: "/metadata/resourceVersion", Value: object.GetResourceVersion(),
-	})
-	text, err := json.Marshal(patch)
+	text, err := json.Marshal(change.At(object.GetResourceVersion()))
 	if err != nil {
 		return err
 	}
