@@ -12,7 +12,7 @@ GORELEASER := $(CACHE)/tools/goreleaser-$(shell sha256sum tools/goreleaser/go.su
 # How everything is compiled, so that all of it shares the compiler's cache with the
 # parts of the cluster, see localcluster/build/gotools.go. The race detector needs cgo,
 # and is a world of its own.
-FLAGS   := -trimpath '-gcflags=all=-dwarf=false'
+FLAGS   := -trimpath -tags=grpcnotrace '-gcflags=all=-dwarf=false'
 COMPILE := CGO_ENABLED=0 GOFLAGS="$(FLAGS)"
 # A compiler or a linter need not collect garbage as often as a server, where there is memory for it:
 # localcluster/build/greed.go.

@@ -81,7 +81,9 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 		// Debug information would be made for every package and then stripped from
 		// the program: leaving it out saves an eighth of the time.
 		"-gcflags=all=-dwarf=false",
-		"-tags", strings.Join(g.Tags, ","),
+		// What traces gRPC calls brings the template engine, and with it every method of every type: without it a
+		// program that speaks gRPC is a sixth smaller. The Makefile says so too, so that the compiler's cache is shared.
+		"-tags", strings.Join(append([]string{"grpcnotrace"}, g.Tags...), ","),
 		"-ldflags", flags,
 		"-o", output,
 	}

@@ -138,7 +138,7 @@ func (w *world) prepare(t *testing.T) {
 // build builds a program of the suite's own.
 func build(t *testing.T, repo, source, target string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false",
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false",
 		"-ldflags", "-s -w", "-o", target, source)
 	command.Dir, command.Env = repo, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {

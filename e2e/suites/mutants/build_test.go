@@ -45,7 +45,7 @@ func build(t *testing.T, repo string, edits []edit) string {
 	write(t, overlay, plan)
 	// The flags are those of the cluster's own programs, whose compiled packages are
 	// there already.
-	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w",
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w",
 		"-overlay", overlay, "-o", binary, "./cmd/"+interceptor)
 	command.Dir = repo
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")

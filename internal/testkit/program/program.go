@@ -42,7 +42,7 @@ func BuildStripped(ctx context.Context, repo, folder string, commands ...string)
 func build(ctx context.Context, repo, folder, linkerFlags string, commands []string) error {
 	for _, name := range commands {
 		build := exec.CommandContext(ctx, "go", "build", //nolint:gosec // our own packages
-			"-trimpath", "-gcflags=all=-dwarf=false", // As the Makefile does, so that the compiler's cache is shared.
+			"-trimpath", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", // As the Makefile does, so that the compiler's cache is shared.
 			"-ldflags", linkerFlags, "-o", filepath.Join(folder, name), module+"/cmd/"+name)
 		build.Dir, build.Env = repo, append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {

@@ -155,7 +155,7 @@ func compile(ctx context.Context, c compilation) error {
 		flags += " -X main.version=" + c.version
 	}
 	args := []string{
-		"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o", c.dir + string(filepath.Separator),
+		"build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o", c.dir + string(filepath.Separator),
 	}
 	command := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	command.Dir = c.repo

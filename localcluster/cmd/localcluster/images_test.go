@@ -75,7 +75,7 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 func sizeOf(t *testing.T, repo, name string) float64 {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name)
-	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", binary, "./cmd/"+name)
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", binary, "./cmd/"+name)
 	command.Dir, command.Env = repo, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", name, err, out)
