@@ -138,7 +138,7 @@ func scaledObject(facts *installation.Facts, object *installation.ScaledObject) 
 		found = append(found, Finding{
 			Code: TriggerNotConverted, Severity: Error, Object: name, Field: "spec.triggers",
 			Message: "it has a trigger of type " + installation.TriggerType + ", which a stock KEDA does not know",
-			Remedy:  "kubectl apply --server-side -k config/agent: the agent makes " + installation.PushType + " of it; where it runs, read its log",
+			Remedy:  converter(facts),
 		})
 	}
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
@@ -184,4 +184,12 @@ func autoscaler(facts *installation.Facts, object *installation.ScaledObject) []
 		})
 	}
 	return found
+}
+
+// converter is what to do where nobody has converted a trigger.
+func converter(facts *installation.Facts) string {
+	if facts.Agent == nil {
+		return installAgent + ": the agent makes " + installation.PushType + " of it"
+	}
+	return fmt.Sprintf("the agent makes %s of it: kubectl -n %s logs deployment/%s, and look at its --namespaces", installation.PushType, facts.Agent.Namespace, facts.Agent.Name)
 }

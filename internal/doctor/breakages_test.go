@@ -113,7 +113,7 @@ func controllers() []breakage {
 		{
 			name: "no role at all", change: change(func(f *installation.Facts) {
 				for question := range f.Allowed {
-					f.Allowed[question] = question.Resource != "httpscaledobjects"
+					f.Allowed[question] = question.Resource != "httpscaledobjects" || question.Account.Name == installation.AgentName
 				}
 			}),
 			code: doctor.Forbidden, object: account, remedy: "config/argo-rollouts/rbac.yaml",
@@ -193,7 +193,23 @@ func applications() []breakage {
 				delete(f.Services, name)
 				delete(f.Ready, name)
 			}),
-			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", remedy: "-k config/kedify-proxy",
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", remedy: "logs deployment/kedify-http-agent",
+		},
+		{
+			name: "no proxies, and an object that the agent makes none for", change: change(func(f *installation.Facts) {
+				f.HTTPScaledObjects[0].Labels = nil
+				delete(f.Services, types.NamespacedName{Namespace: "shop", Name: installation.ProxyService})
+				f.Ready[types.NamespacedName{Namespace: "shop", Name: installation.ProxyService}] = 0
+			}),
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", remedy: "annotate httpscaledobject shop http.kedify.io/traffic-autowire=",
+		},
+		{
+			name: "no proxies, and no agent", change: change(func(f *installation.Facts) {
+				f.Agent, f.Webhook, f.HTTPScaledObjects[0].Labels = nil, nil, nil
+				delete(f.Services, types.NamespacedName{Namespace: "shop", Name: installation.ProxyService})
+				f.Ready[types.NamespacedName{Namespace: "shop", Name: installation.ProxyService}] = 0
+			}),
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", remedy: "install --components proxy --proxy-namespace shop",
 		},
 		{
 			name: "the definition is missing", change: change(func(f *installation.Facts) {
@@ -321,8 +337,16 @@ func scaling() []breakage {
 			name: "a trigger that only the agent knows", change: change(func(f *installation.Facts) {
 				f.ScaledObjects[0].Spec.Triggers[0].Type = "kedify-http"
 				f.ScaledObjects[0].Status.Conditions[0].Status = "False"
+				f.Agent, f.Webhook, f.HTTPScaledObjects[0].Labels = nil, nil, nil
 			}),
 			code: doctor.TriggerNotConverted, object: "ScaledObject shop/shop", field: "spec.triggers", remedy: "config/agent",
+		},
+		{
+			name: "a trigger that the agent has not converted", change: change(func(f *installation.Facts) {
+				f.ScaledObjects[0].Spec.Triggers[0].Type = "kedify-http"
+				f.ScaledObjects[0].Status.Conditions[0].Status = "False"
+			}),
+			code: doctor.TriggerNotConverted, object: "ScaledObject shop/shop", field: "spec.triggers", remedy: "--namespaces",
 		},
 		{
 			name: "a mistake in a trigger", change: change(func(f *installation.Facts) {

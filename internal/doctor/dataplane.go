@@ -48,7 +48,7 @@ func dataPlane(facts *installation.Facts) []Finding {
 			name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 			if !seen[name] {
 				found = append(found, judged(facts, object)...)
-				found = append(found, proxies(facts, object)...)
+				found = append(found, proxied(facts, object)...)
 			}
 			seen[name] = true
 		}
@@ -132,6 +132,7 @@ func judged(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject) []
 			Remedy:  "docs/errors.md has each message with what to do; requests go where they went before meanwhile",
 		})
 	}
+	found = append(found, conditional(facts, object, conditions, isPast)...)
 	isOld := facts.Now.Sub(object.CreationTimestamp.Time) > patience
 	isServed := facts.Interceptor != nil && facts.Interceptor.Status.ReadyReplicas > 0
 	if isServed && isOld && meta.FindStatusCondition(conditions, httpv1alpha1.ConditionAccepted) == nil {
@@ -144,8 +145,8 @@ func judged(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject) []
 	return found
 }
 
-// proxies finds an object that no proxy serves.
-func proxies(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
+// proxied finds an object that no proxy serves.
+func proxied(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
 	if !facts.Knows(installation.Services) || !facts.Knows(installation.EndpointSlices) {
 		return nil
 	}
@@ -160,7 +161,20 @@ func proxies(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject) [
 	}
 	if facts.Service(fleet, installation.ProxyService) == nil {
 		finding.Message = "there is no such Service, so nobody serves HTTPScaledObject " + object.Name
-		finding.Remedy = fmt.Sprintf("kubectl apply -n %s -k config/kedify-proxy, or share the proxies of the interceptor's namespace (docs/fleets.md)", fleet)
+		finding.Remedy = unserved(facts, object, fleet)
 	}
 	return []Finding{finding}
+}
+
+// unserved is what to do where an object has no proxies: whoever has the agent has it install them.
+func unserved(facts *installation.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
+	switch {
+	case installsProxies(facts, object):
+		return fmt.Sprintf("the agent installs them: kubectl -n %s logs deployment/%s says what keeps it (docs/proxies.md)", facts.Agent.Namespace, facts.Agent.Name)
+	case facts.Agent != nil && isOn(facts, "install-proxies"):
+		return fmt.Sprintf("kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute: the agent installs proxies for it then (docs/proxies.md), "+
+			"or kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
+	default:
+		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or share the proxies of the interceptor's namespace (docs/fleets.md)", fleet)
+	}
 }

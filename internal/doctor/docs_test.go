@@ -38,7 +38,7 @@ func TestEveryCodeIsBrokenAndDocumented(t *testing.T) {
 	}
 	slices.Sort(declared)
 	broken := map[string]string{}
-	for _, test := range slices.Concat(controllers(), applications(), scaling()) {
+	for _, test := range slices.Concat(controllers(), applications(), agents(), scaling()) {
 		severity := string(test.severity)
 		if severity == "" {
 			severity = "error"

@@ -2,12 +2,14 @@ package doctor_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -66,6 +68,37 @@ func TestPassingStatesAreNoFindings(t *testing.T) {
 		"an autoscaler that has asked once": change(func(f *installation.Facts) {
 			condition := &f.Autoscalers[0].Status.Conditions[1]
 			condition.Reason, condition.LastTransitionTime = "FailedGetExternalMetric", metav1.NewTime(f.Now.Add(-time.Second))
+		}),
+		"a webhook that was just made": change(func(f *installation.Facts) {
+			f.Webhook.CreationTimestamp = metav1.NewTime(f.Now.Add(-time.Second))
+			f.Webhook.Webhooks[0].ClientConfig.CABundle = nil
+		}),
+		"an agent without a webhook, as it was asked for": change(func(f *installation.Facts) {
+			f.Webhook = nil
+			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--webhook-address="}
+		}),
+		"an agent that leaves proxies and Ingresses alone": func(t *testing.T, f *installation.Facts) {
+			t.Helper()
+			deniedAgent("patch", "ingresses")(t, f)
+			deniedAgent("patch", "deployments")(t, f)
+			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--install-proxies=false"}
+			f.Agent.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEDIFY_AGENT_AUTOWIRE", Value: "false"}}
+		},
+		"an agent for other namespaces": func(t *testing.T, f *installation.Facts) {
+			t.Helper()
+			deniedAgent("patch", "scaledobjects")(t, f)
+			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--namespaces", "web,other"}
+		},
+		"no agent, and nothing of one's": change(func(f *installation.Facts) {
+			f.Agent, f.Webhook, f.HTTPScaledObjects[0].Labels = nil, nil, nil
+		}),
+		"a Secret that is being read": change(func(f *installation.Facts) {
+			certificate := tlsReady(f)
+			certificate.Status, certificate.Reason, certificate.LastTransitionTime = metav1.ConditionUnknown, "SecretPending", metav1.NewTime(f.Now.Add(-time.Second))
+		}),
+		"proxies that somebody else looks after": change(func(f *installation.Facts) {
+			conditions := &f.HTTPScaledObjects[0].Status.Conditions
+			*conditions = append(*conditions, metav1.Condition{Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "InstalledByHand"})
 		}),
 		"a controller that is being restarted": change(func(f *installation.Facts) {
 			f.Plugins.ManagedFields[0].Time = &metav1.Time{Time: f.Now.Add(-time.Minute)}
@@ -133,13 +166,23 @@ func routing(name, router, config string) func(*testing.T, *installation.Facts) 
 	})
 }
 
-// denied denies what a question is about.
+// denied denies the controller or KEDA what a question is about.
 func denied(verb, resource string) func(*testing.T, *installation.Facts) {
+	return denying(func(account string) bool { return account != installation.AgentName }, verb, resource)
+}
+
+// deniedAgent denies that to the agent.
+func deniedAgent(verb, resource string) func(*testing.T, *installation.Facts) {
+	return denying(func(account string) bool { return account == installation.AgentName }, verb, resource)
+}
+
+// denying denies what a question is about to some ServiceAccounts.
+func denying(whom func(account string) bool, verb, resource string) func(*testing.T, *installation.Facts) {
 	return func(t *testing.T, facts *installation.Facts) {
 		t.Helper()
 		asked := false
 		for question := range facts.Allowed {
-			if question.Verb == verb && question.Resource == resource {
+			if whom(question.Account.Name) && question.Verb == verb && question.Resource == resource {
 				facts.Allowed[question], asked = false, true
 			}
 		}
@@ -166,7 +209,7 @@ const (
 
 func TestEachBreakageHasItsFinding(t *testing.T) {
 	t.Parallel()
-	all := append(append(controllers(), applications()...), scaling()...)
+	all := slices.Concat(controllers(), applications(), agents(), scaling())
 	if len(all) < 40 {
 		t.Errorf("there are only %d breakages", len(all))
 	}

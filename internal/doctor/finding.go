@@ -75,6 +75,9 @@ const (
 	HTTPScaledObjectNotFound   Code = "HTTPScaledObjectNotFound"
 	HTTPScaledObjectRefused    Code = "HTTPScaledObjectRefused"
 	HTTPScaledObjectUnreported Code = "HTTPScaledObjectUnreported"
+	ProxyNotInstalled          Code = "ProxyNotInstalled"
+	CertificateNotReady        Code = "CertificateNotReady"
+	NotWired                   Code = "NotWired"
 
 	RouteNotFound    Code = "RouteNotFound"
 	RouteWithoutRule Code = "RouteWithoutRule"
@@ -85,6 +88,11 @@ const (
 	KEDANotReady         Code = "KEDANotReady"
 	ScalerNotFound       Code = "ScalerNotFound"
 	ScalerNotReady       Code = "ScalerNotReady"
+	AgentNotFound        Code = "AgentNotFound"
+	AgentNotReady        Code = "AgentNotReady"
+	AgentForbidden       Code = "AgentForbidden"
+	WebhookNotFound      Code = "WebhookNotFound"
+	WebhookNotReady      Code = "WebhookNotReady"
 	TriggerNotConverted  Code = "TriggerNotConverted"
 	TriggerMistaken      Code = "TriggerMistaken"
 	ScaledRefKinds       Code = "ScaledRefKinds"
@@ -97,7 +105,7 @@ const (
 func Examine(facts *installation.Facts) []Finding {
 	var found []Finding
 	for _, check := range []func(*installation.Facts) []Finding{
-		unread, controller, registration, rollouts, permissions, dataPlane, routes, autoscaling,
+		unread, controller, registration, rollouts, permissions, dataPlane, routes, agent, autoscaling,
 	} {
 		found = append(found, check(facts)...)
 	}
@@ -119,7 +127,7 @@ func unread(facts *installation.Facts) []Finding {
 		found = append(found, Finding{
 			Code: NotExamined, Severity: Warning, Object: string(part),
 			Message: fmt.Sprintf("they cannot be read, so nothing that depends on them is examined: %v", err),
-			Remedy:  "ask as a user who may get and list them, such as a member of the ClusterRole view with access to nodes and customresourcedefinitions",
+			Remedy:  "ask as a user who may get and list them, such as a member of the ClusterRole view with access to nodes, customresourcedefinitions and mutatingwebhookconfigurations",
 		})
 	}
 	return found

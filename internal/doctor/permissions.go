@@ -18,8 +18,9 @@ import (
 type need struct {
 	question installation.Question
 	optional string // what is lost without it; empty where nothing works
+	code     Code   // of the finding where nothing works without it
+	loss     string // what becomes of that
 	remedy   string
-	scaling  bool // KEDA needs it
 }
 
 // account is the ServiceAccount of a Deployment's Pods.
@@ -52,8 +53,12 @@ func needs(facts *installation.Facts) []need {
 	if facts.Operator != nil {
 		operatorNeeds(facts, account(facts.Operator), add)
 	}
+	if facts.Agent != nil {
+		agentNeeds(facts, account(facts.Agent), add)
+	}
 	order := slices.SortedFunc(maps.Keys(all), func(a, b installation.Question) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb),
+			cmp.Compare(a.Account.String(), b.Account.String()))
 	})
 	sorted := make([]need, len(order))
 	for i, question := range order {
@@ -65,7 +70,8 @@ func needs(facts *installation.Facts) []need {
 // controllerNeeds are those of the routers, which run as the controller's ServiceAccount.
 func controllerNeeds(facts *installation.Facts, who types.NamespacedName, add func(need)) {
 	ask := func(verb, group, resource, namespace, optional, remedy string) {
-		add(need{question: installation.Question{Account: who, Verb: verb, Group: group, Resource: resource, Namespace: namespace}, optional: optional, remedy: remedy})
+		question := installation.Question{Account: who, Verb: verb, Group: group, Resource: resource, Namespace: namespace}
+		add(need{question: question, code: Forbidden, optional: optional, loss: "the router fails with forbidden", remedy: remedy})
 	}
 	const cached = "the router reads each object in each call"
 	for _, r := range using(facts, installation.HTTPRouter) {
@@ -112,7 +118,7 @@ func operatorNeeds(facts *installation.Facts, who types.NamespacedName, add func
 				question: installation.Question{Account: who, Verb: asked.verb, Group: "argoproj.io", Resource: asked.resource, Namespace: object.Namespace},
 				remedy: "add Rollouts to KEDA's chart value rbac.scaledRefKinds: {apiGroup: argoproj.io, kind: rollouts}, " +
 					"or leave its default {apiGroup: \"*\", kind: \"*\"}",
-				scaling: true,
+				code: ScaledRefKinds, loss: "KEDA cannot scale Rollouts",
 			})
 		}
 	}
@@ -122,9 +128,10 @@ func operatorNeeds(facts *installation.Facts, who types.NamespacedName, add func
 type denial struct {
 	account             types.NamespacedName
 	group, resource     string
+	name                string
 	namespace, optional string
-	remedy              string
-	scaling             bool
+	code                Code
+	loss, remedy        string
 }
 
 // permissions finds ServiceAccounts that may not do what they need to. Where one lacks what nothing works without,
@@ -140,7 +147,7 @@ func permissions(facts *installation.Facts) []Finding {
 			continue
 		}
 		q := n.question
-		at := denial{q.Account, q.Group, q.Resource, q.Namespace, n.optional, n.remedy, n.scaling}
+		at := denial{q.Account, q.Group, q.Resource, q.Name, q.Namespace, n.optional, n.code, n.loss, n.remedy}
 		if denied[at] == nil {
 			order = append(order, at)
 		}
@@ -160,20 +167,17 @@ func permissions(facts *installation.Facts) []Finding {
 
 // finding is what is said about a denial of verbs.
 func (d denial) finding(verbs []string) Finding {
+	what := qualified(d.resource, d.group)
+	if d.name != "" {
+		what += " " + d.name
+	}
 	finding := Finding{
-		Code: Forbidden, Severity: Error, Object: named("ServiceAccount", d.account.Namespace, d.account.Name),
-		Message: fmt.Sprintf("it may not %s %s in %s", strings.Join(verbs, ", "), qualified(d.resource, d.group), where(d.namespace)),
+		Code: d.code, Severity: Error, Object: named("ServiceAccount", d.account.Namespace, d.account.Name),
+		Message: fmt.Sprintf("it may not %s %s in %s: %s", strings.Join(verbs, ", "), what, where(d.namespace), cmp.Or(d.optional, d.loss)),
 		Remedy:  d.remedy,
 	}
-	switch {
-	case d.scaling:
-		finding.Code = ScaledRefKinds
-		finding.Message += ": KEDA cannot scale Rollouts"
-	case d.optional != "":
+	if d.optional != "" {
 		finding.Code, finding.Severity = ForbiddenInPart, Warning
-		finding.Message += ": " + d.optional
-	default:
-		finding.Message += ": the router fails with forbidden"
 	}
 	return finding
 }

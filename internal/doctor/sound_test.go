@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -64,9 +65,11 @@ func add(t *testing.T, facts *installation.Facts, document []byte) {
 	case "Deployment":
 		place := map[string]**appsv1.Deployment{
 			"argo-rollouts": &facts.Controller, "keda-add-ons-http-interceptor": &facts.Interceptor,
-			installation.ScalerService: &facts.Scaler, "keda-operator": &facts.Operator,
+			installation.ScalerService: &facts.Scaler, installation.AgentName: &facts.Agent, "keda-operator": &facts.Operator,
 		}[name.Name]
 		*place = decode(t, document, new(appsv1.Deployment))
+	case "MutatingWebhookConfiguration":
+		facts.Webhook = decode(t, document, new(admissionregistrationv1.MutatingWebhookConfiguration))
 	case "ConfigMap":
 		facts.Plugins = decode(t, document, new(corev1.ConfigMap))
 	case "Pod":

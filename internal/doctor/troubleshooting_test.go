@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the tables of docs/troubleshootin
 func examples(t *testing.T) map[string]doctor.Finding {
 	t.Helper()
 	first := map[string]doctor.Finding{}
-	for _, test := range slices.Concat(controllers(), applications(), scaling()) {
+	for _, test := range slices.Concat(controllers(), applications(), agents(), scaling()) {
 		if _, known := first[string(test.code)]; known {
 			continue
 		}

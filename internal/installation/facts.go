@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -23,6 +24,8 @@ const (
 	PluginsKey = "trafficRouterPlugins"
 	// ProxyService is the Service whose endpoints are the proxies of a namespace.
 	ProxyService = "kedify-proxy"
+	// AgentName is the name of the agent's Deployment, and of its MutatingWebhookConfiguration.
+	AgentName = "kedify-http-agent"
 	// ScalerService is the Service by which KEDA reaches the scaler.
 	ScalerService = "keda-add-ons-http-external-scaler"
 	// TriggerType is the type of the guides' triggers, which a webhook of the agent makes into PushType: that is what a
@@ -52,6 +55,7 @@ const (
 	ScaledObjects     Part = "ScaledObjects"
 	Autoscalers       Part = "HorizontalPodAutoscalers"
 	Reviews           Part = "SubjectAccessReviews"
+	Webhook           Part = "MutatingWebhookConfigurations"
 	Lease             Part = "Lease " + httpv1alpha1.DefaultInterceptorLease
 )
 
@@ -71,6 +75,8 @@ type Facts struct {
 
 	// Interceptor, Scaler, Agent and Operator (KEDA's) are Deployments of the data path and of autoscaling.
 	Interceptor, Scaler, Agent, Operator *appsv1.Deployment
+	// Webhook is the agent's.
+	Webhook *admissionregistrationv1.MutatingWebhookConfiguration
 	// Definitions are those that were looked for and found, by name.
 	Definitions map[string]Definition
 
@@ -128,6 +134,8 @@ type Question struct {
 	Verb, Group, Resource string
 	// Namespace is where.
 	Namespace string
+	// Name is the object's; empty for any.
+	Name string
 }
 
 // ScaledObject is what matters of one of KEDA's.

@@ -71,7 +71,8 @@ func (c *cluster) install(ctx context.Context) error {
 		filepath.Join(argo, "manifests/install.yaml"), filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"),
 		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
 		manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
-		manifests+"interceptor/deployment.yaml", manifests+"scaler/deployment.yaml", manifests+"argo-rollouts/rbac.yaml",
+		manifests+"interceptor/deployment.yaml", manifests+"scaler/deployment.yaml", manifests+"agent/rbac.yaml",
+		manifests+"agent/deployment.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml", manifests+"argo-rollouts/rbac.yaml",
 		manifests+"argo-rollouts/gatewayapi/rbac.yaml",
 		filepath.Join(keda, "config/rbac/role.yaml"), filepath.Join(keda, "config/rbac/role_binding.yaml"),
 		filepath.Join(keda, "config/manager/manager.yaml"), "testdata/plugins.yaml")

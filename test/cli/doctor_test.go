@@ -134,6 +134,67 @@ spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: 
 	}
 }
 
+// TestDoctorFindsWhatTheAgentLacks makes each breakage on the API server, and takes it back.
+func TestDoctorFindsWhatTheAgentLacks(t *testing.T) {
+	const webhook = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kedify-http-agent"
+	agent, status := deployment("keda", "kedify-http-agent"), objectPath("shop", "shop")+"/status"
+	reapply := func(t *testing.T, file string) {
+		t.Helper()
+		if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", manifests+"agent/"+file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name        string
+		spoil, mend func(*testing.T)
+		code        string
+		exit        int
+	}{
+		{
+			"no agent", func(t *testing.T) { t.Helper(); remove(t, agent) },
+			func(t *testing.T) {
+				t.Helper()
+				reapply(t, "deployment.yaml")
+				patch(t, agent+"/status", `{status: {replicas: 1, readyReplicas: 1}}`)
+			}, "AgentNotFound", 3,
+		},
+		{
+			"an agent that is not ready", func(t *testing.T) { t.Helper(); patch(t, agent+"/status", `{status: {readyReplicas: 0}}`) },
+			func(t *testing.T) { t.Helper(); patch(t, agent+"/status", `{status: {readyReplicas: 1}}`) }, "AgentNotReady", 3,
+		},
+		{
+			"no role of the agent", func(t *testing.T) { t.Helper(); remove(t, roleBinding("kedify-http-agent")) },
+			func(t *testing.T) { t.Helper(); reapply(t, "rbac.yaml") }, "AgentForbidden", 3,
+		},
+		{
+			"no webhook", func(t *testing.T) { t.Helper(); remove(t, webhook) },
+			func(t *testing.T) { t.Helper(); reapply(t, "webhook.yaml") }, "WebhookNotFound", 0,
+		},
+		{
+			"a webhook without its Service", func(t *testing.T) { t.Helper(); remove(t, "/api/v1/namespaces/keda/services/kedify-http-agent") },
+			func(t *testing.T) { t.Helper(); reapply(t, "service.yaml") }, "WebhookNotReady", 3,
+		},
+		{
+			"a certificate that may not be read",
+			func(t *testing.T) {
+				t.Helper()
+				patch(t, status, `status: {conditions: [{type: Accepted, status: "True", reason: Accepted, lastTransitionTime: "2026-01-01T00:00:00Z", message: ""},
+  {type: TLSReady, status: "False", reason: SecretUnreadable, lastTransitionTime: "2026-01-01T00:00:00Z", message: forbidden}]}`)
+			},
+			func(t *testing.T) { t.Helper(); patch(t, status, reports()[status]) }, "CertificateNotReady", 3,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.spoil(t)
+			defer func() {
+				test.mend(t)
+				awaitCodes(t, 0)
+			}()
+			awaitCodes(t, test.exit, test.code)
+		})
+	}
+}
+
 // roleBinding is the path of a ClusterRoleBinding.
 func roleBinding(name string) string {
 	return "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name

@@ -4,7 +4,11 @@ package cli_test
 func ready() map[string]string {
 	all := map[string]string{}
 	for _, name := range [][2]string{
-		{"argo-rollouts", "argo-rollouts"}, {"keda", "keda-add-ons-http-interceptor"}, {"keda", "keda-add-ons-http-external-scaler"}, {"keda", "keda-operator"},
+		{"argo-rollouts", "argo-rollouts"},
+		{"keda", "keda-add-ons-http-interceptor"},
+		{"keda", "keda-add-ons-http-external-scaler"},
+		{"keda", "keda-operator"},
+		{"keda", "kedify-http-agent"},
 	} {
 		all[deployment(name[0], name[1])+"/status"] = `{status: {replicas: 1, readyReplicas: 1}}`
 	}

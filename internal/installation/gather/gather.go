@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -71,7 +72,8 @@ func (r *Reader) All(ctx context.Context) (*installation.Facts, error) {
 		return nil, err
 	}
 	facts := &installation.Facts{Now: time.Now(), Definitions: map[string]installation.Definition{}}
-	steps := append(r.controllerSteps(), step{installation.Nodes, r.nodes}, step{installation.Definitions, r.definitions})
+	steps := append(r.controllerSteps(), step{installation.Nodes, r.nodes}, step{installation.Definitions, r.definitions},
+		step{installation.Webhook, r.webhook})
 	// A Rollout is read before what it depends on: what is there for its weights was there before them.
 	steps = append(steps, step{installation.Rollouts, r.rollouts}, step{installation.HTTPScaledObjects, r.httpScaledObjects},
 		step{installation.Routes, r.routes}, step{installation.Services, r.services}, step{installation.EndpointSlices, r.endpoints},
@@ -299,6 +301,16 @@ func (r *Reader) autoscalers(ctx context.Context, facts *installation.Facts) (er
 	return err
 }
 
+// webhook reads the agent's, which may be there without it. Where KEDA is not installed either, nobody misses it.
+func (r *Reader) webhook(ctx context.Context, facts *installation.Facts) (err error) {
+	if _, isDefined := facts.Definitions[installation.ScaledObjectsDefinition]; facts.Agent == nil && !isDefined {
+		return nil
+	}
+	facts.Webhook, err = find[admissionregistrationv1.MutatingWebhookConfiguration](ctx, r,
+		"apis", "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", installation.AgentName)
+	return err
+}
+
 // services reads the applications' Services, and those of the parts that serve them.
 func (r *Reader) services(ctx context.Context, facts *installation.Facts) error {
 	facts.Services = map[types.NamespacedName]*corev1.Service{}
@@ -356,8 +368,10 @@ func (r *Reader) namespaces(facts *installation.Facts) []string {
 		return []string{""}
 	}
 	all := []string{r.namespace}
-	if facts.Interceptor != nil && facts.Interceptor.Namespace != r.namespace {
-		all = append(all, facts.Interceptor.Namespace)
+	for _, part := range []*appsv1.Deployment{facts.Interceptor, facts.Agent} {
+		if part != nil && !slices.Contains(all, part.Namespace) {
+			all = append(all, part.Namespace)
+		}
 	}
 	return all
 }

@@ -49,7 +49,7 @@ func (r *Reader) review(ctx context.Context, question installation.Question) (bo
 		User:   "system:serviceaccount:" + account.Namespace + ":" + account.Name,
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: question.Namespace, Verb: question.Verb, Group: question.Group, Resource: resource, Subresource: subresource,
+			Namespace: question.Namespace, Name: question.Name, Verb: question.Verb, Group: question.Group, Resource: resource, Subresource: subresource,
 		},
 	}})
 	if err != nil {
