@@ -146,9 +146,9 @@ CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rol
 	ROLLOUTS_V1_9_1_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts-v1.9.1)/share/install.yaml"
 
 .PHONY: test-parts
-test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, the built plugins, the API server, the Rollouts controller
-	$(CLUSTER) build
-	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" \
+test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, Traefik, the built plugins, the API server, the Rollouts controller
+	$(CLUSTER) build --with traefik
+	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
 	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
 	$(CONTROLLERS) \
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \

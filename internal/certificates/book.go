@@ -28,7 +28,8 @@ type State struct {
 
 // Outcome is what is new in a Book.
 type Outcome struct {
-	// Certificates are those of hosts that are new, by fleet; nil for a host that has none any more.
+	// Certificates are those of hosts that are new, by fleet; nil for a host that has none any more. That of ir.Nameless is for
+	// clients that name no host: the one that the oldest object of the fleet has.
 	Certificates map[ir.Fleet]map[ir.Host]*ir.Certificate
 	// Objects are those of which State may say something else than before.
 	Objects map[ir.Key]struct{}
@@ -39,6 +40,8 @@ type Book struct {
 	secrets map[ir.Key]*known
 	sites   map[site]*hostState
 	objects map[ir.Key]*objectState
+	// nameless is what clients that name no host get, by fleet.
+	nameless map[ir.Fleet]*ir.Certificate
 }
 
 // site is a host in one fleet.
@@ -75,7 +78,10 @@ type objectState struct {
 
 // NewBook returns a Book that knows nothing.
 func NewBook() *Book {
-	return &Book{secrets: map[ir.Key]*known{}, sites: map[site]*hostState{}, objects: map[ir.Key]*objectState{}}
+	return &Book{
+		secrets: map[ir.Key]*known{}, sites: map[site]*hostState{}, objects: map[ir.Key]*objectState{},
+		nameless: map[ir.Fleet]*ir.Certificate{},
+	}
 }
 
 // SecretOf is the Secret that an object names, and false where it names none that can be there.
@@ -100,7 +106,7 @@ func (b *Book) Wanted() map[ir.Key]struct{} {
 
 // ForgetHosts forgets all Routes, and with them what is in force: the next Update tells all of it anew.
 func (b *Book) ForgetHosts() {
-	b.sites, b.objects = map[site]*hostState{}, map[ir.Key]*objectState{}
+	b.sites, b.objects, b.nameless = map[site]*hostState{}, map[ir.Key]*objectState{}, map[ir.Fleet]*ir.Certificate{}
 	for key, is := range b.secrets {
 		if is.sites = map[site]struct{}{}; is.secret == nil {
 			delete(b.secrets, key)
@@ -108,9 +114,12 @@ func (b *Book) ForgetHosts() {
 	}
 }
 
-// OfFleet are the certificates in force of one fleet.
+// OfFleet are the certificates in force of one fleet, that of ir.Nameless among them.
 func (b *Book) OfFleet(fleet ir.Fleet) map[ir.Host]*ir.Certificate {
 	inForce := map[ir.Host]*ir.Certificate{}
+	if certificate := b.nameless[fleet]; certificate != nil {
+		inForce[ir.Nameless] = certificate
+	}
 	for at, is := range b.sites {
 		if at.fleet == fleet && is.inForce != nil {
 			inForce[at.host] = is.inForce
@@ -135,20 +144,62 @@ func (b *Book) Update(hosts map[ir.Fleet]map[ir.Host][]ir.Route, secrets map[ir.
 			maps.Copy(touched, is.sites)
 		}
 	}
+	fleets := map[ir.Fleet]struct{}{}
 	for at := range touched {
+		fleets[at.fleet] = struct{}{}
 		if is := b.sites[at]; is != nil {
 			for _, each := range is.claims {
 				out.Objects[each.owner] = struct{}{}
 			}
 		}
 		if certificate, changed := b.decide(at); changed {
-			if out.Certificates[at.fleet] == nil {
-				out.Certificates[at.fleet] = map[ir.Host]*ir.Certificate{}
+			out.add(at.fleet, at.host, certificate)
+		}
+	}
+	oldest := b.oldest(fleets)
+	for fleet := range fleets {
+		if certificate := oldest[fleet]; !certificate.Equal(b.nameless[fleet]) {
+			out.add(fleet, ir.Nameless, certificate)
+			if b.nameless[fleet] = certificate; certificate == nil {
+				delete(b.nameless, fleet)
 			}
-			out.Certificates[at.fleet][at.host] = certificate
 		}
 	}
 	return out
+}
+
+// add notes the new certificate of a host.
+func (o *Outcome) add(fleet ir.Fleet, host ir.Host, certificate *ir.Certificate) {
+	if o.Certificates[fleet] == nil {
+		o.Certificates[fleet] = map[ir.Host]*ir.Certificate{}
+	}
+	o.Certificates[fleet][host] = certificate
+}
+
+// oldest are the certificates of the oldest objects of fleets, of those that have one.
+func (b *Book) oldest(fleets map[ir.Fleet]struct{}) map[ir.Fleet]*ir.Certificate {
+	first, found := map[ir.Fleet]claim{}, map[ir.Fleet]*ir.Certificate{}
+	for at, is := range b.sites {
+		if _, isAsked := fleets[at.fleet]; !isAsked {
+			continue
+		}
+		for _, each := range is.claims { // the oldest first
+			good := b.secrets[each.secret].good
+			if good == nil {
+				continue
+			}
+			if before, has := first[at.fleet]; !has || each.compare(before) < 0 {
+				first[at.fleet], found[at.fleet] = each, good.Certificate
+			}
+			break
+		}
+	}
+	return found
+}
+
+// compare puts the claim of the older object first.
+func (c claim) compare(other claim) int {
+	return cmp.Or(c.created.Compare(other.created), c.owner.Compare(other.owner))
 }
 
 // claim sets the Routes of a host.
@@ -162,7 +213,7 @@ func (b *Book) claim(at site, routes []ir.Route, touched map[site]struct{}, look
 			claims = append(claims, claim{route.Owner, secret, route.Created})
 		}
 	}
-	slices.SortFunc(claims, func(a, b claim) int { return cmp.Or(a.created.Compare(b.created), a.owner.Compare(b.owner)) })
+	slices.SortFunc(claims, claim.compare)
 	if before == nil && len(claims) == 0 || before != nil && slices.Equal(before.claims, claims) {
 		return
 	}

@@ -112,7 +112,8 @@ type fleetHosts = map[ir.Host][]ir.Route
 
 // told is what a Book says at the end of some Updates.
 type told struct {
-	Certificates map[ir.Host]string // by host, the Secret and the serial number
+	Certificates map[ir.Host]string // by host, the Secret
+	Nameless     string             // the Secret whose certificate clients get that name no host
 	Reasons      map[string][]string
 	Pending      []string
 }
@@ -147,12 +148,12 @@ func TestBook(t *testing.T) {
 		},
 		"the Secret's certificate is the host's": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}},
-			told{Certificates: map[ir.Host]string{host: "apps/tls"}},
+			told{Certificates: map[ir.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
 		},
 		"it was not read yet": {[]step{{one, nil}}, told{Pending: []string{"shop"}}},
 		"it comes later": {
 			[]step{{one, nil}, {nil, secrets("tls", secret("tls", 1, host))}},
-			told{Certificates: map[ir.Host]string{host: "apps/tls"}},
+			told{Certificates: map[ir.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
 		},
 		"it is not there":  {[]step{{one, secrets("tls", gone)}}, told{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
 		"it is wrong":      {[]step{{one, secrets("tls", wrong)}}, told{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
@@ -163,11 +164,11 @@ func TestBook(t *testing.T) {
 		},
 		"the last good one stays when it turns wrong": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", wrong)}},
-			told{Certificates: map[ir.Host]string{host: "apps/tls"}, Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
+			told{Certificates: map[ir.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
 		},
 		"and when it can't be read any more": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", forbidden)}},
-			told{Certificates: map[ir.Host]string{host: "apps/tls"}, Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
+			told{Certificates: map[ir.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
 		},
 		"a deleted one ends": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", gone)}},
@@ -183,39 +184,53 @@ func TestBook(t *testing.T) {
 		"a host that goes ends it": {[]step{{one, secrets("tls", secret("tls", 1, host))}, {fleetHosts{host: nil}, nil}}, told{}},
 		"a certificate for another host is used, and told of": {
 			[]step{{one, secrets("tls", secret("tls", 1, "other.example.com"))}},
-			told{Certificates: map[ir.Host]string{host: "apps/tls"}, Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+			told{Certificates: map[ir.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
 		},
 		"a wildcard covers a host, and itself": {
 			[]step{{fleetHosts{
 				host:            {route("apps", "shop", "tls", 1, host, "/")},
 				"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")},
 			}, secrets("tls", secret("tls", 1, "*.example.com"))}},
-			told{Certificates: map[ir.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}},
+			told{Certificates: map[ir.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}, Nameless: "apps/tls"},
 		},
 		"it does not cover a wildcard by one host below it": {
 			[]step{{fleetHosts{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}}, secrets("tls", secret("tls", 1, host))}},
-			told{Certificates: map[ir.Host]string{"*.example.com": "apps/tls"}, Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+			told{Certificates: map[ir.Host]string{"*.example.com": "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
 		},
 		"the oldest object's is in force, whose path ever is longer": {
 			[]step{{
 				fleetHosts{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, host)),
 			}},
-			told{Certificates: map[ir.Host]string{host: "apps/a"}, Reasons: map[string][]string{"young": {"HostTaken"}}},
+			told{Certificates: map[ir.Host]string{host: "apps/a"}, Nameless: "apps/a", Reasons: map[string][]string{"young": {"HostTaken"}}},
 		},
 		"two that name the same Secret take nothing from each other": {
 			[]step{{
 				fleetHosts{host: {route("apps", "young", "a", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host)),
 			}},
-			told{Certificates: map[ir.Host]string{host: "apps/a"}},
+			told{Certificates: map[ir.Host]string{host: "apps/a"}, Nameless: "apps/a"},
 		},
 		"one that is of no use does not count": {
 			[]step{{
 				fleetHosts{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", wrong, "b", secret("b", 1, host)),
 			}},
-			told{Certificates: map[ir.Host]string{host: "apps/b"}, Reasons: map[string][]string{"old": {"InvalidSecret"}}},
+			told{Certificates: map[ir.Host]string{host: "apps/b"}, Nameless: "apps/b", Reasons: map[string][]string{"old": {"InvalidSecret"}}},
+		},
+		"a client that names no host gets the oldest object's, whatever its host": {
+			[]step{{
+				fleetHosts{"a.test": {route("apps", "young", "b", 1, "a.test", "/")}, host: {route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
+			}},
+			told{Certificates: map[ir.Host]string{host: "apps/a", "a.test": "apps/b"}, Nameless: "apps/a"},
+		},
+		"and another one's once that is gone": {
+			[]step{{
+				fleetHosts{"a.test": {route("apps", "young", "b", 1, "a.test", "/")}, host: {route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
+			}, {nil, secrets("a", gone)}},
+			told{Certificates: map[ir.Host]string{"a.test": "apps/b"}, Nameless: "apps/b", Reasons: map[string][]string{"old": {"SecretNotFound"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,6 +241,10 @@ func TestBook(t *testing.T) {
 			}
 			var got told
 			for at, certificate := range book.OfFleet("apps") {
+				if at == ir.Nameless {
+					got.Nameless = certificate.Secret.String()
+					continue
+				}
 				if got.Certificates == nil {
 					got.Certificates = map[ir.Host]string{}
 				}
@@ -260,8 +279,8 @@ func TestASecretOfAnotherNamespaceIsNobodys(t *testing.T) {
 		{Namespace: "a", Name: "tls"}: certificates.Read(testkit.NewTLSSecret(t, "a", "tls", 1, "a.test", "b.test")),
 	})
 	got := book.OfFleet("keda")
-	if len(got) != 1 || got["a.test"] == nil {
-		t.Errorf("certificates: %v, want that of a.test alone", got)
+	if len(got) != 2 || got["a.test"] == nil || got["a.test"] != got[ir.Nameless] {
+		t.Errorf("certificates: %v, want that of a.test alone, for clients that name no host, too", got)
 	}
 	if wanted := book.Wanted(); len(wanted) != 2 {
 		t.Errorf("wanted are %v", wanted)

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// Nameless stands for a host in a handshake in which the client names none. It is none that ParseHost returns, and none
+// that a client can name.
+const Nameless Host = "(none)"
+
 // Certificate is what a host proves with who it is: a certificate with its chain, and the private key. Texts of it, in logs and
 // elsewhere, name the Secret and nothing else.
 type Certificate struct {

@@ -26,9 +26,11 @@ import (
 //
 //   - What is no host name never becomes the name of a resource. Envoy 1.40 ends at once when a client sends
 //     one that begins with "xdstp:" and is no address, and one that is not UTF-8 would break the stream of its configuration.
-//     So the name is read ahead of the handshake (TLS inspector), and a connection without a proper one finds no filter chain and is closed.
+//     So the name is read ahead of the handshake (TLS inspector), and a connection with an improper one is closed.
 //   - A name without a certificate is answered by the interceptor, and the handshake refused: there is no
 //     certificate for all.
+//   - A client that names no host, as many an Ingress controller does with its backends, gets the certificate that is published
+//     for ir.Nameless.
 //   - A handshake that waits for an answer that doesn't come ends after handshakeTimeout.
 //   - Sessions can't be resumed: Envoy refuses that together with certificates on demand.
 const (
@@ -36,13 +38,12 @@ const (
 	TLSListenerName = "kedify-proxy-tls"
 	// TLSPort is where it accepts HTTP/1.1 and HTTP/2 over TLS, by ALPN.
 	TLSPort = 8443
-	// tlsChain is the name of its one filter chain.
-	tlsChain = "tls"
+	// tlsChain is the name of its filter chain, and noChain that of the one without filters, which closes connections.
+	tlsChain, noChain = "tls", "none"
 	// hostName matches what ir.ParseHost takes, in lower case, and a trailing dot.
 	hostName = `[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?`
-	// noName is the name of the certificate of a client that sends none. It is no host's, and such a client has no
-	// filter chain.
-	noName = "-"
+	// anyName matches all that a client may send in the place of a name, be it no UTF-8, and not that it sends nothing.
+	anyName = `(?s)\C+`
 	// handshakeTimeout bounds a handshake, together with the question for the certificate.
 	handshakeTimeout = 10 * time.Second
 )
@@ -87,16 +88,39 @@ func (o Options) tlsListener() (*listenerv3.Listener, error) {
 	chain.Name = tlsChain
 	chain.TransportSocketConnectTimeout = durationpb.New(handshakeTimeout)
 	chain.TransportSocket = context
+	listener.FilterChains = append(listener.FilterChains, &listenerv3.FilterChain{Name: noChain})
 	return listener, validate(listener)
 }
 
-// byHostName leads to tlsChain whoever sends a host name, and nobody else.
+// byHostName leads to tlsChain whoever sends a host name or nothing, and to noChain who sends something else.
 func byHostName() (*matcherxdsv3.Matcher, error) {
+	proper, err := byName(hostName, tlsChain)
+	if err != nil {
+		return nil, err
+	}
+	improper, err := byName(anyName, noChain)
+	if err != nil {
+		return nil, err
+	}
+	nothing, err := toChain(tlsChain)
+	if err != nil {
+		return nil, err
+	}
+	return &matcherxdsv3.Matcher{
+		MatcherType: &matcherxdsv3.Matcher_MatcherList_{MatcherList: &matcherxdsv3.Matcher_MatcherList{
+			Matchers: []*matcherxdsv3.Matcher_MatcherList_FieldMatcher{proper, improper},
+		}},
+		OnNoMatch: nothing,
+	}, nil
+}
+
+// byName leads to a filter chain who sends a name that a regular expression (RE2) matches.
+func byName(expression, chain string) (*matcherxdsv3.Matcher_MatcherList_FieldMatcher, error) {
 	input, err := pack(&inputsv3.ServerNameInput{})
 	if err != nil {
 		return nil, err
 	}
-	chain, err := pack(wrapperspb.String(tlsChain))
+	to, err := toChain(chain)
 	if err != nil {
 		return nil, err
 	}
@@ -105,25 +129,32 @@ func byHostName() (*matcherxdsv3.Matcher, error) {
 		Matcher: &matcherxdsv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: &matcherxdsv3.StringMatcher{
 			MatchPattern: &matcherxdsv3.StringMatcher_SafeRegex{SafeRegex: &matcherxdsv3.RegexMatcher{
 				EngineType: &matcherxdsv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherxdsv3.RegexMatcher_GoogleRE2{}},
-				Regex:      hostName,
+				Regex:      expression,
 			}},
 		}},
 	}
-	return &matcherxdsv3.Matcher{MatcherType: &matcherxdsv3.Matcher_MatcherList_{MatcherList: &matcherxdsv3.Matcher_MatcherList{
-		Matchers: []*matcherxdsv3.Matcher_MatcherList_FieldMatcher{{
-			Predicate: &matcherxdsv3.Matcher_MatcherList_Predicate{
-				MatchType: &matcherxdsv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: predicate},
-			},
-			OnMatch: &matcherxdsv3.Matcher_OnMatch{OnMatch: &matcherxdsv3.Matcher_OnMatch_Action{
-				Action: &xdscorev3.TypedExtensionConfig{Name: "chain", TypedConfig: chain},
-			}},
-		}},
-	}}}, nil
+	return &matcherxdsv3.Matcher_MatcherList_FieldMatcher{
+		Predicate: &matcherxdsv3.Matcher_MatcherList_Predicate{
+			MatchType: &matcherxdsv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: predicate},
+		},
+		OnMatch: to,
+	}, nil
+}
+
+// toChain leads to a filter chain.
+func toChain(name string) (*matcherxdsv3.Matcher_OnMatch, error) {
+	chain, err := pack(wrapperspb.String(name))
+	if err != nil {
+		return nil, err
+	}
+	return &matcherxdsv3.Matcher_OnMatch{OnMatch: &matcherxdsv3.Matcher_OnMatch_Action{
+		Action: &xdscorev3.TypedExtensionConfig{Name: "chain", TypedConfig: chain},
+	}}, nil
 }
 
 // downstreamTLS has certificates come by name. Versions and ciphers are Envoy's: TLS 1.2 and 1.3.
 func downstreamTLS() (*corev3.TransportSocket, error) {
-	mapper, err := pack(&sniv3.SNI{DefaultValue: noName})
+	mapper, err := pack(&sniv3.SNI{DefaultValue: string(ir.Nameless)})
 	if err != nil {
 		return nil, err
 	}

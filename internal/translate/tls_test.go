@@ -92,7 +92,7 @@ func TestTheListenerForTLSKnowsNoTenant(t *testing.T) {
 		t.Fatalf("%d listeners without TLS, %d with it", len(plain[resourcev3.ListenerType]), len(secured[resourcev3.ListenerType]))
 	}
 	listener, is := secured[resourcev3.ListenerType][translate.TLSListenerName].(*listenerv3.Listener)
-	if !is || listener.GetAddress().GetSocketAddress().GetPortValue() != translate.TLSPort || len(listener.GetFilterChains()) != 1 {
+	if !is || listener.GetAddress().GetSocketAddress().GetPortValue() != translate.TLSPort || len(listener.GetFilterChains()) != 2 {
 		t.Errorf("listener %v", listener)
 	}
 	checkValid(t, secured)

@@ -148,7 +148,8 @@ func tenants(t *testing.T) (resolve.World, []*corev1.Secret) {
 }
 
 // TestTheCertificateIsTheHosts asks for hosts of two tenants over TLS: each has its own certificate and its own routes, in HTTP/1.1 and
-// HTTP/2, and goes on to answer in clear text. Whoever names no host that has one is refused, and nobody can do harm by a name.
+// HTTP/2, and goes on to answer in clear text. Whoever names a host that has none is refused, nobody can do harm by a name, and who names no
+// host has the certificate of the oldest object.
 func TestTheCertificateIsTheHosts(t *testing.T) {
 	t.Parallel()
 	objects, secrets := tenants(t)
@@ -181,16 +182,18 @@ func TestTheCertificateIsTheHosts(t *testing.T) {
 		t.Errorf("a.example.com: %+v, %v", got, err)
 	}
 	for _, name := range []string{
-		"plain.example.com", "unknown.example.net", "example.com", "", "*", "-", "*.example.com", "xdstp:x", "xdstp://a/b/c", "a b", "a/b", "\xff\xfe.example.com",
-		strings.Repeat("a", 200), "..", "a..b",
+		"plain.example.com", "unknown.example.net", "example.com", "*", "-", "(none)", "*.example.com", "xdstp:x", "xdstp://a/b/c", "a b", "a/b", "\xff\xfe.example.com",
+		strings.Repeat("a", 200), "a..b",
 	} {
 		if connection, serial, err := handshake(t.Context(), address, name); err == nil {
 			t.Errorf("SNI %.20q: got certificate %d", name, serial)
 			_ = connection.Close()
 		}
 	}
-	if _, serial, err := handshake(t.Context(), address, "shop.example.com"); err != nil || serial != 1 {
-		t.Errorf("afterwards: certificate %d, %v", serial, err)
+	for _, name := range []string{"shop.example.com", ""} {
+		if _, serial, err := handshake(t.Context(), address, name); err != nil || serial != 1 {
+			t.Errorf("afterwards, SNI %q: certificate %d, %v", name, serial, err)
+		}
 	}
 	checkNoKeys(t, s, secrets)
 }

@@ -110,6 +110,8 @@ const (
 	// ReasonProxyUnavailable says that Service kedify-proxy has no ready endpoint or lacks its port, or had
 	// none a moment ago.
 	ReasonProxyUnavailable = "ProxyUnavailable"
+	// ReasonNoCertificate says that backends are spoken to over TLS, and the proxies have no certificate for the object.
+	ReasonNoCertificate = "NoCertificate"
 	// ReasonRestored says that somebody else wrote the original backends again.
 	ReasonRestored = "Restored"
 	// ReasonRouted says that a Rollout's router argoproj-labs/gatewayAPI shares the requests of the HTTPRoute.

@@ -11,10 +11,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// ProxyService and ProxyPort are where backends send requests to the proxies of their namespace.
+// ProxyService is where backends send requests to the proxies of their namespace: to ProxyPort in clear text, and over TLS
+// to TLSPort.
 const (
 	ProxyService       = "kedify-proxy"
 	ProxyPort    int32 = 8080
+	TLSPort      int32 = 8443
 )
 
 // Object is one that sends requests to Services of its namespace. There is a function for each kind that makes
@@ -25,6 +27,8 @@ type Object struct {
 	places []backend
 	// router is who else decides about its backends, or empty.
 	router string
+	// speech is how its backends are spoken to.
+	speech speech
 }
 
 // titles are how messages name the kinds of objects that this version carries out.
@@ -71,12 +75,12 @@ type path struct {
 }
 
 // isProxy says whether requests go to the proxies.
-func (b *backend) isProxy() bool { return b.service == proxy() }
+func (b *backend) isProxy() bool { return b.service == proxy(ProxyPort) || b.service == proxy(TLSPort) }
 
-// proxy is how a backend names the proxies.
-func proxy() networkingv1.IngressServiceBackend {
+// proxy is how a backend names a port of the proxies.
+func proxy(port int32) networkingv1.IngressServiceBackend {
 	return networkingv1.IngressServiceBackend{
-		Name: ProxyService, Port: networkingv1.ServiceBackendPort{Number: ProxyPort},
+		Name: ProxyService, Port: networkingv1.ServiceBackendPort{Number: port},
 	}
 }
 
@@ -97,6 +101,16 @@ func (b *backend) naming(service networkingv1.IngressServiceBackend) backend {
 	named := *b
 	named.service = service
 	return named
+}
+
+// overTLS is what messages have behind the title of a backend that goes to TLSPort.
+const overTLS = " over TLS"
+
+// titled is the same backend with more in its title.
+func (b *backend) titled(suffix string) *backend {
+	titled := *b
+	titled.title += suffix
+	return &titled
 }
 
 // isAt says whether a backend is where the record of one says.

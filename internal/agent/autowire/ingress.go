@@ -12,7 +12,7 @@ import (
 // OfIngress is an Ingress with the places in it that name a Service, in order. One that names another resource is
 // none.
 func OfIngress(ingress *networkingv1.Ingress) Object {
-	found := Object{kind: trigger.AutowireIngress, meta: ingress}
+	found := Object{kind: trigger.AutowireIngress, meta: ingress, speech: speechOf(ingress.Annotations)}
 	if named := ingress.Spec.DefaultBackend; named != nil && named.Service != nil {
 		found.places = append(found.places, backend{
 			pointer: "/spec/defaultBackend/service", title: "the default backend",

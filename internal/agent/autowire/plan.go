@@ -12,6 +12,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // Namespace is what decides about the objects of a namespace.
@@ -22,8 +23,8 @@ type Namespace struct {
 	Targets []Target
 	// Ports are those of Services, by the Service's name.
 	Ports map[string][]corev1.ServicePort
-	// HasProxy says that Service kedify-proxy has a ready endpoint and ProxyPort.
-	HasProxy bool
+	// HasProxy says that Service kedify-proxy has a ready endpoint and ProxyPort, and HasTLSProxy the same of TLSPort.
+	HasProxy, HasTLSProxy bool
 	// Now is the time.
 	Now time.Time
 	// CoolDown is how long nothing is wired again after the proxies were lost.
@@ -104,7 +105,7 @@ func (w *wiring) plan() (Change, error) {
 	switch {
 	case isRestored:
 		held = held.restored(writer(w.object.meta), w.Now)
-	case len(originals) > 0 && !w.HasProxy:
+	case w.isLost(originals):
 		held = hold{Reason: httpv1alpha1.ReasonProxyUnavailable, At: w.Now}
 	}
 	wired, isConcerned := w.decide(originals, held)
@@ -114,10 +115,29 @@ func (w *wiring) plan() (Change, error) {
 	return w.change(originals, wired, held, isRestored)
 }
 
-// decide finds the backends that are to go to the proxies, by index, each with its original. isConcerned says
-// whether there are any that would, if nothing were in the way.
-func (w *wiring) decide(originals map[int]backend, held hold) (wired map[int]backend, isConcerned bool) {
-	wired = map[int]backend{}
+// isLost says whether what was wired finds no proxy any more.
+func (w *wiring) isLost(originals map[int]backend) bool {
+	for i := range originals {
+		if !w.hasProxy(w.object.places[i].service.Port.Number) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasProxy says whether requests to a port of the proxies find one.
+func (w *wiring) hasProxy(port int32) bool { return w.HasProxy && (port != TLSPort || w.HasTLSProxy) }
+
+// wire is a backend that is to go to the proxies.
+type wire struct {
+	original backend
+	port     int32
+}
+
+// decide finds the backends that are to go to the proxies, by index. isConcerned says whether there are any
+// that would, if nothing were in the way.
+func (w *wiring) decide(originals map[int]backend, held hold) (wired map[int]wire, isConcerned bool) {
+	wired = map[int]wire{}
 	unwired := w.unwired(originals)
 	for i := range unwired {
 		place, original := &w.object.places[i], &unwired[i]
@@ -131,12 +151,19 @@ func (w *wiring) decide(originals map[int]backend, held hold) (wired map[int]bac
 			continue
 		}
 		isConcerned = true
+		port := w.port(original, targets)
 		reason, message := w.foreign(original, unwired)
 		if reason == "" {
-			reason, message = w.obstacle(targets, isWired, held)
+			reason, message = w.mute(targets, port, isWired)
 		}
 		if reason == "" {
-			wired[i], reason = *original, httpv1alpha1.ReasonWired
+			reason, message = w.obstacle(targets, port, isWired, held)
+		}
+		if reason == "" {
+			wired[i], reason = wire{*original, port}, httpv1alpha1.ReasonWired
+		}
+		if reason == httpv1alpha1.ReasonWired && port == TLSPort {
+			place = place.titled(overTLS)
 		}
 		w.tell(targets, place, reason, message)
 	}
@@ -187,14 +214,48 @@ func (w *wiring) foreign(original *backend, all []backend) (reason, message stri
 	return "", ""
 }
 
+// port is the one of the proxies that a backend is to name: that for TLS where its Ingress says that backends are spoken
+// to so, and where its Service's port says it of itself and the targets have certificates.
+func (w *wiring) port(original *backend, targets []*Target) int32 {
+	isNamed := !slices.ContainsFunc(targets, func(t *Target) bool { return t.Certificate == NotNamed })
+	isAsked := w.object.kind == trigger.AutowireIngress && isNamed &&
+		isTLSPort(original.service.Port, w.Ports[original.service.Name])
+	if w.object.speech.isTLS || isAsked {
+		return TLSPort
+	}
+	return ProxyPort
+}
+
+// mute says why the proxies would not answer what a backend is spoken to in. Over TLS they need a certificate;
+// a backend that does go there stays while they may have an old one.
+func (w *wiring) mute(targets []*Target, port int32, isWired bool) (reason, message string) {
+	if w.object.speech.isForeign {
+		return httpv1alpha1.ReasonNotCarriedOut, w.object.speech.by + " asks for what the proxies don't answer; they do HTTP and HTTPS"
+	}
+	if port != TLSPort {
+		return "", ""
+	}
+	for _, target := range targets {
+		switch {
+		case target.Certificate == NotNamed:
+			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("%s has backends spoken to over TLS, and HTTPScaledObject %q has no certificate; "+
+				"set tlsSecretName in its trigger", w.object.speech.by, target.Name)
+		case target.Certificate == NotInForce, target.Certificate == FromBefore && !isWired:
+			return httpv1alpha1.ReasonNoCertificate, fmt.Sprintf("the proxies have no certificate for every host of HTTPScaledObject %q; "+
+				"see its condition %s", target.Name, httpv1alpha1.ConditionTLSReady)
+		}
+	}
+	return "", ""
+}
+
 // obstacle says why a backend must not go to the proxies now; no reason means that nothing is in the way. One
 // that does go there stays, whatever becomes of the condition Programmed: the proxies keep what they had.
-func (w *wiring) obstacle(targets []*Target, isWired bool, held hold) (reason, message string) {
+func (w *wiring) obstacle(targets []*Target, port int32, isWired bool, held hold) (reason, message string) {
 	rest := held.rest(w.CoolDown, w.Now)
 	switch pending := slices.IndexFunc(targets, func(t *Target) bool { return !t.IsProgrammed }); {
-	case !w.HasProxy:
+	case !w.hasProxy(port):
 		return httpv1alpha1.ReasonProxyUnavailable,
-			fmt.Sprintf("Service %s has no ready endpoint, or no port %d", ProxyService, ProxyPort)
+			fmt.Sprintf("Service %s has no ready endpoint, or no port %d", ProxyService, port)
 	case isWired:
 		return "", ""
 	case held.isForGood():
@@ -216,10 +277,10 @@ func (w *wiring) obstacle(targets []*Target, isWired bool, held hold) (reason, m
 }
 
 // change is the write after which wired, and nothing else that was, goes to the proxies.
-func (w *wiring) change(originals, wired map[int]backend, held hold, isRestored bool) (Change, error) {
+func (w *wiring) change(originals map[int]backend, wired map[int]wire, held hold, isRestored bool) (Change, error) {
 	var places, were []backend
 	for _, i := range slices.Sorted(maps.Keys(wired)) {
-		places, were = append(places, w.object.places[i]), append(were, wired[i])
+		places, were = append(places, w.object.places[i]), append(were, wired[i].original)
 	}
 	undoText, err := undo(places, were)
 	if err != nil {
@@ -235,9 +296,12 @@ func (w *wiring) change(originals, wired map[int]backend, held hold, isRestored 
 	for i := range w.object.places {
 		place := &w.object.places[i]
 		original, was := originals[i]
-		switch _, is := wired[i]; {
-		case is && !was:
-			change.Patch, on = append(change.Patch, place.replace(proxy())...), append(on, place.title)
+		switch to, is := wired[i]; {
+		case is && place.service != proxy(to.port):
+			change.Patch = append(change.Patch, place.replace(proxy(to.port))...)
+			if on = append(on, place.title); to.port == TLSPort {
+				on[len(on)-1] += overTLS
+			}
 		case was && !is:
 			change.Patch, off = append(change.Patch, place.replace(original.service)...), append(off, place.title)
 		}

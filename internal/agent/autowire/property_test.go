@@ -71,7 +71,7 @@ func (m maker) rule() map[string]any {
 func (m maker) ingress(name string) map[string]any {
 	meta, spec := map[string]any{"name": name}, map[string]any{}
 	if m.IntN(2) == 0 {
-		meta["annotations"] = map[string]any{"a/b~c": "d"}
+		meta["annotations"] = map[string]any{"a/b~c": "d", "haproxy.org/server-ssl": m.one("false", "true")}
 	}
 	if m.IntN(3) == 0 {
 		spec["defaultBackend"] = m.service()
@@ -172,6 +172,7 @@ func (m maker) targets() []autowire.Target {
 			made.Port = networkingv1.ServiceBackendPort{Name: "http"}
 		}
 		made.IsProgrammed = m.IntN(4) > 0
+		made.Certificate = autowire.Certificate(m.IntN(4))
 		if m.IntN(4) == 0 {
 			made.Kinds = made.Kinds[m.IntN(2):][:1]
 		}
@@ -313,7 +314,7 @@ func FuzzAnythingHappens(f *testing.F) {
 			case "targets":
 				w.Targets = m.targets()
 			case "proxy":
-				w.HasProxy = !w.HasProxy
+				w.HasProxy, w.HasTLSProxy = !w.HasProxy, m.IntN(3) > 0
 			case "time":
 				w.Now = w.Now.Add(time.Duration(m.IntN(100)) * time.Second)
 			case "rollout":
@@ -333,8 +334,11 @@ func FuzzAnythingHappens(f *testing.F) {
 			w.settle(t)
 			w.isLive(t, wanted, happens)
 			for i, text := range w.stored {
-				if annotation(t, text, undo) != "" && !w.HasProxy {
+				if annotation(t, text, undo) != "" && (!w.HasProxy || !w.HasTLSProxy && !m.hasHandWritten && strings.Contains(text, "8443")) {
 					t.Fatalf("wired without a proxy:\n%s", asYAML(t, text))
+				}
+				if !m.hasHandWritten && strings.Contains(text, `"haproxy.org/server-ssl":"true"`) && strings.Contains(text, "8080") {
+					t.Fatalf("TLS is sent to the port for clear text:\n%s", asYAML(t, text))
 				}
 				if annotation(t, text, undo) == "" && proxied(text) != proxied(wanted[i]) {
 					t.Fatalf("wired without an undo:\n%s", asYAML(t, text))

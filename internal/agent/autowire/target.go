@@ -30,8 +30,43 @@ type Target struct {
 	Kinds []trigger.AutowireKind
 	// IsProgrammed says that every Ready proxy has it as it is now.
 	IsProgrammed bool
+	// Certificate is what its hosts answer TLS with.
+	Certificate Certificate
 	// NotCarriedOut says what it asks for that this version does not do. Such a target is not wired.
 	NotCarriedOut string
+}
+
+// Certificate is what is known of a Target's certificate. It is in force in all proxies or in none: they ask for it.
+type Certificate int
+
+const (
+	// NotNamed says that the Target names no Secret.
+	NotNamed Certificate = iota
+	// NotInForce says that proxies refuse TLS for some host.
+	NotInForce
+	// FromBefore says that a certificate may be in force, from before the Secret could not be used any more.
+	FromBefore
+	// InForce says that proxies answer TLS for every host, be it with another object's certificate.
+	InForce
+)
+
+// certificateOf reads condition TLSReady.
+func certificateOf(object *httpv1alpha1.HTTPScaledObject) Certificate {
+	if object.Annotations[httpv1alpha1.AnnotationTLSSecretName] == "" {
+		return NotNamed
+	}
+	said := meta.FindStatusCondition(httpv1alpha1.StatusOf(object).Conditions, httpv1alpha1.ConditionTLSReady)
+	if said == nil {
+		return FromBefore
+	}
+	switch said.Reason {
+	case httpv1alpha1.ReasonTLSReady, httpv1alpha1.ReasonHostTaken, httpv1alpha1.ReasonHostNotCovered:
+		return InForce
+	case httpv1alpha1.ReasonSecretNotFound, httpv1alpha1.ReasonInvalidSecretName:
+		return NotInForce
+	default:
+		return FromBefore
+	}
 }
 
 // TargetOf is what an HTTPScaledObject asks for. There is nothing where it asks not to be wired. One that the
@@ -55,6 +90,7 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
 		Kinds: kinds,
 		IsProgrammed: programmed != nil && programmed.Status == metav1.ConditionTrue &&
 			programmed.ObservedGeneration == object.Generation,
+		Certificate:   certificateOf(object),
 		NotCarriedOut: notCarriedOut(object, kinds),
 	}, true
 }
@@ -63,10 +99,6 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
 func notCarriedOut(object *httpv1alpha1.HTTPScaledObject, kinds []trigger.AutowireKind) string {
 	if object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
 		return "the shared fleet is in another namespace, and backends are pointed at proxies of their own only"
-	}
-	if object.Annotations[httpv1alpha1.AnnotationTLSSecretName] != "" {
-		return "with tlsSecretName requests are to come over TLS, by port 8443 of Service kedify-proxy, which this version does not write into an Ingress; " +
-			"write it yourself and set trafficAutowire to \"false\""
 	}
 	if len(kinds) == 0 {
 		return "of the kinds of trafficAutowire this version carries out ingress and httproute only"
@@ -161,11 +193,11 @@ func number(port networkingv1.ServiceBackendPort, ports []corev1.ServicePort) in
 	return port.Number
 }
 
-// HasProxy says whether requests that go to the proxies of a namespace find one: Service kedify-proxy has
-// ProxyPort and, in its EndpointSlices, a ready endpoint. ports are those of Services, by their names.
-func HasProxy(proxies []discoveryv1.EndpointSlice, ports map[string][]corev1.ServicePort) bool {
+// HasProxy says whether requests that go to a port of the proxies of a namespace find one: Service kedify-proxy has the
+// port and, in its EndpointSlices, a ready endpoint. ports are those of Services, by their names.
+func HasProxy(proxies []discoveryv1.EndpointSlice, ports map[string][]corev1.ServicePort, asked int32) bool {
 	hasPort := slices.ContainsFunc(ports[ProxyService], func(port corev1.ServicePort) bool {
-		return port.Port == ProxyPort
+		return port.Port == asked
 	})
 	return hasPort && slices.ContainsFunc(proxies, func(slice discoveryv1.EndpointSlice) bool {
 		return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool {

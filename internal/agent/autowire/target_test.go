@@ -27,6 +27,7 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 		isProgrammed     bool
 		notCarriedOut    string
 		kinds            string
+		certificate      autowire.Certificate
 	}{
 		"made by the agent":     {metadata: made, isTarget: true, kinds: both},
 		"made by hand":          {metadata: `annotations: {}`},
@@ -36,7 +37,12 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 		"one kind":              {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},
 		"among other kinds":     {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress"}`, isTarget: true, kinds: ingress},
 		"the shared fleet":      {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, notCarriedOut: later},
-		"TLS":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, notCarriedOut: `with tlsSecretName requests are to come over TLS, by port 8443 of Service kedify-proxy, which this version does not write into an Ingress; write it yourself and set trafficAutowire to "false"`},
+		"TLS, not ready":        {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, certificate: autowire.FromBefore},
+		"TLS, ready":            {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both, certificate: autowire.InForce},
+		"TLS, another's":        {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: HostTaken}]}`, isTarget: true, kinds: both, certificate: autowire.InForce},
+		"TLS, an old one":       {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: InvalidSecret}]}`, isTarget: true, kinds: both, certificate: autowire.FromBefore},
+		"TLS, none":             {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: SecretNotFound}]}`, isTarget: true, kinds: both, certificate: autowire.NotInForce},
+		"no TLS any more":       {metadata: made, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both},
 		"about to go":           {metadata: made + `, deletionTimestamp: "2026-05-01T12:00:00Z"`},
 		"programmed":            {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 2}]}`, isTarget: true, kinds: both, isProgrammed: true},
 		"programmed before":     {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 1}]}`, isTarget: true, kinds: both},
@@ -57,6 +63,7 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 				want = autowire.Target{
 					Name: "shop", Hosts: []string{"shop.test"}, PathPrefixes: []string{"/a"}, IsPartial: true, Service: "shop",
 					IsProgrammed: test.isProgrammed, NotCarriedOut: test.notCarriedOut,
+					Certificate: test.certificate,
 				}
 				want.Port.Name = "http"
 				for kind := range strings.FieldsSeq(test.kinds) {
@@ -86,7 +93,7 @@ func TestHasProxy(t *testing.T) {
 	tests := map[string]struct {
 		slices []discoveryv1.EndpointSlice
 		ports  map[string][]corev1.ServicePort
-		want   bool
+		want   bool // of port 8080
 	}{
 		"one of two is ready": {[]discoveryv1.EndpointSlice{slice(), slice(new(false), new(true))}, port(8080), true},
 		"nobody says":         {[]discoveryv1.EndpointSlice{slice(nil)}, port(8080), true},
@@ -98,8 +105,11 @@ func TestHasProxy(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := autowire.HasProxy(test.slices, test.ports); got != test.want {
+			if got := autowire.HasProxy(test.slices, test.ports, autowire.ProxyPort); got != test.want {
 				t.Errorf("HasProxy = %v", got)
+			}
+			if autowire.HasProxy(test.slices, test.ports, autowire.TLSPort) {
+				t.Error("HasProxy says that there is one for TLS")
 			}
 		})
 	}

@@ -80,7 +80,11 @@ func TestTheAgentAppliesWhatAUserApplies(t *testing.T) {
 		if hash, _ := annotations[httpv1alpha1.AnnotationProxyApplied].(string); len(hash) != 16 {
 			t.Errorf("%s: annotations %v", name, annotations)
 		}
-		delete(object["metadata"].(map[string]any), "annotations")
+		delete(annotations, httpv1alpha1.AnnotationProxyApplied)
+		delete(annotations, httpv1alpha1.AnnotationProxyReplicas)
+		if len(annotations) == 0 {
+			delete(object["metadata"].(map[string]any), "annotations")
+		}
 	}
 	template := got["deploy"]["spec"].(map[string]any)["template"].(map[string]any)
 	delete(template["metadata"].(map[string]any)["annotations"].(map[string]any), httpv1alpha1.AnnotationProxyBootstrap)

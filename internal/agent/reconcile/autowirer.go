@@ -101,7 +101,8 @@ func (a *Autowirer) read(
 	for _, service := range services.Items {
 		namespace.Ports[service.Name] = service.Spec.Ports
 	}
-	namespace.HasProxy = autowire.HasProxy(slicesOfProxy.Items, namespace.Ports)
+	namespace.HasProxy = autowire.HasProxy(slicesOfProxy.Items, namespace.Ports, autowire.ProxyPort)
+	namespace.HasTLSProxy = autowire.HasProxy(slicesOfProxy.Items, namespace.Ports, autowire.TLSPort)
 	for i := range all.Items {
 		stands, err := a.stands(ctx, &all.Items[i])
 		if err != nil {
