@@ -156,7 +156,7 @@ func permissions(facts *installation.Facts) []Finding {
 	var found []Finding
 	for _, at := range order {
 		isImplied := at.optional != "" && slices.ContainsFunc(order, func(other denial) bool {
-			return other.optional == "" && other.account == at.account && other.group == at.group && other.resource == at.resource
+			return other.optional == "" && other.account == at.account && (other.remedy == at.remedy || other.group == at.group && other.resource == at.resource)
 		})
 		if !isImplied {
 			found = append(found, at.finding(denied[at]))

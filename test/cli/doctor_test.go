@@ -136,7 +136,6 @@ spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: 
 
 // TestDoctorFindsWhatTheAgentLacks makes each breakage on the API server, and takes it back.
 func TestDoctorFindsWhatTheAgentLacks(t *testing.T) {
-	const webhook = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kedify-http-agent"
 	agent, status := deployment("keda", "kedify-http-agent"), objectPath("shop", "shop")+"/status"
 	reapply := func(t *testing.T, file string) {
 		t.Helper()
@@ -168,7 +167,13 @@ func TestDoctorFindsWhatTheAgentLacks(t *testing.T) {
 		},
 		{
 			"no webhook", func(t *testing.T) { t.Helper(); remove(t, webhook) },
-			func(t *testing.T) { t.Helper(); reapply(t, "webhook.yaml") }, "WebhookNotFound", 0,
+			func(t *testing.T) {
+				t.Helper()
+				reapply(t, "webhook.yaml")
+				if err := shared.trust(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}, "WebhookNotFound", 0,
 		},
 		{
 			"a webhook without its Service", func(t *testing.T) { t.Helper(); remove(t, "/api/v1/namespaces/keda/services/kedify-http-agent") },
