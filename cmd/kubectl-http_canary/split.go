@@ -1,92 +1,146 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
 	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
 )
 
 // newSplit returns the command that shows, and follows, the split of one Rollout.
 func newSplit(way *way) *cobra.Command {
 	var form output
-	var follows bool
+	var follows, counts bool
 	command := &cobra.Command{
 		Use:   "split ROLLOUT",
 		Short: "Show or follow the split of a Rollout's requests, a line for each object",
 		Long: `split prints a line for each routing object of a Rollout: the weights of its Services, stable first, as the controller
 asked for them and as they are written, whether they are taken, by how many of the Ready proxies, and the ready endpoints
-of the Services. With --watch it prints another line at each change, with the time, until it is interrupted.`,
+of the Services. With --watch it prints another line at each change, with the time, until it is interrupted.
+
+With --sent each Ready proxy of ` + installation.HTTPRouter + ` is asked what it has sent to each Service, by the counters of its Envoy:
+since its start, and with --watch also since its line before, every 2 seconds while there are requests. That takes the right to get pods/proxy in the
+namespace of the proxies.`,
 		Example: `  kubectl http-canary split shop
-  kubectl http-canary split shop --watch`,
+  kubectl http-canary split shop --watch
+  kubectl http-canary split shop --watch --sent`,
 		Args:              oneRollout,
 		ValidArgsFunction: way.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
-			out := command.OutOrStdout()
-			if !follows {
-				told, err := shared(command.Context(), way, args[0])
-				if err != nil {
-					return err
-				}
-				if form == outputJSON || form == outputYAML {
-					return printObject(out, form, told)
-				}
-				return printLines(out, lines(told))
-			}
-			if form == outputYAML {
+			if follows && form == outputYAML {
 				return usage(fmt.Errorf("%s cannot be followed: write --output=%s", outputYAML, outputJSON))
 			}
 			reader, name, err := way.rollout(args[0])
 			if err != nil {
 				return err
 			}
-			return reader.Follow(command.Context(), name, changes(out, form))
+			out := command.OutOrStdout()
+			switch changes := newChanges(out, form); {
+			case !follows:
+				return splitOnce(command.Context(), out, form, reader, name, counts)
+			case counts:
+				return followCounted(command.Context(), reader, name, changes.tell)
+			default:
+				return reader.Follow(command.Context(), name, func(facts *installation.Facts) error {
+					return changes.tell(sharing.Of(facts, &facts.Rollouts[0]))
+				})
+			}
 		},
 	}
 	form.addFlag(command)
 	command.Flags().BoolVarP(&follows, "watch", "w", false, "print a line at each change, until interrupted")
+	command.Flags().BoolVar(&counts, "sent", false, "ask the proxies' Envoys what they have sent to each Service")
 	return command
 }
 
-// changes returns a function that prints what is new in facts about one Rollout.
-func changes(out io.Writer, form output) func(*installation.Facts) error {
-	known := map[string]string{}
-	var last sharing.Sharing
-	isFirst := true
-	return func(facts *installation.Facts) error {
-		told := sharing.Of(facts, &facts.Rollouts[0])
-		if form == outputJSON {
-			if !isFirst && reflect.DeepEqual(told, last) {
-				return nil
-			}
-			last, isFirst = told, false
-			return printObject(out, form, told)
-		}
-		if isFirst {
-			isFirst = false
-			if _, err := fmt.Fprintln(out, "TIME      "+heading); err != nil {
-				return err
-			}
-		}
-		all := lines(told)
-		for i, object := range told.Objects {
-			if known[object.Name] == all[i] {
-				continue
-			}
-			known[object.Name] = all[i]
-			if _, err := fmt.Fprintf(out, "%s  %s\n", time.Now().Format(time.TimeOnly), all[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+// splitOnce prints a split as it is.
+func splitOnce(ctx context.Context, out io.Writer, form output, reader *gather.Reader, name types.NamespacedName, counts bool) error {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	facts, err := reader.One(ctx, name)
+	if err != nil {
+		return err
 	}
+	told := sharing.Of(facts, &facts.Rollouts[0])
+	if counts {
+		if told, err = counted(ctx, reader, facts); err != nil {
+			return err
+		}
+	}
+	if form == outputJSON || form == outputYAML {
+		return printObject(out, form, told)
+	}
+	return printLines(out, told)
+}
+
+// changes prints what is new in what is told of one Rollout.
+type changes struct {
+	out   io.Writer
+	form  output
+	known map[string]string  // the line of each object
+	sent  map[string][]int64 // what each Envoy has sent for it
+	at    map[string]time.Time
+	last  sharing.Sharing
+	began bool
+}
+
+// newChanges prints to out in a form.
+func newChanges(out io.Writer, form output) *changes {
+	return &changes{out: out, form: form, known: map[string]string{}, sent: map[string][]int64{}, at: map[string]time.Time{}}
+}
+
+// tell prints what is not as it was told before.
+func (c *changes) tell(told sharing.Sharing) error {
+	if c.form == outputJSON {
+		if c.began && reflect.DeepEqual(told, c.last) {
+			return nil
+		}
+		c.last, c.began = told, true
+		return printObject(c.out, c.form, told)
+	}
+	var text strings.Builder
+	if !c.began {
+		c.began = true
+		text.WriteString("TIME      " + heading + "\n")
+	}
+	now := time.Now()
+	all := lines(told)
+	for i, object := range told.Objects {
+		if c.known[object.Name] != all[i] {
+			c.known[object.Name] = all[i]
+			fmt.Fprintf(&text, "%s  %s\n", now.Format(time.TimeOnly), all[i])
+		}
+		for _, sent := range object.Sent {
+			text.WriteString(c.newly(object.Name+" "+sent.Proxy, sent, now))
+		}
+	}
+	_, err := io.WriteString(c.out, text.String())
+	return err
+}
+
+// newly is the line about what an Envoy has sent; empty where that is as it was told before.
+func (c *changes) newly(key string, sent sharing.Sent, now time.Time) string {
+	before, is := c.sent[key]
+	line := sentLine(sent, before, now.Sub(c.at[key]))
+	if sent.Problem != "" && c.known[key] == line || sent.Problem == "" && is && slices.Equal(before, sent.Requests) {
+		return ""
+	}
+	c.known[key], c.at[key] = line, now
+	if sent.Problem == "" {
+		c.sent[key] = sent.Requests
+	}
+	return fmt.Sprintf("%s  %s\n", now.Format(time.TimeOnly), line)
 }
 
 // heading is above lines.
@@ -122,8 +176,15 @@ func lines(told sharing.Sharing) []string {
 	return all
 }
 
-// printLines prints lines below their heading.
-func printLines(out io.Writer, all []string) error {
-	_, err := io.WriteString(out, heading+"\n"+strings.Join(append(all, ""), "\n"))
+// printLines prints what is told below a heading.
+func printLines(out io.Writer, told sharing.Sharing) error {
+	text := heading + "\n"
+	for i, line := range lines(told) {
+		text += line + "\n"
+		for _, sent := range told.Objects[i].Sent {
+			text += sentLine(sent, nil, 0) + "\n"
+		}
+	}
+	_, err := io.WriteString(out, text)
 	return err
 }

@@ -138,6 +138,16 @@ type Question struct {
 	Name string
 }
 
+// Sent is what one Envoy has sent for an HTTPScaledObject since its start.
+type Sent struct {
+	// Proxy is the name of its Pod.
+	Proxy string
+	// Requests are counted by the name of the Service that they were sent to.
+	Requests map[string]int64
+	// Problem says why they are not known.
+	Problem error
+}
+
 // ScaledObject is what matters of one of KEDA's.
 type ScaledObject struct {
 	metav1.ObjectMeta `json:"metadata"`

@@ -70,6 +70,8 @@ type Object struct {
 	Why   string `json:"why,omitempty"`
 	// Proxies counts the Ready proxies that serve an HTTPScaledObject, and those that have acknowledged it.
 	Proxies *Proxies `json:"proxies,omitempty"`
+	// Sent is what each of them has sent, where that was asked for: see Sharing.Count.
+	Sent []Sent `json:"sent,omitempty"`
 }
 
 // Taken is an answer.

@@ -110,9 +110,10 @@ func (c *cluster) install(ctx context.Context) error {
 // webhook is the path of the agent's.
 const webhook = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kedify-http-agent"
 
-// trust writes into the agent's webhook what the agent does.
+// trust writes into the agent's webhook what the agent does. No agent runs here, so ScaledObjects are taken without it.
 func (c *cluster) trust(ctx context.Context) error {
-	const bundle = `[{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "Y2E="}]`
+	const bundle = `[{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "Y2E="},
+{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`
 	return c.admin.Patch(types.JSONPatchType).AbsPath(webhook).Body([]byte(bundle)).Do(ctx).Error()
 }
 

@@ -49,6 +49,11 @@ canary  web-canary  1          25     25
 		{"split shop -n shop", `PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT
 Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
 `},
+		// There is no such Pod here: what Envoys have sent is another test's.
+		{"split shop -n shop --sent", `PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT
+Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
+  sent by kedify-proxy-1: pods "kedify-proxy-1" not found
+`},
 		{"split web -n web", `PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT
 Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 `},
@@ -63,6 +68,9 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 	}
 	if want := (sharing.Service{Role: sharing.Canary, Name: "shop-canary", Endpoints: 1, Asked: 20}); told.Services[1] != want {
 		t.Errorf("as JSON the canary is %+v, want %+v", told.Services[1], want)
+	}
+	if got := run(t, controlplane.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "names no HTTPScaledObject") {
+		t.Errorf("what Envoys have sent for a Gateway: %+v", got)
 	}
 	if got := run(t, controlplane.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "there is no such Rollout: shop/nobody") {
 		t.Errorf("of a Rollout that does not exist: %+v", got)

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
+)
+
+// countEvery is how often Envoys are asked what they have sent while a split is followed.
+const countEvery = 2 * time.Second
+
+// errNoEnvoy says that no Envoy of ours sends a Rollout's requests.
+var errNoEnvoy = errors.New("it names no HTTPScaledObject that exists: only proxies of " + installation.HTTPRouter + " are asked what they have sent")
+
+// counted tells how the requests of the Rollout of the facts are shared, with what Envoys have sent.
+func counted(ctx context.Context, reader *gather.Reader, facts *installation.Facts) (sharing.Sharing, error) {
+	told := sharing.Of(facts, &facts.Rollouts[0])
+	objects := facts.ObjectsOf(&facts.Rollouts[0])
+	if len(objects) == 0 {
+		return told, fmt.Errorf("rollout %s: %w", told.Rollout, errNoEnvoy)
+	}
+	for _, object := range objects {
+		sent, err := reader.Sent(ctx, facts, object)
+		if err != nil {
+			return told, err
+		}
+		told.Count(object, sent)
+	}
+	return told, nil
+}
+
+// followCounted follows a Rollout, and has Envoys asked at each change and every countEvery.
+func followCounted(ctx context.Context, reader *gather.Reader, name types.NamespacedName, told func(sharing.Sharing) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Follow changes the facts that it tells of when the call has ended, so they are used, one at a time, while it waits.
+	changes, done := make(chan *installation.Facts), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- reader.Follow(ctx, name, func(facts *installation.Facts) error {
+			select {
+			case changes <- facts:
+				<-done
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}()
+	var last installation.Facts
+	tick := time.NewTicker(countEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case facts := <-changes:
+			last = copied(facts)
+			done <- struct{}{}
+		case <-tick.C:
+		}
+		if last.Rollouts == nil {
+			continue
+		}
+		now, err := counted(ctx, reader, &last)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			err = told(now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// copied are facts about one Rollout that stay as they are. Objects themselves are replaced, never changed.
+func copied(facts *installation.Facts) installation.Facts {
+	own := *facts
+	own.Rollouts = append([]installation.Rollout(nil), facts.Rollouts...)
+	own.HTTPScaledObjects = append(own.HTTPScaledObjects[:0:0], facts.HTTPScaledObjects...)
+	own.Routes = append(own.Routes[:0:0], facts.Routes...)
+	return own
+}
+
+// sentLine says what an Envoy has sent, and how much of it in the time since it had sent what is in before; nil where that is not known.
+func sentLine(sent sharing.Sent, before []int64, since time.Duration) string {
+	text := "  sent by " + sent.Proxy + ": "
+	if sent.Problem != "" {
+		return text + sent.Problem
+	}
+	if before == nil || len(before) != len(sent.Requests) {
+		return text + slashed(sent.Requests) + shares(sent.Requests) + " since its start"
+	}
+	newly := make([]int64, len(before))
+	for i := range before {
+		newly[i] = sent.Requests[i] - before[i]
+		if newly[i] < 0 { // It was started anew.
+			newly[i] = sent.Requests[i]
+		}
+	}
+	return fmt.Sprintf("%s%s in %.0f s%s, %s since its start", text, slashed(newly), since.Seconds(), shares(newly), slashed(sent.Requests))
+}
+
+// slashed are numbers with slashes between them.
+func slashed(numbers []int64) string {
+	var each []string
+	for _, number := range numbers {
+		each = append(each, strconv.FormatInt(number, 10))
+	}
+	return strings.Join(each, "/")
+}
+
+// shares are those of the requests in percent; empty where there are none.
+func shares(requests []int64) string {
+	var sum int64
+	for _, number := range requests {
+		sum += number
+	}
+	if sum == 0 {
+		return ""
+	}
+	var each []string
+	for _, number := range requests {
+		each = append(each, fmt.Sprintf("%.1f", 100*float64(number)/float64(sum)))
+	}
+	return " (" + strings.Join(each, "/") + " %)"
+}

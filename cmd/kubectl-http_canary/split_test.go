@@ -1,0 +1,57 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
+)
+
+// sharedAs is what is told of a Rollout at 20 %, with what one Envoy has sent.
+func sharedAs(sent sharing.Sent) sharing.Sharing {
+	return sharing.Sharing{
+		Phase:    "Paused",
+		Services: []sharing.Service{{Role: sharing.Stable, Asked: 80, Endpoints: 2}, {Role: sharing.Canary, Asked: 20, Endpoints: 1}},
+		Objects:  []sharing.Object{{Name: "HTTPScaledObject shop/shop", Written: []int64{80, 20}, Taken: sharing.Yes, Sent: []sharing.Sent{sent}}},
+	}
+}
+
+// TestChangesOfWhatIsSent: a line where something has been sent, none where nothing has, and a proxy that was started anew counts from zero.
+func TestChangesOfWhatIsSent(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	changes := newChanges(&out, outputText)
+	for _, step := range []struct {
+		sent sharing.Sent
+		want []string
+	}{
+		{
+			sharing.Sent{Proxy: "one", Requests: []int64{80, 20}},
+			[]string{
+				"TIME " + strings.Join(strings.Fields(heading), " "), "Paused 80/20 80/20 yes - 2/1 HTTPScaledObject shop/shop",
+				"sent by one: 80/20 (80.0/20.0 %) since its start",
+			},
+		},
+		{sharing.Sent{Proxy: "one", Requests: []int64{80, 20}}, nil},
+		{sharing.Sent{Proxy: "one", Requests: []int64{120, 30}}, []string{"sent by one: 40/10 in 0 s (80.0/20.0 %), 120/30 since its start"}},
+		{sharing.Sent{Proxy: "one", Problem: "forbidden"}, []string{"sent by one: forbidden"}},
+		{sharing.Sent{Proxy: "one", Problem: "forbidden"}, nil},
+		{sharing.Sent{Proxy: "one", Requests: []int64{3, 1}}, []string{"sent by one: 3/1 in 0 s (75.0/25.0 %), 3/1 since its start"}},
+	} {
+		out.Reset()
+		if err := changes.tell(sharedAs(step.sent)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			line = regexp.MustCompile(`^\d\d:\d\d:\d\d`).ReplaceAllString(line, "")
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", step.sent, diff)
+		}
+	}
+}
