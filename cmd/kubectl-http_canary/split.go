@@ -178,13 +178,14 @@ func lines(told sharing.Sharing) []string {
 
 // printLines prints what is told below a heading.
 func printLines(out io.Writer, told sharing.Sharing) error {
-	text := heading + "\n"
+	var text strings.Builder
+	text.WriteString(heading + "\n")
 	for i, line := range lines(told) {
-		text += line + "\n"
+		text.WriteString(line + "\n")
 		for _, sent := range told.Objects[i].Sent {
-			text += sentLine(sent, nil, 0) + "\n"
+			text.WriteString(sentLine(sent, nil, 0) + "\n")
 		}
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(out, text.String())
 	return err
 }

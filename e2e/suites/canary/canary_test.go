@@ -44,6 +44,7 @@ func TestCanary(t *testing.T) {
 		{"100 as last step", "purple", fullWeight, true},
 		{"the interceptors roll over", "red", rollover, true},
 		{"a proxy stands still", "blue", standstill, false},
+		{"by the kubectl plugin", "yellow", byPlugin, false},
 	}
 	for _, c := range cases {
 		passed := t.Run(c.name, func(t *testing.T) {
