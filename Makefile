@@ -54,6 +54,8 @@ FAULTS_ONLY   ?=
 # Which walks `make test-gateway` takes, by their names with commas between them;
 # all, if this is empty.
 GATEWAY_WALKS ?=
+# Which tests `make test-autowire` runs, as a pattern such as TestProxies; all, if this is empty.
+AUTOWIRE ?=
 # The one version of Argo Rollouts, such as 1.9.1, that `make test-scenarios` plays all scenarios with; without it
 # they are played with the newest one, and a few with the one before.
 ROLLOUTS ?=
@@ -230,8 +232,8 @@ test-zero: tools-cluster ## have requests wake an app without replicas, on a rea
 	$(call suite,zero,30m)
 
 .PHONY: test-autowire
-test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik and Envoy Gateway, on a real cluster (needs root, about 6 minutes)
-	$(call suite,autowire,15m)
+test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik and Envoy Gateway, on a real cluster (AUTOWIRE=TestProxies; needs root, about 12 minutes)
+	$(call suite,autowire,30m,,$(if $(AUTOWIRE),-test.run='$(AUTOWIRE)'))
 
 .PHONY: test-guide
 test-guide: tools-cluster ## type the canary guide's commands, and compare what they print with the guide (needs root, about 6 minutes)

@@ -50,7 +50,7 @@ gateway: cluster real
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
 # The agents are killed, and restore every Ingress of the cluster, so not beside the demo.
 autowire: cluster real
-	@$(STAGE) $@ $(MAKE_) test-autowire $(SHARED)
+	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
 demo: canary autowire
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
 scaling: demo

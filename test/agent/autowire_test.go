@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -304,6 +305,30 @@ func TestTheProxiesAreLost(t *testing.T) {
 	areOriginal(t, before, webs(t, team))
 }
 
+// TestTheProxiesAreToEnd has somebody decide on the end of all proxies, while they are ready still: their Deployment is scaled to zero, and deleted.
+func TestTheProxiesAreToEnd(t *testing.T) {
+	t.Parallel()
+	team, _ := wiredNamespace(t, "ending")
+	// What Kubernetes' own controllers do about a Deployment, which don't run here.
+	says := func(status string) {
+		t.Helper()
+		patch(t, part("Deployment", team)+"/status", `{"status": `+status+`}`)
+	}
+	says(`{"observedGeneration": 1, "replicas": 1, "readyReplicas": 1}`)
+	patch(t, part("Deployment", team), `{"spec": {"replicas": 0}}`)
+	awaitBackends(t, team, "shop:80 cart:80")
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
+	patch(t, part("Deployment", team), `{"spec": {"replicas": 1}}`)
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+
+	remove(t, part("Deployment", team))
+	awaitParts(t, team, len(proxyParts))
+	says(`{"observedGeneration": 1, "replicas": 1}`) // the new one, whose Pod is not ready
+	awaitBackends(t, team, "shop:80 cart:80")
+	says(`{"readyReplicas": 1}`)
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+}
+
 // TestAUserEditsWhileWired adds a rule before the others and a second ScaledObject on the same objects.
 func TestAUserEditsWhileWired(t *testing.T) {
 	t.Parallel()
@@ -379,7 +404,7 @@ func TestTwoAgentsAtOnce(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "two")
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
 		httpv1alpha1.AddToScheme(scheme), objects.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}

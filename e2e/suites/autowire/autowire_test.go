@@ -61,9 +61,9 @@ func fronts() []front {
 // both are the kinds of objects of the fronts, as a trigger names them.
 const both = "ingress,httproute"
 
-// TestBackendsFollowTheProxies has an Ingress and an HTTPRoute wired and unwired in each way there is. The requests come
+// TestAutowireFollowsTheProxies has an Ingress and an HTTPRoute wired and unwired in each way there is. The requests come
 // through the Ingress controller and the Gateway all the time.
-func TestBackendsFollowTheProxies(t *testing.T) {
+func TestAutowireFollowsTheProxies(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
 	step := func(name, backend string, within time.Duration, change func()) {
@@ -89,8 +89,8 @@ func TestBackendsFollowTheProxies(t *testing.T) {
 	})
 }
 
-// TestUninstallTheAgent has the agent restore what it has wired before it goes, and a user do so when it is gone.
-func TestUninstallTheAgent(t *testing.T) {
+// TestAutowireIsUninstalled has the agent restore what it has wired before it goes, and a user do so when it is gone.
+func TestAutowireIsUninstalled(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
 	step := func(name, backend string, within time.Duration, change func()) {
@@ -216,8 +216,8 @@ func (w *way) step(t *testing.T, name, backend string, within time.Duration, los
 	<-time.After(settled)
 	for i, front := range fronts() {
 		totals, _ := clients[i].Stop()
-		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed %v",
-			name, front.object, backend, took[i].Seconds(), totals.Failed, totals.Ended, totals.Reasons)
+		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, at most %d may, for %.2f s at a time %v", name, front.object, backend,
+			took[i].Seconds(), totals.Failed, totals.Ended, lost, outage(clients[i].Results()).Seconds(), totals.Reasons)
 		if totals.Failed > lost {
 			t.Errorf("%s: %d of %d requests through %s failed, at most %d may", name, totals.Failed, totals.Ended, front.name, lost)
 		}

@@ -23,7 +23,8 @@ type Namespace struct {
 	Targets []Target
 	// Ports are those of Services, by the Service's name.
 	Ports map[string][]corev1.ServicePort
-	// HasProxy says that Service kedify-proxy has a ready endpoint and ProxyPort, and HasTLSProxy the same of TLSPort.
+	// HasProxy says that requests for ProxyPort of Service kedify-proxy find a proxy, and HasTLSProxy the same of TLSPort:
+	// see Proxies.
 	HasProxy, HasTLSProxy bool
 	// Now is the time.
 	Now time.Time
@@ -255,7 +256,8 @@ func (w *wiring) obstacle(targets []*Target, port int32, isWired bool, held hold
 	switch pending := slices.IndexFunc(targets, func(t *Target) bool { return !t.IsProgrammed }); {
 	case !w.hasProxy(port):
 		return httpv1alpha1.ReasonProxyUnavailable,
-			fmt.Sprintf("Service %s has no ready endpoint, or no port %d", ProxyService, port)
+			fmt.Sprintf("Service %[1]s has no ready endpoint, or no port %[2]d, or all Pods of Deployment %[1]s are about to end",
+				ProxyService, port)
 	case isWired:
 		return "", ""
 	case held.isForGood():

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -191,18 +190,4 @@ func number(port networkingv1.ServiceBackendPort, ports []corev1.ServicePort) in
 		}
 	}
 	return port.Number
-}
-
-// HasProxy says whether requests that go to a port of the proxies of a namespace find one: Service kedify-proxy has the
-// port and, in its EndpointSlices, a ready endpoint. ports are those of Services, by their names.
-func HasProxy(proxies []discoveryv1.EndpointSlice, ports map[string][]corev1.ServicePort, asked int32) bool {
-	hasPort := slices.ContainsFunc(ports[ProxyService], func(port corev1.ServicePort) bool {
-		return port.Port == asked
-	})
-	return hasPort && slices.ContainsFunc(proxies, func(slice discoveryv1.EndpointSlice) bool {
-		return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool {
-			// Unknown means ready (discovery.k8s.io/v1).
-			return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
-		})
-	})
 }

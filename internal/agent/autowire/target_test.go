@@ -6,8 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -73,43 +71,6 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 			got, isTarget := autowire.TargetOf(&object)
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || isTarget != test.isTarget {
 				t.Errorf("a target: %v (-want +got):\n%s", isTarget, diff)
-			}
-		})
-	}
-}
-
-func TestHasProxy(t *testing.T) {
-	t.Parallel()
-	slice := func(ready ...*bool) discoveryv1.EndpointSlice {
-		var made discoveryv1.EndpointSlice
-		for _, is := range ready {
-			made.Endpoints = append(made.Endpoints, discoveryv1.Endpoint{Conditions: discoveryv1.EndpointConditions{Ready: is}})
-		}
-		return made
-	}
-	port := func(number int32) map[string][]corev1.ServicePort {
-		return map[string][]corev1.ServicePort{"kedify-proxy": {{Port: number}}}
-	}
-	tests := map[string]struct {
-		slices []discoveryv1.EndpointSlice
-		ports  map[string][]corev1.ServicePort
-		want   bool // of port 8080
-	}{
-		"one of two is ready": {[]discoveryv1.EndpointSlice{slice(), slice(new(false), new(true))}, port(8080), true},
-		"nobody says":         {[]discoveryv1.EndpointSlice{slice(nil)}, port(8080), true},
-		"none is ready":       {[]discoveryv1.EndpointSlice{slice(new(false))}, port(8080), false},
-		"no endpoint":         {[]discoveryv1.EndpointSlice{slice()}, port(8080), false},
-		"another port":        {[]discoveryv1.EndpointSlice{slice(new(true))}, port(80), false},
-		"no Service":          {[]discoveryv1.EndpointSlice{slice(new(true))}, nil, false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := autowire.HasProxy(test.slices, test.ports, autowire.ProxyPort); got != test.want {
-				t.Errorf("HasProxy = %v", got)
-			}
-			if autowire.HasProxy(test.slices, test.ports, autowire.TLSPort) {
-				t.Error("HasProxy says that there is one for TLS")
 			}
 		})
 	}

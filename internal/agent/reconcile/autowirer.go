@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -89,20 +90,21 @@ func (a *Autowirer) read(
 ) (namespace autowire.Namespace, scaled []httpv1alpha1.HTTPScaledObject, err error) {
 	var all httpv1alpha1.HTTPScaledObjectList
 	var services corev1.ServiceList
-	var slicesOfProxy discoveryv1.EndpointSliceList
-	ofProxy := client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService}
 	inside := client.InNamespace(name)
-	err = errors.Join(a.Client.List(ctx, &all, inside), a.Client.List(ctx, &services, inside),
-		a.Client.List(ctx, &slicesOfProxy, inside, ofProxy))
+	proxies, err := a.proxies(ctx, name)
+	err = errors.Join(err, a.Client.List(ctx, &all, inside), a.Client.List(ctx, &services, inside))
 	if err != nil {
 		return namespace, nil, fmt.Errorf("read namespace %s: %w", name, err)
 	}
 	namespace = autowire.Namespace{Ports: map[string][]corev1.ServicePort{}, Now: a.Now(), CoolDown: a.CoolDown}
-	for _, service := range services.Items {
+	for i := range services.Items {
+		service := &services.Items[i]
 		namespace.Ports[service.Name] = service.Spec.Ports
+		if service.Name == autowire.ProxyService {
+			proxies.Service = service
+		}
 	}
-	namespace.HasProxy = autowire.HasProxy(slicesOfProxy.Items, namespace.Ports, autowire.ProxyPort)
-	namespace.HasTLSProxy = autowire.HasProxy(slicesOfProxy.Items, namespace.Ports, autowire.TLSPort)
+	namespace.HasProxy, namespace.HasTLSProxy = proxies.Serve(autowire.ProxyPort), proxies.Serve(autowire.TLSPort)
 	for i := range all.Items {
 		stands, err := a.stands(ctx, &all.Items[i])
 		if err != nil {
@@ -113,6 +115,23 @@ func (a *Autowirer) read(
 		}
 	}
 	return namespace, all.Items, nil
+}
+
+// proxies reads what says whether a namespace has proxies, but for their Service.
+func (a *Autowirer) proxies(ctx context.Context, namespace string) (found autowire.Proxies, err error) {
+	var endpoints discoveryv1.EndpointSliceList
+	err = a.Client.List(ctx, &endpoints, client.InNamespace(namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService})
+	found.Endpoints = endpoints.Items
+	deployment := new(appsv1.Deployment)
+	key := types.NamespacedName{Namespace: namespace, Name: autowire.ProxyService}
+	switch missing := a.Client.Get(ctx, key, deployment); {
+	case missing == nil:
+		found.Deployment = deployment
+	case !apierrors.IsNotFound(missing):
+		err = errors.Join(err, missing)
+	}
+	return found, err
 }
 
 // objects reads the Ingresses and HTTPRoutes of a namespace into it, and returns them in their order there.

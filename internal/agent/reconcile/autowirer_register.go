@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	selectors "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,7 +32,7 @@ import (
 
 // AutowireCache is how the cache keeps what the Autowirer reads: Ingresses whole, because they are patched by
 // what they are; of Services the ports, and whole those of proxies, which the Installer compares; of
-// EndpointSlices those of the proxies. HTTPRoutes are not among it: a cache asks about all these kinds when it is
+// EndpointSlices and Deployments those of the proxies. HTTPRoutes are not among it: a cache asks about all these kinds when it is
 // made, and fails where one is not installed.
 func AutowireCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
@@ -46,6 +48,7 @@ func AutowireCache() map[client.Object]cache.ByObject {
 		&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{
 			discoveryv1.LabelServiceName: autowire.ProxyService,
 		})},
+		&appsv1.Deployment{}: byName(autowire.ProxyService),
 	}
 }
 
@@ -63,6 +66,8 @@ func (a *Autowirer) Register(mgr manager.Manager) error {
 		Watches(&corev1.Service{}, ofNamespaces(itsOwn),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherPorts})).
 		Watches(&discoveryv1.EndpointSlice{}, ofNamespaces(itsOwn)).
+		Watches(&appsv1.Deployment{}, ofNamespaces(itsOwn),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherEnd})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: timeLimit, UsePriorityQueue: new(true),
 		}).
@@ -128,4 +133,16 @@ func otherPorts(change event.UpdateEvent) bool {
 	before, isBefore := change.ObjectOld.(*corev1.Service)
 	after, isAfter := change.ObjectNew.(*corev1.Service)
 	return !isBefore || !isAfter || !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports)
+}
+
+// otherEnd says whether a Deployment of proxies says something else about the end of its Pods.
+func otherEnd(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*appsv1.Deployment)
+	after, isAfter := change.ObjectNew.(*appsv1.Deployment)
+	return !isBefore || !isAfter || before.UID != after.UID || autowire.AreEnding(before) != autowire.AreEnding(after)
+}
+
+// byName is how the cache keeps the objects of one name, for which alone the agent needs rights.
+func byName(name string) cache.ByObject {
+	return cache.ByObject{Field: selectors.OneTermEqualSelector("metadata.name", name)}
 }

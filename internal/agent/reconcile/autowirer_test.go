@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -40,7 +41,7 @@ type team struct {
 func newTeam(t *testing.T) *team {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+	err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
 		httpv1alpha1.AddToScheme(scheme), objects.AddToScheme(scheme))
 	if err != nil {
 		t.Fatal(err)

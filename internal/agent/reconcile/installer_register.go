@@ -12,7 +12,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	selectors "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -33,13 +32,9 @@ import (
 // InstallerCache is how the cache keeps what the Installer reads, beside AutowireCache: of each kind the one name
 // that proxies have, for which alone the agent needs rights, and of Namespaces the metadata.
 func InstallerCache() map[client.Object]cache.ByObject {
-	named := func(name string) cache.ByObject {
-		return cache.ByObject{Field: selectors.OneTermEqualSelector("metadata.name", name)}
-	}
 	return map[client.Object]cache.ByObject{
-		&appsv1.Deployment{}:            named(proxies.Service),
-		&policyv1.PodDisruptionBudget{}: named(proxies.Service),
-		&corev1.ConfigMap{}:             named(proxyBootstrap),
+		&policyv1.PodDisruptionBudget{}: byName(proxies.Service),
+		&corev1.ConfigMap{}:             byName(proxyBootstrap),
 		&corev1.Namespace{}: {Transform: func(object any) (any, error) {
 			if namespace, is := object.(*corev1.Namespace); is {
 				namespace.ManagedFields, namespace.Spec, namespace.Status = nil, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}

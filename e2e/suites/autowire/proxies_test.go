@@ -1,0 +1,129 @@
+package autowire
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+const (
+	// drained bounds the end of Pods that drain, 22 s, on a busy machine.
+	drained = 90 * time.Second
+	// killed bounds how many requests may fail when all proxies are killed: those of five seconds. The kubelet, then the endpoints, then the
+	// agent and at last the Ingress controller have to learn of it.
+	killed = 5 * rate
+)
+
+// TestProxies takes proxies away, in each way there is, under load: some of them, and all. Where their end is somebody's decision the backends are
+// restored before it begins, and nothing is lost. How long requests failed where it is not, is printed.
+func TestProxies(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root, to kill processes of the cluster: run make as root")
+	}
+	w := launch(t)
+	node, err := inside.Open(w.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(name, backend string, within time.Duration, change func()) {
+		t.Helper()
+		w.step(t, name, backend, within, 0, change)
+	}
+	step("a ScaledObject comes, and a proxy", proxied, start, func() { w.scaled(t) })
+	step("scaled out to three", proxied, 0, func() { w.replicas(t, 3) })
+	step("scaled in to one", proxied, 0, func() { w.replicas(t, 1) })
+	step("scaled out to two", proxied, 0, func() { w.replicas(t, 2) })
+	step("one of two is evicted", proxied, 0, func() { w.evict(t) })
+	for _, end := range []struct {
+		name  string
+		lost  int
+		begin func()
+	}{
+		{"scaled to zero", 0, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") }},
+		{"the Deployment is deleted", 0, func() { w.Do(t, "delete", "deployment", "kedify-proxy", "--wait=false") }},
+		{"all Pods are deleted", gap, func() { w.Do(t, "delete", "pod", "-l", "app=kedify-proxy", "--wait=false") }},
+		{"kill -9 of all", killed, func() { w.kill(t, node) }},
+	} {
+		w.step(t, end.name, direct, soon, end.lost, end.begin)
+		step("two are there again", proxied, cool, func() {
+			w.Do(t, "wait", "deployment/kedify-proxy", "--for=create", "--timeout=30s")
+			w.replicas(t, 2)
+		})
+	}
+}
+
+// replicas has so many proxies, and waits until there are neither more nor fewer.
+func (w *way) replicas(t *testing.T, n int) {
+	t.Helper()
+	w.Do(t, "scale", "deployment/kedify-proxy", "--replicas="+strconv.Itoa(n))
+	w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=90s")
+	w.until(t, "the number of proxies", drained, strconv.Itoa(n), func() string { return strconv.Itoa(len(w.proxies(t))) })
+}
+
+// proxies are the names of their Pods, those among them that are at their end.
+func (w *way) proxies(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(w.Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o", "jsonpath={.items[*].metadata.name}"))
+}
+
+// evict has the API server evict a proxy, as a drain of its node does, and waits for its end.
+func (w *way) evict(t *testing.T) {
+	t.Helper()
+	name := w.proxies(t)[0]
+	file := filepath.Join(t.TempDir(), "eviction.json")
+	text := `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "` + name + `", "namespace": "` + namespace + `"}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Do(t, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", file)
+	w.Do(t, "wait", "pod/"+name, "--for=delete", "--timeout="+drained.String())
+	w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=90s")
+}
+
+// kill kills the Envoy of every proxy.
+func (w *way) kill(t *testing.T, node *inside.Cluster) {
+	t.Helper()
+	names := w.proxies(t)
+	running, err := node.Find("envoy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	victims := slices.DeleteFunc(running, func(process inside.Process) bool {
+		pod, err := process.Pod()
+		return err != nil || !slices.Contains(names, pod) // the Gateway's, and processes that have ended
+	})
+	if len(victims) != len(names) {
+		t.Fatalf("%d processes of %v", len(victims), names)
+	}
+	for _, victim := range victims {
+		if _, _, err := victim.Kill(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// outage is the longest time in which one request after the other failed: from when the first of them was due to when one was that was answered.
+func outage(results []load.Result) (longest time.Duration) {
+	var since time.Time
+	for _, result := range results {
+		switch {
+		case result.Err == nil:
+			since = time.Time{}
+			continue
+		case since.IsZero():
+			since = result.Due
+		}
+		longest = max(longest, result.Due.Sub(since)+time.Second/rate)
+	}
+	return longest
+}

@@ -1,0 +1,72 @@
+package autowire_test
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+)
+
+// TestProxiesServe has proxies that are there, and some whose end somebody has decided on.
+func TestProxiesServe(t *testing.T) {
+	t.Parallel()
+	const (
+		service   = `{spec: {ports: [{port: 8080}]}}`
+		installed = `{metadata: {labels: {app.kubernetes.io/managed-by: kedify-http-agent}}, spec: {ports: [{port: 8080}]}}`
+		ready     = `[{endpoints: [{conditions: {ready: true}}]}]`
+		runs      = `{spec: {replicas: 2}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 1}}`
+	)
+	tests := map[string]struct {
+		service, slices, deployment string
+		want                        bool
+	}{
+		"one of two is ready":  {service, `[{}, {endpoints: [{conditions: {ready: false}}, {conditions: {ready: true}}]}]`, "", true},
+		"nobody says":          {service, `[{endpoints: [{}]}]`, "", true},
+		"none is ready":        {service, `[{endpoints: [{conditions: {ready: false}}]}]`, runs, false},
+		"no endpoint":          {service, `[{}]`, runs, false},
+		"another port":         {`{spec: {ports: [{port: 80}]}}`, ready, runs, false},
+		"no Service":           {"", ready, runs, false},
+		"the agent's":          {installed, ready, runs, true},
+		"nobody has seen it":   {installed, ready, `{spec: {replicas: 2}}`, true},
+		"one replica, unsaid":  {installed, ready, `{status: {observedGeneration: 1, replicas: 1, readyReplicas: 1}}`, true},
+		"scaled to zero":       {installed, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, false},
+		"by hand, also":        {service, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, false},
+		"a leftover at zero":   {service, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1}}`, true},
+		"deleted":              {installed, ready, "", false},
+		"deleted, Pods first":  {installed, ready, `{metadata: {deletionTimestamp: "2026-05-01T12:00:00Z"}, spec: {replicas: 2}, status: {replicas: 2, readyReplicas: 2}}`, false},
+		"deleted and new":      {installed, ready, `{spec: {replicas: 2}, status: {observedGeneration: 1, replicas: 2}}`, false},
+		"scaled in, one stays": {installed, ready, `{spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var proxies autowire.Proxies
+			read(t, test.service, &proxies.Service)
+			read(t, test.deployment, &proxies.Deployment)
+			if err := yaml.UnmarshalStrict([]byte(test.slices), &proxies.Endpoints); err != nil {
+				t.Fatal(err)
+			}
+			if got := proxies.Serve(autowire.ProxyPort); got != test.want {
+				t.Errorf("Serve = %v", got)
+			}
+			if proxies.Serve(autowire.TLSPort) {
+				t.Error("Serve says that there is one for TLS")
+			}
+		})
+	}
+}
+
+// read reads an object, unless there is none.
+func read[T corev1.Service | appsv1.Deployment](t *testing.T, text string, into **T) {
+	t.Helper()
+	if text == "" {
+		return
+	}
+	*into = new(T)
+	if err := yaml.UnmarshalStrict([]byte(text), *into); err != nil {
+		t.Fatal(err)
+	}
+}
