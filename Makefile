@@ -251,11 +251,19 @@ bench: tools-cluster ## measure the routers beside bare clients, a request besid
 	$(COMPILE) go run ./bench/propagation; \
 	$(COMPILE) go run ./bench/zero
 
+# The folder of the source of the KEDA HTTP add-on, whose interceptor `make bench-zero` then measures beside ours.
+HTTP_ADD_ON ?=
+
+.PHONY: bench-request
+bench-request: tools-cluster ## measure what a request costs a proxy, beside a plain Envoy (ARGS=--blocks=24; about 15 minutes without)
+	$(CLUSTER) build
+	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" $(COMPILE) go run ./bench/request $(ARGS)
+
 .PHONY: bench-zero
-bench-zero: tools-cluster ## measure apps that are woken by a request, and 10,000 requests that are held at a time (about 5 minutes)
+bench-zero: tools-cluster ## measure apps that are woken by a request, and 10,000 that are held at a time (HTTP_ADD_ON=, ARGS=--only=held; about 8 minutes)
 	$(CLUSTER) build
 	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
-		ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" $(COMPILE) go run ./bench/zero
+		ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" $(COMPILE) go run ./bench/zero $(if $(HTTP_ADD_ON),--http-add-on=$(HTTP_ADD_ON)) $(ARGS)
 
 ##@ A stranger's machine
 

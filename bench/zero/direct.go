@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -141,8 +142,13 @@ func (d *direct) setAwake(app int, isAwake bool) (time.Time, error) {
 	return began, d.server.ApplyDelta(delta)
 }
 
+// way is the way through it.
+func (d *direct) way() way {
+	return way{name: "a direct push", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(directPort)), held: d.held}
+}
+
 // held is how many requests are held.
-func (d *direct) held() (int, error) {
+func (d *direct) held(context.Context) (int, error) {
 	counts, _ := d.checks.Counts()
 	sum := 0
 	for _, count := range counts {

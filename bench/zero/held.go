@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
@@ -12,9 +13,6 @@ import (
 
 // atOnce is how many connections are opened before the ones before them are held.
 const atOnce = 500
-
-// together is how many apps are woken before their requests have been answered.
-const together = 10
 
 // usage is what both processes use.
 type usage struct {
@@ -74,41 +72,36 @@ func (s *stage) fill(ctx context.Context) ([]<-chan zerostage.Answer, error) {
 	for len(waiting) < s.options.held {
 		more := min(atOnce, s.options.held-len(waiting))
 		waiting = append(waiting, begin(ctx, zerostage.Proxy, more, mostApps)...)
-		if err := awaitHeld(ctx, len(waiting), s.held(ctx)); err != nil {
+		if err := s.ways[0].awaitHeld(ctx, len(waiting), look); err != nil {
 			return nil, err
 		}
 	}
 	return waiting, nil
 }
 
-// release wakes all apps, some at a time, and puts them to sleep again. Together they would have all of Envoy's connections to them open at once, on top of
-// those from clients: more than this machine's limit of descriptors may allow.
+// release wakes all apps together, and puts them to sleep again when all requests have been answered.
 func (s *stage) release(ctx context.Context, waiting []<-chan zerostage.Answer, found *held) error {
 	began := time.Now()
+	all := s.wakeAll(ctx, mostApps, mostApps)
 	var errs error
-	for app := range mostApps {
-		errs = errors.Join(errs, s.SetAwake(ctx, app, true))
-		if (app+1)%together != 0 {
+	for range mostApps {
+		errs = errors.Join(errs, (<-all).err)
+	}
+	failures := map[string]int{}
+	for _, each := range waiting {
+		at, err := served(<-each)
+		if err != nil {
+			failures[err.Error()]++
 			continue
 		}
-		for i, each := range waiting {
-			if i%mostApps > app || i%mostApps <= app-together {
-				continue
-			}
-			at, err := served(<-each)
-			if err != nil && found.FirstFailure == "" {
-				found.FirstFailure = err.Error()
-			}
-			if err == nil {
-				found.Answered++
-				found.LastAfterMS = max(found.LastAfterMS, milliseconds(at.Sub(began)))
-			}
-		}
+		found.Answered++
+		found.LastAfterMS = max(found.LastAfterMS, milliseconds(at.Sub(began)))
 	}
-	for app := range mostApps {
-		errs = errors.Join(errs, s.SetAwake(ctx, app, false))
+	for failure, count := range failures {
+		found.Failures = append(found.Failures, fmt.Sprintf("%d × %s", count, failure))
 	}
-	return errors.Join(errs, asleep(ctx, zerostage.Proxy, mostApps, s.held(ctx)))
+	slices.Sort(found.Failures)
+	return errors.Join(errs, s.sleepAll(ctx, s.ways[0], mostApps))
 }
 
 // cancel has as many requests held as may be, and then none.
@@ -120,7 +113,7 @@ func (s *stage) cancel(ctx context.Context, found *held) error {
 	}
 	began := time.Now()
 	leave()
-	if err := awaitHeld(ctx, 0, s.held(ctx)); err != nil {
+	if err := s.ways[0].awaitHeld(ctx, 0, look); err != nil {
 		return err
 	}
 	found.CanceledAfterMS = milliseconds(time.Since(began))

@@ -1,7 +1,8 @@
 // Command zero measures requests that wait for an app without a replica, through a real etcd and kube-apiserver, the built interceptor and scaler and a real
 // Envoy: the time from an EndpointSlice that gets its endpoint to the first byte of the answer, for 1, 25 and 100 apps, beside pushes of the same endpoints at the
-// same moments by the same code without an API server; the time from a request to the scaler's word to KEDA; and what thousands of held requests take of memory
-// and descriptors. It prints a table and JSON, and fails when a figure is over its limit.
+// same moments by the same code without an API server; the time from a request to the scaler's word to KEDA; the processor time of a request that is held, and of
+// one for an app that is awake; and what thousands of held requests take of memory and descriptors. With --http-add-on the interceptor of the KEDA HTTP add-on takes
+// turns with ours, for the same objects. It prints a table and JSON, and fails when a figure is over its limit.
 //
 // What it does not show: the start of a Pod, a network between the parts, and more than one proxy. The apps, the client and everything else share
 // the processors.
@@ -15,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
@@ -34,6 +36,8 @@ type options struct {
 	json     string
 	held     int
 	samples  int
+	peer     string
+	only     string
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
@@ -56,6 +60,11 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 		}
 		return 0
 	}, func(folder string) error {
+		if chosen.peer != "" {
+			if err := buildPeer(ctx, chosen.peer, folder); err != nil {
+				return err
+			}
+		}
 		return program.BuildStripped(ctx, chosen.repo, folder, "interceptor", "scaler")
 	})
 }
@@ -70,10 +79,14 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (chosen 
 	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
 	flags.IntVar(&chosen.held, "held", 10_000, "`number` of requests that are held at a time; each takes a descriptor of this process and one of Envoy")
 	flags.IntVar(&chosen.samples, "samples", 200, "`number` of apps that are woken for each figure")
+	flags.StringVar(&chosen.peer, "http-add-on", "", "`folder` with the source of the KEDA HTTP add-on: its interceptor is built and measured beside ours")
+	flags.StringVar(&chosen.only, "only", "", "`part` that is measured: told, wake, held or cost; all of them by default")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
 	switch {
+	case !slices.Contains([]string{"", "told", "wake", "held", "cost"}, chosen.only):
+		return options{}, fmt.Errorf("%w: --only is %q, want told, wake, held or cost", errArgument, chosen.only)
 	case chosen.binaries.Etcd == "" || chosen.binaries.APIServer == "" || chosen.envoy == "":
 		return options{}, fmt.Errorf("%w: set ETCD_BIN, KUBE_APISERVER_BIN and ENVOY_BIN, "+
 			"or --etcd, --kube-apiserver and --envoy, to the files of the three", errArgument)
@@ -104,7 +117,10 @@ func measure(ctx context.Context, chosen options, progress io.Writer) (results r
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report) error
-	}{{"KEDA told", s.measureTold}, {"wake", s.measureWake}, {"held", s.measureHeld}} {
+	}{{"told", s.measureTold}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"held", s.measureHeld}} {
+		if chosen.only != "" && chosen.only != part.name {
+			continue
+		}
 		began := time.Now()
 		if err := part.measure(ctx, &results); err != nil {
 			return report{}, fmt.Errorf("%s: %w", part.name, err)

@@ -14,9 +14,12 @@ func good() report {
 	of := func(ms int) []time.Duration { return []time.Duration{time.Duration(ms) * time.Millisecond} }
 	return report{
 		Wakes: []wake{
-			{Apps: 1, endpoint: of(9), write: of(12), direct: of(3)}, {Apps: 25, endpoint: of(14), write: of(20), direct: of(10)},
+			{Apps: 1, endpoint: of(9), write: of(12), direct: of(3), peer: of(9)}, {Apps: 25, endpoint: of(14), write: of(20), direct: of(10), peer: of(9)},
 		},
 		told: of(19),
+		Costs: []cost{
+			{Name: "ours", held: [2][]float64{{300}, {500}}, warm: []float64{75}}, {Name: "peer", held: [2][]float64{{300}, {300}}, warm: []float64{100}, Lost: 7},
+		},
 		Held: held{
 			Requests: 1000, Answered: 1000, RefusedAfterMS: 1, CanceledAfterMS: 400,
 			Envoy: part{KilobytesEach: 55, DescriptorsBefore: 30, DescriptorsHeld: 1030}, Interceptor: part{KilobytesEach: 14},
@@ -35,6 +38,10 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 		"slow together":  {func(r *report) { r.Wakes[1].endpoint[0] = 16 * time.Millisecond }, "25 apps: endpoint to first byte, p50, × a direct push is 1.60"},
 		"KEDA told late": {func(r *report) { r.told[0] = 21 * time.Millisecond }, "request to KEDA told, p99, ms is 21.00, at most 20.00"},
 		"one lost":       {func(r *report) { r.Held.Answered-- }, "held requests that are answered is 999.00, at least 1000.00"},
+		"dear to hold":   {func(r *report) { r.Costs[0].held[0][0] = 301 }, "processor time of a held request, × the peer's is 1.00, at most 1.00"},
+		"dear":           {func(r *report) { r.Costs[0].warm[0] = 77 }, "of a warm request, × the peer's is 0.77, at most 0.75"},
+		"lost":           {func(r *report) { r.Costs[0].Lost++ }, "requests that are lost is 1.00, at most 0.00"},
+		"nothing":        {func(r *report) { *r = report{} }, ""},
 		"descriptors":    {func(r *report) { r.Held.Envoy.DescriptorsHeld = 2030 }, "descriptors of Envoy for a held request is 2.00"},
 	} {
 		t.Run(name, func(t *testing.T) {

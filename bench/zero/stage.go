@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
 )
 
@@ -31,6 +31,9 @@ type stage struct {
 	options options
 	replica *zerostage.Replica
 	direct  *direct
+	peer    *program.Process
+	// ways are ours, and the peer's if there is one.
+	ways []way
 	// envoyAt and interceptorAt are where the kernel tells of them.
 	envoyAt, interceptorAt process.Folder
 }
@@ -71,7 +74,13 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 	if s.interceptorAt, err = process.Find(s.replica.PID()); err != nil {
 		return err
 	}
-	s.direct, err = startDirect(ctx, s.options, s.Folder)
+	s.ways = []way{{name: "ours", proxy: zerostage.Proxy, held: s.replica.Held, parts: []process.Folder{s.envoyAt, s.interceptorAt}}}
+	if s.direct, err = startDirect(ctx, s.options, s.Folder); err != nil {
+		return err
+	}
+	if s.options.peer != "" {
+		err = s.startPeer(ctx)
+	}
 	return err
 }
 
@@ -81,31 +90,18 @@ func (s *stage) stop() error {
 	if s.direct != nil {
 		errs = s.direct.stop()
 	}
-	if s.replica != nil {
-		errs = errors.Join(errs, s.replica.Kill())
+	for _, each := range []*program.Process{s.peer, s.interceptor()} {
+		if each != nil {
+			errs = errors.Join(errs, each.Kill())
+		}
 	}
 	return errors.Join(errs, s.Stop())
 }
 
-// awaitHeld waits until so many requests are held.
-func awaitHeld(ctx context.Context, want int, held func() (int, error)) error {
-	for end := time.Now().Add(limit); ; {
-		is, err := held()
-		if err == nil && is == want {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("%w: %d requests are held, want %d: %w", errVain, is, want, err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(look):
-		}
+// interceptor is its process, nil if there is none.
+func (s *stage) interceptor() *program.Process {
+	if s.replica == nil {
+		return nil
 	}
-}
-
-// held is how many requests the interceptor holds.
-func (s *stage) held(ctx context.Context) func() (int, error) {
-	return func() (int, error) { return s.replica.Held(ctx) }
+	return s.replica.Process
 }

@@ -78,7 +78,7 @@ func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScaler
 	}
 	cancel()
 	<-waiting
-	return took, awaitHeld(context.WithoutCancel(ctx), 0, s.held(context.WithoutCancel(ctx)))
+	return took, s.ways[0].awaitHeld(context.WithoutCancel(ctx), 0, look)
 }
 
 // startScaler starts the built scaler as its ServiceAccount.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
@@ -19,17 +17,23 @@ const writers = 5
 
 var errAnswer = errors.New("unexpected answer")
 
-// measureWake wakes 1, 25 and 100 apps together, each with a request that waits, by turns through everything and by direct pushes.
+// measureWake wakes 1, 25 and 100 apps together, each with a request that waits, by turns through everything, by direct pushes, and through everything
+// with the peer if there is one.
 func (s *stage) measureWake(ctx context.Context, results *report) error {
 	for _, apps := range []int{1, 25, mostApps} {
 		found := wake{Apps: apps}
 		for len(found.endpoint) < s.options.samples {
-			moments, err := s.wakeByObjects(ctx, apps, &found)
+			moments, err := s.wakeByObjects(ctx, s.ways[0], apps, &found.endpoint, &found.write)
 			if err != nil {
 				return err
 			}
 			if err := s.wakeDirectly(ctx, moments, &found); err != nil {
 				return err
+			}
+			for _, peer := range s.ways[1:] {
+				if _, err := s.wakeByObjects(ctx, peer, apps, &found.peer, new([]time.Duration)); err != nil {
+					return err
+				}
 			}
 		}
 		results.Wakes = append(results.Wakes, found)
@@ -44,12 +48,30 @@ type written struct {
 	err      error
 }
 
-// wakeByObjects wakes apps by their EndpointSlices, one after the other by each writer, and puts them to sleep again. It returns when each was written, in this order.
-func (s *stage) wakeByObjects(ctx context.Context, apps int, found *wake) ([]written, error) {
-	waiting := begin(ctx, zerostage.Proxy, apps, apps)
-	if err := awaitHeld(ctx, apps, s.held(ctx)); err != nil {
+// wakeByObjects wakes apps by their EndpointSlices, one after the other by each writer, and puts them to sleep again. It adds the times from the API server's
+// answer, and from the write, and returns when each was written, in this order.
+func (s *stage) wakeByObjects(ctx context.Context, by way, apps int, fromAnswer, fromWrite *[]time.Duration) ([]written, error) {
+	waiting := begin(ctx, by.proxy, apps, apps)
+	if err := by.awaitHeld(ctx, apps, look); err != nil {
 		return nil, err
 	}
+	all := s.wakeAll(ctx, apps, writers)
+	var moments []written
+	var errs error
+	for range apps {
+		one := <-all
+		moments = append(moments, one)
+		answer, err := served(<-waiting[one.app])
+		errs = errors.Join(errs, one.err, err)
+		*fromAnswer = append(*fromAnswer, max(0, answer.Sub(one.at)))
+		*fromWrite = append(*fromWrite, answer.Sub(one.sent))
+	}
+	slices.SortFunc(moments, func(a, b written) int { return a.at.Compare(b.at) })
+	return moments, errors.Join(errs, s.sleepAll(ctx, by, apps))
+}
+
+// wakeAll writes the EndpointSlices of apps, so many at a time, and returns what came of each.
+func (s *stage) wakeAll(ctx context.Context, apps, writers int) <-chan written {
 	all, jobs := make(chan written, apps), make(chan int, apps)
 	for app := range apps {
 		jobs <- app
@@ -64,29 +86,15 @@ func (s *stage) wakeByObjects(ctx context.Context, apps int, found *wake) ([]wri
 			}
 		}()
 	}
-	var moments []written
-	var errs error
-	for range apps {
-		one := <-all
-		moments = append(moments, one)
-		answer, err := served(<-waiting[one.app])
-		errs = errors.Join(errs, one.err, err)
-		found.endpoint = append(found.endpoint, max(0, answer.Sub(one.at)))
-		found.write = append(found.write, answer.Sub(one.sent))
-	}
-	for app := range apps {
-		errs = errors.Join(errs, s.SetAwake(ctx, app, false))
-	}
-	slices.SortFunc(moments, func(a, b written) int { return a.at.Compare(b.at) })
-	return moments, errors.Join(errs, asleep(ctx, zerostage.Proxy, apps, s.held(ctx)))
+	return all
 }
 
 // wakeDirectly is the same by pushes, each as long after the first as the API server's answer was.
 func (s *stage) wakeDirectly(ctx context.Context, moments []written, found *wake) error {
 	apps := len(moments)
-	proxy := net.JoinHostPort("127.0.0.1", strconv.Itoa(directPort))
-	waiting := begin(ctx, proxy, apps, apps)
-	if err := awaitHeld(ctx, apps, s.direct.held); err != nil {
+	by := s.direct.way()
+	waiting := begin(ctx, by.proxy, apps, apps)
+	if err := by.awaitHeld(ctx, apps, look); err != nil {
 		return err
 	}
 	pushed := make([]time.Time, apps)
@@ -107,7 +115,7 @@ func (s *stage) wakeDirectly(ctx context.Context, moments []written, found *wake
 		_, err := s.direct.setAwake(app, false)
 		errs = errors.Join(errs, err)
 	}
-	return errors.Join(errs, asleep(ctx, proxy, apps, s.direct.held))
+	return errors.Join(errs, asleep(ctx, by, apps))
 }
 
 // begin makes requests for apps, one after the other.
@@ -122,15 +130,16 @@ func begin(ctx context.Context, proxy string, requests, apps int) []<-chan zeros
 // served is when an answer came, which is an app's to a request that has waited.
 func served(is zerostage.Answer) (time.Time, error) {
 	if is.Err != nil || is.Status != http.StatusOK || !is.IsApp || !is.IsCold {
+		is.At = time.Time{} // Alike ones are counted together.
 		return time.Time{}, fmt.Errorf("%w: %+v", errAnswer, is)
 	}
 	return is.At, nil
 }
 
 // asleep waits until apps are at zero: until a request for each is held, which is canceled then.
-func asleep(ctx context.Context, proxy string, apps int, held func() (int, error)) error {
+func asleep(ctx context.Context, by way, apps int) error {
 	for app := range apps {
-		if err := oneAsleep(ctx, proxy, app, held); err != nil {
+		if err := oneAsleep(ctx, by, app); err != nil {
 			return err
 		}
 	}
@@ -138,14 +147,31 @@ func asleep(ctx context.Context, proxy string, apps int, held func() (int, error
 }
 
 // oneAsleep is asleep for one app.
-func oneAsleep(ctx context.Context, proxy string, app int, held func() (int, error)) error {
+func oneAsleep(ctx context.Context, by way, app int) error {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
-		asking, cancel := context.WithTimeout(ctx, look)
-		is := <-zerostage.Begin(asking, proxy, app)
+		asking, cancel := context.WithCancel(ctx)
+		answer := zerostage.Begin(asking, by.proxy, app)
+		isAsleep := waits(ctx, by, answer)
 		cancel()
-		if is.Err != nil { // It has waited.
-			return awaitHeld(ctx, 0, held)
+		if isAsleep {
+			return by.awaitHeld(ctx, 0, look)
 		}
 	}
 	return fmt.Errorf("%w: %s is still awake", errVain, zerostage.Name(app))
+}
+
+// waits says that one request is held, before it is answered.
+func waits(ctx context.Context, by way, answer <-chan zerostage.Answer) bool {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-answer:
+			return false
+		case <-ticker.C:
+		}
+		if held, err := by.held(ctx); err == nil && held == 1 {
+			return true
+		}
+	}
 }

@@ -108,7 +108,8 @@ type Room struct {
 
 	last       Ticket
 	places     map[Ticket]place
-	lines      map[line]map[Ticket]struct{}
+	lines      map[line]*queue
+	turns      map[netip.Addr]string // the cluster for which a request of the proxy went on last
 	counts     map[ir.Key]Count
 	namespaces map[string]int
 	proxies    map[netip.Addr]int
@@ -118,7 +119,7 @@ type Room struct {
 func NewRoom(limits Limits) *Room {
 	return &Room{
 		limits: limits, apps: map[ir.Key]App{}, owners: map[string]ir.Key{},
-		places: map[Ticket]place{}, lines: map[line]map[Ticket]struct{}{},
+		places: map[Ticket]place{}, lines: map[line]*queue{}, turns: map[netip.Addr]string{},
 		counts: map[ir.Key]Count{}, namespaces: map[string]int{}, proxies: map[netip.Addr]int{},
 	}
 }
@@ -185,9 +186,9 @@ func (r *Room) Enter(call Call) (Ticket, App, Verdict) {
 	at := place{line{call.Proxy, call.Cluster}, key, call.IsCaught}
 	r.places[r.last] = at
 	if r.lines[at.line] == nil {
-		r.lines[at.line] = map[Ticket]struct{}{}
+		r.lines[at.line] = new(queue)
 	}
-	r.lines[at.line][r.last] = struct{}{}
+	r.lines[at.line].push(r.last)
 	r.count(at, 1)
 	return r.last, app, Wait
 }
@@ -218,8 +219,8 @@ func (r *Room) Leave(ticket Ticket) {
 		return
 	}
 	delete(r.places, ticket)
-	delete(r.lines[at.line], ticket)
-	if len(r.lines[at.line]) == 0 {
+	own := r.lines[at.line]
+	if own.leave(r.Holds); own.waiting == 0 {
 		delete(r.lines, at.line)
 	}
 	r.count(at, -1)
@@ -243,19 +244,39 @@ func (r *Room) count(at place, by int) {
 	}
 	if r.proxies[at.proxy] == 0 {
 		delete(r.proxies, at.proxy)
+		delete(r.turns, at.proxy)
 	}
 }
 
-// Release lets so many requests go that wait at a proxy for a cluster, the oldest first. They have left.
-// areMore says that others still wait there.
-func (r *Room) Release(proxy netip.Addr, cluster string, most int) (released []Ticket, areMore bool) {
-	at := line{proxy, cluster}
-	released = slices.Sorted(maps.Keys(r.lines[at]))
-	released = released[:min(len(released), most)]
-	for _, ticket := range released {
-		r.Leave(ticket)
+// Release lets up to so many requests go that wait at a proxy for clusters which it serves: of each cluster in
+// turn one, the oldest first, so that nobody waits for the crowd of another app. They have left.
+func (r *Room) Release(proxy netip.Addr, serves func(cluster string) bool, most int) []Ticket {
+	clusters := slices.DeleteFunc(r.clustersAt(proxy), func(cluster string) bool { return !serves(cluster) })
+	after, isThere := slices.BinarySearch(clusters, r.turns[proxy])
+	if isThere {
+		after++
 	}
-	return released, len(r.lines[at]) > 0
+	clusters = append(clusters[after:len(clusters):len(clusters)], clusters[:after]...)
+	var released []Ticket
+	for len(released) < most && len(clusters) > 0 {
+		left := clusters[:0]
+		for _, cluster := range clusters[:min(len(clusters), most-len(released))] {
+			at := line{proxy, cluster}
+			r.turns[proxy] = cluster
+			ticket := r.lines[at].first(r.Holds)
+			if released = append(released, ticket); r.lines[at].waiting > 1 {
+				left = append(left, cluster)
+			}
+			r.Leave(ticket)
+		}
+		clusters = left
+	}
+	return released
+}
+
+// RemoveProxy has all requests leave that wait at a proxy, and returns them.
+func (r *Room) RemoveProxy(proxy netip.Addr) []Ticket {
+	return r.Release(proxy, func(string) bool { return true }, r.proxies[proxy])
 }
 
 // Holds says whether a request still waits.
@@ -266,15 +287,15 @@ func (r *Room) Holds(ticket Ticket) bool {
 
 // Waits says whether a request waits at a proxy for a cluster.
 func (r *Room) Waits(proxy netip.Addr, cluster string) bool {
-	return len(r.lines[line{proxy, cluster}]) > 0
+	return r.lines[line{proxy, cluster}] != nil
 }
 
-// ClustersAt are the clusters that requests wait for at a proxy, sorted.
-func (r *Room) ClustersAt(proxy netip.Addr) []string {
-	var clusters []string
+// clustersAt are the clusters that requests wait for at a proxy, sorted.
+func (r *Room) clustersAt(proxy netip.Addr) []string {
 	if r.proxies[proxy] == 0 {
 		return nil
 	}
+	var clusters []string
 	for at := range r.lines {
 		if at.proxy == proxy {
 			clusters = append(clusters, at.cluster)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -148,33 +149,57 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestReleaseIsInOrder: the oldest first, of one proxy and one cluster.
+// TestReleaseIsInOrder: the oldest first, of one proxy and of what it serves.
 func TestReleaseIsInOrder(t *testing.T) {
 	t.Parallel()
 	r := room(wide())
 	var want []hold.Ticket
-	for range 5 {
+	for i := range 6 {
 		ticket, _, _ := r.Enter(call("shop/stable"))
-		want = append(want, ticket)
+		if want = append(want, ticket); i == 1 {
+			r.Leave(ticket)
+			want = want[:1]
+		}
 		r.Enter(call("shop/canary"))
 		elsewhere := call("shop/stable")
 		elsewhere.Proxy = second
 		r.Enter(elsewhere)
 	}
-	for _, part := range []struct {
-		want    []hold.Ticket
-		areMore bool
-	}{{want[:3], true}, {want[3:], false}, {nil, false}} {
-		got, areMore := r.Release(first, "shop/stable", 3)
-		if diff := cmp.Diff(part.want, got); diff != "" || areMore != part.areMore {
-			t.Errorf("more: %t, -want +got:\n%s", areMore, diff)
+	for _, want := range [][]hold.Ticket{want[:3], want[3:], nil} {
+		if diff := cmp.Diff(want, r.Release(first, served("shop/stable"), 3)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
-	if r.Waits(first, "shop/stable") || !r.Waits(second, "shop/stable") {
+	if r.Waits(first, "shop/stable") || !r.Waits(second, "shop/stable") || !r.Waits(first, "shop/canary") {
 		t.Error("who waits is not who was not released")
 	}
-	if diff := cmp.Diff([]string{"shop/canary"}, r.ClustersAt(first)); diff != "" {
-		t.Error(diff)
+	if gone := r.RemoveProxy(first); len(gone) != 6 || r.Waits(first, "shop/canary") || !r.Waits(second, "shop/stable") {
+		t.Errorf("%v leave with their proxy, or others do", gone)
+	}
+}
+
+// served are the clusters that a proxy serves.
+func served(clusters ...string) func(string) bool {
+	return func(cluster string) bool { return slices.Contains(clusters, cluster) }
+}
+
+// TestReleaseTakesTurns: one request of each cluster in turn, and the next time with the one after.
+func TestReleaseTakesTurns(t *testing.T) {
+	t.Parallel()
+	r := room(wide())
+	owners := map[hold.Ticket]string{}
+	for _, cluster := range []string{"shop/stable", "shop/stable", "shop/stable", "shop/stable", "shop/canary", "shop/canary", "other"} {
+		ticket, _, _ := r.Enter(call(cluster))
+		owners[ticket] = cluster
+	}
+	for _, want := range [][]string{{"other", "shop/canary"}, {"shop/stable", "shop/canary"}, {"shop/stable", "shop/stable"}, {"shop/stable"}} {
+		var got []string
+		for _, ticket := range r.Release(first, served("other", "shop/canary", "shop/stable"), 2) {
+			got = append(got, owners[ticket])
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
 	}
 }
 
@@ -242,8 +267,7 @@ func TestCountsAddUp(t *testing.T) {
 				break
 			}
 		default:
-			released, _ := r.Release(at.Proxy, cluster, random.IntN(4))
-			for _, ticket := range released {
+			for _, ticket := range r.Release(at.Proxy, served(cluster), random.IntN(4)) {
 				delete(waiting, ticket)
 			}
 		}

@@ -163,12 +163,16 @@ func httpFilters(holding ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) {
 	}}), nil
 }
 
-// localReplies changes what Envoy answers by itself. A 503 because a cluster has no endpoint to
-// take the request (response flag UH), or because the interceptor could not be asked (UAEX), gets
-// Retry-After, a 404 a text that says whose it is. What the interceptor answers says by itself when to come back.
+// localReplies changes what Envoy answers by itself. A 503 gets Retry-After if the app has not seen the
+// request; a 404 gets a text that says whose it is. What the interceptor answers says by itself when to come back.
+//
+//   - UH: the cluster has no endpoint that takes requests.
+//   - UF: none that a connection can be made to. It has just gone, or the proxy has no descriptor left.
+//   - UO: the cluster has as much under way as it may have.
+//   - UAEX: the interceptor could not be asked.
 func localReplies() *hcmv3.LocalReplyConfig {
-	noEndpoint := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH", "UAEX"}},
+	unseen := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH", "UF", "UO", "UAEX"}},
 	}}
 	notFound := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
 		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
@@ -178,7 +182,7 @@ func localReplies() *hcmv3.LocalReplyConfig {
 		}},
 	}}
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
-		{Filter: noEndpoint, HeadersToAdd: []*corev3.HeaderValueOption{{
+		{Filter: unseen, HeadersToAdd: []*corev3.HeaderValueOption{{
 			Header:       &corev3.HeaderValue{Key: "retry-after", Value: retryAfter},
 			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
 		}}},

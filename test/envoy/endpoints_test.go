@@ -44,6 +44,32 @@ func TestNothingReady(t *testing.T) {
 	}
 }
 
+// TestWhatTheAppHasNotSeen: a client is told to come back when nobody takes a connection, and when the app may have no more under way.
+func TestWhatTheAppHasNotSeen(t *testing.T) {
+	t.Parallel()
+	b := startBackend(t, "gone")
+	objects := world(t, []*backend{b}, testkit.NewScaledObject(namespace, "gone", "gone", 1, "gone.example.com"))
+	b.server.Close()
+	full := translate.DefaultOptions()
+	full.MaxPendingRequests = 0
+	for name, c := range map[string]struct {
+		options translate.Options
+		counter string
+	}{
+		"nobody is there": {translate.DefaultOptions(), "upstream_cx_connect_fail"},
+		"it is full":      {full, "upstream_rq_pending_overflow"},
+	} {
+		p := start(t, translated(t, objects, c.options))
+		got := p.mustAsk(t, "http://gone.example.com/", nil)
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
+			t.Errorf("%s: got %d with %v, want 503 with Retry-After", name, got.status, got.header)
+		}
+		if p.stat(t, "cluster.apps/gone/gone."+c.counter) == 0 {
+			t.Errorf("%s: it is not why", name)
+		}
+	}
+}
+
 // TestDraining takes an endpoint away in two steps while it has a request.
 func TestDraining(t *testing.T) {
 	t.Parallel()

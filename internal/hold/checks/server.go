@@ -33,10 +33,6 @@ const (
 	// streamPatience is how long a call waits for its proxy's discovery stream: after a restart
 	// the call may come first, and when a proxy has gone to another replica its call has to follow.
 	streamPatience = 2 * time.Second
-	// releaseAtOnce is how many requests of a proxy for one cluster go on together, and releasePause the time
-	// until as many follow: what waited must not fall upon one fresh Pod at once.
-	releaseAtOnce = 100
-	releasePause  = 20 * time.Millisecond
 )
 
 // Options are what a Server works with. All are required.
@@ -73,7 +69,7 @@ type Server struct {
 	streams map[netip.Addr][]Stream // of a proxy, in the order of their numbers
 	opened  chan struct{}           // closed when a stream is there that was not
 	waiters map[hold.Ticket]chan outcome
-	pauses  map[spot]*time.Timer
+	paces   map[netip.Addr]*proxyPace // of those that have not rested
 	visits  map[spot]*visit
 	changed chan struct{} // closed when an app has a request that waits and had none
 }
@@ -84,6 +80,13 @@ type outcome struct {
 	isLost  bool // the proxy is no longer this replica's
 	verdict hold.Verdict
 	page    waitingpage.Page // with the verdict hold.Page
+}
+
+// proxyPace is the pace of a proxy. due is when more may go on, nil while that is being looked at.
+type proxyPace struct {
+	hold.Pace
+
+	due *time.Timer
 }
 
 // spot is where requests of one proxy for one cluster wait.
@@ -98,7 +101,7 @@ func New(options Options) (*Server, error) {
 		notify: options.Notify,
 		closed: make(chan struct{}), known: make(chan struct{}),
 		room: hold.NewRoom(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
-		waiters: map[hold.Ticket]chan outcome{}, pauses: map[spot]*time.Timer{}, visits: map[spot]*visit{},
+		waiters: map[hold.Ticket]chan outcome{}, paces: map[netip.Addr]*proxyPace{}, visits: map[spot]*visit{},
 		changed: make(chan struct{}),
 	}
 	var err error
@@ -124,8 +127,8 @@ func (s *Server) Close() {
 	default:
 	}
 	close(s.closed)
-	for _, timer := range s.pauses {
-		timer.Stop()
+	for _, pace := range s.paces {
+		pace.due.Stop()
 	}
 	for _, each := range s.visits {
 		each.end.Stop()

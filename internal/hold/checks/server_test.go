@@ -2,9 +2,11 @@ package checks_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -41,7 +43,7 @@ type stream struct {
 
 func (s *stream) Number() uint64          { return s.number }
 func (s *stream) Fleet() string           { return s.fleet }
-func (s *stream) Serves(name string) bool { return name == cluster && s.serves.Load() }
+func (s *stream) Serves(name string) bool { return strings.HasPrefix(name, cluster) && s.serves.Load() }
 
 // stage is a Server with a proxy that is connected and an app that is known.
 type stage struct {
@@ -127,12 +129,17 @@ func view() *authv3.CheckRequest {
 
 // asking is the context of a call from the proxy, with more metadata.
 func asking(ctx context.Context, keys ...string) context.Context {
-	sent := metadata.Pairs(translate.ClusterKey, cluster)
+	return askingFor(ctx, proxy, cluster, keys...)
+}
+
+// askingFor is asking from any proxy, for any cluster.
+func askingFor(ctx context.Context, from netip.Addr, name string, keys ...string) context.Context {
+	sent := metadata.Pairs(translate.ClusterKey, name)
 	for _, key := range keys {
 		sent.Append(key, "1")
 	}
 	ctx = metadata.NewIncomingContext(ctx, sent)
-	return peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 40000))})
+	return peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 40000))})
 }
 
 // headerOf is a header of what a client is answered in the app's place.
@@ -148,8 +155,19 @@ func headerOf(response *authv3.CheckResponse, name string) string {
 // callFor is call for a request.
 func (s *stage) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan ended {
 	s.t.Helper()
+	return s.begin(asking(ctx, keys...), request)
+}
+
+// callFrom is call from any proxy, for any cluster.
+func (s *stage) callFrom(ctx context.Context, from netip.Addr, name string) <-chan ended {
+	s.t.Helper()
+	return s.begin(askingFor(ctx, from, name), new(authv3.CheckRequest))
+}
+
+// begin makes the call of a context.
+func (s *stage) begin(ctx context.Context, request *authv3.CheckRequest) <-chan ended {
+	s.t.Helper()
 	done := make(chan ended, 1)
-	ctx = asking(ctx, keys...)
 	began := time.Now()
 	go func() {
 		response, err := s.Check(ctx, request)
@@ -319,33 +337,85 @@ func TestTheFirstOfAnAppIsTold(t *testing.T) {
 	})
 }
 
-// TestReleaseIsPaced: so many go on at once, as many after a pause, and who comes meanwhile stands in line.
+// TestReleaseIsPaced: so many go on at once, fewer after each pause, and who comes meanwhile stands in line. After a rest as many go on at once as at first.
 func TestReleaseIsPaced(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
-		var all []<-chan ended
-		for range 250 {
+		for range 2 {
+			s.stream.serves.Store(false)
+			var all []<-chan ended
+			for range 150 {
+				all = append(all, s.call(t.Context()))
+			}
+			s.stream.serves.Store(true)
+			s.Confirmed(proxy)
 			all = append(all, s.call(t.Context()))
-		}
-		released := func() (count int) {
-			synctest.Wait()
-			for _, each := range all {
-				count += len(each)
+			s.Confirmed(proxy) // of something else
+			for _, want := range []int{100, 120, 140, 151} {
+				if got := s.answered(all); got != want {
+					t.Errorf("%d go on, want %d", got, want)
+				}
+				time.Sleep(hold.PacePause)
 			}
-			return count
-		}
-		s.stream.serves.Store(true)
-		s.Confirmed(proxy)
-		all = append(all, s.call(t.Context()))
-		s.Confirmed(proxy) // of something else
-		for _, want := range []int{100, 200, 251} {
-			if got := released(); got != want {
-				t.Errorf("%d go on, want %d", got, want)
-			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(5 * hold.PacePause)
 		}
 	})
+}
+
+// TestAProxysAppsShareItsPace: many that wake at once are no more than one would be, each has its turn, and other proxies are not concerned.
+func TestAProxysAppsShareItsPace(t *testing.T) {
+	t.Parallel()
+	play(t, func(t *testing.T, s *stage) {
+		t.Helper()
+		const apps, each = 10, 20
+		many := app()
+		for i := range apps {
+			many.Clusters = append(many.Clusters, nameOf(i))
+		}
+		s.SetApps(map[ir.Key]*hold.App{shop: many})
+		other := &stream{number: 2, fleet: "apps"}
+		s.Opened(proxy.Next(), other)
+		var all, others []<-chan ended
+		byCluster := make([][]<-chan ended, apps)
+		for i := range apps * each {
+			done := s.callFrom(t.Context(), proxy, nameOf(i/each))
+			all, byCluster[i/each] = append(all, done), append(byCluster[i/each], done)
+			if i < 100 {
+				others = append(others, s.callFrom(t.Context(), proxy.Next(), nameOf(i/each)))
+			}
+		}
+		s.stream.serves.Store(true)
+		other.serves.Store(true)
+		s.Confirmed(proxy)
+		s.Confirmed(proxy.Next())
+		if got := s.answered(others); got != 100 {
+			t.Errorf("%d of another proxy go on, want all", got)
+		}
+		for want := 100; want <= apps*each; want += 20 {
+			if got := s.answered(all); got != want {
+				t.Errorf("%d go on, want %d", got, want)
+			}
+			for i, own := range byCluster {
+				if got := s.answered(own); got != want/apps {
+					t.Errorf("%d of app %d go on, want %d", got, i, want/apps)
+				}
+			}
+			time.Sleep(hold.PacePause)
+		}
+	})
+}
+
+// nameOf is the name of one of many clusters, which a stream serves that serves cluster.
+func nameOf(i int) string { return fmt.Sprint(cluster, "-", i) }
+
+// answered is how many calls have come to something.
+func (s *stage) answered(all []<-chan ended) (count int) {
+	synctest.Wait()
+	for _, each := range all {
+		count += len(each)
+	}
+	return count
 }
 
 // TestAPageWaits in place of a browser, which counts as one request until it has not asked for a while; others wait

@@ -3,13 +3,14 @@ package checks
 import (
 	"cmp"
 	"context"
-	"math"
 	"net/netip"
 	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 )
 
 // Opened takes in the stream of a proxy. Of several, the latest counts.
@@ -36,11 +37,8 @@ func (s *Server) Closed(proxy netip.Addr, stream Stream) {
 		return
 	}
 	delete(s.streams, proxy)
-	for _, cluster := range s.room.ClustersAt(proxy) {
-		lost, _ := s.room.Release(proxy, cluster, math.MaxInt)
-		for _, ticket := range lost {
-			s.tell(ticket, outcome{isLost: true})
-		}
+	for _, ticket := range s.room.RemoveProxy(proxy) {
+		s.tell(ticket, outcome{isLost: true})
 	}
 }
 
@@ -48,34 +46,38 @@ func (s *Server) Closed(proxy netip.Addr, stream Stream) {
 func (s *Server) Confirmed(proxy netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, cluster := range s.room.ClustersAt(proxy) {
-		if _, isPausing := s.pauses[spot{proxy, cluster}]; !isPausing {
-			s.release(proxy, cluster)
+	s.release(proxy)
+}
+
+// release lets those go on who wait at a proxy for what it serves, as many as its pace allows. The caller holds the lock.
+func (s *Server) release(proxy netip.Addr) {
+	pace := s.paces[proxy]
+	if pace == nil {
+		pace = new(proxyPace)
+	}
+	if own := s.streams[proxy]; len(own) > 0 {
+		released := s.room.Release(proxy, own[len(own)-1].Serves, pace.Room())
+		for _, ticket := range released {
+			s.tell(ticket, outcome{goesOn: true})
 		}
+		pace.Take(len(released))
+	}
+	switch {
+	case pace.HasRested():
+		delete(s.paces, proxy)
+	case pace.due == nil:
+		pace.due = time.AfterFunc(hold.PacePause, func() { s.recover(proxy, pace) })
+		s.paces[proxy] = pace
 	}
 }
 
-// release lets those go on who wait at a proxy for a cluster, some at a time, if it serves the cluster. The
-// caller holds the lock.
-func (s *Server) release(proxy netip.Addr, cluster string) {
-	own := s.streams[proxy]
-	if len(own) == 0 || !own[len(own)-1].Serves(cluster) {
-		return
-	}
-	released, areMore := s.room.Release(proxy, cluster, releaseAtOnce)
-	for _, ticket := range released {
-		s.tell(ticket, outcome{goesOn: true})
-	}
-	if !areMore {
-		return
-	}
-	at := spot{proxy, cluster}
-	s.pauses[at] = time.AfterFunc(releasePause, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.pauses, at)
-		s.release(proxy, cluster)
-	})
+// recover lets more go on after a pause.
+func (s *Server) recover(proxy netip.Addr, pace *proxyPace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pace.due = nil
+	pace.Recover()
+	s.release(proxy)
 }
 
 // streamOf is the stream of a proxy, and waits for it if need be. The error is a status.

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
+)
+
+const (
+	// peerPort, peerAdminPort and peerMetricsPort are where the peer listens, on all addresses.
+	peerPort, peerAdminPort, peerMetricsPort = 8070, 9070, 2224
+	// peerProgram is the name of the built peer.
+	peerProgram = "http-add-on-interceptor"
+)
+
+var errPeer = errors.New("the KEDA HTTP add-on's interceptor")
+
+// buildPeer builds the interceptor of the KEDA HTTP add-on from its source.
+func buildPeer(ctx context.Context, source, folder string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", //nolint:gosec // the developer names the source
+		"-ldflags=-s -w", "-o", filepath.Join(folder, peerProgram), "./interceptor")
+	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: build: %w\n%s", errPeer, err, output)
+	}
+	return nil
+}
+
+// startPeer starts it with what its own Deployment sets. It routes the same HTTPScaledObjects as ours, and connects to Pods by their
+// own addresses as ours does: there is no kube-proxy here.
+func (s *stage) startPeer(ctx context.Context) error {
+	definition := filepath.Join(s.options.peer, "config/crd/bases/http.keda.sh_interceptorroutes.yaml")
+	if err := controlplane.ApplyFiles(ctx, s.Admin, "", definition); err != nil {
+		return fmt.Errorf("%w: %w", errPeer, err)
+	}
+	kubeconfig := filepath.Join(s.Folder, "peer.kubeconfig")
+	if err := s.Plane.WriteKubeconfig(kubeconfig, controlplane.AdminToken); err != nil {
+		return err
+	}
+	var err error
+	s.peer, err = program.Start(ctx, s.Folder, "env", "KUBECONFIG="+kubeconfig, fmt.Sprint("KEDA_HTTP_PROXY_PORT=", peerPort),
+		fmt.Sprint("KEDA_HTTP_ADMIN_PORT=", peerAdminPort), fmt.Sprint("OTEL_PROM_EXPORTER_PORT=", peerMetricsPort),
+		"KEDA_HTTP_DIRECT_POD_ROUTING=true", filepath.Join(netspace.Folder(), peerProgram),
+		"--zap-log-level=info", "--zap-encoder=console", "--zap-time-encoding=rfc3339")
+	if err != nil {
+		return err
+	}
+	err = s.peer.Await(ctx, limit, func(ctx context.Context) error {
+		answer, err := traffic.Ask(ctx, peerAdmin("/readyz"), "", nil)
+		if err == nil && answer.Status != http.StatusOK {
+			err = fmt.Errorf("%w: /readyz answers %d", errPeer, answer.Status)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	at, err := process.Find(s.peer.PID())
+	s.ways = append(s.ways, way{
+		name: "http-add-on", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(peerPort)), held: peerHeld, parts: []process.Folder{at},
+	})
+	return err
+}
+
+// peerAdmin is the URL of one of the peer's own paths.
+func peerAdmin(path string) string { return fmt.Sprint("http://127.0.0.1:", peerAdminPort, path) }
+
+// peerHeld is how many requests the peer has under way: those that its apps have not answered.
+func peerHeld(ctx context.Context) (int, error) {
+	answer, err := traffic.Ask(ctx, peerAdmin("/queue"), "", nil)
+	if err != nil {
+		return 0, err
+	}
+	var queues map[string]struct{ Concurrency int }
+	if err := json.Unmarshal(answer.Body, &queues); err != nil {
+		return 0, fmt.Errorf("%w: %w in %s", errPeer, err, answer.Body)
+	}
+	sum := 0
+	for _, queue := range queues {
+		sum += queue.Concurrency
+	}
+	return sum, nil
+}
+
+// way is a way for requests to the apps.
+type way struct {
+	name, proxy string
+	// held is how many requests wait.
+	held func(context.Context) (int, error)
+	// parts are the processes that a request goes through, or that decide about it.
+	parts []process.Folder
+}
+
+// cpu is the processor time of its parts, in microseconds.
+func (w way) cpu() (float64, error) {
+	var sum float64
+	var errs error
+	for _, part := range w.parts {
+		used, err := part.CPU()
+		sum, errs = sum+used, errors.Join(errs, err)
+	}
+	return sum, errs
+}
+
+// awaitHeld waits until so many requests are held, and looks again after each pause.
+func (w way) awaitHeld(ctx context.Context, want int, pause time.Duration) error {
+	for end := time.Now().Add(limit); ; {
+		is, err := w.held(ctx)
+		if err == nil && is == want {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%w: %d requests are held by %s, want %d: %w", errVain, is, w.name, want, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
