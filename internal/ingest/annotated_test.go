@@ -64,3 +64,29 @@ func TestTheSplitInForceIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestTheManagedRoutesInForceAreTold breaks the other annotation: what is told are the header routes that requests go by.
+func TestTheManagedRoutesInForceAreTold(t *testing.T) {
+	const forQA = `[{"name":"qa","matches":[{"headers":[{"type":"Exact","value":"qa","name":"role"}]}]}]`
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		s.services.Modify(service("canary"))
+		for _, step := range []struct{ name, text, want string }{
+			{"none", "", ""},
+			{"one", forQA, forQA},
+			{"broken", "qa, please", forQA},
+			{"removed", "", ""},
+		} {
+			object := testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "[{service: shop, weight: 50}, {service: canary, weight: 50}]")
+			if step.text != "" {
+				object = testkit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes, step.text)
+			}
+			s.scaledObjects.Modify(object)
+			time.Sleep(time.Second) // The clock is synctest's.
+			if got := s.lastPass().Objects[ir.Key{Namespace: "apps", Name: "shop"}].Outcome.ManagedRoutes; got != step.want {
+				t.Errorf("%s: %q is told, want %q", step.name, got, step.want)
+			}
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
@@ -187,7 +188,7 @@ func (l *Loop) tell(
 		told[key] = observation.Object{
 			ScaledObject: is.object, Fleet: l.fleetOf(is), InForce: inForce, Page: page,
 			Outcome: observation.Outcome{
-				Problems: is.problems, Served: len(is.inForce) > 0, Failure: is.failure, WeightedBackends: splitOf(is),
+				Problems: is.problems, Served: len(is.inForce) > 0, Failure: is.failure, WeightedBackends: splitOf(is), ManagedRoutes: managedOf(is),
 				StableHashes: readyHashes(resolver.Service(stableOf(is))), Page: state, WrittenAt: is.writtenAt, TLS: l.certificates.State(key),
 			},
 		}
@@ -210,6 +211,14 @@ func splitOf(is known) string {
 		shares = append(shares, split.Backend{Service: backend.Service.Name, Weight: backend.Weight})
 	}
 	return split.Format(shares)
+}
+
+// managedOf returns the header and mirror routes of what is in force, "" where there are none.
+func managedOf(is known) string {
+	if len(is.inForce) == 0 {
+		return ""
+	}
+	return managedroute.Format(is.inForce[0].Managed)
 }
 
 // stableOf returns the Service that an object's requests go to when no canary runs.

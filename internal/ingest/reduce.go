@@ -48,6 +48,9 @@ func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv
 		if text := reduced.Annotations[httpv1alpha1.AnnotationWeightedBackends]; text == shared.WeightedBackends {
 			shared.WeightedBackends = text
 		}
+		if text := reduced.Annotations[httpv1alpha1.AnnotationManagedRoutes]; text == shared.ManagedRoutes {
+			shared.ManagedRoutes = text
+		}
 		t.share(&shared.ReportedBy)
 		reduced.Status.DataPlane = &shared
 	}

@@ -55,6 +55,9 @@ type Outcome struct {
 	// WeightedBackends is how requests are shared by InForce, as a text of package split; "" where its own
 	// Service gets all of them.
 	WeightedBackends string
+	// ManagedRoutes are the header and mirror routes of InForce, as a text of package managedroute; "" where
+	// there are none.
+	ManagedRoutes string
 	// StableHashes are the pod-template-hashes of the ready Pods behind its stable Service, sorted; empty
 	// when some are not known.
 	StableHashes []string

@@ -72,11 +72,11 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, find finder) ([]ir.Backen
 }
 
 // lastGood returns what an object keeps whose backends cannot be carried out: those in force or, where
-// nothing is because the interceptor has just started, those that its status reports to have been.
+// nothing is because the interceptor has just started, those that its status reports to have been. matches is the number of Matches that it has.
 // Without the annotation nobody but the own Service is to get anything, so that a split must not come
 // back; then, and for want of anything better, it is own.
 func lastGood(
-	object *httpv1alpha1.HTTPScaledObject, inForce []ir.Route, own []ir.Backend, find finder,
+	object *httpv1alpha1.HTTPScaledObject, inForce []ir.Route, own []ir.Backend, find finder, matches int,
 ) ([]ir.Backend, []managedroute.Route) {
 	switch {
 	case len(inForce) > 0 && (hasAnnotation(object) || len(inForce[0].Backends) == 1):
@@ -93,7 +93,21 @@ func lastGood(
 		backend, _ := backendOf(object, share, "", find, canaryOf(object, shares, i)) // One that is gone by now keeps its share, as it would in force.
 		backends = append(backends, backend)
 	}
-	return backends, nil
+	return backends, reportedRoutes(object, len(backends), matches)
+}
+
+// reportedRoutes are the header and mirror routes that the status of object reports to have been in force; none where they cannot be carried out for as many
+// backends and Matches.
+func reportedRoutes(object *httpv1alpha1.HTTPScaledObject, backends, matches int) []managedroute.Route {
+	text := object.Status.DataPlane.ManagedRoutes
+	if text == "" || backends < 2 {
+		return nil
+	}
+	routes, err := managedroute.Parse(text)
+	if err != nil || managedroute.CountMatches(routes)*matches > MaxManaged {
+		return nil
+	}
+	return routes
 }
 
 // remedy says what to do about an annotation that cannot be read.

@@ -119,7 +119,7 @@ func resolveObject(
 		managed, wrongBackends = managedOf(object, len(backends), len(matches))
 	}
 	if len(wrongBackends) > 0 {
-		backends, managed = lastGood(object, inForce, backends, find)
+		backends, managed = lastGood(object, inForce, backends, find, len(matches))
 	}
 	failover, wrongFailover := failoverOf(object, find)
 	if len(wrongFailover) > 0 && len(inForce) > 0 {

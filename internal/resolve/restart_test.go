@@ -55,6 +55,77 @@ func TestARestartKeepsTheLastGoodSplit(t *testing.T) {
 	}
 }
 
+// TestARestartKeepsTheLastGoodManagedRoutes is the same for header and mirror routes, which stand or fall with the split.
+func TestARestartKeepsTheLastGoodManagedRoutes(t *testing.T) {
+	t.Parallel()
+	const (
+		at20    = "- service: shop\n  weight: 80\n- service: canary\n  weight: 20\n"
+		at50    = "- service: shop\n  weight: 50\n- service: canary\n  weight: 50\n"
+		toOwn   = "- service: shop\n  weight: 100\n"
+		forQA   = `[{"name":"qa","matches":[{"headers":[{"type":"Exact","value":"qa","name":"role"}]}]}]`
+		forBeta = `[{"name":"beta","matches":[{"headers":[{"type":"Exact","value":"yes","name":"beta"}]}]}]`
+		broken  = "qa, please"
+	)
+	for name, test := range map[string]struct {
+		weights, managed string // the annotations; "" for none
+		reported         httpv1alpha1.DataPlaneStatus
+		want             []string
+		canary           uint32
+	}{
+		"the annotations count": {at50, forBeta, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, []string{"beta"}, 50},
+		"a text that cannot be read": {
+			at50, broken,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
+			[]string{"qa"},
+			20,
+		},
+		"weights that cannot be read": {
+			broken, forBeta,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
+			[]string{"qa"},
+			20,
+		},
+		"none were in force":              {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20}, nil, 20},
+		"a report that means nothing":     {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: broken}, nil, 20},
+		"a report without a canary":       {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: toOwn, ManagedRoutes: forQA}, nil, 0},
+		"the weights are no longer there": {"", forQA, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := testkit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+			for annotation, text := range map[string]string{
+				httpv1alpha1.AnnotationWeightedBackends: test.weights, httpv1alpha1.AnnotationManagedRoutes: test.managed,
+			} {
+				if text != "" {
+					object = testkit.WithAnnotation(object, annotation, text)
+				}
+			}
+			object.Status.DataPlane = &test.reported
+			config, _ := resolve.Build(resolve.World{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
+				Services:      testkit.Services(testkit.NewService("apps", "shop"), testkit.NewService("apps", "canary")),
+			})
+			route := config.Routes[0]
+			var got []string
+			for _, managed := range route.Managed {
+				got = append(got, managed.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("header routes (-want +got):\n%s", diff)
+			}
+			canary := uint32(0)
+			for _, backend := range route.Backends {
+				if backend.Service.Name == "canary" {
+					canary = backend.Weight
+				}
+			}
+			if canary != test.canary {
+				t.Errorf("the canary's weight is %d, want %d", canary, test.canary)
+			}
+		})
+	}
+}
+
 // TestRecreatedWithinASecond has another object of the same name and the same time of creation: what
 // the one before had in force is not its own.
 func TestRecreatedWithinASecond(t *testing.T) {

@@ -20,6 +20,7 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, 
 		ReportedBy:     writer,
 
 		WeightedBackends: seen.WeightedBackends,
+		ManagedRoutes:    seen.ManagedRoutes,
 		ResourceVersion:  object.ResourceVersion,
 	}
 	if !seen.IsAccepted() {
@@ -37,7 +38,7 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, 
 		report.StableHashes = slices.Compact(report.StableHashes)
 	}
 	if isSame := before.AnnotationHash == report.AnnotationHash && before.Proxies == report.Proxies && before.Effective == report.Effective &&
-		before.WeightedBackends == report.WeightedBackends &&
+		before.WeightedBackends == report.WeightedBackends && before.ManagedRoutes == report.ManagedRoutes &&
 		slices.Equal(before.StableHashes, report.StableHashes) && !isOlder(before.ResourceVersion, seen.WrittenAt); isSame {
 		report.ReportedBy, report.ResourceVersion = before.ReportedBy, before.ResourceVersion
 	}

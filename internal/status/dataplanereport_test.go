@@ -78,6 +78,16 @@ func TestDataPlaneReport(t *testing.T) {
 			status.Taken{Proxies: counts(2, 2), AsDesired: true},
 			reportedAt(was, "12"),
 		},
+		{
+			"the same, with a header route in force that was not reported", was,
+			observation.Outcome{Served: true, StableHashes: []string{"old"}, ManagedRoutes: "[]"},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			func() *httpv1alpha1.DataPlaneStatus {
+				now := report([]string{"old"}, counts(2, 2), true)
+				now.ManagedRoutes = "[]"
+				return now
+			}(),
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -229,6 +229,11 @@ type DataPlaneStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	WeightedBackends string `json:"weightedBackends,omitempty"`
+	// ManagedRoutes are the header and mirror routes in force, in the form of the annotation http.kedify.io/managed-routes; empty where there are none. They
+	// are kept like WeightedBackends, and with it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16384
+	ManagedRoutes string `json:"managedRoutes,omitempty"`
 	// ReportedBy names the interceptor that wrote this report: the holder of the Lease.
 	// +optional
 	ReportedBy string `json:"reportedBy,omitempty"`
