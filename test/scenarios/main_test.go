@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -27,6 +28,8 @@ type release struct {
 	// overlooks says that the controller may overlook what is written to a Rollout while it reconciles it, until something else is: it puts its own copy over the newer
 	// one in its cache. Seen with v1.9.1, where a promotion in the first moments of a pause was mostly without effect.
 	overlooks bool
+	// oneLease says that all controllers of a cluster share one Lease, whichever instance they are of, so that only one pair of replicas at a time can have a leader.
+	oneLease bool
 	// refuses returns the controller's words where it refuses the Rollout of a scenario, whoever routes; nil for one that refuses none.
 	refuses func(scenario) string
 }
@@ -51,7 +54,7 @@ func releases() []release {
 	all := []release{
 		{
 			name: "v1.9.1", binary: "ROLLOUTS_V1_9_1_CONTROLLER_BIN", manifest: "ROLLOUTS_V1_9_1_INSTALL_YAML", only: few(),
-			overlooks: true, refuses: refusedByV1_9_1,
+			overlooks: true, oneLease: true, refuses: refusedByV1_9_1,
 		},
 		{name: "v1.10.1", binary: "ROLLOUTS_CONTROLLER_BIN", manifest: "ROLLOUTS_INSTALL_YAML"},
 		{name: "v1.10.1, chart", binary: "ROLLOUTS_CONTROLLER_BIN", manifest: chartVariable, only: []string{"every step"}},
@@ -77,6 +80,7 @@ type cluster struct {
 	release release
 	folder  string // has the plugins, and the controllers' homes
 	admin   *rest.RESTClient
+	lease   sync.Mutex // held by the scenario whose controllers have the Lease, where there is one only
 	player  *rolloutscontroller.Player
 	main    *rolloutscontroller.Controller
 }

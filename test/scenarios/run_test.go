@@ -53,7 +53,7 @@ func (s *stage) verdict() string {
 		said += ", refused by the controller: " + s.refused
 	}
 	if s.aborted > 0 {
-		said += fmt.Sprintf(", 0 %.1f s after the abort, of at most %v", s.aborted.Seconds(), abortLimit)
+		said += fmt.Sprintf(", abort → share 0: %.1f s (limit %v), of these in the plugin %s", s.aborted.Seconds(), abortLimit, s.inPlugin)
 	}
 	return said
 }

@@ -2,6 +2,9 @@ package scenarios_test
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -217,6 +220,25 @@ func (s *stage) abortInTime(happens func()) {
 	if s.aborted = s.shares("0").Sub(begin); s.aborted > abortLimit {
 		s.t.Errorf("the canary's share ended %v after the abort, want at most %v", s.aborted, abortLimit)
 	}
+	s.await("the plugin's word on the abort", "true", func() string {
+		s.inPlugin = tookToEnd(s.log())
+		return strconv.FormatBool(s.inPlugin != "")
+	})
+}
+
+// took matches the field of a plugin's log line that says how long a call took until all was written.
+var took = regexp.MustCompile(` took=(\S+)`)
+
+// tookToEnd is how long the last call took, by a controller's log, in which the canary's share was taken away; empty where there was none. The controller logs what
+// its plugins do, the fields in any order.
+func tookToEnd(log string) string {
+	for _, line := range slices.Backward(strings.Split(log, "\n")) {
+		fields := took.FindStringSubmatch(line)
+		if fields != nil && strings.Contains(line, "shares written") && strings.Contains(line+" ", " canaryWeight=0 ") {
+			return fields[1]
+		}
+	}
+	return ""
 }
 
 // subsets are those of a Service's Endpoints.
@@ -286,6 +308,10 @@ func killed(s *stage) {
 
 // leaderKilled has two replicas of a controller, of which the leader is killed.
 func leaderKilled(s *stage) {
+	if s.release.oneLease {
+		s.lease.Lock()
+		s.t.Cleanup(s.lease.Unlock) // when they have ended
+	}
 	for _, name := range []string{"a", "b"} {
 		s.control(name+"-"+s.namespace, "--instance-id", "led-"+s.namespace, "--leader-election-lease-duration", "6s",
 			"--leader-election-renew-deadline", "5s", "--leader-election-retry-period", "500ms")

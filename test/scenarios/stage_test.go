@@ -55,6 +55,7 @@ type stage struct {
 	controllers []*rolloutscontroller.Controller // those of its Rollout
 	refused     string                           // why the controller refuses the Rollout; empty where it does not
 	aborted     time.Duration                    // how long the canary's share outlived an abort, in scenarios that measure it
+	inPlugin    string                           // how much of that passed between the controller's call and the stored share, as the plugin logs it
 }
 
 // apply applies manifests in the stage's namespace.

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -124,7 +125,7 @@ func (r *Reconciler[O]) write(ctx context.Context, t Target[O], planned Change) 
 	return planned, err
 }
 
-// tell logs what was written and passes warnings on to the user.
+// tell logs what was written, with the time since the call came, and passes warnings on to the user.
 func (r *Reconciler[O]) tell(ctx context.Context, ask Ask, t Target[O], done Change) {
 	for _, warning := range done.Warnings {
 		r.board.Warn(ctx, ask.Rollout, "RouteWarning", fmt.Sprintf("%s: %s", t, warning))
@@ -136,6 +137,6 @@ func (r *Reconciler[O]) tell(ctx context.Context, ask Ask, t Target[O], done Cha
 	if ask.Weigh {
 		attributes = append(attributes, "stableWeight", ask.Shares.Stable.Weight, "canaryWeight", ask.Shares.Canary.Weight)
 	}
-	attributes = append(attributes, "managedRoutes", len(ask.Managed))
+	attributes = append(attributes, "managedRoutes", len(ask.Managed), "took", time.Since(ask.begun))
 	r.log.InfoContext(ctx, "shares written", attributes...)
 }

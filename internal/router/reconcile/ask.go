@@ -20,6 +20,8 @@ type Ask struct {
 	Weigh bool
 	// Managed is the full set of header and mirror routes, in order.
 	Managed []managedroute.Route
+
+	begun time.Time // when the call came
 }
 
 // Name is namespace/name of the Rollout.
@@ -79,6 +81,7 @@ type Waited struct {
 // asked is what a call for these weights asks for, and the Rollout's settings; or which field of the Rollout is wrong. There are no managed routes when the
 // controller has removed them in this reconcile.
 func (r *Reconciler[O]) asked(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (Ask, Settings, error) {
+	begun := time.Now()
 	shares, err := router.SharesOf(rollout, weight, others)
 	if err != nil {
 		return Ask{}, Settings{}, err
@@ -87,7 +90,7 @@ func (r *Reconciler[O]) asked(rollout *v1alpha1.Rollout, weight int32, others []
 	if err != nil {
 		return Ask{}, Settings{}, fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
 	}
-	ask := Ask{Rollout: rollout, Shares: shares, Weigh: true}
+	ask := Ask{Rollout: rollout, Shares: shares, Weigh: true, begun: begun}
 	if !r.removals.Underway(rollout) {
 		ask.Managed = router.ManagedRoutes(rollout)
 	}

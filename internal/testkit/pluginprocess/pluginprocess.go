@@ -78,6 +78,9 @@ func Run(tb testing.TB, binary, kubeconfig string) *Process {
 // PID is the number of the process.
 func (p *Process) PID() int { return p.client.ReattachConfig().Pid }
 
+// Exited says whether the process is known to have ended.
+func (p *Process) Exited() bool { return p.client.Exited() }
+
 // End ends the process and waits for its end.
 func (p *Process) End() { p.client.Kill() }
 

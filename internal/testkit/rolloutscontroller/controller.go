@@ -4,6 +4,7 @@ package rolloutscontroller
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 
@@ -28,16 +30,20 @@ const Namespace = "argo-rollouts"
 // Install applies what users install: Argo Rollouts from its install.yaml without the Deployment, the registration of plugins (name to file), and further manifests
 // from files.
 func Install(ctx context.Context, admin rest.Interface, install string, plugins map[string]string, files ...string) error {
-	var registered strings.Builder
-	for name, file := range plugins {
-		fmt.Fprintf(&registered, "    - {name: %s, location: 'file://%s'}\n", name, file)
-	}
 	raw, err := os.ReadFile(filepath.Clean(install))
 	if err != nil {
 		return err
 	}
-	configuration := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: " + Namespace + "}\ndata:\n  trafficRouterPlugins: |\n" + registered.String()
-	return InstallManifest(ctx, admin, without(string(raw), "ConfigMap")+"\n---\n"+configuration, files...) // theirs is empty
+	return InstallManifest(ctx, admin, without(string(raw), "ConfigMap")+"\n---\n"+Registration(plugins), files...) // theirs is empty
+}
+
+// Registration is the ConfigMap that registers plugins, name to file. A controller reads it when it starts.
+func Registration(plugins map[string]string) string {
+	var registered strings.Builder
+	for name, file := range plugins {
+		fmt.Fprintf(&registered, "    - {name: %s, location: 'file://%s'}\n", name, file)
+	}
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: " + Namespace + "}\ndata:\n  trafficRouterPlugins: |\n" + registered.String()
 }
 
 // InstallManifest applies Argo Rollouts and its configuration from the text of a manifest, without the Deployment, and further manifests from files.
@@ -98,14 +104,36 @@ func Start(plane *controlplane.ControlPlane, binary, folder string, flags ...str
 	return &Controller{process: process, log: log, last: map[string]string{}}, process.Start()
 }
 
-// End ends the controller by SIGKILL, with its plugins, which notice.
+// End ends the controller by SIGKILL, and its plugins, which would go on: they are told to end by a controller that ends in good order only.
 func (c *Controller) End() error {
 	if c.process.ProcessState != nil {
 		return nil
 	}
+	plugins := children(c.process.Process.Pid)
 	err := c.process.Process.Kill()
 	_ = c.process.Wait() // it was killed
+	for _, plugin := range plugins {
+		_ = syscall.Kill(plugin, syscall.SIGKILL) // it may have ended
+	}
 	return errors.Join(err, c.log.Close())
+}
+
+// children are the processes that a process has started (proc_pid_task_children(5)).
+func children(pid int) []int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	var found []int
+	for _, list := range lists {
+		text, err := os.ReadFile(filepath.Clean(list))
+		if err != nil {
+			continue // the thread has ended, and its children are another's
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				found = append(found, child)
+			}
+		}
+	}
+	return found
 }
 
 // reconciles matches what the controller logs when it begins and when it ends a reconcile.
@@ -138,6 +166,12 @@ func (c *Controller) Reconciled(namespace string) (version string, err error) {
 			}
 		}
 	}
+}
+
+// Reconciles returns how many reconciles the controller has ended, by its log.
+func (c *Controller) Reconciles() (int, error) {
+	written, err := os.ReadFile(c.log.Name())
+	return bytes.Count(written, []byte(`msg="Reconciliation completed"`)), err
 }
 
 // LogAbout returns the last lines of the controller's log with that text in them.
