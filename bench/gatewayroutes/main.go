@@ -38,7 +38,7 @@ func sizes() []int { return []int{1, 5, 20} }
 
 func main() {
 	routerbench.Main(routerbench.Benchmark{
-		Name: "bench/gatewayroutes", Command: "gatewayapi-plugin", Resource: resource, Subject: &routes{},
+		Name: "bench/gatewayroutes", Plugin: gatewayapi.Type, Command: "gatewayapi-plugin", Resource: resource, Subject: &routes{},
 	})
 }
 
@@ -74,7 +74,7 @@ func (r *routes) Workload() string {
 	return fmt.Sprintf("%d Rollouts each with 1, 5 and 20 HTTPRoutes, one call a Rollout of each kind in a round", r.rollouts)
 }
 
-// Cases are the numbers of routes.
+// Cases are the numbers of routes, with one caller, and as many callers as the controller has.
 func (r *routes) Cases() []routerbench.Case {
 	var cases []routerbench.Case
 	for _, size := range sizes() {
@@ -82,7 +82,9 @@ func (r *routes) Cases() []routerbench.Case {
 			Name: fmt.Sprintf("%d routes", size), Workers: 1, Rollouts: r.rollouts, Calls: r.rollouts, Objects: size,
 		})
 	}
-	return cases
+	all := cases[0]
+	all.Name, all.Workers, all.MinResync, all.Kill = "1 route, 10 workers", 10, 0.5, true
+	return append(cases, all)
 }
 
 // name is the name of a Rollout with size routes.

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -55,6 +57,32 @@ func (r *routes) BareWrites(
 		return err
 	}, nil
 }
+
+// Holds lists the routes and looks at the second backend of each rule with two.
+func (r *routes) Holds(ctx context.Context, of routerbench.Case, rollouts []int, weight uint32) error {
+	read, err := r.read(ctx, of)
+	if err != nil {
+		return err
+	}
+	for _, n := range rollouts {
+		for i := range of.Objects {
+			named := route(of.Objects, n, i)
+			found, is := read[named]
+			if !is {
+				return fmt.Errorf("HTTPRoute %s: %w: it is gone", named, errWeight)
+			}
+			asked := found.DeepCopy()
+			share(asked.Object, int64(weight))
+			if !reflect.DeepEqual(asked.Object, found.Object) {
+				return fmt.Errorf("HTTPRoute %s: %w", named, errWeight)
+			}
+		}
+	}
+	return nil
+}
+
+// errWeight says that a route has not the weight that was asked for.
+var errWeight = errors.New("another weight")
 
 // share gives the second backend of each rule with two a weight, and the first one the rest.
 func share(route map[string]any, weight int64) {

@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err := columns.Flush(); err != nil {
 		return err
 	}
-	return figures.Publish(map[string]any{"memory": memory, "limits": limits}, limits, chosen.json, stdout)
+	return figures.Publish(map[string]any{"plugin": gatewayapi.Type, "memory": memory, "limits": limits}, limits, chosen.json, stdout)
 }
 
 // measure starts everything, weighs the Rollouts, and ends everything.

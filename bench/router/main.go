@@ -8,16 +8,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
@@ -29,15 +29,13 @@ const (
 	// collection is the REST path of the HTTPScaledObjects.
 	collection = "/apis/" + httpv1alpha1.Group + "/" + httpv1alpha1.Version + "/namespaces/" + routerbench.Namespace + "/" +
 		httpv1alpha1.Resource
-	// leases is the REST path of the interceptors' Leases.
-	leases = "/apis/coordination.k8s.io/v1/namespaces/" + httpv1alpha1.DefaultInterceptorNamespace + "/leases"
 	// atOnce is how many objects are created or reported of at a time.
 	atOnce = 8
 )
 
 func main() {
 	routerbench.Main(routerbench.Benchmark{
-		Name: "bench/router", Command: "rollouts-plugin-kedify", Resource: httpv1alpha1.Resource, MinResync: 0.5,
+		Name: "bench/router", Plugin: httpso.Type, Command: "rollouts-plugin-kedify", Resource: httpv1alpha1.Resource,
 		Subject: &scaledObjects{},
 	})
 }
@@ -73,11 +71,11 @@ const withoutProxy = "10 workers, no Ready proxy"
 
 // Cases are one caller, and as many as the controller has, with and without a proxy.
 func (s *scaledObjects) Cases() []routerbench.Case {
-	one := routerbench.Case{Name: "1 worker", Workers: 1, Rollouts: s.objects, Calls: s.calls, Objects: 1}
+	one := routerbench.Case{Name: "1 worker", Workers: 1, Rollouts: s.objects, Calls: s.calls, Objects: 1, MinResync: 0.5}
 	ten := one
-	ten.Name, ten.Workers = "10 workers", 10
+	ten.Name, ten.Workers, ten.Kill = "10 workers", 10, true
 	none := ten
-	none.Name = withoutProxy
+	none.Name, none.Kill = withoutProxy, false
 	return []routerbench.Case{one, ten, none}
 }
 
@@ -108,7 +106,7 @@ func (s *scaledObjects) Furnish(ctx context.Context, clients routerbench.Clients
 	if _, err := stopwatch.Calls(atOnce, s.objects, func(n int) error { return s.create(ctx, n) }); err != nil {
 		return err
 	}
-	return s.renewLease(ctx)
+	return interceptor.KeepLease(ctx, s.Admin)
 }
 
 // create creates object n.
@@ -125,62 +123,56 @@ func (s *scaledObjects) create(ctx context.Context, n int) error {
 	})
 }
 
-// renewLease creates the interceptors' Lease and renews it until ctx ends.
-func (s *scaledObjects) renewLease(ctx context.Context) error {
-	spec := func() map[string]any {
-		now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
-		return map[string]any{"holderIdentity": "bench", "renewTime": now}
-	}
-	err := controlplane.Create(ctx, s.Admin, leases, map[string]any{
-		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-		"metadata": map[string]any{"name": httpv1alpha1.DefaultInterceptorLease}, "spec": spec(),
-	})
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(httpv1alpha1.LeaseRenewInterval):
-				// Where no renewal gets through, VerifyWeight goes by the annotation alone, and takes less time.
-				_ = patch(ctx, s.Admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, map[string]any{"spec": spec()})
-			}
-		}
-	}()
-	return err
-}
-
-// patch sends a merge patch as the router does.
-func patch(ctx context.Context, client rest.Interface, path string, change any) error {
-	return controlplane.Patch(ctx, client, path, httpso.FieldManager, change)
-}
-
 // BareWrites changes the two annotations.
 func (s *scaledObjects) BareWrites(
 	ctx context.Context, of routerbench.Case, weight uint32,
 ) (write func(n int) error, err error) {
 	return func(n int) error {
 		annotations := map[string]any{
-			httpv1alpha1.AnnotationWeightedBackends: split.Format([]split.Backend{
-				{Service: name(n) + "-stable", Weight: 100 - weight}, {Service: name(n) + "-canary", Weight: weight},
-			}),
+			httpv1alpha1.AnnotationWeightedBackends:      shares(name(n), weight),
 			httpv1alpha1.AnnotationWeightedBackendsOwner: routerbench.Namespace + "/" + name(n) + " " + string(s.Rollout(of, n).UID),
 		}
 		change := map[string]any{"metadata": map[string]any{"annotations": annotations}}
-		return patch(ctx, s.Bare, collection+"/"+name(n), change)
+		return controlplane.Patch(ctx, s.Bare, collection+"/"+name(n), httpso.FieldManager, change)
 	}, nil
+}
+
+// Holds reads the annotation of each object.
+func (s *scaledObjects) Holds(ctx context.Context, _ routerbench.Case, rollouts []int, weight uint32) error {
+	_, err := stopwatch.Calls(atOnce, len(rollouts), func(n int) error {
+		named := name(rollouts[n])
+		text, err := s.Admin.Get().AbsPath(collection + "/" + named).DoRaw(ctx)
+		if err != nil {
+			return err
+		}
+		var found metav1.PartialObjectMetadata
+		if err := json.Unmarshal(text, &found); err != nil {
+			return err
+		}
+		if is := found.Annotations[httpv1alpha1.AnnotationWeightedBackends]; is != shares(named, weight) {
+			return fmt.Errorf("HTTPScaledObject %s: %w: %q", named, errWeight, is)
+		}
+		return nil
+	})
+	return err
+}
+
+// errWeight says that an object has not the weight that was asked for.
+var errWeight = errors.New("another weight")
+
+// shares is the text of the annotation with a weight.
+func shares(named string, weight uint32) string {
+	return split.Format([]split.Backend{{Service: named + "-stable", Weight: 100 - weight}, {Service: named + "-canary", Weight: weight}})
 }
 
 // Confirm reports that one proxy has taken that there is no annotation, or that there is none.
 func (s *scaledObjects) Confirm(ctx context.Context, of routerbench.Case, rollouts []int) error {
-	report := httpv1alpha1.DataPlaneStatus{
-		Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true, ReportedBy: "bench",
-	}
+	proxies := int32(1)
 	if of.Name == withoutProxy {
-		report.Proxies, report.Effective = httpv1alpha1.ProxyCounts{}, false
+		proxies = 0
 	}
-	change := map[string]any{"status": map[string]any{"dataPlane": report}}
 	_, err := stopwatch.Calls(atOnce, len(rollouts), func(n int) error {
-		return patch(ctx, s.Admin, collection+"/"+name(rollouts[n])+"/status", change)
+		return interceptor.Report(ctx, s.Admin, collection+"/"+name(rollouts[n]), proxies)
 	})
 	return err
 }

@@ -17,6 +17,8 @@ type Limit struct {
 	Value float64 `json:"value"`
 	// Limit is what it may be at most, or with AtLeast what it must be at least.
 	Limit float64 `json:"limit"`
+	// Of says what a ratio is of, such as "2.1 ms, bare write 1.9 ms".
+	Of string `json:"of,omitempty"`
 	// AtLeast says that Limit is the least.
 	AtLeast bool `json:"atLeast,omitempty"`
 }
@@ -45,6 +47,12 @@ func Print(w io.Writer, limits []Limit, after string) {
 		passed := map[bool]string{true: "ok", false: "MISSED"}[check.kept()]
 		fmt.Fprintf(w, "\t%s\t%.2f\t%s %.2f\t%s\t%s\n", check.Name, check.Value, check.bound(), check.Limit, passed, after)
 	}
+}
+
+// Row is the limit as the cells of a table's row, each ended by a tab: its name, what was measured, the value, what is allowed, and whether it is kept.
+func (l Limit) Row() string {
+	kept := map[bool]string{true: "ok", false: "MISSED"}[l.kept()]
+	return fmt.Sprintf("%s\t%s\t%.2f\t%s %.2f\t%s\t", l.Name, l.Of, l.Value, l.bound(), l.Limit, kept)
 }
 
 // Verdict fails when a value misses its limit. The error names all of them.

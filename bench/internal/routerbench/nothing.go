@@ -15,19 +15,19 @@ type nothing struct{}
 
 var _ rpc.TrafficRouterPlugin = nothing{}
 
-// isPlugin says whether this process was started as a plugin.
-func isPlugin(getenv func(string) string) bool {
+// ServesNothing says whether this process was started as a plugin. If so, it has offered a router that does nothing to the process that
+// started it until that ended it.
+func ServesNothing(getenv func(string) string) bool {
 	handshake := router.Handshake()
-	return getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue
-}
-
-// serveNothing offers nothing to the process that started this one, until that ends it.
-func serveNothing() {
+	if getenv(handshake.MagicCookieKey) != handshake.MagicCookieValue {
+		return false
+	}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: router.Handshake(),
 		Plugins:         plugin.PluginSet{router.PluginName: &rpc.RpcTrafficRouterPlugin{Impl: nothing{}}},
 		Logger:          hclog.NewNullLogger(),
 	})
+	return true
 }
 
 func (nothing) InitPlugin() rolloutstypes.RpcError { return rolloutstypes.RpcError{} }

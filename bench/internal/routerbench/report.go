@@ -15,10 +15,14 @@ const (
 	maxP50  = 1.15
 	maxP99  = 1.5
 	minRate = 0.85
+	// maxHealed is for the time from the plugin's death until all is right again, in multiples of that of a plugin that does nothing.
+	maxHealed = 2
 )
 
 // report is what a run found.
 type report struct {
+	// Plugin is the router's name in Rollouts.
+	Plugin string `json:"plugin"`
 	// Workload says what there was.
 	Workload string `json:"workload"`
 	// Repeats is the number of measured rounds.
@@ -46,7 +50,11 @@ type line struct {
 // add takes the samples of one round.
 func (r *report) add(of Case, samples map[string]sample) {
 	for _, kind := range kinds() {
-		measured, into := samples[kind], r.line(of, kind)
+		measured, is := samples[kind]
+		if !is {
+			continue
+		}
+		into := r.line(of, kind)
 		into.rounds.Add(measured.Sample)
 		into.calls += len(measured.Took)
 		into.reads += measured.reads
@@ -65,33 +73,43 @@ func (r *report) line(of Case, kind string) *line {
 }
 
 // summarise works out the medians and the limits.
-func (r *report) summarise(cases []Case, minResync float64) {
+func (r *report) summarise(cases []Case) {
 	for i := range r.Lines {
 		l := &r.Lines[i]
 		l.P50, l.P99, l.Rate = l.rounds.P50(), l.rounds.P99(), l.rounds.Rate()
 		l.Reads, l.Writes = float64(l.reads)/float64(l.calls), float64(l.writes)/float64(l.calls)
 	}
 	for _, of := range cases {
-		r.limit(of, minResync)
+		r.limit(of)
 	}
 }
 
 // limit adds the limits of a case.
-func (r *report) limit(of Case, minResync float64) {
+func (r *report) limit(of Case) {
 	changed, bare := r.line(of, setWeight), r.line(of, bareWrite)
 	idle, nothing := r.line(of, resync), r.line(of, noResync)
-	limit := func(name string, value, limit float64, atLeast bool) {
-		r.Limits = append(r.Limits, figures.Limit{Name: of.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast})
+	add := func(name string, value, limit float64, atLeast bool, what string) {
+		r.Limits = append(r.Limits, figures.Limit{Name: of.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: what})
 	}
-	limit("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false)
-	limit("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false)
-	limit("SetWeight / bare write, rate", changed.rounds.RateRatio(&bare.rounds), minRate, true)
-	limit("writes of a SetWeight", changed.Writes, float64(of.Objects), false)
-	limit("reads of a SetWeight", changed.Reads, 0, false)
-	limit("writes of an idle resync", idle.Writes, 0, false)
-	limit("reads of an idle resync", idle.Reads, 0, false)
-	if minResync > 0 {
-		limit("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), minResync, true)
+	times := func(ours, beside float64, what string) string {
+		return fmt.Sprintf("%.2f ms, %s %.2f ms", ours/1000, what, beside/1000)
+	}
+	rates := func(ours, beside *line, what string) string {
+		return fmt.Sprintf("%.0f/s, %s %.0f/s", ours.Rate, what, beside.Rate)
+	}
+	add("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false, times(changed.P50, bare.P50, bareWrite))
+	add("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false, times(changed.P99, bare.P99, bareWrite))
+	add("SetWeight / bare write, rate", changed.rounds.RateRatio(&bare.rounds), minRate, true, rates(changed, bare, bareWrite))
+	add("writes of a SetWeight", changed.Writes, float64(of.Objects), false, "")
+	add("reads of a SetWeight", changed.Reads, 0, false, "")
+	add("writes of an idle resync", idle.Writes, 0, false, "")
+	add("reads of an idle resync", idle.Reads, 0, false, "")
+	if of.MinResync > 0 {
+		add("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), of.MinResync, true, rates(idle, nothing, "no-op plugin"))
+	}
+	if of.Kill {
+		healed, alone := r.line(of, killed), r.line(of, noKilled)
+		add("kill -9, right again / no-op plugin", healed.rounds.P50Ratio(&alone.rounds), maxHealed, false, times(healed.P50, alone.P50, "no-op plugin"))
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 )
 
 // of is a case with five objects for each Rollout.
-func of() Case { return Case{Name: "5 routes", Workers: 1, Rollouts: 4, Calls: 4, Objects: 5} }
+func of() Case {
+	return Case{Name: "5 routes", Workers: 1, Rollouts: 4, Calls: 4, Objects: 5, MinResync: 0.5, Kill: true}
+}
 
 // took is a sample of calls that took as many milliseconds, all of them whole seconds.
 func took(whole float64, each ...int) sample {
@@ -52,18 +54,22 @@ func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
 			func(s map[string]sample) { s[resync] = took(2.05, 1, 1, 1, 1) },
 			"5 routes: idle resync / no-op plugin, rate is 0.49, at least 0.50 is allowed",
 		},
+		"a kill": {
+			func(s map[string]sample) { s[killed] = took(0.201, 201) },
+			"5 routes: kill -9, right again / no-op plugin is 2.01, at most 2.00 is allowed",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			samples := map[string]sample{
 				setWeight: took(1, 100, 100, 100, 200), bareWrite: took(1, 100, 100, 100, 200),
-				resync: took(2, 1, 1, 1, 1), noResync: took(1, 1, 1, 1, 1),
+				resync: took(2, 1, 1, 1, 1), noResync: took(1, 1, 1, 1, 1), killed: took(0.2, 200), noKilled: took(0.1, 100),
 			}
 			test.change(samples)
 			results := report{Repeats: 1}
 			results.add(of(), samples)
-			results.summarise([]Case{of()}, 0.5)
+			results.summarise([]Case{of()})
 			results.table(io.Discard)
 			got := ""
 			if err := figures.Verdict(results.Limits); err != nil {

@@ -21,10 +21,12 @@ const (
 	bareWrite = "bare write"
 	resync    = "idle resync"
 	noResync  = "the same, no-op plugin"
+	killed    = "kill -9, right again after"
+	noKilled  = "the same of the no-op plugin"
 )
 
 // kinds are the kinds of calls in the order of the table.
-func kinds() []string { return []string{setWeight, bareWrite, resync, noResync} }
+func kinds() []string { return []string{setWeight, bareWrite, resync, noResync, killed, noKilled} }
 
 // hash is the pod template hash of every Rollout.
 const hash = "6b7c9d8f5"
@@ -37,12 +39,12 @@ type measurement struct {
 	Benchmark
 
 	clients         Clients
-	router, nothing rpc.TrafficRouterPlugin
+	router, nothing *keeper
 }
 
 // rounds measures every kind in every case, repeats times, one after the other.
 func (m *measurement) rounds(ctx context.Context, repeats int, progress io.Writer) (report, error) {
-	results := report{Workload: m.Subject.Workload(), Repeats: repeats}
+	results := report{Plugin: m.Plugin, Workload: m.Subject.Workload(), Repeats: repeats}
 	for repeat := range repeats + 1 {
 		for _, of := range m.Subject.Cases() {
 			samples, err := m.begin(of, repeat).run(ctx)
@@ -55,7 +57,7 @@ func (m *measurement) rounds(ctx context.Context, repeats int, progress io.Write
 		}
 		fmt.Fprintf(progress, "round %d of %d done\n", repeat, repeats)
 	}
-	results.summarise(m.Subject.Cases(), m.MinResync)
+	results.summarise(m.Subject.Cases())
 	return results, nil
 }
 
@@ -103,9 +105,13 @@ func (r *round) run(ctx context.Context) (map[string]sample, error) {
 	if err := errors.Join(r.setAll(0), r.Subject.Confirm(ctx, r.of, r.numbers)); err != nil {
 		return nil, err
 	}
-	return samples, errors.Join(
+	err := errors.Join(
 		r.count(ctx, samples, part{resync, 0, all, func(n int) error { return reconcile(r.router, r.rollouts[n]) }}),
 		r.count(ctx, samples, part{noResync, 0, all, func(n int) error { return reconcile(r.nothing, r.rollouts[n]) }}))
+	if err == nil && r.of.Kill {
+		err = r.kills(ctx, samples)
+	}
+	return samples, err
 }
 
 // writes measures what writes. The bare writes stand between the SetWeights of one half of the Rollouts and of the other
@@ -115,7 +121,7 @@ func (r *round) writes(ctx context.Context, samples map[string]sample) error {
 		return err
 	}
 	half, all := r.of.Calls/2, r.of.Calls
-	change := func(n int) error { return set(r.router, r.rollouts[n], r.weight) }
+	change := func(n int) error { return r.set(n, r.weight) }
 	for _, p := range []part{
 		{setWeight, 0, half, change}, {bareWrite, 0, half, nil}, {bareWrite, half, all, nil}, {setWeight, half, all, change},
 	} {
@@ -136,7 +142,7 @@ func (r *round) writes(ctx context.Context, samples map[string]sample) error {
 // setAll gives every Rollout of the round a weight, unmeasured.
 func (r *round) setAll(weight uint32) error {
 	callers := max(1, preparers/r.of.Objects)
-	_, err := stopwatch.Calls(callers, r.of.Calls, func(n int) error { return set(r.router, r.rollouts[n], weight) })
+	_, err := stopwatch.Calls(callers, r.of.Calls, func(n int) error { return r.set(n, weight) })
 	return err
 }
 
@@ -164,6 +170,15 @@ func (r *round) count(ctx context.Context, samples map[string]sample, p part) er
 	return nil
 }
 
+// set gives a Rollout a weight by the router.
+func (r *round) set(n int, weight uint32) error {
+	plugin, err := r.router.plugin()
+	if err != nil {
+		return err
+	}
+	return set(plugin, r.rollouts[n], weight)
+}
+
 // set is SetWeight.
 func set(asked rpc.TrafficRouterPlugin, rollout *v1alpha1.Rollout, weight uint32) error {
 	return pluginprocess.Failure(asked.SetWeight(rollout, int32(weight), nil)) //nolint:gosec // up to 100
@@ -174,8 +189,12 @@ var errNotVerified = errors.New("weight 0 is not verified")
 
 // reconcile makes the calls of the controller for a promoted Rollout (argo-rollouts v1.10.1 rollout/trafficrouting.go,
 // reconcileTrafficRouting).
-func reconcile(asked rpc.TrafficRouterPlugin, rollout *v1alpha1.Rollout) error {
-	err := errors.Join(
+func reconcile(kept *keeper, rollout *v1alpha1.Rollout) error {
+	asked, err := kept.plugin()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
 		pluginprocess.Failure(asked.RemoveManagedRoutes(rollout)),
 		pluginprocess.Failure(asked.UpdateHash(rollout, hash, hash, nil)),
 		set(asked, rollout, 0),

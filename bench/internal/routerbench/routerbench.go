@@ -32,12 +32,12 @@ const minRepeats = 5
 type Benchmark struct {
 	// Name is the program's name, for messages.
 	Name string
+	// Plugin is the router's name in Rollouts.
+	Plugin string
 	// Command is the plugin, by its folder below cmd.
 	Command string
 	// Resource is what the router writes to, by its name in paths.
 	Resource string
-	// MinResync is the limit for the rate of idle resyncs, in multiples of that of a plugin that does nothing. 0 for none.
-	MinResync float64
 	// Subject is what is written to.
 	Subject Subject
 }
@@ -62,6 +62,8 @@ type Subject interface {
 	BareWrites(ctx context.Context, of Case, weight uint32) (write func(n int) error, err error)
 	// Confirm reports of the objects of some Rollouts what the data plane reports after SetWeight(0).
 	Confirm(ctx context.Context, of Case, rollouts []int) error
+	// Holds returns an error that names an object of these Rollouts whose canary has not that weight.
+	Holds(ctx context.Context, of Case, rollouts []int, weight uint32) error
 }
 
 // Clients reach the API server.
@@ -82,6 +84,10 @@ type Case struct {
 	Rollouts, Calls int
 	// Objects is the number of objects that each Rollout has.
 	Objects int
+	// MinResync is the limit for the rate of idle resyncs, in multiples of that of a plugin that does nothing. 0 for none.
+	MinResync float64
+	// Kill has the plugins killed amid calls in each round.
+	Kill bool
 }
 
 // options are what the command line sets of every benchmark.
@@ -94,8 +100,7 @@ type options struct {
 
 // Main is the main function of a benchmark. Started as a plugin, it is the one that does nothing.
 func Main(b Benchmark) {
-	if isPlugin(os.Getenv) {
-		serveNothing()
+	if ServesNothing(os.Getenv) {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -193,15 +198,16 @@ func (m *measurement) startPlugins(binary, kubeconfig string, log io.Writer) (en
 	if err != nil {
 		return nil, err
 	}
-	router, err := pluginprocess.Start(binary, kubeconfig, log, "--log-level=warn")
-	if err != nil {
-		return nil, err
+	kept := func(binary string, args ...string) *keeper {
+		return &keeper{start: func() (*pluginprocess.Process, error) { return pluginprocess.Start(binary, kubeconfig, log, args...) }}
 	}
-	nothing, err := pluginprocess.Start(own, kubeconfig, log)
-	if err != nil {
-		router.End()
-		return nil, err
+	m.router, m.nothing = kept(binary, "--log-level=warn"), kept(own)
+	end = func() { m.nothing.end(); m.router.end() }
+	for _, each := range []*keeper{m.router, m.nothing} {
+		if _, err := each.plugin(); err != nil {
+			end()
+			return nil, err
+		}
 	}
-	m.router, m.nothing = router, nothing
-	return func() { nothing.End(); router.End() }, nil
+	return end, nil
 }
