@@ -106,7 +106,8 @@ func TestACertificateIsThereWithTheFirstPublication(t *testing.T) {
 		defer s.run(t)()
 		<-s.loop.Seeded()
 		synctest.Wait()
-		if diff := cmp.Diff(map[string]string{"shop.test": chainOf(secret)}, s.certificates()); diff != "" || s.publications() != 1 {
+		want := map[string]string{"shop.test": chainOf(secret), string(ir.Nameless): chainOf(secret)}
+		if diff := cmp.Diff(want, s.certificates()); diff != "" || s.publications() != 1 {
 			t.Errorf("certificates after %d publications (-want +got):\n%s", s.publications(), diff)
 		}
 		if reasons := s.reasons("shop"); len(reasons) > 0 {
