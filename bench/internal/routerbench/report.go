@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
@@ -88,8 +89,8 @@ func (r *report) summarise(cases []Case) {
 func (r *report) limit(of Case) {
 	changed, bare := r.line(of, setWeight), r.line(of, bareWrite)
 	idle, nothing := r.line(of, resync), r.line(of, noResync)
-	add := func(name string, value, limit float64, atLeast bool, what string) {
-		r.Limits = append(r.Limits, figures.Limit{Name: of.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: what})
+	limit := func(name string, value, limit float64, atLeast bool, what ...string) {
+		r.Limits = append(r.Limits, figures.Limit{Name: of.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: strings.Join(what, "")})
 	}
 	times := func(ours, beside float64, what string) string {
 		return fmt.Sprintf("%.2f ms, %s %.2f ms", ours/1000, what, beside/1000)
@@ -97,19 +98,19 @@ func (r *report) limit(of Case) {
 	rates := func(ours, beside *line, what string) string {
 		return fmt.Sprintf("%.0f/s, %s %.0f/s", ours.Rate, what, beside.Rate)
 	}
-	add("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false, times(changed.P50, bare.P50, bareWrite))
-	add("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false, times(changed.P99, bare.P99, bareWrite))
-	add("SetWeight / bare write, rate", changed.rounds.RateRatio(&bare.rounds), minRate, true, rates(changed, bare, bareWrite))
-	add("writes of a SetWeight", changed.Writes, float64(of.Objects), false, "")
-	add("reads of a SetWeight", changed.Reads, 0, false, "")
-	add("writes of an idle resync", idle.Writes, 0, false, "")
-	add("reads of an idle resync", idle.Reads, 0, false, "")
+	limit("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false, times(changed.P50, bare.P50, bareWrite))
+	limit("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false, times(changed.P99, bare.P99, bareWrite))
+	limit("SetWeight / bare write, rate", changed.rounds.RateRatio(&bare.rounds), minRate, true, rates(changed, bare, bareWrite))
+	limit("writes of a SetWeight", changed.Writes, float64(of.Objects), false)
+	limit("reads of a SetWeight", changed.Reads, 0, false)
+	limit("writes of an idle resync", idle.Writes, 0, false)
+	limit("reads of an idle resync", idle.Reads, 0, false)
 	if of.MinResync > 0 {
-		add("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), of.MinResync, true, rates(idle, nothing, "no-op plugin"))
+		limit("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), of.MinResync, true, rates(idle, nothing, "no-op plugin"))
 	}
 	if of.Kill {
 		healed, alone := r.line(of, killed), r.line(of, noKilled)
-		add("kill -9, right again / no-op plugin", healed.rounds.P50Ratio(&alone.rounds), maxHealed, false, times(healed.P50, alone.P50, "no-op plugin"))
+		limit("kill -9, right again / no-op plugin", healed.rounds.P50Ratio(&alone.rounds), maxHealed, false, times(healed.P50, alone.P50, "no-op plugin"))
 	}
 }
 
