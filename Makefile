@@ -17,9 +17,10 @@ COMPILE := CGO_ENABLED=0 GOFLAGS="$(FLAGS)"
 # A compiler or a linter need not collect garbage as often as a server, where there is memory for it:
 # localcluster/build/greed.go.
 GREED := $(shell awk -v cpus="$$(nproc)" '$$1 == "MemTotal:" { share = $$2 / cpus; if (share >= 4194304) printf "GOGC=800 GOMEMLIMIT=%dKiB", share / 4; else printf "GOGC=200" }' /proc/meminfo)
-# Go vet is among the linters: with the tests it would look at every dependency once more. What is tested
-# has Go's own collector.
-RACE    := $(GREED) GOFLAGS="$(FLAGS)" go test -race -vet=off -shuffle=on -exec 'env -u GOGC -u GOMEMLIMIT'
+# Only the compiler is told so: what is tested has Go's own collector. Go vet is among the linters: with the
+# tests it would look at every dependency once more.
+TESTS   := go test -vet=off -toolexec 'env $(GREED)'
+RACE    := GOFLAGS="$(FLAGS)" $(TESTS) -race
 LINT    := $(COMPILE) $(if $(findstring LIMIT,$(GREED)),GOGC=400) $(GOLANGCI) run --allow-parallel-runners
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
@@ -136,10 +137,20 @@ release: $(GORELEASER) tools-cluster ## what the release workflow runs on a tag:
 .PHONY: test
 test: preflight ticket test-unit test-parts test-cluster ## run every test (asks for root where it is needed; installs nothing)
 
+# Tests that look at nothing but files of their own module. Go keeps their results for as long as these and the code
+# stay the same, in their fixed order. What has run anew runs once more in another order, until it has passed so.
+# The other unit tests start programs and read the other module, which Go knows nothing of: they always run.
+KEPT        = $$(go list ./... | grep -v -E '/(test|e2e)(/|$$)')
+TO_SHUFFLE := $(CLUSTER_BIN)/to-shuffle
+
 .PHONY: test-unit
 test-unit: ## run the tests that need nothing but Go
-	$(RACE) $$(go list ./... | grep -v -E '/(test|suites)/')
-	cd localcluster && $(RACE) $$(go list ./... | grep -v /test/)
+	@mkdir -p $(CLUSTER_BIN) && touch $(TO_SHUFFLE)
+	$(RACE) $(KEPT) | awk -v list=$(TO_SHUFFLE) '{ print; fflush() } $$1 == "ok" && !/\(cached\)/ { print $$2 >>list }'
+	packages=$$(sort -u $(TO_SHUFFLE)); [ -z "$$packages" ] || $(COMPILE) $(TESTS) -shuffle=on $$packages
+	@rm $(TO_SHUFFLE)
+	$(RACE) -shuffle=on $$(go list ./e2e/... | grep -v /suites/)
+	cd localcluster && $(RACE) -shuffle=on $$(go list ./... | grep -v /test/)
 
 # The newest Argo Rollouts controller, and the one of the line before.
 CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
@@ -156,14 +167,14 @@ test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, 
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
 	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
-		$(RACE) ./test/...
+		$(RACE) -shuffle=on ./test/...
 
 .PHONY: test-scenarios
 test-scenarios: preflight tools-cluster ## play what happens to Rollouts with the real controller, and print every weight that was stored (ROLLOUTS=1.9.1: with that one)
 	$(CLUSTER) build
 	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
 	$(CONTROLLERS) GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" ROLLOUTS="$(ROLLOUTS)" \
-		$(RACE) -v -timeout 30m ./test/scenarios
+		$(RACE) -shuffle=on -v -timeout 30m ./test/scenarios
 
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cluster itself (asks for root)
@@ -174,13 +185,18 @@ test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cl
 # The suites on a cluster are compiled before anything is measured.
 SUITES := autoscaling autowire canary faults gateway guide install keda mutants release zero
 compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
-# Call suite with its name, a time limit, environment, and arguments.
-suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(4)
+# Call suite with its name, a time limit, environment, and which tests; all, if that is empty. A choice that no test
+# fits is an error.
+suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(if $(4),$(CLUSTER_BIN)/$(1).test -test.list='$(4)' | grep ^Test && )\
+	$(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(if $(4),-test.run='$(4)')
+
+# Where mutants are built, and found by who runs them.
+MUTANTS := MUTANTS_BUILDS=$(CLUSTER_BIN)/mutants
 
 .PHONY: suites
-suites: tools-cluster kubectl-plugin ## compile the suites that run on a cluster, and see that the mutants still have the lines that they change
+suites: tools-cluster kubectl-plugin ## compile the suites that run on a cluster, and the mutants
 	$(foreach s,$(SUITES),$(call compile,$(s)) &&) true
-	cd e2e/suites/mutants && $(CLUSTER_BIN)/mutants.test -test.run='Edit' -test.v
+	cd e2e/suites/mutants && $(GREED) $(MUTANTS) $(CLUSTER_BIN)/mutants.test -test.run='Edit' -test.v
 
 # What the suites ask of a cluster that they share: see .ci/stages.mk.
 .PHONY: cluster-up-shared
@@ -195,7 +211,7 @@ cluster-up-shared: tools-cluster
 
 .PHONY: test-mutants
 test-mutants: tools-cluster ## prove that each check of a canary finds the fault it is there for (needs root)
-	$(call suite,mutants,20m)
+	$(call suite,mutants,20m,$(MUTANTS))
 
 .PHONY: faults
 faults: tools-cluster ## kill each part of a running canary 20 times (FAULTS_ROUNDS=1; needs root)
@@ -211,12 +227,12 @@ test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Ga
 
 .PHONY: test-autoscaling
 test-autoscaling: tools-cluster ## have the guide's Rollout follow its requests with KEDA, on a real cluster (needs root, about 6 minutes)
-	$(call suite,autoscaling,30m,,-test.run=Guide)
+	$(call suite,autoscaling,30m,,Guide)
 
 .PHONY: test-keda
 test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, and kill each part of that under load, on real clusters (builds KEDA, about 15 minutes once)
 	$(call suite,keda,60m)
-	$(call suite,autoscaling,30m,,-test.run=Kill)
+	$(call suite,autoscaling,30m,,Kill)
 
 .PHONY: test-install
 test-install: tools-cluster snapshot ## install a snapshot in each way of docs/install.md, and uninstall it (needs root; CHART= names argo-helm's chart)
@@ -232,8 +248,8 @@ test-zero: tools-cluster ## have requests wake an app without replicas, on a rea
 	$(call suite,zero,30m)
 
 .PHONY: test-autowire
-test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik and Envoy Gateway, on a real cluster (AUTOWIRE=TestProxies; needs root, about 12 minutes)
-	$(call suite,autowire,30m,,$(if $(AUTOWIRE),-test.run='$(AUTOWIRE)'))
+test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik and Envoy Gateway, on a real cluster (AUTOWIRE=TestProxies; needs root, about 10 minutes)
+	$(call suite,autowire,30m,,$(AUTOWIRE))
 
 .PHONY: test-guide
 test-guide: tools-cluster ## type the canary guide's commands, and compare what they print with the guide (needs root, about 6 minutes)
@@ -329,9 +345,12 @@ test-site: site ## see that no link of the site leads nowhere, and that it loads
 test-rules: ## have Prometheus' own parser read the alerts
 	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml
 
+# The packages whose tests know -update: go test ends where a package does not. Those of docs/ are with reference.
+GOLDEN = $(addprefix ./,$(filter-out test/% internal/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))
+
 .PHONY: golden
-golden: ## write the golden files anew
-	go test ./internal/... -update
+golden: ## write the golden files anew, and remove those that nothing asks for
+	$(COMPILE) $(TESTS) $(GOLDEN) -update
 
 # These are keyed by what pins them.
 $(SITE)/bin/zensical:

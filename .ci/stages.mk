@@ -12,7 +12,7 @@ SHARED := E2E_SHARED=1
 all: faults
 quick: demo-quick
 
-# Compiling, and what waits.
+# Compiling, and what waits. Whatever runs on the cluster is compiled before.
 
 .PHONY: linter parts lint docs unit suites residue real
 linter:
@@ -32,31 +32,32 @@ residue: parts
 real: residue suites docs
 	@$(STAGE) $@ $(MAKE_) test-parts
 
-# On the shared cluster, which starts beside tests that measure nothing, there are three
-# lanes: canaries through kedify-proxy, the guides of the Gateway API, one at a time, and
-# replicas that follow requests. All mostly wait for pods and pauses, and judge splits,
-# replicas and failed requests, not times. Faults come last and alone: they end what all
-# need, and whatever watches the API server backs off for up to a minute afterwards.
+# On the shared cluster, beside real parts, there are three lanes: replicas that follow requests
+# and then canaries through kedify-proxy; the wiring of backends; and the guides of the Gateway
+# API, one at a time. All mostly wait for pods and pauses, and judge splits, replicas and failed
+# requests, not times. The demo's measured half and the mutants come when the others but the
+# guides are through. Faults come last and alone: they end what all need, and whatever watches
+# the API server backs off for up to a minute afterwards.
 
 .PHONY: cluster demo canary mutants gateway autowire scaling faults
 cluster: residue
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
-canary: cluster real
-	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
+scaling: cluster suites
+	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
 # Bookinfo comes first, before the demo: when a
 # header route goes, Envoy Gateway deletes its cluster before the last worker of
 # Envoy has the route without it, and the window grows with the load.
-gateway: cluster real
+gateway: cluster suites
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
+canary: scaling
+	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
 # The agents are killed, and restore every Ingress of the cluster, so not beside the demo.
-autowire: cluster real
+autowire: scaling
 	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
-demo: canary autowire
+demo: canary autowire real
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
-scaling: demo
-	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
 # No other proxy may learn from the mutants.
-mutants: scaling
+mutants: demo
 	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
 faults: mutants gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)

@@ -64,13 +64,8 @@ func Pause() Step { return Step{"pause": struct{}{}} }
 // Pods keeps the canary at a number of pods, whatever its weight.
 func Pods(n int) Step { return Step{"setCanaryScale": map[string]int{"replicas": n}} }
 
-const (
-	// startTimeout bounds the start of the app and its proxies.
-	startTimeout = 90 * time.Second
-	// removeTimeout bounds their end: a proxy that is told to end serves on for up
-	// to 30 s.
-	removeTimeout = 60 * time.Second
-)
+// startTimeout bounds the start of the app and its proxies.
+const startTimeout = 90 * time.Second
 
 // Deploy applies the guide's objects with two proxies, and begins to record.
 // proxyPatch is merged into the container of the proxies' Deployment. Whoever
@@ -87,10 +82,7 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 		t.Fatal(err)
 	}
 	example := Example(t, b.Repo, host, "manifests.yaml", "httpscaledobject.yaml")
-	if _, err := b.Kubectl(ctx, "kubectl", "create", "ns", Namespace); err != nil {
-		t.Fatal(err)
-	}
-	b.removeAfter(t)
+	Kubectl{Cluster: b.Cluster}.CreateNamespace(t, Namespace)
 	for _, args := range [][]string{
 		{"-n", Namespace, "apply", "-f", Fair(b.Repo)},
 		{"-n", Namespace, "apply", "-k", filepath.Join(b.Repo, "config", "kedify-proxy")},
@@ -111,22 +103,6 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 
 // Fair is the file of the LimitRange that gives the pods of a namespace their share of a busy node.
 func Fair(repo string) string { return filepath.Join(repo, "e2e", "bed", "fair.yaml") }
-
-// removeAfter takes the guide's objects away when the test ends, unless their
-// cluster ends with it.
-func (b *Bed) removeAfter(t *testing.T) {
-	t.Helper()
-	if b.launch.provider.Owns() {
-		return
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout+commandTimeout)
-		defer cancel()
-		if _, err := b.Cluster.Run(ctx, "kubectl", "delete", "ns", Namespace, "--ignore-not-found", "--timeout", removeTimeout.String()); err != nil {
-			t.Error(err)
-		}
-	})
-}
 
 // pods is what is read of a list of pods.
 type pods struct {

@@ -11,7 +11,7 @@ import (
 
 const (
 	// removal bounds the end of a namespace with all that is in it.
-	removal = 2 * time.Minute
+	removal = 90 * time.Second
 	// explanation bounds the commands that show why a test has failed.
 	explanation = time.Minute
 )
@@ -42,14 +42,16 @@ func (k Kubectl) Do(t *testing.T, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// CreateNamespace makes a namespace, which goes with the test.
+// CreateNamespace makes a namespace, which is told to go when the test ends. A test before this one may have told it that:
+// what is in it takes its time then, such as a proxy that serves on for 30 s.
 func (k Kubectl) CreateNamespace(t *testing.T, name string) {
 	t.Helper()
+	k.Do(t, "wait", "ns", name, "--for=delete", "--timeout="+removal.String())
 	k.Do(t, "create", "ns", name)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removal)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), commandTimeout)
 		defer cancel()
-		if _, err := k.Run(ctx, "kubectl", "delete", "ns", name, "--timeout=90s"); err != nil {
+		if _, err := k.Run(ctx, "kubectl", "delete", "ns", name, "--wait=false"); err != nil {
 			t.Error(err)
 		}
 	})

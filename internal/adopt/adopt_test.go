@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
 )
 
-var update = flag.Bool("update", false, "write the golden files of testdata")
+var update = flag.Bool("update", false, "write the golden files of testdata and remove orphans")
 
 // application is that of testdata/app.yaml.
 func application(t *testing.T) adopt.Application {
@@ -70,9 +71,28 @@ func compare(t *testing.T, name string, app adopt.Application) {
 	}
 }
 
+// removeOrphans finds golden files that no proposal has, and removes them where files are written anew.
+func removeOrphans(t *testing.T, changes map[string]func(*adopt.Application)) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.golden.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if _, is := changes[strings.TrimSuffix(filepath.Base(file), ".golden.yaml")]; is {
+			continue
+		}
+		if !*update {
+			t.Errorf("no proposal has %s: run this test with -update", file)
+		} else if err := os.Remove(file); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestProposals(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*adopt.Application){
+	changes := map[string]func(*adopt.Application){
 		"autoscaled": func(*adopt.Application) {},
 		"fixed-replicas": func(app *adopt.Application) {
 			app.Autoscalers[0].Spec.ScaleTargetRef.Name = "other"
@@ -82,7 +102,9 @@ func TestProposals(t *testing.T) {
 			canary.StableService, canary.CanaryService, canary.Steps = "web", "other", nil
 			app.Ingresses[0].Spec.Rules[0].Host = ""
 		},
-	} {
+	}
+	removeOrphans(t, changes)
+	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app := application(t)

@@ -42,8 +42,17 @@ func (s Shell) Free(ctx context.Context, namespace string, within time.Duration)
 
 // Remove deletes a namespace, if it is the demo's, and waits until it is gone.
 func (s Shell) Remove(ctx context.Context, namespace string, within time.Duration) error {
+	return s.remove(ctx, namespace, within)
+}
+
+// Leave tells a namespace to go, if it is the demo's, and waits for nothing: Free does, where that is called.
+func (s Shell) Leave(ctx context.Context, namespace string, within time.Duration) error {
+	return s.remove(ctx, namespace, within, "--wait=false")
+}
+
+func (s Shell) remove(ctx context.Context, namespace string, within time.Duration, flags ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	_, err := s.Runner.Run(ctx, "kubectl", "delete", "ns", "-l", named(namespace)+","+Mark)
+	_, err := s.Runner.Run(ctx, append([]string{"kubectl", "delete", "ns", "-l", named(namespace) + "," + Mark}, flags...)...)
 	return err
 }

@@ -61,53 +61,57 @@ func fronts() []front {
 // both are the kinds of objects of the fronts, as a trigger names them.
 const both = "ingress,httproute"
 
-// TestAutowireFollowsTheProxies has an Ingress and an HTTPRoute wired and unwired in each way there is. The requests come
-// through the Ingress controller and the Gateway all the time.
-func TestAutowireFollowsTheProxies(t *testing.T) {
+// TestAutowire has an Ingress and an HTTPRoute wired and unwired in each way there is. The requests come through the
+// Ingress controller and the Gateway all the time. One cluster and one app serve all steps, each of which begins where the
+// one before has left them.
+func TestAutowire(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
-	step := func(name, backend string, within time.Duration, change func()) {
-		t.Helper()
-		w.step(t, name, backend, within, 0, change)
-	}
-	step("there is no ScaledObject yet", direct, 0, func() {})
-	step("a ScaledObject comes, and proxies", proxied, start, func() { w.scaled(t) })
+	w.follow(t, original)
+	w.uninstall(t, original)
+	w.lose(t)
+}
+
+// follow has backends follow the proxies, and what the user says of them.
+func (w *way) follow(t *testing.T, original []string) {
+	t.Helper()
+	w.step(t, "there is no ScaledObject yet", direct, 0, 0, func() {})
+	w.step(t, "a ScaledObject comes, and proxies", proxied, start, 0, func() { w.scaled(t) })
 	w.waits(t)
-	step("a canary at 20 %", proxied, 0, func() { w.canary(t) })
-	step("the proxies are replaced", proxied, 0, func() { w.restart(t, namespace, "deployment/kedify-proxy") })
-	step("the agents are killed", proxied, 0, func() {
+	w.step(t, "a canary at 20 %", proxied, 0, 0, func() { w.canary(t) })
+	w.step(t, "the proxies are replaced", proxied, 0, 0, func() { w.restart(t, namespace, "deployment/kedify-proxy") })
+	w.step(t, "the agents are killed", proxied, 0, 0, func() {
 		w.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
 		w.Do(t, "rollout", "status", "-n", "keda", agents, "--timeout=60s")
 	})
-	step("a user says no", direct, takeover, func() { w.autowire(t, "false") })
+	w.step(t, "a user says no", direct, takeover, 0, func() { w.autowire(t, "false") })
 	w.areOriginal(t, original)
-	step("a user says yes", proxied, soon, func() { w.autowire(t, both) })
-	w.step(t, "the proxies go away", direct, soon, gap, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
-	step("the proxies are back", proxied, cool, func() {
-		w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
-		w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=60s")
-	})
+	w.step(t, "a user says yes", proxied, soon, 0, func() { w.autowire(t, both) })
 }
 
-// TestAutowireIsUninstalled has the agent restore what it has wired before it goes, and a user do so when it is gone.
-func TestAutowireIsUninstalled(t *testing.T) {
-	w := launch(t)
-	original := w.specs(t)
-	step := func(name, backend string, within time.Duration, change func()) {
-		t.Helper()
-		w.step(t, name, backend, within, 0, change)
-	}
-	step("a ScaledObject comes, and proxies", proxied, start, func() { w.scaled(t) })
-	step("the agent is about to be uninstalled", direct, start, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+// uninstall has the agent restore what it has wired before it goes, and a user do so when it is gone.
+func (w *way) uninstall(t *testing.T, original []string) {
+	t.Helper()
+	w.step(t, "the agent is about to be uninstalled", direct, start, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
 	w.areOriginal(t, original)
-	step("the agent stays", proxied, start, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
+	w.step(t, "the agent stays", proxied, start, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
 	replicas := w.Do(t, "get", "-n", "keda", agents, "-o", "jsonpath={.spec.replicas}")
-	step("kubectl undoes it, without an agent", direct, soon, func() {
+	w.step(t, "kubectl undoes it, without an agent", direct, soon, 0, func() {
 		w.scaleAgents(t, "0")
 		w.undo(t)
 	})
 	w.areOriginal(t, original)
-	step("there is an agent again", proxied, start, func() { w.scaleAgents(t, replicas) })
+	w.step(t, "there is an agent again", proxied, start, 0, func() { w.scaleAgents(t, replicas) })
+}
+
+// lose has all proxies go at once, and come back.
+func (w *way) lose(t *testing.T) {
+	t.Helper()
+	w.step(t, "the proxies go away", direct, soon, gap, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
+	w.step(t, "the proxies are back", proxied, cool, 0, func() {
+		w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
+		w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=60s")
+	})
 }
 
 // agents are the agent's replicas.
@@ -207,8 +211,8 @@ func (w *way) step(t *testing.T, name, backend string, within time.Duration, los
 	took := make([]time.Duration, len(clients))
 	for i, front := range fronts() {
 		if within > 0 {
-			w.until(t, name+": "+front.object, within, backend, func() string { return w.backend(t, front) })
-		} else if is := w.backend(t, front); is != backend {
+			w.Do(t, "wait", front.object, "--for=jsonpath="+front.backend+"="+backend, "--timeout="+within.String())
+		} else if is := w.Do(t, "get", front.object, "-o", "jsonpath="+front.backend); is != backend {
 			t.Errorf("%s: %s names Service %s, want %s", name, front.object, is, backend)
 		}
 		took[i] = time.Since(began)
@@ -222,12 +226,6 @@ func (w *way) step(t *testing.T, name, backend string, within time.Duration, los
 			t.Errorf("%s: %d of %d requests through %s failed, at most %d may", name, totals.Failed, totals.Ended, front.name, lost)
 		}
 	}
-}
-
-// backend is the Service that a front's object names.
-func (w *way) backend(t *testing.T, front front) string {
-	t.Helper()
-	return w.Do(t, "get", front.object, "-o", "jsonpath="+front.backend)
 }
 
 // specs are what is written in the fronts' objects.

@@ -1,6 +1,7 @@
 package mutants
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,12 +24,24 @@ type edit struct {
 	right, wrong string
 }
 
-// build builds the interceptor from the working tree with these edits. The tree
-// stays as it is.
-func build(t *testing.T, repo string, edits []edit) string {
+// buildsVariable names the folder that the programs are built in. What is there and up to date is not linked again: go
+// build finds that out itself.
+const buildsVariable = "MUTANTS_BUILDS"
+
+// builds is that folder; one that goes with the test where none is named.
+func builds(t *testing.T) string {
+	t.Helper()
+	if named := os.Getenv(buildsVariable); named != "" {
+		return named
+	}
+	return t.TempDir()
+}
+
+// build builds the interceptor from the working tree with these edits, as a file of that name. The tree stays as it is.
+func build(t *testing.T, repo, binary string, edits []edit) string {
 	t.Helper()
 	dir := t.TempDir()
-	overlay, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, interceptor)
+	overlay := filepath.Join(dir, "overlay.json")
 	files, err := edited(repo, edits)
 	if err != nil {
 		t.Fatal(err)
@@ -83,16 +96,23 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// Every mutant's edits have their lines: `make suites` looks before a cluster is there.
-func TestEditsHaveTheirLines(t *testing.T) {
-	repo, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
+// Every mutant's edits have their lines, and make a program: `make suites` looks before a cluster is there.
+func TestEditsMakePrograms(t *testing.T) {
+	runs := plan(t)
+	if len(runs) != len(mutants())+2 {
+		t.Errorf("%d runs are planned for %d mutants", len(runs), len(mutants()))
 	}
-	for _, m := range mutants() {
-		if files, err := edited(repo, m.edits); err != nil || len(files) == 0 {
-			t.Errorf("%s: %d files, %v", m.name, len(files), err)
+	programs := map[string]string{}
+	for _, r := range runs[:len(runs)-1] {
+		text, err := os.ReadFile(r.binary)
+		if err != nil {
+			t.Fatal(err)
 		}
+		sum := fmt.Sprintf("%x", sha256.Sum256(text))
+		if other, is := programs[sum]; is {
+			t.Errorf("%s is the same program as %s", r.name, other)
+		}
+		programs[sum] = r.name
 	}
 }
 

@@ -59,10 +59,12 @@ func plan(t *testing.T) []run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proper := build(t, repo, nil)
+	dir := builds(t)
+	proper := build(t, repo, filepath.Join(dir, interceptor), nil)
 	runs := []run{{name: "no fault, at first", binary: proper}}
-	for _, m := range mutants() {
-		runs = append(runs, run{name: m.name, binary: build(t, repo, m.edits), want: []bed.Check{m.caughtBy}})
+	for i, m := range mutants() {
+		binary := filepath.Join(dir, fmt.Sprintf("%s-%d", interceptor, i+1))
+		runs = append(runs, run{name: m.name, binary: build(t, repo, binary, m.edits), want: []bed.Check{m.caughtBy}})
 	}
 	return append(runs, run{name: "no fault, in the end", binary: proper})
 }
