@@ -100,7 +100,7 @@ func (p place) options(keep bool, out *paper) options {
 }
 
 const (
-	remove = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo"
+	remove = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo --wait=false"
 	// asked is what the guide asks of the cluster, up how the demo starts one.
 	asked = " --with keda --with traefik --forward ingress=traefik.traefik.svc.cluster.local:80"
 	up    = "localcluster up --transient" + asked
