@@ -80,7 +80,7 @@ type process struct {
 
 // newProcess puts the interceptor together and starts nothing.
 func newProcess(chosen settings, api clients, registry *prometheus.Registry, logger *slog.Logger) (*process, error) {
-	observer, err := xds.NewMetrics(registry)
+	counted, err := xds.NewMetrics(registry)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	holding := &wiring.Holding{Checks: answers, Patience: chosen.patience}
-	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithObserver(observer), xds.WithLogger(logger),
+	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithMetrics(counted), xds.WithLogger(logger),
 		xds.WithRemedy(membershipRemedy), xds.WithFollower(holding), xds.WithLeaving(xds.DefaultLeaveDelay, translate.ListenerName, translate.TLSListenerName))
 	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),

@@ -1,16 +1,18 @@
 package ingest
 
 import (
+	"maps"
 	"strings"
 	"sync"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
-// index finds the Routes that are in force by fleet and host. One writes, and readers never wait:
-// each host is replaced as a whole.
+// index finds the Routes that are in force by fleet and host. One writes, and readers wait for no more
+// than that hosts are replaced. Make it with newIndex.
 type index struct {
-	sites sync.Map // the Routes, in the order of ir.CompareRoutes, by site
+	mu    sync.RWMutex
+	sites map[site][]ir.Route // in the order of ir.CompareRoutes
 }
 
 // site is a host in one fleet.
@@ -19,24 +21,28 @@ type site struct {
 	host  ir.Host
 }
 
+// newIndex returns an index without Routes.
+func newIndex() *index { return &index{sites: map[site][]ir.Route{}} }
+
 // put replaces the Routes of hosts of a fleet. isAll says that it has no other hosts.
 func (x *index) put(fleet ir.Fleet, hosts map[ir.Host][]ir.Route, isAll bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if isAll {
+		maps.DeleteFunc(x.sites, func(at site, _ []ir.Route) bool { return at.fleet == fleet })
+	}
 	for host, routes := range hosts {
-		if at := (site{fleet, host}); len(routes) > 0 {
-			x.sites.Store(at, routes)
-		} else {
-			x.sites.Delete(at)
+		if x.sites[site{fleet, host}] = routes; len(routes) == 0 {
+			delete(x.sites, site{fleet, host})
 		}
 	}
-	if !isAll {
-		return
-	}
-	x.sites.Range(func(key, _ any) bool {
-		if at, is := key.(site); is && at.fleet == fleet && len(hosts[at.host]) == 0 {
-			x.sites.Delete(at)
-		}
-		return true
-	})
+}
+
+// of returns the Routes of a host.
+func (x *index) of(fleet ir.Fleet, host ir.Host) []ir.Route {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.sites[site{fleet, host}]
 }
 
 // find returns the Route of a request, and false for one that nobody serves. header looks a header
@@ -46,11 +52,10 @@ func (x *index) find(
 ) (ir.Route, bool) {
 	path, _, _ = strings.Cut(path, "?")
 	for _, each := range ir.HostsFor(host) {
-		found, known := x.sites.Load(site{fleet, each})
-		if !known {
+		routes := x.of(fleet, each)
+		if len(routes) == 0 {
 			continue
 		}
-		routes, _ := found.([]ir.Route)
 		for _, route := range routes {
 			if route.Match.Fits(path, header) {
 				return route, true

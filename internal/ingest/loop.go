@@ -105,7 +105,7 @@ type Loop struct {
 	changed  chan struct{} // holds one element when a store has changed since the last pass
 	seeded   chan struct{} // closed after the first publication
 	observed chan struct{} // closed after the first complete report
-	index    index         // of what is in force
+	index    *index        // of what is in force
 	secrets  *secretWatches
 
 	// What follows belongs to the goroutine of Run.
@@ -148,7 +148,7 @@ func New(options Options) (*Loop, error) {
 		objects:   map[ir.Key]known{},
 		published: map[ir.Fleet]struct{}{},
 
-		certificates: certificates.NewBook(),
+		certificates: certificates.NewBook(), index: newIndex(),
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval

@@ -15,10 +15,8 @@ import (
 type Publication struct {
 	// Fleet is the fleet that it is published to.
 	Fleet ir.Fleet
-	// Clusters are the names of its clusters, which are those of their load assignments too, sorted.
-	Clusters []string
-	// Scopes are the names of the scopes of its hosts, sorted. Other objects may have routes in them.
-	Scopes []string
+	// Routes are its routes. They say which resources it has.
+	Routes []ir.Route
 	// Digest is a digest of the model of the object, "" when nothing is published. It says what the
 	// object asks for and not how Envoy is told, so that it is equal on replicas that translate it
 	// otherwise.
@@ -45,9 +43,13 @@ func PublicationOf(config ir.Config) Publication {
 		return Publication{}
 	}
 	return Publication{
-		Fleet: config.Routes[0].Fleet, Clusters: clusterNames(config.Routes), Scopes: scopeNames(config.Routes),
-		Digest: digestOf(config), AsDesired: isAsDesired(config),
+		Fleet: config.Routes[0].Fleet, Routes: config.Routes, Digest: digestOf(config), AsDesired: isAsDesired(config),
 	}
+}
+
+// isSame says whether nothing was published anew.
+func (p Publication) isSame(other Publication) bool {
+	return p.Digest == other.Digest && len(p.Routes) == len(other.Routes) && (len(p.Routes) == 0 || &p.Routes[0] == &other.Routes[0])
 }
 
 // digestOf is the digest of a part of the model. It is one of JSON, in which no field of the model can
@@ -76,21 +78,22 @@ func isAsDesired(config ir.Config) bool {
 	return true
 }
 
-// scopeNames lists the scopes of routes, sorted.
-func scopeNames(routes []ir.Route) []string {
-	names := make([]string, 0, len(routes))
-	for _, route := range routes {
-		names = append(names, translate.ScopeOf(route.Match.Host))
+// scopes lists the scopes of its hosts. Other objects may have routes in them.
+func (p Publication) scopes() []scope {
+	var scopes []scope
+	for _, route := range p.Routes {
+		if at := (scope{p.Fleet, translate.ScopeOf(route.Match.Host)}); !slices.Contains(scopes, at) {
+			scopes = append(scopes, at)
+		}
 	}
-	slices.Sort(names)
-	return slices.Clip(slices.Compact(names))
+	return scopes
 }
 
-// clusterNames lists the clusters that the routes of an object name, sorted.
-func clusterNames(routes []ir.Route) []string {
+// clusters lists the names of its clusters, which are those of their load assignments too.
+func (p Publication) clusters() []string {
 	var names []string
-	for i, route := range routes {
-		if i > 0 && route.SharesDestinations(routes[0]) {
+	for i, route := range p.Routes {
+		if i > 0 && route.SharesDestinations(p.Routes[0]) {
 			continue // The usual case: an object's routes differ in nothing but their Match.
 		}
 		for _, backend := range route.Backends {
@@ -104,5 +107,5 @@ func clusterNames(routes []ir.Route) []string {
 		}
 	}
 	slices.Sort(names)
-	return slices.Clip(slices.Compact(names))
+	return slices.Compact(names)
 }

@@ -50,9 +50,11 @@ type Confirmation struct {
 //
 // The zero value is not usable; make it with NewAckTracker. It is not safe for concurrent use.
 type AckTracker struct {
-	objects map[ir.Key]published
-	// scopes are those of the objects. A cluster is found by its name, which has that of its object.
-	scopes map[scope]scopeState
+	objects map[ir.Key]Publication
+	// owners are the objects that have routes in a scope. That of a cluster is in its name.
+	owners map[scope][]ir.Key
+	// versions are those of what was recorded last.
+	versions Versions
 	// proxies are the newest streams by address.
 	proxies map[netip.Addr]stream
 	// recorded are the digests since the last Look, and suspects the objects that any proxy may have
@@ -61,26 +63,10 @@ type AckTracker struct {
 	suspects map[ir.Key]struct{}
 }
 
-// published is what is published of an object, and the versions of its Clusters in their order.
-type published struct {
-	Publication
-
-	versions []clusterVersions
-}
-
-// clusterVersions are the versions of a cluster and of its load assignment.
-type clusterVersions struct{ cluster, endpoints string }
-
 // scope names a scope of a fleet.
 type scope struct {
 	fleet ir.Fleet
 	name  string
-}
-
-// scopeState is a scope in its published version, and the objects that have routes in it.
-type scopeState struct {
-	version string
-	owners  []ir.Key
 }
 
 // stream names a stream.
@@ -92,78 +78,47 @@ type stream struct {
 // NewAckTracker returns an AckTracker that knows of no publication and no proxy.
 func NewAckTracker() *AckTracker {
 	return &AckTracker{
-		objects: map[ir.Key]published{}, scopes: map[scope]scopeState{}, proxies: map[netip.Addr]stream{},
+		objects: map[ir.Key]Publication{}, owners: map[scope][]ir.Key{}, proxies: map[netip.Addr]stream{},
+		versions: func(Resource) string { return "" },
 		recorded: map[ir.Key]string{}, suspects: map[ir.Key]struct{}{},
 	}
 }
 
 // Record notes what is published now: the Publication of each object that may have changed, the zero
-// value for one that is not published any more. versions are those of all resources now.
+// value for one that is not published any more. versions are those of all resources now. If something
+// else is published of an object, a proxy may have lost what it had of it and of others in its scopes,
+// or have it already.
 func (t *AckTracker) Record(publications map[ir.Key]Publication, versions Versions) {
+	t.versions = versions
 	touched := map[scope]struct{}{}
-	for key, publication := range publications {
+	for key, now := range publications {
 		before := t.objects[key]
-		for _, name := range before.Scopes {
-			at := scope{before.Fleet, name}
-			is := t.scopes[at]
-			is.owners = slices.DeleteFunc(is.owners, func(owner ir.Key) bool { return owner == key })
-			t.scopes[at], touched[at] = is, struct{}{}
+		if before.isSame(now) {
+			continue
 		}
-		for _, name := range publication.Scopes {
-			at := scope{publication.Fleet, name}
-			is := t.scopes[at]
-			is.owners = append(is.owners, key)
-			t.scopes[at], touched[at] = is, struct{}{}
+		if before.Digest != now.Digest {
+			t.recorded[key] = now.Digest
 		}
-		t.put(key, before, published{publication, versionsOf(publication, versions)})
+		t.suspects[key] = struct{}{}
+		for _, at := range before.scopes() {
+			t.owners[at] = slices.DeleteFunc(t.owners[at], func(owner ir.Key) bool { return owner == key })
+			touched[at] = struct{}{}
+		}
+		for _, at := range now.scopes() {
+			t.owners[at] = append(t.owners[at], key)
+			touched[at] = struct{}{}
+		}
+		if t.objects[key] = now; now.Digest == "" {
+			delete(t.objects, key)
+		}
 	}
 	for at := range touched {
-		t.refresh(at, versions)
-	}
-}
-
-// versionsOf are the versions of the Clusters of a Publication.
-func versionsOf(publication Publication, versions Versions) []clusterVersions {
-	if len(publication.Clusters) == 0 {
-		return nil
-	}
-	all := make([]clusterVersions, len(publication.Clusters))
-	for i, name := range publication.Clusters {
-		all[i].cluster = versions(Resource{publication.Fleet, resourcev3.ClusterType, name})
-		all[i].endpoints = versions(Resource{publication.Fleet, resourcev3.EndpointType, name})
-	}
-	return all
-}
-
-// put notes what is published of an object. If it is something else, a proxy may have lost what it had
-// of the object, or have it already.
-func (t *AckTracker) put(key ir.Key, before, now published) {
-	if before.Digest != now.Digest {
-		t.recorded[key], t.suspects[key] = now.Digest, struct{}{}
-	}
-	if !slices.Equal(before.versions, now.versions) {
-		t.suspects[key] = struct{}{}
-	}
-	if t.objects[key] = now; now.Digest == "" {
-		delete(t.objects, key)
-	}
-}
-
-// refresh reads the version of a scope. If it is another one, that is news to all who have routes in it.
-func (t *AckTracker) refresh(at scope, versions Versions) {
-	is := t.scopes[at]
-	if len(is.owners) == 0 {
-		delete(t.scopes, at)
-		return
-	}
-	version := versions(Resource{at.fleet, resourcev3.ScopedRouteType, at.name})
-	if version == is.version {
-		return
-	}
-	is.version = version
-	t.scopes[at] = is
-	for _, owner := range is.owners {
-		t.suspects[owner] = struct{}{}
+		for _, owner := range t.owners[at] {
+			t.suspects[owner] = struct{}{}
+		}
+		if len(t.owners[at]) == 0 {
+			delete(t.owners, at)
+		}
 	}
 }
 
@@ -223,7 +178,7 @@ func (t *AckTracker) answers(each Stream, isNew bool) map[ir.Key]replicas.Answer
 		}
 	}
 	for name := range each.Changed(resourcev3.ScopedRouteType) {
-		for _, owner := range t.scopes[scope{each.Fleet, name}].owners {
+		for _, owner := range t.owners[scope{each.Fleet, name}] {
 			judge(owner)
 		}
 	}
@@ -233,10 +188,10 @@ func (t *AckTracker) answers(each Stream, isNew bool) map[ir.Key]replicas.Answer
 // judge says whether a stream has confirmed an object as it is published, and if not, why it may have
 // refused it: what travelled in a response that it refused. Good resources beside the culprit are
 // among those until the proxy confirms them.
-func (t *AckTracker) judge(object published, each Stream) replicas.Answer {
+func (t *AckTracker) judge(object Publication, each Stream) replicas.Answer {
 	answer := replicas.Answer{Confirmed: true}
-	look := func(typeURL, name, version string) {
-		is := each.Confirmed(typeURL, name)
+	look := func(typeURL, name string) {
+		is, version := each.Confirmed(typeURL, name), t.versions(Resource{object.Fleet, typeURL, name})
 		if !is.InSync || version == "" || is.Acked != version {
 			answer.Confirmed = false
 		}
@@ -244,12 +199,12 @@ func (t *AckTracker) judge(object published, each Stream) replicas.Answer {
 			answer.Refusal = shorten(cmp.Or(is.Message, noReason), replicas.MaxRefusal)
 		}
 	}
-	for i, name := range object.Clusters {
-		look(resourcev3.ClusterType, name, object.versions[i].cluster)
-		look(resourcev3.EndpointType, name, object.versions[i].endpoints)
+	for _, name := range object.clusters() {
+		look(resourcev3.ClusterType, name)
+		look(resourcev3.EndpointType, name)
 	}
-	for _, name := range object.Scopes {
-		look(resourcev3.ScopedRouteType, name, t.scopes[scope{object.Fleet, name}].version)
+	for _, at := range object.scopes() {
+		look(resourcev3.ScopedRouteType, at.name)
 	}
 	if answer.Confirmed {
 		answer.Refusal = ""

@@ -135,7 +135,7 @@ func (s *session) refuseOne(
 		rec.sent, rec.lastAcked, rec.warm = nil, nil, false
 	}
 	if k == clusterKind && rec.lastAcked != nil {
-		s.rewarm(rec.lastAcked.endpoints)
+		s.rewarm(rec.lastAcked)
 	}
 }
 

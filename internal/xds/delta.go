@@ -35,7 +35,7 @@ func (t deltaTransport) send(r response) error {
 	for _, res := range r.resources {
 		out.Resources = append(out.Resources, &discoveryv3.Resource{
 			Name:     res.name,
-			Version:  res.version,
+			Version:  res.version.String(),
 			Resource: res.packed(),
 		})
 	}

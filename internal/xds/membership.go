@@ -29,12 +29,6 @@ func WithRemedy(text string) Option {
 	return func(s *Server) { s.remedy = text }
 }
 
-// WithFleet makes every stream one of the named fleet, whatever its address. It is for tests and
-// benchmarks whose proxies all have the address of their machine.
-func WithFleet(name string) Option {
-	return func(s *Server) { s.onlyFleet = &name }
-}
-
 // SetMembers says which fleets the proxies belong to, by their addresses. A stream belongs to the
 // fleet of its peer's address. It waits a second for an address that is not known yet, and is refused
 // then. An address of several fleets is one of none: it can't be told whose proxy connects.
@@ -53,9 +47,6 @@ func (s *Server) SetMembers(fleets map[netip.Addr][]string, leaving ...netip.Add
 
 // fleetOf returns the fleet that a stream belongs to, and waits for it if need be.
 func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
-	if s.onlyFleet != nil {
-		return *s.onlyFleet, nil
-	}
 	if fleets := s.membership.Load().fleets[addressOf(peer)]; len(fleets) == 1 {
 		return fleets[0], nil
 	}

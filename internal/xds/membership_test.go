@@ -115,7 +115,7 @@ func TestFleetsHaveNothingInCommon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st.session.elsewhere.note(scopeKind, "web", a)
+	st.session.elsewhere.note(scopeKind, "web", versionOf(a))
 	if s.fleets["b"].rejected.versions != nil {
 		t.Error("a refusal in one fleet is known in the other")
 	}

@@ -77,7 +77,7 @@ func (m *model) hello() {
 		}
 		r := request{typeURL: k.typeURL(), subscribe: names, names: names, initial: map[string]string{}}
 		for name, res := range m.held[k] {
-			r.initial[name] = res.version
+			r.initial[name] = res.version.String()
 			r.version = "known"
 		}
 		m.toServer = append(m.toServer, r)
@@ -152,14 +152,14 @@ func (m *model) canReturn() bool {
 	gone := false
 	for name, res := range m.held[clusterKind] {
 		missing := m.snapshot.resources[clusterKind].get(name) == nil
-		if missing && res.endpoints == "" || m.warming[name] {
+		if missing && !res.byEDS || m.warming[name] {
 			return false
 		}
 		gone = gone || missing
 	}
 	for _, routes := range m.snapshot.resources[scopeKind].all() {
 		for _, cluster := range routes.clusters {
-			if gone && (!m.subscribed[endpointKind][cluster] || m.snapshot.resources[clusterKind].get(cluster).endpoints == "") {
+			if gone && (!m.subscribed[endpointKind][cluster] || !m.snapshot.resources[clusterKind].get(cluster).byEDS) {
 				return false
 			}
 		}
@@ -271,7 +271,7 @@ func (m *model) serverStep() {
 		for _, res := range answered.resources {
 			if k != endpointKind || m.session.knows(clusterKind, res.name) {
 				m.confirmed[k][res.name] = true
-				m.direct[res.name] = m.direct[res.name] || k == clusterKind && res.endpoints == ""
+				m.direct[res.name] = m.direct[res.name] || k == clusterKind && !res.byEDS
 			}
 		}
 	}
@@ -353,18 +353,17 @@ func (m *model) follow(r response, fresh map[string]bool) *request {
 		m.dropClusters(r)
 		again := false
 		for name, changed := range fresh {
-			endpoints := m.held[clusterKind][name].endpoints
-			if endpoints == "" {
+			if !m.held[clusterKind][name].byEDS {
 				m.active[name] = true
 			} else if changed {
 				m.warming[name] = true
-				again = again || m.subscribed[endpointKind][endpoints]
+				again = again || m.subscribed[endpointKind][name]
 			}
 		}
 		wanted := map[string]bool{}
 		for _, res := range m.held[clusterKind] {
-			if res.endpoints != "" {
-				wanted[res.endpoints] = true
+			if res.byEDS {
+				wanted[res.name] = true
 			}
 		}
 		return m.resubscribe(endpointKind, wanted, again)
@@ -461,7 +460,7 @@ func (m *model) fail(message string) {
 func versionsOf(resources map[string]*resource) map[string]string {
 	versions := map[string]string{}
 	for name, res := range resources {
-		versions[name] = res.version
+		versions[name] = res.version.String()
 	}
 	return versions
 }

@@ -43,7 +43,7 @@ type activeVersion struct {
 
 // rejection is a NACK of a response that carried a resource.
 type rejection struct {
-	version string
+	version version
 	message string
 	in      uint64
 	// alone is true when the resource was the only one that could be the reason: this version is not
@@ -65,7 +65,7 @@ func (rec *record) rejects(r *resource) bool {
 // inSync is true when what went out last is exactly what the proxy confirmed.
 func (rec *record) inSync() bool {
 	return rec.sent != nil && rec.lastAcked.is(rec.sent) && !rec.doubtful && !rec.isPending() &&
-		rec.sent.version != ""
+		rec.sent.version != version{}
 }
 
 // needs tells whether the desired version is to be sent.

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"fmt"
 	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -9,16 +10,15 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// endpointsOf returns the name of the cluster load assignment that the cluster
-// subscribes to, and "" when it has no use for EDS.
-func endpointsOf(c *clusterv3.Cluster) string {
-	if c.GetType() != clusterv3.Cluster_EDS {
-		return ""
+// inspectCluster reads whether a cluster gets endpoints by EDS. They have to have its name, so that who
+// knows a cluster knows its endpoints.
+func (r *resource) inspectCluster(c *clusterv3.Cluster) error {
+	r.byEDS = c.GetType() == clusterv3.Cluster_EDS
+	name := c.GetEdsClusterConfig().GetServiceName()
+	if r.byEDS && name != "" && name != c.GetName() {
+		return fmt.Errorf("cluster %q asks for the endpoints of %q, and has to for its own: %w", c.GetName(), name, ErrInconsistent)
 	}
-	if name := c.GetEdsClusterConfig().GetServiceName(); name != "" {
-		return name
-	}
-	return c.GetName()
+	return nil
 }
 
 // isServing tells whether an endpoint takes new requests: its health is not told, or told to be

@@ -12,33 +12,33 @@ const rejectionsLimit = 64
 // the first response of a stream, which makes Envoy ready. It is safe for concurrent use.
 type rejections struct {
 	mu       sync.Mutex
-	versions map[change]string
+	versions map[change]version
 }
 
 // note adds a version.
-func (r *rejections) note(k kind, name, version string) {
+func (r *rejections) note(k kind, name string, refused version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.versions == nil {
-		r.versions = map[change]string{}
+		r.versions = map[change]version{}
 	}
-	r.versions[change{k, name}] = version
+	r.versions[change{k, name}] = refused
 }
 
 // has tells whether a proxy has refused the resource in this version.
 func (r *rejections) has(k kind, res *resource) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	version, has := r.versions[change{k, res.name}]
-	return has && version == res.version && len(r.versions) <= rejectionsLimit
+	refused, has := r.versions[change{k, res.name}]
+	return has && refused == res.version && len(r.versions) <= rejectionsLimit
 }
 
 // keep forgets what is not in the snapshot.
 func (r *rejections) keep(w *snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key, version := range r.versions {
-		if w.version(key.kind, key.name) != version {
+	for key, refused := range r.versions {
+		if w.version(key.kind, key.name) != refused {
 			delete(r.versions, key)
 		}
 	}

@@ -20,27 +20,11 @@ func (s *session) lingers(k kind, name string) bool {
 		}
 		return !s.pendingRemoval[name].over || s.mayBeUsed(name)
 	case endpointKind:
-		if s.leavesWith(name, name) {
-			return true
-		}
-		for cluster := range s.pendingRemoval {
-			if s.leavesWith(cluster, name) {
-				return true
-			}
-		}
-		return false
+		_, leaves := s.pendingRemoval[name]
+		return leaves
 	default:
 		return false
 	}
-}
-
-// leavesWith tells whether the cluster is leaving and gets the named endpoints.
-func (s *session) leavesWith(cluster, endpoints string) bool {
-	if _, leaves := s.pendingRemoval[cluster]; !leaves {
-		return false
-	}
-	rec := s.subs[clusterKind].records[cluster]
-	return rec.sent != nil && rec.sent.endpointsName() == endpoints
 }
 
 // releaseDue lets the clusters go whose grace has passed.
@@ -73,7 +57,7 @@ func (s *session) forgetEndpoints(cluster *record, number uint64) {
 	if cluster.sent == nil {
 		return
 	}
-	name := cluster.sent.endpointsName()
+	name := cluster.sent.name
 	delete(s.warming, name)
 	sub := &s.subs[endpointKind]
 	if rec := s.find(endpointKind, name); rec != nil {

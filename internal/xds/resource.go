@@ -1,8 +1,6 @@
 package xds
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -17,9 +15,6 @@ import (
 )
 
 const (
-	// versionBytes is the length of the content hash that is the version: 128 bits, so two contents
-	// of one name never share a version by accident or by intent.
-	versionBytes = 16
 	// routesField and nameField are the numbers of ScopedRouteConfiguration.route_configuration and
 	// RouteConfiguration.name.
 	routesField, nameField = protowire.Number(5), protowire.Number(1)
@@ -31,14 +26,13 @@ const (
 // marshalled form included.
 type resource struct {
 	name    string
-	version string
+	version version
 	// body is the marshalled message. Nil for a resource that a reconnecting proxy says it has in a
 	// version that this server doesn't know.
 	body []byte
-	// endpoints is the name under which a cluster asks for its endpoints; empty when it doesn't get
-	// them by EDS.
-	endpoints string
-	kind      kind
+	kind kind
+	// byEDS tells of a cluster that it gets endpoints by EDS: those of its own name.
+	byEDS bool
 	// serving tells of endpoints whether one of them takes new requests.
 	serving bool
 	// clusters are the names of the clusters to which a scope may send requests, sorted.
@@ -62,9 +56,7 @@ func newResource(k kind, name string, message proto.Message) (*resource, error) 
 	if err != nil {
 		return nil, fmt.Errorf("marshal %s %q: %w", k, name, err)
 	}
-	sum := sha256.Sum256(body)
-	r.version = hex.EncodeToString(sum[:versionBytes])
-	r.body = body
+	r.version, r.body = hashOf(body), body
 	return r, nil
 }
 
@@ -74,8 +66,7 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 	switch m := message.(type) {
 	case *clusterv3.Cluster:
 		if k == clusterKind {
-			r.endpoints = endpointsOf(m)
-			return m.GetName(), nil
+			return m.GetName(), r.inspectCluster(m)
 		}
 	case *endpointv3.ClusterLoadAssignment:
 		if k == endpointKind {
@@ -109,8 +100,7 @@ func (r *resource) inOtherBytes(salt string) *resource {
 	var routes []byte
 	routes = protowire.AppendTag(routes, nameField, protowire.BytesType)
 	routes = protowire.AppendString(routes, r.routesName()+"@"+salt)
-	body := slices.Clone(r.body)
-	body = protowire.AppendTag(body, routesField, protowire.BytesType)
+	body := protowire.AppendTag(slices.Clone(r.body), routesField, protowire.BytesType)
 	body = protowire.AppendBytes(body, routes)
 	other := *r
 	other.body = body
@@ -149,14 +139,8 @@ func (r *resource) refersTo(cluster string) bool {
 	return found
 }
 
-// endpointsName is the name under which the endpoints of a cluster go. Of an unknown cluster the
-// usual is assumed: its own name.
-func (r *resource) endpointsName() string {
-	if !r.known() {
-		return r.name
-	}
-	return r.endpoints
-}
+// needsEndpoints tells whether a cluster gets endpoints by EDS. Of an unknown one the usual is assumed.
+func (r *resource) needsEndpoints() bool { return r.byEDS || !r.known() }
 
 // is tells whether a resource, which may be nil, has the version of another one.
 func (r *resource) is(other *resource) bool { return r != nil && r.version == other.version }

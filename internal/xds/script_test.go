@@ -337,7 +337,7 @@ func (s *script) versions(k kind, items []string) map[string]string {
 			if err != nil {
 				s.tb.Fatal(err)
 			}
-			versions[name] = res.version
+			versions[name] = res.version.String()
 		}
 	}
 	return versions

@@ -11,7 +11,7 @@ func (s *session) noteSent(k kind, res *resource, number uint64) {
 	switch k {
 	case clusterKind:
 		if !before.is(res) || rec.doubtful {
-			s.rewarm(res.endpoints)
+			s.rewarm(res)
 		}
 	case endpointKind:
 		delete(s.warming, res.name)
@@ -22,17 +22,16 @@ func (s *session) noteSent(k kind, res *resource, number uint64) {
 	}
 }
 
-// rewarm has endpoints sent behind their cluster, which waits for them. If the proxy hasn't
+// rewarm has the endpoints of a cluster sent behind it, which waits for them. If the proxy hasn't
 // subscribed to them yet, it will and then gets them anyway.
-func (s *session) rewarm(name string) {
-	if name == "" {
+func (s *session) rewarm(cluster *resource) {
+	if !cluster.byEDS {
 		return
 	}
-	s.warming[name] = struct{}{}
-	sub := &s.subs[endpointKind]
-	if rec := s.find(endpointKind, name); rec != nil {
+	s.warming[cluster.name] = struct{}{}
+	if rec := s.find(endpointKind, cluster.name); rec != nil {
 		rec.force = true
-		sub.dirty.add(name)
+		s.subs[endpointKind].dirty.add(cluster.name)
 	}
 }
 

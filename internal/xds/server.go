@@ -61,9 +61,9 @@ func WithMaxStreams(streams int) Option {
 	return func(s *Server) { s.maxStreams = max(1, streams) }
 }
 
-// WithObserver has the observer told what happens. Without it nothing is counted.
-func WithObserver(observer Observer) Option {
-	return func(s *Server) { s.observer = observer }
+// WithMetrics has what happens counted in metrics that can be read.
+func WithMetrics(metrics *Metrics) Option {
+	return func(s *Server) { s.metrics = metrics }
 }
 
 // WithLogger sets the logger for connections and NACKs. Without it nothing is
@@ -82,11 +82,10 @@ type Server struct {
 	// leftListeners are what a proxy loses when it goes.
 	leftListeners []string
 	maxStreams    int
-	observer      Observer
+	metrics       *Metrics
 	follower      Follower
 	logger        *slog.Logger
 
-	onlyFleet  *string // of every stream, whatever its address; nil for none
 	remedy     string
 	membership atomic.Pointer[membership]
 	changed    chan struct{}
@@ -106,7 +105,7 @@ func NewServer(options ...Option) *Server {
 	s := &Server{
 		grace:      DefaultGrace,
 		maxStreams: DefaultMaxStreams,
-		observer:   silent{},
+		metrics:    newMetrics(),
 		follower:   nobody{},
 		logger:     slog.New(slog.DiscardHandler),
 		changed:    make(chan struct{}, 1),
@@ -214,7 +213,7 @@ func (s *Server) open(mode Mode, peer, fleet string) (*stream, error) {
 	if len(s.streams) >= s.maxStreams {
 		return nil, errFull(s.maxStreams)
 	}
-	if s.onlyFleet == nil && s.streamsOf(addressOf(peer)) >= streamsPerAddress {
+	if address := addressOf(peer); address.IsValid() && s.streamsOf(address) >= streamsPerAddress {
 		return nil, errGreedy(peer)
 	}
 	s.opened++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +36,8 @@ const testFleet = "apps"
 
 func serve(tb testing.TB, options ...Option) *served {
 	tb.Helper()
-	s := &served{Server: NewServer(append(options, WithFleet(testFleet))...), tb: tb}
+	s := &served{Server: NewServer(options...), tb: tb}
+	s.SetMembers(map[netip.Addr][]string{{}: {testFleet}}) // What is in memory has no address.
 	listener := bufconn.Listen(1 << 16)
 	server := grpc.NewServer(GRPCOptions()...)
 	s.Register(server)
@@ -289,7 +291,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := serve(t, WithObserver(metrics))
+			s := serve(t, WithMetrics(metrics))
 			good, bad := testkit.NewXDSClient(t, s.conn, mode), testkit.NewXDSClient(t, s.conn, mode)
 			s.world("a listener:web web/1>a x>a")
 			scopes := resourcev3.ScopedRouteType

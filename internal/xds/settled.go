@@ -54,11 +54,10 @@ func neverSent(since uint64) *record { return &record{since: since, absent: true
 
 // isSettledWarm is isWarm for a settled cluster: the proxy has its endpoints, in whatever version.
 func (s *session) isSettledWarm(cluster *resource) bool {
-	needs := cluster.endpointsName()
-	if needs == "" || s.isSettled(endpointKind, needs) {
+	if !cluster.needsEndpoints() || s.isSettled(endpointKind, cluster.name) {
 		return true
 	}
-	rec := s.subs[endpointKind].records[needs]
+	rec := s.subs[endpointKind].records[cluster.name]
 	return rec != nil && rec.lastAcked != nil
 }
 

@@ -161,9 +161,8 @@ func (s *snapshot) check(changed []change) error {
 
 // checkReferences finds what a resource needs and isn't there.
 func (s *snapshot) checkReferences(k kind, r *resource) error {
-	if k == clusterKind && r.endpoints != "" && s.resources[endpointKind].get(r.endpoints) == nil {
-		return fmt.Errorf("cluster %q: no cluster load assignment %q: %w",
-			r.name, r.endpoints, ErrInconsistent)
+	if r.byEDS && s.resources[endpointKind].get(r.name) == nil {
+		return fmt.Errorf("cluster %q: no cluster load assignment %q: %w", r.name, r.name, ErrInconsistent)
 	}
 	for _, name := range r.clusters {
 		if s.resources[clusterKind].get(name) == nil {
@@ -173,13 +172,13 @@ func (s *snapshot) checkReferences(k kind, r *resource) error {
 	return nil
 }
 
-// version returns the version of a resource; empty when there is none.
-func (s *snapshot) version(k kind, name string) string {
+// version returns the version of a resource, none when it isn't there.
+func (s *snapshot) version(k kind, name string) version {
 	if s == nil {
-		return ""
+		return version{}
 	}
 	if found := s.find(k, name); found != nil {
 		return found.version
 	}
-	return ""
+	return version{}
 }

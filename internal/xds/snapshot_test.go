@@ -181,10 +181,10 @@ func TestOtherBytes(t *testing.T) {
 // TestOneProxyIsNoWitnessAgainstAll has a proxy refuse everything: others are not kept from it.
 func TestOneProxyIsNoWitnessAgainstAll(t *testing.T) {
 	t.Parallel()
-	one := &resource{name: "c0", version: "1"}
+	one := &resource{name: "c0", version: version{1}}
 	all := &rejections{}
 	for i, name := range manyNames(rejectionsLimit + 1) {
-		if all.note(scopeKind, name, "1"); all.has(scopeKind, one) != (i < rejectionsLimit) {
+		if all.note(scopeKind, name, version{1}); all.has(scopeKind, one) != (i < rejectionsLimit) {
 			t.Fatalf("after %d refusals the first one counts: %v", i+1, all.has(scopeKind, one))
 		}
 	}
@@ -196,18 +196,20 @@ func TestOneProxyIsNoWitnessAgainstAll(t *testing.T) {
 
 func TestEndpointsOfCluster(t *testing.T) {
 	t.Parallel()
-	other := clusterMessage("a", "1", clusterv3.Cluster_EDS)
-	other.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{ServiceName: "other"}
+	ofOther := clusterMessage("a", "1", clusterv3.Cluster_EDS)
+	ofOther.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{ServiceName: "other"}
 	for name, test := range map[string]struct {
 		cluster *clusterv3.Cluster
-		want    string
+		byEDS   bool
+		wrong   error
 	}{
-		"by its own name":     {clusterMessage("a", "1", clusterv3.Cluster_EDS), "a"},
-		"by its service name": {other, "other"},
-		"none":                {clusterMessage("a", "1", clusterv3.Cluster_STRICT_DNS), ""},
+		"by its own name": {clusterMessage("a", "1", clusterv3.Cluster_EDS), true, nil},
+		"by another one":  {ofOther, true, ErrInconsistent},
+		"none":            {clusterMessage("a", "1", clusterv3.Cluster_STRICT_DNS), false, nil},
 	} {
-		if got := endpointsOf(test.cluster); got != test.want {
-			t.Errorf("%s: endpoints %q, want %q", name, got, test.want)
+		got, err := newResource(clusterKind, "a", test.cluster)
+		if !errors.Is(err, test.wrong) || err == nil && got.byEDS != test.byEDS {
+			t.Errorf("%s: by EDS %v, %v", name, got, err)
 		}
 	}
 }

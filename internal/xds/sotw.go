@@ -1,9 +1,6 @@
 package xds
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 )
@@ -32,7 +29,7 @@ func (t wholeTransport) receive() (request, error) {
 
 func (t wholeTransport) send(r response) error {
 	out := &discoveryv3.DiscoveryResponse{
-		VersionInfo: versionOf(r.resources),
+		VersionInfo: versionOfAll(r.resources).String(),
 		TypeUrl:     r.kind.typeURL(),
 		Nonce:       r.nonce,
 		Resources:   make([]*anypb.Any, 0, len(r.resources)),
@@ -43,15 +40,12 @@ func (t wholeTransport) send(r response) error {
 	return t.stream.Send(out)
 }
 
-// versionOf is the one version that a response in state of the world has: a hash
+// versionOfAll is the one version that a response in state of the world has: a hash
 // of what it carries.
-func versionOf(resources []*resource) string {
-	sum := sha256.New()
+func versionOfAll(resources []*resource) version {
+	var all []byte
 	for _, res := range resources {
-		sum.Write([]byte(res.name))
-		sum.Write([]byte{0})
-		sum.Write([]byte(res.version))
-		sum.Write([]byte{0})
+		all = append(append(append(all, res.name...), 0), res.version[:]...)
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:versionBytes])
+	return hashOf(all)
 }

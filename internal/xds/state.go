@@ -32,13 +32,13 @@ func (rec *record) state() ResourceState {
 	}
 	out := ResourceState{InSync: rec.inSync()}
 	if rec.sent != nil {
-		out.Sent = rec.sent.version
+		out.Sent = rec.sent.version.String()
 	}
 	if rec.lastAcked != nil && !rec.doubtful {
-		out.Acked = rec.lastAcked.version
+		out.Acked = rec.lastAcked.version.String()
 	}
 	if rec.rejection != nil {
-		out.Nacked, out.NackMessage = rec.rejection.version, rec.rejection.message
+		out.Nacked, out.NackMessage = rec.rejection.version.String(), rec.rejection.message
 	}
 	return out
 }
@@ -46,7 +46,7 @@ func (rec *record) state() ResourceState {
 // state is what is known of one resource.
 func (s *session) state(k kind, name string) ResourceState {
 	if s.isSettled(k, name) {
-		version := s.snapshot.version(k, name)
+		version := s.snapshot.version(k, name).String()
 		return ResourceState{Sent: version, Acked: version, InSync: true}
 	}
 	return s.subs[k].records[name].state()
@@ -161,6 +161,6 @@ func (s *Server) Versions() func(fleet, typeURL, name string) string {
 		if !served {
 			return ""
 		}
-		return snapshots[fleet].version(k, name)
+		return snapshots[fleet].version(k, name).String()
 	}
 }

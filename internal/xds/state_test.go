@@ -64,7 +64,7 @@ func TestStateTellsWhatIsCertain(t *testing.T) {
 						t.Fatal(err)
 					}
 					w = next
-					versions[w.resources[endpointKind].get("a").version] = items[len("a/1."):]
+					versions[w.resources[endpointKind].get("a").version.String()] = items[len("a/1."):]
 				}
 				if len(step.worlds) > 0 {
 					s.publish(now, w)

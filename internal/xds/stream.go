@@ -35,7 +35,7 @@ type stream struct {
 
 	mu      sync.Mutex // guards what follows: Poll reads it
 	session *session
-	// heldBack is what the observer was told last.
+	// heldBack is what was counted last.
 	heldBack [kindCount]int
 }
 
@@ -103,14 +103,14 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 	logger := s.logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
 		slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
 	logger.InfoContext(ctx, "Proxy connected")
-	s.observer.StreamOpened(t.mode())
+	s.metrics.streams.WithLabelValues(t.mode().String()).Inc()
 	s.signal()
 	s.follower.Opened(StreamState{stream: st})
 	defer func() {
 		s.follower.Closed(StreamState{stream: st})
 		s.leave(st)
-		s.tellHeld(st, true)
-		s.observer.StreamClosed(t.mode())
+		s.countHeld(st, true)
+		s.metrics.streams.WithLabelValues(t.mode().String()).Dec()
 		logger.InfoContext(ctx, "Proxy disconnected")
 	}()
 	joined := s.admit(ctx, st.fleet)
@@ -172,7 +172,7 @@ func (s *Server) run(
 		if err != nil {
 			return status.Error(codes.ResourceExhausted, err.Error())
 		}
-		s.tellHeld(st, false)
+		s.countHeld(st, false)
 		if err := s.sendAll(t, out.responses); err != nil {
 			return err
 		}
@@ -187,11 +187,11 @@ func (s *Server) run(
 	}
 }
 
-// tellHeld tells the observer what is held back from a proxy.
-func (s *Server) tellHeld(st *stream, ended bool) {
+// countHeld counts what is held back from a proxy.
+func (s *Server) countHeld(st *stream, ended bool) {
 	for k, change := range st.held(ended) {
 		if change != 0 {
-			s.observer.HeldBack(kind(k).String(), change)
+			s.metrics.heldBack.WithLabelValues(kind(k).String()).Add(float64(change))
 		}
 	}
 }
@@ -199,8 +199,10 @@ func (s *Server) tellHeld(st *stream, ended bool) {
 // tellVerdicts reports what the proxy answered.
 func (s *Server) tellVerdicts(ctx context.Context, logger *slog.Logger, verdicts []verdict) {
 	for _, v := range verdicts {
-		s.observer.Answered(v.kind.String(), v.accepted)
-		if !v.accepted {
+		if v.accepted {
+			s.metrics.acks.WithLabelValues(v.kind.String()).Inc()
+		} else {
+			s.metrics.nacks.WithLabelValues(v.kind.String()).Inc()
 			logger.WarnContext(ctx, "Proxy refused resources",
 				slog.String("type", v.kind.String()), slog.Int("resources", len(v.names)),
 				slog.Any("names", v.names[:min(len(v.names), 10)]), slog.String("reason", v.message))
@@ -214,7 +216,8 @@ func (s *Server) sendAll(t transport, responses []response) error {
 		if err := t.send(r); err != nil {
 			return err
 		}
-		s.observer.Sent(r.kind.String(), len(r.resources)+len(r.removed))
+		s.metrics.responses.WithLabelValues(r.kind.String()).Inc()
+		s.metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (s *session) desired(k kind, name string) *resource {
 
 // settlesWith tells whether a resource is settled by the version that the proxy brings of it.
 func (s *session) settlesWith(k kind, desired *resource, initial map[string]string) bool {
-	if s.mode != ModeDelta || desired == nil || initial[desired.name] != desired.version {
+	if s.mode != ModeDelta || desired == nil || versionOf(initial[desired.name]) != desired.version {
 		return false
 	}
 	_, isWarming := s.warming[desired.name]
@@ -243,17 +243,17 @@ func (s *session) drop(k kind, name string) {
 
 // assume takes over what a reconnecting proxy says it has. It counts as sent and
 // ACKed, so only a difference from the world will be sent.
-func (s *session) assume(k kind, name, version string) error {
+func (s *session) assume(k kind, name, brought string) error {
 	sub := &s.subs[k]
 	if !sub.wants(name) || s.isSettled(k, name) {
 		return nil
 	}
-	if len(name) > nameLimit || len(version) > nameLimit || len(sub.records) >= namesLimit {
+	if len(name) > nameLimit || len(brought) > nameLimit || len(sub.records) >= namesLimit {
 		return errTooMuch
 	}
 	sub.note(name)
 	rec := s.record(k, name, s.sent)
-	r := &resource{name: name, version: version}
+	r := &resource{name: name, version: versionOf(brought)}
 	rec.assume(r)
 	if k == scopeKind {
 		s.setMaybeActive(rec, []activeVersion{{r, 0}})

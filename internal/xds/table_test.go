@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +23,7 @@ func TestTableIsAMap(t *testing.T) {
 				name := fmt.Sprint("c", random.IntN(300))
 				changed[name] = nil
 				if random.IntN(3) > 0 {
-					changed[name] = &resource{name: name, version: strconv.Itoa(random.IntN(3))}
+					changed[name] = &resource{name: name, version: version{byte(random.IntN(3))}}
 				}
 			}
 			want := maps.Clone(wanted[step])
@@ -69,10 +68,10 @@ func TestAChangeSharesTheRest(t *testing.T) {
 	all := map[string]*resource{}
 	for i := range 1000 {
 		name := fmt.Sprint("c", i)
-		all[name] = &resource{name: name, version: "1"}
+		all[name] = &resource{name: name, version: version{1}}
 	}
 	before := table{}.with(all)
-	now := before.with(map[string]*resource{"c7": {name: "c7", version: "2"}})
+	now := before.with(map[string]*resource{"c7": {name: "c7", version: version{2}}})
 	others := 0
 	for at := range tableParts {
 		if !now.parts[at].isSame(before.parts[at]) {

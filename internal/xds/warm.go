@@ -31,10 +31,10 @@ func (s *session) isWarm(cluster string) bool {
 	case rec.lastAcked == nil:
 		return false
 	}
-	if needs := rec.lastAcked.endpointsName(); needs != "" {
-		endpoints := s.subs[endpointKind].records[needs]
+	if rec.lastAcked.needsEndpoints() {
+		endpoints := s.subs[endpointKind].records[cluster]
 		isMissing := endpoints == nil || endpoints.lastAcked == nil
-		if isMissing && !s.isSettled(endpointKind, needs) {
+		if isMissing && !s.isSettled(endpointKind, cluster) {
 			return false
 		}
 	}
@@ -80,7 +80,7 @@ func (s *session) isHopeless(scope *resource) bool {
 	return slices.ContainsFunc(scope.clusters, func(name string) bool {
 		want := s.snapshot.resources[clusterKind].get(name)
 		return want != nil && !s.isWarm(name) &&
-			(s.isRejected(clusterKind, name) || s.isRejected(endpointKind, want.endpoints))
+			(s.isRejected(clusterKind, name) || want.byEDS && s.isRejected(endpointKind, name))
 	})
 }
 
@@ -112,31 +112,17 @@ func (s *session) awaitsRoutes(now time.Time, name string, rec *record, want *re
 	return true
 }
 
-// routesLeave tells whether the proxy may hold a scope that sends requests to a cluster with the
-// named endpoints, and that is to be another one. A proxy that comes back asks for its routes last,
-// and until then nothing is known of them.
-func (s *session) routesLeave(endpoints string) bool {
-	if !s.subs[scopeKind].started || s.unlisted {
+// routesLeave tells whether the proxy may hold a scope that sends requests to the cluster, and that is
+// to be another one: one of those is on a list of those to look at, or on its way. A proxy that comes
+// back asks for its routes last, and until then nothing is known of them.
+func (s *session) routesLeave(cluster string) bool {
+	sub := &s.subs[scopeKind]
+	if !sub.started || s.unlisted {
 		return true
 	}
-	leaves := func(cluster string) bool { return s.mayBeUsed(cluster) && s.scopesLeave(cluster) }
-	for cluster, rec := range s.subs[clusterKind].records {
-		if (cluster == endpoints || rec.sent != nil && rec.sent.endpointsName() == endpoints) && leaves(cluster) {
-			return true
-		}
+	if !s.mayBeUsed(cluster) {
+		return false
 	}
-	for cluster, res := range s.snapshot.resources[clusterKind].all() {
-		if res.endpointsName() == endpoints && s.isSettled(clusterKind, cluster) && leaves(cluster) {
-			return true
-		}
-	}
-	return false
-}
-
-// scopesLeave is routesLeave for a cluster. A scope that is to be another one is on a list of those
-// to look at, or on its way.
-func (s *session) scopesLeave(cluster string) bool {
-	sub := &s.subs[scopeKind]
 	leaves := func(name string) bool {
 		rec := sub.records[name]
 		return rec != nil && rec.mayUseOther(cluster, s.snapshot.resources[scopeKind].get(name))

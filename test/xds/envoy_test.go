@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -104,7 +105,8 @@ func startServer(tb testing.TB, port int, options ...xds.Option) (server *xds.Se
 	if !is {
 		tb.Fatalf("the server listens on %v", listener.Addr())
 	}
-	server = xds.NewServer(append(options, xds.WithFleet(""))...)
+	server = xds.NewServer(options...)
+	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {""}})
 	over := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(over)
 	done := make(chan error, 1)
