@@ -36,7 +36,7 @@ func (t deltaTransport) send(r response) error {
 		out.Resources = append(out.Resources, &discoveryv3.Resource{
 			Name:     res.name,
 			Version:  res.version.String(),
-			Resource: res.packed(),
+			Resource: res.wrapped(),
 		})
 	}
 	return t.stream.Send(out)

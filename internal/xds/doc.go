@@ -102,4 +102,7 @@
 // Versions are content hashes: equal resources have equal versions on every replica and after every
 // restart, so a proxy that reconnects in delta with what it already has is sent only the rest, and
 // the version of a resource is the digest of what it says.
+//
+// Of clusters and scopes, which mostly differ in names, the first of a fleet is kept whole, and of the
+// others what differs from it (pattern.go).
 package xds

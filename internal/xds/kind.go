@@ -30,6 +30,8 @@ type traits struct {
 	// apart says that after the first response of a stream each response carries one change: what
 	// else is in a refused response is then not touched by it.
 	apart bool
+	// alike says that resources of the kind mostly differ in names: what they share is kept once.
+	alike bool
 	// ignoresRepeats says that Envoy ACKs a resource which it saw in a refused response, and does
 	// nothing, if the same bytes come again. It has to be sent in other bytes.
 	ignoresRepeats bool
@@ -38,12 +40,12 @@ type traits struct {
 // traits returns the traits of the kind.
 func (k kind) traits() traits {
 	return [kindCount]traits{
-		clusterKind:  {typeURL: resourcev3.ClusterType, label: "cluster", wildcard: true, inFlight: 8},
+		clusterKind:  {typeURL: resourcev3.ClusterType, label: "cluster", wildcard: true, inFlight: 8, alike: true},
 		endpointKind: {typeURL: resourcev3.EndpointType, label: "endpoint", inFlight: 8},
 		listenerKind: {typeURL: resourcev3.ListenerType, label: "listener", wildcard: true, inFlight: 8},
 		scopeKind: {
 			typeURL: resourcev3.ScopedRouteType, label: "scope", wildcard: true, inFlight: 1,
-			apart: true, ignoresRepeats: true,
+			apart: true, alike: true, ignoresRepeats: true,
 		},
 		secretKind: {typeURL: resourcev3.SecretType, label: "secret", inFlight: 8, apart: true},
 	}[k]

@@ -319,7 +319,7 @@ func (m *model) proxyStep() {
 
 // record notes the bytes of a scope, and tells whether it is used from now on.
 func (m *model) record(res *resource, refused bool) bool {
-	bytes := string(res.body)
+	bytes := string(res.message())
 	isNew := m.recorded[res.name] != bytes
 	m.recorded[res.name] = bytes
 	return isNew && !refused

@@ -27,10 +27,11 @@ const (
 type resource struct {
 	name    string
 	version version
-	// body is the marshalled message. Nil for a resource that a reconnecting proxy says it has in a
-	// version that this server doesn't know.
-	body []byte
-	kind kind
+	// body is the marshalled message, packed if there is a pattern. Nil for a resource that a reconnecting
+	// proxy says it has in a version that this server doesn't know.
+	body    []byte
+	pattern *pattern
+	kind    kind
 	// byEDS tells of a cluster that it gets endpoints by EDS: those of its own name.
 	byEDS bool
 	// serving tells of endpoints whether one of them takes new requests.
@@ -100,19 +101,27 @@ func (r *resource) inOtherBytes(salt string) *resource {
 	var routes []byte
 	routes = protowire.AppendTag(routes, nameField, protowire.BytesType)
 	routes = protowire.AppendString(routes, r.routesName()+"@"+salt)
-	body := protowire.AppendTag(slices.Clone(r.body), routesField, protowire.BytesType)
+	body := protowire.AppendTag(slices.Clone(r.message()), routesField, protowire.BytesType)
 	body = protowire.AppendBytes(body, routes)
 	other := *r
-	other.body = body
+	other.body, other.pattern = body, nil
 	return &other
 }
 
 // known is false for a resource of which only the proxy knows the content.
 func (r *resource) known() bool { return r.body != nil }
 
-// packed is the resource as it travels.
-func (r *resource) packed() *anypb.Any {
-	body := r.body
+// message is the marshalled message.
+func (r *resource) message() []byte {
+	if r.pattern == nil {
+		return r.body
+	}
+	return r.pattern.unpack(r.body)
+}
+
+// wrapped is the resource as it travels.
+func (r *resource) wrapped() *anypb.Any {
+	body := r.message()
 	if r.kind == secretKind {
 		body = protowire.AppendTag(slices.Clip(body), secretNameField, protowire.BytesType)
 		body = protowire.AppendString(body, r.name) // The last one counts, see inOtherBytes.
@@ -123,7 +132,7 @@ func (r *resource) packed() *anypb.Any {
 // routesName is the name of the route configuration of a scope.
 func (r *resource) routesName() string {
 	scope := new(routev3.ScopedRouteConfiguration)
-	if err := proto.Unmarshal(r.body, scope); err != nil { // It was marshalled here.
+	if err := proto.Unmarshal(r.message(), scope); err != nil { // It was marshalled here.
 		return r.name
 	}
 	return scope.GetRouteConfiguration().GetName()

@@ -177,7 +177,7 @@ func scopeVersion(m *routev3.ScopedRouteConfiguration) string {
 // labelOf is a resource as scripts write it: its name and its version.
 func labelOf(tb testing.TB, res *resource) string {
 	tb.Helper()
-	message, err := res.packed().UnmarshalNew()
+	message, err := res.wrapped().UnmarshalNew()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -44,6 +44,8 @@ type change struct {
 // snapshot is everything that is desired of one fleet at one time. It is immutable.
 type snapshot struct {
 	resources [kindCount]table
+	// patterns are those of kinds of which the resources are alike, nil before the first of them.
+	patterns [kindCount]*pattern
 }
 
 // replace builds the snapshot that follows s (nil for the first one) and has exactly what is
@@ -73,7 +75,7 @@ func (s *snapshot) apply(d Delta) (*snapshot, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	next := &snapshot{resources: s.resources}
+	next := &snapshot{resources: s.resources, patterns: s.patterns}
 	for k := range kind(kindCount) {
 		if err := next.put(k, d.Changed[k.typeURL()], d.Removed[k.typeURL()]); err != nil {
 			return nil, err
@@ -91,7 +93,7 @@ func (s *snapshot) put(k kind, messages map[string]proto.Message, removed []stri
 			return err
 		}
 		if !s.resources[k].get(name).is(now) {
-			s.shareNames(now)
+			s.share(now)
 			changed[name] = now
 		}
 	}
@@ -105,13 +107,23 @@ func (s *snapshot) put(k kind, messages map[string]proto.Message, removed []stri
 	return nil
 }
 
-// shareNames replaces the names of clusters in a new resource by the texts that the snapshot has
-// already. Clusters are put before scopes.
-func (s *snapshot) shareNames(r *resource) {
+// share has a new resource keep once what the snapshot has already: names of clusters, which are put
+// before scopes, and what the marshalled form says like others.
+func (s *snapshot) share(r *resource) {
 	for i, name := range r.clusters {
 		if cluster := s.resources[clusterKind].get(name); cluster != nil {
 			r.clusters[i] = cluster.name
 		}
+	}
+	if !r.kind.traits().alike || len(r.body) < patternMin {
+		return
+	}
+	if s.patterns[r.kind] == nil {
+		first := pattern(r.body)
+		s.patterns[r.kind] = &first
+	}
+	if packed := s.patterns[r.kind].pack(r.body); len(packed) < len(r.body) {
+		r.body, r.pattern = packed, s.patterns[r.kind]
 	}
 }
 

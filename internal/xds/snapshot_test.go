@@ -166,14 +166,14 @@ func TestOtherBytes(t *testing.T) {
 	}
 	other := res.inOtherBytes("salt.1")
 	got := new(routev3.ScopedRouteConfiguration)
-	if err := other.packed().UnmarshalTo(got); err != nil {
+	if err := other.wrapped().UnmarshalTo(got); err != nil {
 		t.Fatal(err)
 	}
 	message.RouteConfiguration.Name = "web@salt.1"
 	if diff := gocmp.Diff(message, got, protocmp.Transform()); diff != "" {
 		t.Errorf("what is read differs (-want +got):\n%s", diff)
 	}
-	if !other.is(res) || bytes.Equal(other.body, res.body) {
+	if !other.is(res) || bytes.Equal(other.message(), res.message()) {
 		t.Error("the version is another one, or the bytes are the same")
 	}
 }

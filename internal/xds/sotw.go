@@ -35,7 +35,7 @@ func (t wholeTransport) send(r response) error {
 		Resources:   make([]*anypb.Any, 0, len(r.resources)),
 	}
 	for _, res := range r.resources {
-		out.Resources = append(out.Resources, res.packed())
+		out.Resources = append(out.Resources, res.wrapped())
 	}
 	return t.stream.Send(out)
 }
