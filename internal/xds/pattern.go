@@ -21,8 +21,11 @@ type pattern []byte
 func (p pattern) pack(body []byte) []byte {
 	var packed []byte
 	own := 0 // where the piece begins
+	number := func(n int) {
+		packed = binary.AppendUvarint(packed, uint64(n)) //nolint:gosec // It is a length or a place in a slice.
+	}
 	add := func(end int) {
-		packed = binary.AppendUvarint(packed, uint64(end-own))
+		number(end - own)
 		packed = append(packed, body[own:end]...)
 	}
 	for at := 0; at+copyMin <= len(body); {
@@ -36,8 +39,8 @@ func (p pattern) pack(body []byte) []byte {
 		for at+length < len(body) && from+length < len(p) && body[at+length] == p[from+length] {
 			length++
 		}
-		packed = binary.AppendUvarint(packed, uint64(length))
-		packed = binary.AppendUvarint(packed, uint64(from))
+		number(length)
+		number(from)
 		at += length
 		own = at
 	}

@@ -153,7 +153,7 @@ func (s *snapshot) check(changed []change) error {
 			anyGone[c.kind] = true
 			continue
 		}
-		if err := s.checkReferences(c.kind, now); err != nil {
+		if err := s.checkReferences(now); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func (s *snapshot) check(changed []change) error {
 			continue
 		}
 		for _, r := range s.resources[dependent.kind].all() {
-			if err := s.checkReferences(dependent.kind, r); err != nil {
+			if err := s.checkReferences(r); err != nil {
 				return err
 			}
 		}
@@ -172,7 +172,7 @@ func (s *snapshot) check(changed []change) error {
 }
 
 // checkReferences finds what a resource needs and isn't there.
-func (s *snapshot) checkReferences(k kind, r *resource) error {
+func (s *snapshot) checkReferences(r *resource) error {
 	if r.byEDS && s.resources[endpointKind].get(r.name) == nil {
 		return fmt.Errorf("cluster %q: no cluster load assignment %q: %w", r.name, r.name, ErrInconsistent)
 	}
