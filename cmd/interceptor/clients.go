@@ -20,6 +20,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/envoysettings"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
@@ -98,6 +99,9 @@ func (c clients) sources(chosen settings) ingest.Sources {
 	if chosen.translate.TLS {
 		sources.Secret = c.secret
 	}
+	if chosen.envoySettings {
+		sources.GlobalSettings = c.configMap(chosen.podNamespace, envoysettings.GlobalName)
+	}
 	if len(chosen.namespaces) > 0 && !slices.Contains(chosen.namespaces, chosen.podNamespace) {
 		sources.EndpointSlices = append(sources.EndpointSlices,
 			listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+resolve.ProxyService))
@@ -106,6 +110,9 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		sources.ScaledObjects = append(sources.ScaledObjects, listWatch(c.scaledObjects, httpv1alpha1.Resource, namespace, ""))
 		sources.Services = append(sources.Services, listWatch(c.core, "services", namespace, ""))
 		sources.EndpointSlices = append(sources.EndpointSlices, listWatch(c.discovery, "endpointslices", namespace, ""))
+		if chosen.envoySettings {
+			sources.Settings = append(sources.Settings, c.configMap(namespace, envoysettings.Name))
+		}
 		if chosen.waitingPages {
 			sources.Pages = append(sources.Pages, listWatch(c.core, "configmaps", namespace, waitingpage.Label+"="+waitingpage.LabelValue))
 		}
@@ -116,6 +123,11 @@ func (c clients) sources(chosen settings) ingest.Sources {
 // secret lists and watches one Secret: a role may allow that by the Secret's name.
 func (c clients) secret(key ir.Key) cache.ListerWatcherWithContext {
 	return cache.NewListWatchFromClient(c.core, "secrets", key.Namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
+}
+
+// configMap lists and watches the ConfigMap of a name in a namespace, or those of that name in all.
+func (c clients) configMap(namespace, name string) cache.ListerWatcherWithContext {
+	return cache.NewListWatchFromClient(c.core, "configmaps", namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, name))
 }
 
 // listWatch lists and watches the objects that have labels, all if that is empty.

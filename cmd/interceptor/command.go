@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/envoysettings"
 	"github.com/kedify/argo-rollouts-plugin/internal/flagenv"
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
@@ -35,14 +36,15 @@ type settings struct {
 
 	translate translate.Options
 
-	podIP        string
-	patience     time.Duration
-	limits       hold.Limits
-	waitingPages bool
-	podName      string
-	podNamespace string
-	maxObjects   int
-	maxHosts     int
+	podIP         string
+	patience      time.Duration
+	limits        hold.Limits
+	waitingPages  bool
+	envoySettings bool
+	podName       string
+	podNamespace  string
+	maxObjects    int
+	maxHosts      int
 
 	batchInterval    time.Duration
 	clusterGrace     time.Duration
@@ -139,6 +141,9 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "highest `number` of requests that are held here")
 
 	flags.BoolVar(&s.waitingPages, "waiting-pages", true, "show waiting pages of ConfigMaps; takes the permission to list and watch configmaps")
+
+	flags.BoolVar(&s.envoySettings, "envoy-settings", true, "change settings of Envoy by ConfigMaps "+envoysettings.GlobalName+" and "+envoysettings.Name+
+		"; takes the permission to list and watch these")
 
 	flags.IntVar(&s.maxObjects, "max-objects-per-namespace", defaultMaxObjects, "highest `number` of HTTPScaledObjects of one namespace that are served; 0 for any")
 	flags.IntVar(&s.maxHosts, "max-hosts-per-namespace", defaultMaxHosts, "highest `number` of hosts in them; 0 for any")

@@ -22,8 +22,8 @@ func TestSettings(t *testing.T) {
 		patience:  20 * time.Minute,
 		limits:    hold.Limits{App: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
 
-		waitingPages: true,
-		podName:      "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,
+		waitingPages: true, envoySettings: true,
+		podName: "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,
 		batchInterval: 10 * time.Millisecond, clusterGrace: 5 * time.Second, maxStreams: 2048,
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second,
 		logFormat: "json", logLevel: "info",

@@ -155,6 +155,7 @@ func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]observation.
 		ScaledObjects:  slices.Collect(maps.Values(merge(l.scaledObjects))),
 		Services:       slices.Collect(maps.Values(merge(l.services))),
 		EndpointSlices: slices.Collect(maps.Values(merge(l.slices))),
+		Tunings:        l.tuned.inForce,
 		Options:        l.resolve,
 		InForce:        ir.Config{Routes: l.inForce()},
 	}

@@ -57,6 +57,10 @@ type Sources struct {
 	// Pages are the ConfigMaps with waiting pages, those with waitingpage.Label. Nothing waits for them either, reports included. Without any the
 	// interceptor shows its own page only.
 	Pages []cache.ListerWatcherWithContext
+	// Settings are the ConfigMaps envoysettings.Name, and GlobalSettings the one envoysettings.GlobalName. Whoever may not list them does without: then, or
+	// without any of these, nothing of Envoy is changed.
+	Settings       []cache.ListerWatcherWithContext
+	GlobalSettings cache.ListerWatcherWithContext
 	// Secret returns the list and watch of one Secret. It is called for those that objects name. nil stands for no TLS: none is read.
 	Secret func(ir.Key) cache.ListerWatcherWithContext
 }
@@ -96,11 +100,13 @@ type Loop struct {
 	sources       []*source
 	required      int // how many sources, from the first, publication waits for
 	reported      int // how many the first complete report waits for
+	pageSources   []*source
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
 	services      []*store[*resolve.Service]
 	slices        []*store[*resolve.EndpointSlice]
 	replicas      []*store[*discoveryv1.EndpointSlice]
 	pages         []*store[page]
+	settings      []settingsStore
 
 	changed  chan struct{} // holds one element when a store has changed since the last pass
 	seeded   chan struct{} // closed after the first publication
@@ -117,6 +123,8 @@ type Loop struct {
 	// something is.
 	proxies   map[ir.Fleet][]ir.Proxy
 	published map[ir.Fleet]struct{}
+	// tuned is what is known of settings of Envoy.
+	tuned tuned
 	// hasPages says that all pages were listed at the last pass.
 	hasPages bool
 	// failure says why something could not be published in the last pass.
@@ -184,6 +192,8 @@ func (l *Loop) watch(sources Sources) {
 		objects := newStore(reducePage, samePage, l.wake)
 		l.pages = append(l.pages, watchInto(l, "configmaps", lists, &corev1.ConfigMap{}, objects))
 	}
+	l.pageSources = l.sources[l.reported:]
+	l.watchSettings(sources)
 }
 
 // watchInto adds the source that fills objects, and returns objects.
@@ -210,7 +220,7 @@ func (l *Loop) Observed() <-chan struct{} { return l.observed }
 func (l *Loop) Waiting() []string {
 	missing := waiting(l.sources[:l.required])
 	if !l.isSeeded() {
-		missing = append(missing, l.secrets.waiting()...)
+		missing = append(append(missing, l.secrets.waiting()...), l.settingsWaiting()...)
 	}
 	return missing
 }

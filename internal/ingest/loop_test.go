@@ -100,6 +100,7 @@ func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions)
 type stage struct {
 	scaledObjects, services, slices *faulty
 	replicas, pages                 *faulty // nil for none
+	settings, global                *faulty // nil for none
 	secrets                         *secretSources
 	resolve                         resolve.Options
 	loop                            *ingest.Loop
@@ -201,6 +202,9 @@ func (s *stage) run(t *testing.T) (stop func()) {
 	}
 	if s.pages != nil {
 		sources.Pages = []cache.ListerWatcherWithContext{s.pages}
+	}
+	if s.settings != nil {
+		sources.Settings, sources.GlobalSettings = []cache.ListerWatcherWithContext{s.settings}, s.global
 	}
 	options := translate.DefaultOptions()
 	if s.secrets != nil {

@@ -33,7 +33,7 @@ func samePage(before, after page) bool { return before == after }
 func (l *Loop) takePages() []ir.Key {
 	_, changed := takeAll(l.pages)
 	had := l.hasPages
-	l.hasPages = len(waiting(l.sources[l.reported:])) == 0
+	l.hasPages = len(waiting(l.pageSources)) == 0
 	if len(changed) == 0 && had == l.hasPages {
 		return nil
 	}

@@ -23,7 +23,7 @@ type found struct {
 	secrets map[ir.Key]*certificates.Secret
 	// scaledObjects are all HTTPScaledObjects that changed, without an object for one that is gone.
 	scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject]
-	// viewers are the HTTPScaledObjects whose waiting page may be another one.
+	// viewers are the HTTPScaledObjects whose waiting page may be another one, or what is wrong with their settings of Envoy.
 	viewers []ir.Key
 }
 
@@ -34,8 +34,10 @@ func (l *Loop) take() found {
 	_, out.change.Services = takeAll(l.services)
 	_, out.change.EndpointSlices = takeAll(l.slices)
 	out.secrets = l.secrets.take()
-	out.matters = len(out.change.ScaledObjects)+len(out.change.Services)+len(out.change.EndpointSlices)+len(out.secrets) > 0
-	out.viewers = l.takePages()
+	var tuned []ir.Key
+	out.change.Tunings, tuned = l.takeSettings()
+	out.matters = len(out.change.ScaledObjects)+len(out.change.Services)+len(out.change.EndpointSlices)+len(out.secrets)+len(out.change.Tunings) > 0
+	out.viewers = append(l.takePages(), tuned...)
 	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(countAll(l.scaledObjects)))
 	l.metrics.objects.WithLabelValues("services").Set(float64(countAll(l.services)))
 	l.metrics.objects.WithLabelValues("endpointslices").Set(float64(countAll(l.slices)))
@@ -67,7 +69,9 @@ func countAll[T any](stores []*store[T]) int {
 
 // everything is the whole world as a change.
 func (l *Loop) everything() resolve.Change {
-	return resolve.Change{ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices)}
+	return resolve.Change{
+		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices), Tunings: l.tuned.inForce,
+	}
 }
 
 // known is what is remembered of an HTTPScaledObject from one pass to the next.
@@ -190,6 +194,7 @@ func (l *Loop) tell(
 			Outcome: observation.Outcome{
 				Problems: is.problems, Served: len(is.inForce) > 0, Failure: is.failure, WeightedBackends: splitOf(is), ManagedRoutes: managedOf(is),
 				StableHashes: readyHashes(resolver.Service(stableOf(is))), Page: state, WrittenAt: is.writtenAt, TLS: l.certificates.State(key),
+				EnvoySettings: l.tuned.mistake(key.Namespace),
 			},
 		}
 	}

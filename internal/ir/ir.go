@@ -88,6 +88,8 @@ type Route struct {
 	Failover *Failover `json:",omitempty"`
 	// Timeouts bound a request.
 	Timeouts Timeouts `json:",omitzero"`
+	// Tuning are settings of Envoy that somebody has changed; nil for none. Nobody may change what it points to.
+	Tuning *Tuning `json:",omitempty"`
 	// MinReplicas is the lowest number of replicas of the workload. With 0 there may be none, and requests wait for the first one: see Held.
 	MinReplicas uint32 `json:",omitempty"`
 	// Secret is the name of the Secret, in the namespace of Owner, that has a certificate for the host, as the object has it; "" for none.
@@ -170,7 +172,7 @@ func CompareRoutes(a, b Route) int {
 func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) && r.Match.Compare(other.Match) == 0 &&
 		r.SharesDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) && r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas &&
-		r.Secret == other.Secret
+		r.Secret == other.Secret && r.Tuning.Equal(other.Tuning)
 }
 
 // Equal says whether both are the same in every part.

@@ -59,6 +59,7 @@ ClusterRole:argo-rollouts-gateway-api ClusterRoleBinding:argo-rollouts-gateway-a
 CustomResourceDefinition:httpscaledobjects.http.keda.sh
 ServiceAccount:keda/kedify-http-interceptor ClusterRole:kedify-http-interceptor ClusterRoleBinding:kedify-http-interceptor
 ClusterRole:kedify-http-interceptor-pages ClusterRoleBinding:kedify-http-interceptor-pages
+ClusterRole:kedify-http-interceptor-settings ClusterRoleBinding:kedify-http-interceptor-settings
 Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
 Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy
 Service:keda/keda-add-ons-http-interceptor-admin Service:keda/keda-add-ons-http-interceptor-metrics Deployment:keda/keda-add-ons-http-interceptor

@@ -66,6 +66,8 @@ type Outcome struct {
 	// WrittenAt is the resource version of the last change of its spec or its annotations, or of a change
 	// that may have been one; "" when none was seen. A report must not be older.
 	WrittenAt string
+	// EnvoySettings says what is wrong with a ConfigMap with settings of Envoy for it, "" for nothing.
+	EnvoySettings string
 	// TLS is what became of its certificate. Nothing else here depends on that.
 	TLS certificates.State
 }

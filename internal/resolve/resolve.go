@@ -22,6 +22,8 @@ type World struct {
 	Services []*Service
 	// EndpointSlices are those of Services, recognised by the label kubernetes.io/service-name.
 	EndpointSlices []*EndpointSlice
+	// Tunings are changed settings of Envoy.
+	Tunings Tunings
 	// Options are the operator's choices.
 	Options Options
 	// InForce is the Config that the proxies have now, the zero value if they have none. An HTTPScaledObject with a mistake keeps what it has there.
@@ -65,7 +67,8 @@ func Build(world World) (ir.Config, []ir.Problem) {
 			problems = append(problems, problemsOf(object, wrong)...)
 			continue
 		}
-		routes, mistakes := resolveObject(object, world.Options, services.find, inForce[ownerOf(object)])
+		choices := choices{world.Options, world.Tunings.of(object.Namespace)}
+		routes, mistakes := resolveObject(object, choices, services.find, inForce[ownerOf(object)])
 		candidates = append(candidates, routes...)
 		problems = append(problems, mistakes...)
 	}
@@ -99,9 +102,23 @@ func routesByOwner(routes []ir.Route) map[owner][]ir.Route {
 	return grouped
 }
 
+// Tunings are changed settings of Envoy, by the namespace of the objects that they are for. Those of "" are for all objects, as far as
+// their namespace has no others. nil is none.
+type Tunings map[string]*ir.Tuning
+
+// of are the settings for the objects of a namespace.
+func (t Tunings) of(namespace string) *ir.Tuning { return t[namespace].Over(t[""]) }
+
+// choices are what others than an object's owner have chosen for it.
+type choices struct {
+	Options
+
+	tuning *ir.Tuning
+}
+
 // resolveObject returns the Routes that one object asks for, as if it were the only one, and its mistakes. inForce are its Routes that are in force.
 func resolveObject(
-	object *httpv1alpha1.HTTPScaledObject, options Options, find finder, inForce []ir.Route,
+	object *httpv1alpha1.HTTPScaledObject, choices choices, find finder, inForce []ir.Route,
 ) ([]ir.Route, []ir.Problem) {
 	if object.Spec.Unreadable != "" {
 		return inForce, problemsOf(object, mistake{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + "; correct the value"})
@@ -129,7 +146,7 @@ func resolveObject(
 	if minReplicas > 0 {
 		failover = nil // Nobody waits.
 	}
-	fleet, wrongFleet := options.fleetOf(object, inForce)
+	fleet, wrongFleet := choices.fleetOf(object, inForce)
 	by := ownerOf(object)
 	routes := make([]ir.Route, 0, len(matches))
 	for _, match := range matches {
@@ -143,6 +160,7 @@ func resolveObject(
 			Managed:  managed,
 			Failover: failover,
 			Timeouts: timeoutsOf(object.Spec.Timeouts),
+			Tuning:   choices.tuning,
 
 			MinReplicas: minReplicas,
 			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],

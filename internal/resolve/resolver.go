@@ -17,6 +17,8 @@ type Change struct {
 	Services map[ir.Key]*Service
 	// EndpointSlices are the EndpointSlices that did, by the name of the slice.
 	EndpointSlices map[ir.Key]*EndpointSlice
+	// Tunings are those that did.
+	Tunings Tunings
 }
 
 // Outcome is what a Change leads to.
@@ -40,6 +42,7 @@ type Outcome struct {
 type Resolver struct {
 	options    Options
 	namespaces map[string]*census
+	tunings    Tunings
 
 	objects  map[ir.Key]*objectState
 	services map[ir.Key]*serviceState
@@ -54,7 +57,7 @@ type Resolver struct {
 // NewResolver returns a Resolver that knows no objects. options are as World.Options, and inForce are the Routes that the proxies have, as in World.InForce.
 func NewResolver(options Options, inForce []ir.Route) *Resolver {
 	r := &Resolver{
-		options: options, namespaces: map[string]*census{},
+		options: options, namespaces: map[string]*census{}, tunings: Tunings{},
 		objects: map[ir.Key]*objectState{}, services: map[ir.Key]*serviceState{}, slices: map[ir.Key]*EndpointSlice{},
 		sites: map[site]*claims{}, unsettled: map[ir.Key]struct{}{}, isFresh: true,
 	}
@@ -128,6 +131,7 @@ func (r *Resolver) Update(change Change) Outcome {
 	u.takeServices(change.Services)
 	u.takeSlices(change.EndpointSlices)
 	u.takeScaledObjects(change.ScaledObjects)
+	u.takeTunings(change.Tunings)
 	for key := range u.dirty {
 		u.ask(key)
 	}
@@ -217,6 +221,24 @@ func (u *update) takeScaledObjects(changed map[ir.Key]*httpv1alpha1.HTTPScaledOb
 	}
 }
 
+// takeTunings takes note of changed settings. The objects of a namespace are resolved again if they are about it, and all
+// objects if they are about all.
+func (u *update) takeTunings(changed Tunings) {
+	for namespace, tuning := range changed {
+		if before := u.tunings[namespace]; before.Equal(tuning) {
+			continue
+		}
+		if u.tunings[namespace] = tuning; tuning == nil {
+			delete(u.tunings, namespace)
+		}
+		for key := range u.objects {
+			if namespace == "" || key.Namespace == namespace {
+				u.dirty[key] = struct{}{}
+			}
+		}
+	}
+}
+
 // ask finds out what one object asks for.
 func (u *update) ask(key ir.Key) {
 	is := u.object(key)
@@ -272,7 +294,7 @@ func (r *Resolver) resolve(is *objectState) asked {
 	if len(inForce) > 0 && inForce[0].UID != by.uid {
 		inForce = nil // It was another object's.
 	}
-	now.routes, now.mistakes = resolveObject(is.object, r.options, find, inForce)
+	now.routes, now.mistakes = resolveObject(is.object, choices{r.options, r.tunings.of(by.key.Namespace)}, find, inForce)
 	if len(now.mistakes) > 0 {
 		now.onTop = inForce
 	}

@@ -26,10 +26,11 @@ type changing struct {
 	scaledObjects map[ir.Key]*httpv1alpha1.HTTPScaledObject
 	services      map[ir.Key]*resolve.Service
 	slices        map[ir.Key]*resolve.EndpointSlice
+	tunings       resolve.Tunings
 }
 
 func newChanging() changing {
-	return changing{map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, map[ir.Key]*resolve.Service{}, map[ir.Key]*resolve.EndpointSlice{}}
+	return changing{map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, map[ir.Key]*resolve.Service{}, map[ir.Key]*resolve.EndpointSlice{}, resolve.Tunings{}}
 }
 
 // apply makes the change.
@@ -37,6 +38,7 @@ func (c changing) apply(change resolve.Change) {
 	applyTo(c.scaledObjects, change.ScaledObjects)
 	applyTo(c.services, change.Services)
 	applyTo(c.slices, change.EndpointSlices)
+	maps.Copy(c.tunings, change.Tunings)
 }
 
 func applyTo[T any](into, changed map[ir.Key]*T) {
@@ -52,6 +54,7 @@ func (c changing) world(inForce ir.Config) resolve.World {
 	return resolve.World{
 		ScaledObjects: slices.Collect(maps.Values(c.scaledObjects)), Services: slices.Collect(maps.Values(c.services)),
 		EndpointSlices: slices.Collect(maps.Values(c.slices)), Options: options(), InForce: inForce,
+		Tunings: c.tunings,
 	}
 }
 
@@ -62,7 +65,7 @@ func options() resolve.Options {
 
 // all is the World as it is, as the first Change.
 func (c changing) all() resolve.Change {
-	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices}
+	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices, Tunings: c.tunings}
 }
 
 // randomChange has some of the objects of a random World, as they came or went.
@@ -70,7 +73,17 @@ func randomChange(random *rand.Rand, most int) resolve.Change {
 	world := randomWorld(random)
 	change := resolve.Change{
 		ScaledObjects: map[ir.Key]*httpv1alpha1.HTTPScaledObject{}, Services: map[ir.Key]*resolve.Service{},
-		EndpointSlices: map[ir.Key]*resolve.EndpointSlice{},
+		EndpointSlices: map[ir.Key]*resolve.EndpointSlice{}, Tunings: resolve.Tunings{},
+	}
+	if at := random.IntN(12); at < 3 {
+		tuning := &ir.Tuning{Cluster: ir.ClusterTuning{MaxRequests: uint32(random.IntN(3))}}
+		if random.IntN(2) == 0 {
+			tuning.Route.RetryOn = "5xx"
+		}
+		if random.IntN(4) == 0 {
+			tuning = nil
+		}
+		change.Tunings[[]string{"", world.ScaledObjects[0].Namespace, world.ScaledObjects[len(world.ScaledObjects)-1].Namespace}[at]] = tuning
 	}
 	for i, slice := range world.EndpointSlices {
 		slice.Key.Name += fmt.Sprint("-", i%2)

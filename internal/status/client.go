@@ -185,6 +185,7 @@ func ownConditions(conditions []metav1.Condition) []metav1.Condition {
 	own := []string{
 		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionReady, httpv1alpha1.ConditionProgrammed,
 		httpv1alpha1.ConditionScalingMetricAccepted, httpv1alpha1.ConditionWaitingPageAccepted, httpv1alpha1.ConditionTLSReady,
+		httpv1alpha1.ConditionEnvoySettingsAccepted,
 	}
 	return slices.DeleteFunc(slices.Clone(conditions), func(condition metav1.Condition) bool {
 		return !slices.Contains(own, condition.Type)

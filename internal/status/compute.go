@@ -46,6 +46,10 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, ta
 	if !seen.Page.IsUnknown && (page.Status == metav1.ConditionFalse || wasPage) {
 		all = append(all, page)
 	}
+	settings := envoySettings(seen.EnvoySettings)
+	if settings.Status == metav1.ConditionFalse || meta.FindStatusCondition(status.Conditions, settings.Type) != nil {
+		all = append(all, settings)
+	}
 	if seen.TLS.Secret == "" {
 		meta.RemoveStatusCondition(&status.Conditions, httpv1alpha1.ConditionTLSReady)
 	} else {
@@ -162,6 +166,22 @@ func waitingPage(state observation.PageState) metav1.Condition {
 		condition.Status = metav1.ConditionFalse
 		condition.Reason = state.Reason
 		condition.Message = shorten(state.Message+". Until then the interceptor's own page is shown.", maxMessage)
+	}
+	return condition
+}
+
+// envoySettings tells whether the ConfigMaps with settings of Envoy for the object are in force.
+func envoySettings(mistake string) metav1.Condition {
+	condition := metav1.Condition{
+		Type:    httpv1alpha1.ConditionEnvoySettingsAccepted,
+		Status:  metav1.ConditionTrue,
+		Reason:  httpv1alpha1.ReasonEnvoySettingsAccepted,
+		Message: "The settings of Envoy are in force.",
+	}
+	if mistake != "" {
+		condition.Status = metav1.ConditionFalse
+		condition.Reason = httpv1alpha1.ReasonInvalidEnvoySettings
+		condition.Message = shorten(mistake, maxMessage)
 	}
 	return condition
 }

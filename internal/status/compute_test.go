@@ -196,6 +196,28 @@ func TestComputeWaitingPage(t *testing.T) {
 	}
 }
 
+// TestComputeEnvoySettings has a ConfigMap with a mistake, and its correction. Requests are routed all the same.
+func TestComputeEnvoySettings(t *testing.T) {
+	object := shop()
+	look := func(mistake string) *metav1.Condition {
+		t.Helper()
+		object.Status = status.Compute(object, observation.Outcome{Served: true, EnvoySettings: mistake}, status.Taken{}, "interceptor-0", noon())
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
+			t.Errorf("conditions %+v", object.Status.Conditions)
+		}
+		return meta.FindStatusCondition(object.Status.Conditions, "EnvoySettingsAccepted")
+	}
+	if got := look(""); got != nil {
+		t.Errorf("nothing is wrong: %+v", got)
+	}
+	if got := look("a mistake"); got == nil || got.Status != "False" || got.Reason != "InvalidEnvoySettings" || got.Message != "a mistake" {
+		t.Errorf("%+v", got)
+	}
+	if got := look(""); got.Status != "True" || got.Reason != "EnvoySettingsAccepted" {
+		t.Errorf("once it is right again: %+v", got)
+	}
+}
+
 func TestComputeSaysWhereTheReportIs(t *testing.T) {
 	object := shop()
 	for _, text := range []string{"", "{}"} {

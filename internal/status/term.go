@@ -254,7 +254,7 @@ func (t *term) bringUpToDate(
 	}
 	for _, of := range []string{
 		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted, httpv1alpha1.ConditionWaitingPageAccepted,
-		httpv1alpha1.ConditionTLSReady,
+		httpv1alpha1.ConditionTLSReady, httpv1alpha1.ConditionEnvoySettingsAccepted,
 	} {
 		var was metav1.Condition
 		if found := meta.FindStatusCondition(before, of); found != nil {

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,7 +14,6 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
@@ -38,7 +38,8 @@ var errProtocol = errors.New("unknown protocol")
 
 // clusterFactory makes clusters, which differ in name and protocol, and in whether they get copies of requests.
 type clusterFactory struct {
-	breakers      *clusterv3.CircuitBreakers
+	options       Options
+	breakers      *clusterv3.CircuitBreakers // of options alone
 	http, mirrors map[ir.Protocol]map[string]*anypb.Any
 	sockets       []*clusterv3.Cluster_TransportSocketMatch // of ir.HTTPS
 }
@@ -46,15 +47,10 @@ type clusterFactory struct {
 // newClusterFactory makes the parts that clusters share.
 func newClusterFactory(options Options) (clusterFactory, error) {
 	factory := clusterFactory{
-		breakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-			Priority:           corev3.RoutingPriority_DEFAULT,
-			MaxConnections:     wrapperspb.UInt32(options.MaxConnections),
-			MaxPendingRequests: wrapperspb.UInt32(options.MaxPendingRequests),
-			MaxRequests:        wrapperspb.UInt32(options.MaxRequests),
-			MaxRetries:         wrapperspb.UInt32(options.MaxRetries),
-		}}},
-		http: map[ir.Protocol]map[string]*anypb.Any{}, mirrors: map[ir.Protocol]map[string]*anypb.Any{},
+		options: options,
+		http:    map[ir.Protocol]map[string]*anypb.Any{}, mirrors: map[ir.Protocol]map[string]*anypb.Any{},
 	}
+	factory.breakers = factory.breakersOf(ir.ClusterTuning{})
 	var err error
 	if factory.sockets, err = upstreamSockets(); err != nil {
 		return clusterFactory{}, err
@@ -119,11 +115,12 @@ func (f clusterFactory) cluster(of clusterOf) (*clusterv3.Cluster, error) {
 	if !known {
 		return nil, fmt.Errorf("%w %q", errProtocol, of.protocol)
 	}
+	tuning := of.tuning.OfCluster()
 	cluster := &clusterv3.Cluster{
 		Name:                 of.name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(endpointPatience), ServiceName: of.name},
-		ConnectTimeout:       durationpb.New(connectTimeout),
+		ConnectTimeout:       durationpb.New(cmp.Or(tuning.ConnectTimeout, connectTimeout)),
 		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers:      f.breakers,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
@@ -134,6 +131,10 @@ func (f clusterFactory) cluster(of clusterOf) (*clusterv3.Cluster, error) {
 	}
 	if of.protocol == ir.HTTPS {
 		cluster.TransportSocketMatches = f.sockets
+	}
+	if tuning != (ir.ClusterTuning{}) {
+		cluster.CircuitBreakers = f.breakersOf(tuning)
+		balance(cluster, tuning.Balance)
 	}
 	return cluster, validate(cluster)
 }

@@ -35,7 +35,7 @@ func (f scopeFactory) failoverRoutes(route ir.Route, services map[ir.ServicePort
 		Path:   []*matcherv3.MetadataMatcher_PathSegment{{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: FailoverKey}}},
 		Value:  &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_BoolMatch{BoolMatch: true}},
 	}}
-	action := f.boundedAction(route.Timeouts)
+	action := f.boundedAction(route)
 	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: FailoverName(route.Owner, route.Failover.Service)}
 	return []*routev3.Route{{
 		Name: route.Owner.String() + "/failover", Match: match, Action: &routev3.Route_Route{Route: action},

@@ -35,7 +35,7 @@ func (f scopeFactory) managedRoutes(route ir.Route, services map[ir.ServicePort]
 				action.RequestMirrorPolicies = []*routev3.RouteAction_RequestMirrorPolicy{mirrorPolicy(route, managed)}
 				each.Action, each.TypedPerFilterConfig = &routev3.Route_Route{Route: action}, own.GetTypedPerFilterConfig()
 			} else {
-				action := f.boundedAction(route.Timeouts)
+				action := f.boundedAction(route)
 				action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Canary().Service)}
 				each.Action = &routev3.Route_Route{Route: action}
 			}

@@ -112,7 +112,7 @@ func routeMatch(match ir.Match) *routev3.RouteMatch {
 // routeAction sends requests to one cluster, or to several by their effective weights. Clusters of
 // weight 0 stay in the list, where operators look for them.
 func (f scopeFactory) routeAction(route ir.Route, services map[ir.ServicePort]ir.Endpoints) (*routev3.RouteAction, error) {
-	action := f.boundedAction(route.Timeouts)
+	action := f.boundedAction(route)
 	if len(route.Backends) == 1 {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Backends[0].Service)}
 		return action, nil
@@ -142,19 +142,45 @@ func (f scopeFactory) routeAction(route ir.Route, services map[ir.ServicePort]ir
 // A request is tried again only if no app can have seen it: the connection to the pod failed, or
 // the pod said that it hasn't looked at the stream (REFUSED_STREAM, RFC 9113, section 8.7). It is
 // tried on another pod of the same cluster, so the split stays what it is. A timeout is not a
-// reason.
-func (f scopeFactory) boundedAction(timeouts ir.Timeouts) *routev3.RouteAction {
+// reason. All of this is where nobody has changed it: see ir.RouteTuning.
+func (f scopeFactory) boundedAction(route ir.Route) *routev3.RouteAction {
+	tuning := route.Tuning.OfRoute()
 	return &routev3.RouteAction{
-		Timeout:     durationpb.New(0),
-		IdleTimeout: durationpb.New(streamIdleTimeout),
+		Timeout:     durationpb.New(tuning.Timeout.Value),
+		IdleTimeout: durationpb.New(cmp.Or(tuning.IdleTimeout, streamIdleTimeout)),
 		RetryPolicy: &routev3.RetryPolicy{
-			RetryOn:                       "connect-failure,refused-stream",
-			NumRetries:                    wrapperspb.UInt32(retries),
-			PerTryTimeout:                 durationpb.New(cmp.Or(timeouts.ResponseHeader, responseHeaderTimeout)),
+			RetryOn:                       cmp.Or(tuning.RetryOn, "connect-failure,refused-stream"),
+			NumRetries:                    wrapperspb.UInt32(cmp.Or(tuning.Retries, ir.Given[uint32]{Value: retries}).Value),
+			PerTryTimeout:                 durationpb.New(cmp.Or(route.Timeouts.ResponseHeader, tuning.PerTryTimeout, responseHeaderTimeout)),
 			RetryHostPredicate:            f.retries,
 			HostSelectionRetryMaxAttempts: hostAttempts,
+			RetriableStatusCodes:          retryCodes(tuning.RetryCodes),
+			RetryBackOff:                  backOff(tuning.BackOff),
 		},
 	}
+}
+
+// retryCodes are the status codes that are given.
+func retryCodes(given [ir.MaxRetryCodes]uint32) []uint32 {
+	var codes []uint32
+	for _, code := range given {
+		if code != 0 {
+			codes = append(codes, code)
+		}
+	}
+	return codes
+}
+
+// backOff is nil for Envoy's own, 25 ms and ten times that.
+func backOff(given ir.BackOff) *routev3.RetryPolicy_RetryBackOff {
+	if given.Base == 0 {
+		return nil
+	}
+	made := &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(given.Base)}
+	if given.Max > 0 {
+		made.MaxInterval = durationpb.New(given.Max)
+	}
+	return made
 }
 
 // previousHosts has a request tried again on a pod that it wasn't tried on.

@@ -44,6 +44,7 @@ type clusterOf struct {
 	name     string
 	protocol ir.Protocol
 	isMirror bool // It gets copies of requests.
+	tuning   *ir.Tuning
 }
 
 // NewTranslator returns a Translator of an empty Config. An error is a bug.
@@ -187,7 +188,7 @@ func (t *Translator) translateObject(owner ir.Key, config ir.Config, out Update)
 				cluster.name = before[had].name // One text for all who keep it.
 			}
 			now = append(now, cluster)
-			isNew := !slices.Contains(before, cluster)
+			isNew := !slices.ContainsFunc(before, cluster.isSame)
 			if err := t.translateBackend(cluster, isNew, each.isHeld, config.Services[each.at], out); err != nil {
 				return err
 			}
@@ -213,18 +214,18 @@ type destination struct {
 // destinationsOf are the clusters of a Route.
 func destinationsOf(route ir.Route, services map[ir.ServicePort]ir.Endpoints) []destination {
 	var found []destination
-	held := ir.Held(route, services)
+	held, tuning := ir.Held(route, services), route.Tuning
 	for i, backend := range route.Backends {
-		cluster := clusterOf{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol}
+		cluster := clusterOf{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol, tuning: tuning}
 		found = append(found, destination{cluster, backend.ServicePort(), held[i]})
 	}
 	if failover := route.Failover; failover != nil {
-		cluster := clusterOf{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol}
+		cluster := clusterOf{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol, tuning: tuning}
 		found = append(found, destination{cluster, failover.ServicePort(), false})
 	}
 	if route.Mirrors() {
 		canary := route.Canary()
-		cluster := clusterOf{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true}
+		cluster := clusterOf{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true, tuning: tuning}
 		found = append(found, destination{cluster, canary.ServicePort(), false})
 	}
 	return found
@@ -255,6 +256,11 @@ func (t *Translator) translateBackend(cluster clusterOf, isNew, isHeld bool, end
 	out.reserve(resourcev3.EndpointType, 2)
 	out.Changed[resourcev3.EndpointType][cluster.name] = assignment
 	return nil
+}
+
+// isSame says whether another cluster is the same in every part.
+func (c clusterOf) isSame(other clusterOf) bool {
+	return c.name == other.name && c.protocol == other.protocol && c.isMirror == other.isMirror && c.tuning.OfCluster() == other.tuning.OfCluster()
 }
 
 // hasName says whether another cluster has the same name.

@@ -62,6 +62,9 @@ const (
 	// ConditionWaitingPageAccepted is False when the ConfigMap with the object's waiting page cannot be used: the interceptor's own page is shown then. It is
 	// absent where nothing was ever wrong.
 	ConditionWaitingPageAccepted = "WaitingPageAccepted"
+	// ConditionEnvoySettingsAccepted is False when a ConfigMap with settings of Envoy for the object cannot be used: what it said before stays in
+	// force. It is absent where nothing was ever wrong.
+	ConditionEnvoySettingsAccepted = "EnvoySettingsAccepted"
 )
 
 // Reasons of ConditionAccepted.
@@ -110,6 +113,14 @@ const (
 	ReasonWaitingPageNotFound = "WaitingPageNotFound"
 	// ReasonInvalidWaitingPage says that the ConfigMap lacks the page, that the page is too large, or that another key means nothing.
 	ReasonInvalidWaitingPage = "InvalidWaitingPage"
+)
+
+// Reasons of ConditionEnvoySettingsAccepted.
+const (
+	// ReasonEnvoySettingsAccepted says that there is nothing to complain about any more. It is the only reason with status True.
+	ReasonEnvoySettingsAccepted = "EnvoySettingsAccepted"
+	// ReasonInvalidEnvoySettings says that a setting in a ConfigMap is unknown, or that its value is not among those allowed.
+	ReasonInvalidEnvoySettings = "InvalidEnvoySettings"
 )
 
 // Reasons of Events on HTTPScaledObjects that tell of requests while the workload has no replica, each at most once in five minutes.

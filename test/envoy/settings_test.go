@@ -1,0 +1,67 @@
+package envoy_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/envoysettings"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+// TestSettingsFromAConfigMap has an app fail each second request: half of them fail, and none with retries; the change closes no
+// connection of a client and needs no other listener. Settings of connections are taken, too.
+func TestSettingsFromAConfigMap(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	failing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1)%2 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))}
+	t.Cleanup(failing.server.Close)
+	objects := world(t, []*backend{failing}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	first := translated(t, objects, translate.DefaultOptions())
+	s := serve(t, "DELTA_GRPC", first)
+	s.await(t, first)
+	failures := func() (failed int) {
+		for range 40 {
+			if status, _ := s.request(t, "HTTP/1.1", "shop.example.com", "/", nil); status != http.StatusOK {
+				failed++
+			}
+		}
+		return failed
+	}
+	if got := failures(); got != 20 {
+		t.Errorf("without settings %d of 40 requests failed, want 20", got)
+	}
+	updates := s.stat(t, "listener_manager.lds.update_success")
+	for _, data := range []map[string]string{
+		{envoysettings.KeyRoute: `{retry_policy: {retry_on: 5xx, num_retries: 2, retry_back_off: {base_interval: 0.001s}}}`},
+		{
+			envoysettings.KeyRoute:   `{timeout: 10s, retry_policy: {retry_on: retriable-status-codes, retriable_status_codes: [503]}}`,
+			envoysettings.KeyCluster: `{connect_timeout: 1s, lb_policy: ROUND_ROBIN, round_robin_lb_config: {slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 1}}}}`,
+		},
+	} {
+		tuning, err := envoysettings.Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects.Tunings = resolve.Tunings{namespace: tuning}
+		resources := translated(t, objects, translate.DefaultOptions())
+		s.publish(t, resources)
+		s.await(t, resources)
+		asked.Store(0)
+		got := failures()
+		t.Logf("with %v %d of 40 requests failed", data, got)
+		if got != 0 {
+			t.Errorf("with %v %d of 40 requests failed", data, got)
+		}
+	}
+	if now := s.stat(t, "listener_manager.lds.update_success"); now != updates {
+		t.Errorf("the listeners were updated %d times", now-updates)
+	}
+}
