@@ -13,7 +13,7 @@ import (
 )
 
 // settingsRemedy is what to do where the interceptor may not read the ConfigMaps with settings of Envoy.
-const settingsRemedy = "bind the ClusterRole kedify-http-interceptor-settings of config/interceptor, or start it with --envoy-settings=false"
+const settingsRemedy = "bind ClusterRole kedify-http-interceptor-settings and the Role of config/interceptor, or start it with --envoy-settings=false"
 
 // envoySettings is what is kept of a ConfigMap with settings of Envoy.
 type envoySettings struct {

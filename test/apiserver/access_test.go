@@ -39,14 +39,18 @@ func granted() map[string]map[string]string {
 			"watch httpscaledobjects.http.keda.sh":        "what to route",
 			"patch httpscaledobjects.http.keda.sh":        "the annotation status, where the installed definition has no place for the report",
 			"patch httpscaledobjects.http.keda.sh/status": "conditions and the report, by server-side apply",
-			"list services":                             "ports and protocols",
-			"watch services":                            "ports and protocols",
-			"list endpointslices.discovery.k8s.io":      "where requests go, and which proxies there are",
-			"watch endpointslices.discovery.k8s.io":     "where requests go, and which proxies there are",
-			"list configmaps":                           "waiting pages",
-			"watch configmaps":                          "waiting pages",
-			"create events.events.k8s.io":               "a mistake told to its owner",
-			"create leases.coordination.k8s.io in keda": "the election",
+			"list services":                                                     "ports and protocols",
+			"watch services":                                                    "ports and protocols",
+			"list endpointslices.discovery.k8s.io":                              "where requests go, and which proxies there are",
+			"watch endpointslices.discovery.k8s.io":                             "where requests go, and which proxies there are",
+			"list configmaps":                                                   "waiting pages",
+			"watch configmaps":                                                  "waiting pages",
+			"list configmaps/kedify-proxy-template-values":                      "settings of Envoy",
+			"watch configmaps/kedify-proxy-template-values":                     "settings of Envoy",
+			"list configmaps/kedify-proxy-template-values-global in keda":       "settings of Envoy for all",
+			"watch configmaps/kedify-proxy-template-values-global in keda":      "settings of Envoy for all",
+			"create events.events.k8s.io":                                       "a mistake told to its owner",
+			"create leases.coordination.k8s.io in keda":                         "the election",
 			"get leases.coordination.k8s.io/kedify-http-interceptor in keda":    "the election",
 			"update leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election; client-go knows no patch here",
 			"watch leases.coordination.k8s.io/kedify-http-interceptor in keda":  "to take over at once from a replica that ends in good order",
@@ -105,6 +109,7 @@ func refused() map[string][]string {
 			"list configmaps", "patch httpscaledobjects.http.keda.sh/status", "list services", "list endpointslices.discovery.k8s.io", "list pods", "create events",
 			"get leases.coordination.k8s.io", "get rollouts.argoproj.io",
 		}, common...),
+		settingsAlone: {"list configmaps", "list configmaps/kedify-proxy-template-values-global", "get configmaps/kedify-proxy-template-values", "list services"},
 		rolloutsAccount: {
 			"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh", "delete httpscaledobjects.http.keda.sh",
 			"patch httpscaledobjects.http.keda.sh/status", "update httpscaledobjects.http.keda.sh/status",
@@ -124,6 +129,18 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: argo-rol
 subjects: [{kind: ServiceAccount, name: router-alone, namespace: default}]
 `
 
+// settingsAlone is an account that may read settings of Envoy and nothing else: the interceptor may read any ConfigMap by its role for pages.
+const settingsAlone = "system:serviceaccount:default:settings-alone"
+
+// settingsAloneBinding gives it.
+const settingsAloneBinding = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: settings-alone}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kedify-http-interceptor-settings}
+subjects: [{kind: ServiceAccount, name: settings-alone, namespace: default}]
+`
+
 // TestRolesGrantWhatIsUsedAndNoMore compares the manifests, word for word, with the table. That the product uses each is TestTheProductUsesItsRights.
 func TestRolesGrantWhatIsUsedAndNoMore(t *testing.T) {
 	t.Parallel()
@@ -138,11 +155,13 @@ func TestRolesGrantWhatIsUsedAndNoMore(t *testing.T) {
 func TestTheAPIServerAgrees(t *testing.T) {
 	t.Parallel()
 	shared.apply(t, "", routerAloneBinding)
+	shared.apply(t, "", settingsAloneBinding)
 	allowed := map[string][]string{
 		interceptorAccount: slices.Sorted(maps.Keys(granted()[interceptorRoleFile])),
 		scalerAccount:      slices.Sorted(maps.Keys(granted()[scalerRoleFile])),
 		rolloutsAccount:    slices.Concat(slices.Sorted(maps.Keys(granted()[routerRoleFile])), slices.Sorted(maps.Keys(borrowed()))),
 		routerAlone:        slices.Sorted(maps.Keys(granted()[routerRoleFile])),
+		settingsAlone:      {"list configmaps/kedify-proxy-template-values", "watch configmaps/kedify-proxy-template-values"},
 	}
 	for want, table := range map[bool]map[string][]string{true: allowed, false: refused()} {
 		for account, rights := range table {
@@ -180,14 +199,14 @@ func (c *cluster) may(t *testing.T, account, right string) bool {
 	return review.Status.Allowed
 }
 
-// attributesOf reads "verb resource.group/subresource-or-name in namespace". What follows the slash is the name for Leases and a subresource for others.
+// attributesOf reads "verb resource.group/subresource-or-name in namespace". What follows the slash is the name for Leases and ConfigMaps, and a subresource for others.
 func attributesOf(right string) *authorizationv1.ResourceAttributes {
 	right, namespace, _ := strings.Cut(right, " in ")
 	verb, resource, _ := strings.Cut(right, " ")
 	resource, detail, _ := strings.Cut(resource, "/")
 	resource, group, _ := strings.Cut(resource, ".")
 	attributes := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource, Group: group, Namespace: namespace}
-	if resource == "leases" {
+	if resource == "leases" || resource == "configmaps" {
 		attributes.Name = detail
 	} else {
 		attributes.Subresource = detail

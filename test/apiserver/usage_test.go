@@ -189,7 +189,10 @@ func used(t *testing.T, account string) []string {
 		if ref.Subresource != "" {
 			resource += "/" + ref.Subresource
 		}
-		// Roles name one Lease, and the namespace of the interceptors.
+		// Roles name one Lease, ConfigMaps, and the namespace of the interceptors.
+		if account == interceptorAccount && resource == "configmaps" {
+			name = ref.Name
+		}
 		if account != rolloutsAccount && ref.Namespace == "keda" {
 			namespace = "keda"
 			if resource == "leases" && event.Verb != "create" {
