@@ -158,6 +158,7 @@ CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rol
 	ROLLOUTS_V1_9_1_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts-v1.9.1)/bin/rollouts-controller-v1.9.1" \
 	ROLLOUTS_V1_9_1_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts-v1.9.1)/share/install.yaml"
 
+# One package more than there are processors: all wait for parts that start.
 .PHONY: test-parts
 test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, Traefik, the built plugins, the API server, the Rollouts controller
 	$(CLUSTER) build --with traefik
@@ -167,7 +168,7 @@ test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, 
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
 	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
-		$(RACE) -shuffle=on ./test/...
+		$(RACE) -shuffle=on -p $$((1 + $$(nproc))) ./test/...
 
 .PHONY: test-scenarios
 test-scenarios: preflight tools-cluster ## play what happens to Rollouts with the real controller, and print every weight that was stored (ROLLOUTS=1.9.1: with that one)

@@ -29,15 +29,16 @@ suites: unit
 	@$(STAGE) $@ $(MAKE_) suites
 residue: parts
 	@$(STAGE) $@ $(MAKE_) test-cluster
+# Its load may not be that of the lanes below.
 real: residue suites docs
-	@$(STAGE) $@ $(MAKE_) test-parts
+	@$(STAGE) $@ nice -n 5 $(MAKE_) test-parts
 
 # On the shared cluster, beside real parts, there are three lanes: replicas that follow requests
 # and then canaries through kedify-proxy; the wiring of backends; and the guides of the Gateway
 # API, one at a time. All mostly wait for pods and pauses, and judge splits, replicas and failed
-# requests, not times. The demo's measured half and the mutants come when the others but the
-# guides are through. Faults come last and alone: they end what all need, and whatever watches
-# the API server backs off for up to a minute afterwards.
+# requests, not times. Mutants come when no other proxy may learn from them, and the demo's measured
+# half when all but the guides is through. Faults come last and alone: they end what all need, and
+# whatever watches the API server backs off for up to a minute afterwards.
 
 .PHONY: cluster demo canary mutants gateway autowire scaling faults
 cluster: residue
@@ -54,12 +55,11 @@ canary: scaling
 # The agents are killed, and restore every Ingress of the cluster, so not beside the demo.
 autowire: scaling
 	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
-demo: canary autowire real
-	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
-# No other proxy may learn from the mutants.
-mutants: demo
+mutants: canary autowire
 	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
-faults: mutants gateway
+demo: mutants real
+	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
+faults: demo gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
 # The inner loop: what is compiled, real parts, and one canary.
