@@ -162,7 +162,8 @@ CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rol
 .PHONY: test-parts
 test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, Traefik, the built plugins, the API server, the Rollouts controller
 	$(CLUSTER) build --with traefik
-	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
+	$(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
+	FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
 	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
 	$(CONTROLLERS) \
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \

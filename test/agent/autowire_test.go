@@ -180,8 +180,18 @@ func areOriginal(t *testing.T, before, after []web) {
 // wiredNamespace is a namespace with an Ingress and an HTTPRoute that are wired, and these as they were.
 func wiredNamespace(t *testing.T, name string) (team string, before []web) {
 	t.Helper()
+	return wiredBy(t, name, func(team string) {
+		t.Helper()
+		apply(t, team, originalIngress, originalRoute)
+	})
+}
+
+// wiredBy is a wiredNamespace whose Ingress and HTTPRoute somebody makes.
+func wiredBy(t *testing.T, name string, create func(team string)) (team string, before []web) {
+	t.Helper()
 	team = namespace(t, name)
-	apply(t, team, originalIngress, originalRoute, shop(simple))
+	create(team)
+	apply(t, team, shop(simple))
 	before = webs(t, team)
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
 	proxies(t, team, true)

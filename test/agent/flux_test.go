@@ -1,0 +1,205 @@
+package agent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// fluxVariable is the environment's, which names the program of tools/fluxapply.
+const fluxVariable = "FLUXAPPLY_BIN"
+
+// flux has Flux's engine apply manifests, with a Kustomization unless that is empty, and says what became of each object: configured, created,
+// unchanged or skipped.
+func flux(t *testing.T, namespace, kustomization string, manifests ...string) (became []string) {
+	t.Helper()
+	binary := os.Getenv(fluxVariable)
+	if binary == "" {
+		t.Fatalf("%s is not set: run `make test-parts`, or set it to what tools/fluxapply was built to", fluxVariable)
+	}
+	folder := t.TempDir()
+	access := filepath.Join(folder, "kubeconfig")
+	if err := shared.WriteKubeconfig(access, controlplane.AdminToken); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--kubeconfig", access}
+	if kustomization != "" {
+		file := filepath.Join(folder, "kustomization.yaml")
+		if err := os.WriteFile(file, []byte(kustomization), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--kustomization", file)
+	}
+	command := exec.CommandContext(t.Context(), binary, args...)
+	var said, problems bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(inNamespace(t, namespace, manifests)), &said, &problems
+	if err := command.Run(); err != nil {
+		t.Fatalf("fluxapply: %v\n%s%s", err, said.String(), problems.String())
+	}
+	for line := range strings.Lines(said.String()) {
+		fields := strings.Fields(line)
+		became = append(became, fields[len(fields)-1])
+	}
+	if len(became) != len(manifests) {
+		t.Fatalf("fluxapply says of %d objects:\n%s", len(manifests), said.String())
+	}
+	return became
+}
+
+// inNamespace is a stream of manifests, as JSON, for a namespace.
+func inNamespace(t *testing.T, namespace string, manifests []string) string {
+	t.Helper()
+	var stream strings.Builder
+	for _, manifest := range manifests {
+		text, err := yaml.YAMLToJSON([]byte(strings.Replace(manifest, "metadata: {name: web", "metadata: {namespace: "+namespace+", name: web", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.Write(append(text, '\n'))
+	}
+	return stream.String()
+}
+
+// are fails unless the same became of all objects.
+func are(t *testing.T, want string, became []string) {
+	t.Helper()
+	for _, each := range became {
+		if each != want {
+			t.Errorf("Flux has them %v, want all %s", became, want)
+			return
+		}
+	}
+}
+
+// recipe is a block of docs/gitops.md, for Ingress web and HTTPRoute web in the place of shop.
+func recipe(t *testing.T, mark string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/gitops.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml " + mark + "\n(.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatalf("docs/gitops.md has no block: yaml %s", mark)
+	}
+	return strings.ReplaceAll(string(block[1]), "name: shop\n", "name: web\n")
+}
+
+// annotated are the originals with the metadata of a recipe.
+func annotated(t *testing.T, recipe string) (manifests []string) {
+	t.Helper()
+	var object struct {
+		Metadata map[string]any `json:"metadata"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(recipe), &object); err != nil {
+		t.Fatal(err)
+	}
+	metadata, err := json.Marshal(object.Metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, original := range []string{originalIngress, originalRoute} {
+		more := "metadata: {name: web, " + strings.Trim(string(metadata), "{}") + "}"
+		manifests = append(manifests, strings.Replace(original, "metadata: {name: web", more, 1))
+	}
+	return manifests
+}
+
+// withRule are Ingress and HTTPRoute with one rule more, at the end.
+func withRule(manifests []string) []string {
+	return []string{
+		strings.Replace(manifests[0], `number: 80}}}}]}}]}}`, `number: 80}}}}]}}, {host: more.test, http: {paths: [
+			{path: /, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}}]}}`, 1),
+		strings.Replace(manifests[1], `backendRefs: [{name: cart, port: 80}]}]}}`, `backendRefs: [{name: cart, port: 80}]},
+			{matches: [{path: {value: /more}}], backendRefs: [{name: cart, port: 80}]}]}}`, 1),
+	}
+}
+
+// TestFluxWithoutARecipe has Flux write the original back at each of its intervals.
+func TestFluxWithoutARecipe(t *testing.T) {
+	t.Parallel()
+	team, _ := wiredBy(t, "flux-bare", func(team string) { flux(t, team, "", originalIngress, originalRoute) })
+	are(t, "configured", flux(t, team, "", originalIngress, originalRoute))
+	testkit.Eventually(t, patience, "who has restored it is known", func() bool {
+		for _, one := range webs(t, team) {
+			held, _ := one.annotations()[httpv1alpha1.AnnotationAutowireHold].(string)
+			if !strings.Contains(held, `"by":"kustomize-controller","times":1`) {
+				return false
+			}
+		}
+		return true
+	})
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+	are(t, "configured", flux(t, team, "", originalIngress, originalRoute))
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
+}
+
+// TestFluxIgnoresBackends has Flux ignore what is wired, by the recipe, and apply what else changes in Git.
+func TestFluxIgnoresBackends(t *testing.T) {
+	t.Parallel()
+	ignore := recipe(t, "flux-ignore")
+	team, before := wiredBy(t, "flux-ignore", func(team string) { flux(t, team, ignore, originalIngress, originalRoute) })
+	are(t, "unchanged", flux(t, team, ignore, originalIngress, originalRoute))
+	more := withRule([]string{originalIngress, originalRoute})
+	are(t, "configured", flux(t, team, ignore, more...))
+	are(t, "unchanged", flux(t, team, ignore, more...))
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80 cart:80")
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
+	are(t, "configured", flux(t, team, ignore, originalIngress, originalRoute))
+	for _, one := range awaitBackends(t, team, "kedify-proxy:8080 cart:80") {
+		if held := one.annotations()[httpv1alpha1.AnnotationAutowireHold]; held != nil {
+			t.Errorf("it counts as restored: %v", held)
+		}
+	}
+	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false"}`))
+	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
+	are(t, "unchanged", flux(t, team, ignore, originalIngress, originalRoute))
+
+	// What the page warns of: a rule before a wired one gets the wired one's backend.
+	apply(t, team, shop(simple))
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+	flux(t, team, ignore, strings.Replace(originalIngress, "rules: [", `rules: [{host: cart.test, http: {paths: [
+		{path: /, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}}, `, 1))
+	awaitBackends(t, team, "kedify-proxy:8080 kedify-proxy:8080 cart:80", "kedify-proxy:8080 cart:80")
+}
+
+// TestFluxLeavesWhatIsThere has Flux create the objects only, by the recipe: what changes in Git does not arrive.
+func TestFluxLeavesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	manifests := annotated(t, recipe(t, "flux-if-not-present"))
+	team, _ := wiredBy(t, "flux-once", func(team string) { are(t, "created", flux(t, team, "", manifests...)) })
+	are(t, "skipped", flux(t, team, "", withRule(manifests)...))
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
+}
+
+// TestFluxHasTheProxiesInGit has backends that are written by hand, and a trigger that allows no wiring.
+func TestFluxHasTheProxiesInGit(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "flux-hand")
+	manifests := []string{
+		strings.Replace(originalIngress, "{name: shop, port: {number: 80}}", "{name: kedify-proxy, port: {number: 8080}}", 1),
+		strings.Replace(originalRoute, "{name: shop, port: 80,", "{name: kedify-proxy, port: 8080,", 1),
+	}
+	are(t, "created", flux(t, team, "", manifests...))
+	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false"}`))
+	proxies(t, team, true)
+	programmed(t, team, "shop")
+	proxies(t, team, false)                 // and no way around them
+	last := namespace(t, "flux-hand-bound") // what comes after is reconciled after
+	apply(t, last, originalIngress, shop(simple))
+	awaitWiring(t, last, "shop", httpv1alpha1.ReasonProxyUnavailable)
+	are(t, "unchanged", flux(t, team, "", manifests...))
+	awaitNoAnnotation(t, team)
+}
