@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -54,8 +53,8 @@ type Call struct {
 	Cluster string
 	// IsCaught says that the proxy's router has sent the request to the net already, and counts it as one in flight.
 	IsCaught bool
-	// UserAgent is the request's, and Path its path, without query.
-	UserAgent, Path string
+	// Path is the request's path, without query.
+	Path string
 	// IsPageView says that a browser opens a page, so that it can show another one meanwhile.
 	IsPageView bool
 }
@@ -66,7 +65,7 @@ type Verdict int
 const (
 	// Wait says that the request waits.
 	Wait Verdict = iota
-	// Probe says that it is a load balancer's probe: it is answered, and starts nothing.
+	// Probe says that it is a health check: it is answered, and starts nothing.
 	Probe
 	// Page says that a page waits in its place.
 	Page
@@ -173,7 +172,7 @@ func (r *Room) Enter(call Call) (Ticket, App, Verdict) {
 	switch {
 	case !isKnown || app.Fleet != call.Fleet:
 		return 0, App{}, Unknown
-	case isProbe(call.UserAgent), app.HealthPath != "" && app.HealthPath == call.Path:
+	case app.HealthPath != "" && app.HealthPath == call.Path:
 		return 0, App{}, Probe
 	case app.IsPaused:
 		return 0, App{}, Paused
@@ -203,13 +202,6 @@ func (r *Room) Owner(cluster string) (app ir.Key, isKnown bool) {
 func (r *Room) isFull(key ir.Key, proxy netip.Addr) bool {
 	return r.counts[key].Waiting >= r.limits.App || r.namespaces[key.Namespace] >= r.limits.Namespace ||
 		r.proxies[proxy] >= r.limits.Proxy || len(r.places) >= r.limits.Total
-}
-
-// isProbe says that a user agent is that of a load balancer's, or a kubelet's, health check.
-func isProbe(userAgent string) bool {
-	return slices.ContainsFunc([]string{"kube-probe/", "ELB-HealthChecker/", "GoogleHC/"}, func(prefix string) bool {
-		return strings.HasPrefix(userAgent, prefix)
-	})
 }
 
 // Leave frees the place of a request. One that has left already may leave again.

@@ -40,24 +40,18 @@ func call(cluster string) hold.Call { return hold.Call{Proxy: first, Fleet: "app
 // TestWhoWaits is the table of verdicts.
 func TestWhoWaits(t *testing.T) {
 	t.Parallel()
-	probe, moved := call("shop/stable"), call("shop/stable")
-	probe.UserAgent, moved.Fleet = "kube-probe/1.34", "foreign"
+	moved := call("shop/stable")
+	moved.Fleet = "foreign"
 	change := func(change func(*hold.Call)) hold.Call {
 		changed := call("web")
 		change(&changed)
 		return changed
 	}
-	elb, google, browser := probe, probe, probe
-	elb.UserAgent, google.UserAgent, browser.UserAgent = "ELB-HealthChecker/2.0", "GoogleHC/1.0", "Mozilla/5.0 kube-probe/1"
 	for name, c := range map[string]struct {
 		call hold.Call
 		want hold.Verdict
 	}{
 		"a request":                     {call("shop/stable"), hold.Wait},
-		"a browser":                     {browser, hold.Wait},
-		"a kubelet's probe":             {probe, hold.Probe},
-		"a load balancer's":             {elb, hold.Probe},
-		"another one's":                 {google, hold.Probe},
 		"a cluster of nobody":           {call("shop/gone"), hold.Unknown},
 		"an app of another fleet":       {call("foreign"), hold.Unknown},
 		"a proxy of another fleet":      {moved, hold.Unknown},

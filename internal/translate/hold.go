@@ -150,7 +150,7 @@ func (m holdMarks) markWildcards(scope *routev3.ScopedRouteConfiguration) {
 }
 
 // holdFilter asks the interceptor. All that it tells of a request is the method, the host and the path,
-// the headers by which a browser and a probe are known, and the cluster that the request is for.
+// the header by which a browser is known, and the cluster that the request is for.
 //
 //   - A call that breaks is made again, so a held request outlives the interceptor.
 //   - The maximum of a gRPC service's back-off is also the time limit of each attempt, so it has to be above
@@ -174,9 +174,7 @@ func holdFilter(name string, extra ...*corev3.HeaderValue) (*hcmv3.HttpFilter, e
 		}},
 		ClearRouteCache: true, // only by an answer that changes a header of the request: see FailoverKey
 		StatusOnError:   &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
-		AllowedHeaders: &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{
-			exactly("user-agent"), exactly("accept"),
-		}},
+		AllowedHeaders:  &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{exactly("accept")}},
 	})
 	if err != nil {
 		return nil, err

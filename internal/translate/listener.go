@@ -136,14 +136,20 @@ func http2Options() *corev3.Http2ProtocolOptions {
 
 // mainFilters are those of the listener that clients reach.
 func (o Options) mainFilters() ([]*hcmv3.HttpFilter, error) {
-	if !o.Hold.isOn() {
-		return httpFilters()
+	var holding []*hcmv3.HttpFilter
+	if o.Hold.isOn() {
+		hold, err := holdFilter(HoldName)
+		if err != nil {
+			return nil, err
+		}
+		holding = append(holding, hold)
 	}
-	hold, err := holdFilter(HoldName)
+	probe, err := probeFilter()
 	if err != nil {
 		return nil, err
 	}
-	return httpFilters(hold)
+	filters, err := httpFilters(holding...)
+	return append([]*hcmv3.HttpFilter{probe}, filters...), err
 }
 
 // httpFilters are passed by each request in this order. What holds requests is between the two: behind
@@ -170,24 +176,31 @@ func httpFilters(holding ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) {
 //   - UF: none that a connection can be made to. It has just gone, or the proxy has no descriptor left.
 //   - UO: the cluster has as much under way as it may have.
 //   - UAEX: the interceptor could not be asked.
+//
+// The answer to a health check says that it is one.
 func localReplies() *hcmv3.LocalReplyConfig {
 	unseen := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH", "UF", "UO", "UAEX"}},
-	}}
-	notFound := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
-		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
-			Op: accesslogv3.ComparisonFilter_EQ,
-			// The API demands a key by which the status could be changed at run time.
-			Value: &corev3.RuntimeUInt32{DefaultValue: http.StatusNotFound, RuntimeKey: "kedify.none"},
-		}},
 	}}
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
 		{Filter: unseen, HeadersToAdd: []*corev3.HeaderValueOption{{
 			Header:       &corev3.HeaderValue{Key: "retry-after", Value: retryAfter},
 			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
 		}}},
-		{Filter: notFound, Body: &corev3.DataSource{
+		{Filter: hasStatus(http.StatusNotFound), Body: &corev3.DataSource{
 			Specifier: &corev3.DataSource_InlineString{InlineString: NotFound},
+		}},
+		probeReply(),
+	}}
+}
+
+// hasStatus is what an answer with a status passes.
+func hasStatus(status uint32) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+			Op: accesslogv3.ComparisonFilter_EQ,
+			// The API demands a key by which the status could be changed at run time.
+			Value: &corev3.RuntimeUInt32{DefaultValue: status, RuntimeKey: "kedify.none"},
 		}},
 	}}
 }

@@ -148,16 +148,17 @@ func TestFluxWithoutARecipe(t *testing.T) {
 // TestFluxIgnoresBackends has Flux ignore what is wired, by the recipe, and apply what else changes in Git.
 func TestFluxIgnoresBackends(t *testing.T) {
 	t.Parallel()
+	const wired = "kedify-proxy:8080 cart:80"
 	ignore := recipe(t, "flux-ignore")
 	team, before := wiredBy(t, "flux-ignore", func(team string) { flux(t, team, ignore, originalIngress, originalRoute) })
 	are(t, "unchanged", flux(t, team, ignore, originalIngress, originalRoute))
 	more := withRule([]string{originalIngress, originalRoute})
 	are(t, "configured", flux(t, team, ignore, more...))
 	are(t, "unchanged", flux(t, team, ignore, more...))
-	awaitBackends(t, team, "kedify-proxy:8080 cart:80 cart:80")
+	awaitBackends(t, team, wired+" cart:80")
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
 	are(t, "configured", flux(t, team, ignore, originalIngress, originalRoute))
-	for _, one := range awaitBackends(t, team, "kedify-proxy:8080 cart:80") {
+	for _, one := range awaitBackends(t, team, wired) {
 		if held := one.annotations()[httpv1alpha1.AnnotationAutowireHold]; held != nil {
 			t.Errorf("it counts as restored: %v", held)
 		}
@@ -168,10 +169,10 @@ func TestFluxIgnoresBackends(t *testing.T) {
 
 	// What the page warns of: a rule before a wired one gets the wired one's backend.
 	apply(t, team, shop(simple))
-	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
+	awaitBackends(t, team, wired)
 	flux(t, team, ignore, strings.Replace(originalIngress, "rules: [", `rules: [{host: cart.test, http: {paths: [
 		{path: /, pathType: Prefix, backend: {service: {name: cart, port: {number: 80}}}}]}}, `, 1))
-	awaitBackends(t, team, "kedify-proxy:8080 kedify-proxy:8080 cart:80", "kedify-proxy:8080 cart:80")
+	awaitBackends(t, team, "kedify-proxy:8080 "+wired, wired)
 }
 
 // TestFluxLeavesWhatIsThere has Flux create the objects only, by the recipe: what changes in Git does not arrive.

@@ -160,18 +160,18 @@ func launch(t *testing.T) *way {
 	return w
 }
 
-// scaled applies the guide's ScaledObject, for both kinds of fronts.
-func (w *way) scaled(t *testing.T) {
+// scaled applies the guide's ScaledObject, for both kinds of fronts. Further changes are texts, each followed by what comes in its place.
+func (w *way) scaled(t *testing.T, changes ...string) {
 	t.Helper()
 	file := bed.Example(t, w.repo, host, "scaledobject.yaml")[0]
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited := strings.NewReplacer(
+	edited := strings.NewReplacer(append(changes,
 		// At the load of this test the guide's target would ask for more Pods than a laptop has room for.
 		`targetValue: "5"`, `targetValue: "1000"`, "trafficAutowire: ingress", "trafficAutowire: "+both,
-	).Replace(string(text))
+	)...).Replace(string(text))
 	if err := os.WriteFile(file, []byte(edited), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -220,8 +220,8 @@ func (w *way) step(t *testing.T, name, backend string, within time.Duration, los
 	<-time.After(settled)
 	for i, front := range fronts() {
 		totals, _ := clients[i].Stop()
-		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, at most %d may, for %.2f s at a time %v", name, front.object, backend,
-			took[i].Seconds(), totals.Failed, totals.Ended, lost, outage(clients[i].Results()).Seconds(), totals.Reasons)
+		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, at most %d may, %s %v", name, front.object, backend,
+			took[i].Seconds(), totals.Failed, totals.Ended, lost, outage(clients[i].Results(), began), totals.Reasons)
 		if totals.Failed > lost {
 			t.Errorf("%s: %d of %d requests through %s failed, at most %d may", name, totals.Failed, totals.Ended, front.name, lost)
 		}

@@ -2,6 +2,7 @@ package autowire
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,9 +113,10 @@ func (w *way) kill(t *testing.T, node *inside.Cluster) {
 	}
 }
 
-// outage is the longest time in which one request after the other failed: from when the first of them was due to when one was that was answered.
-func outage(results []load.Result) (longest time.Duration) {
-	var since time.Time
+// outage says for how long one request failed after the other, at the longest, and how long after a moment the first one did.
+func outage(results []load.Result, after time.Time) string {
+	var since, first time.Time
+	var longest time.Duration
 	for _, result := range results {
 		switch {
 		case result.Err == nil:
@@ -123,7 +125,13 @@ func outage(results []load.Result) (longest time.Duration) {
 		case since.IsZero():
 			since = result.Due
 		}
+		if first.IsZero() {
+			first = result.Due
+		}
 		longest = max(longest, result.Due.Sub(since)+time.Second/rate)
 	}
-	return longest
+	if longest == 0 {
+		return "none in a row"
+	}
+	return fmt.Sprintf("%.2f s in a row, the first after %.1f s", longest.Seconds(), first.Sub(after).Seconds())
 }

@@ -26,7 +26,7 @@ const (
 	// ColdStartHeader is in the answer to a request that has waited. The name is that of the KEDA HTTP add-on.
 	ColdStartHeader = "X-KEDA-HTTP-Cold-Start"
 	// ReasonHeader says why a request was not held, or no longer.
-	ReasonHeader = "X-Kedify-Reason"
+	ReasonHeader = translate.ReasonHeader
 	// retryAfter is how many seconds a client should leave before it tries again.
 	retryAfter = "5"
 	plainText  = "text/plain; charset=utf-8"
@@ -44,8 +44,8 @@ const (
 	ReasonDeadline = "deadline"
 	// ReasonFailover says that another Service has answered, because nothing became ready in time.
 	ReasonFailover = "failover"
-	// ReasonProbe says that a load balancer's probe was answered for an app with zero replicas.
-	ReasonProbe = "probe"
+	// ReasonProbe says that a health check was answered for an app with zero replicas.
+	ReasonProbe = translate.ReasonProbe
 	// ReasonPage says that a page waits in place of the request.
 	ReasonPage = "waiting-page"
 )
@@ -70,7 +70,7 @@ func callOf(ctx context.Context, request *authv3.CheckRequest) (hold.Call, error
 	path, _, _ := strings.Cut(asked.GetPath(), "?")
 	return hold.Call{
 		Proxy: at.Addr().Unmap().WithZone(""), Cluster: clusters[0],
-		IsCaught: len(sent.Get(translate.NetKey)) > 0, UserAgent: asked.GetHeaders()["user-agent"], Path: path,
+		IsCaught: len(sent.Get(translate.NetKey)) > 0, Path: path,
 		IsPageView: asked.GetMethod() == http.MethodGet && strings.Contains(asked.GetHeaders()["accept"], "text/html"),
 	}, nil
 }

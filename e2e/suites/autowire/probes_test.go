@@ -1,0 +1,123 @@
+package autowire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+)
+
+const (
+	// toZero bounds the time until KEDA takes the last replica away: the window of the rate, a minute, and the cool-down.
+	toZero = 4 * time.Minute
+	// stays is how long the app is looked at then.
+	stays = 30 * time.Second
+	// every is the pause between two rounds of probes.
+	every = 250 * time.Millisecond
+)
+
+// probe is what a load balancer asks, through a front.
+type probe struct{ address, host, agent string }
+
+// TestProbes has load balancers probe the app all the time, by its own host and by one that nobody knows, through the Ingress controller and the
+// Gateway. Each is answered, the app goes to zero all the same and stays there, and a request wakes it.
+func TestProbes(t *testing.T) {
+	w := launch(t)
+	w.Do(t, "create", "ingress", "probes", "--default-backend=rollouts-demo-stable:80")
+	w.step(t, "a ScaledObject comes, and a proxy", proxied, start, 0, func() {
+		w.scaled(t, "minReplicaCount: 2", "minReplicaCount: 0\n  cooldownPeriod: 10")
+	})
+	w.until(t, "the Ingress for probes is wired", soon, proxied, func() string {
+		return w.Do(t, "get", "ingress/probes", "-o", "jsonpath={.spec.defaultBackend.service.name}")
+	})
+	replicas := func() string { return w.Do(t, "get", "rollout/rollouts-demo", "-o", "jsonpath={.spec.replicas}") }
+	began := time.Now()
+	stop := w.probe(t)
+	w.until(t, "the app is at zero", toZero, "0", replicas)
+	t.Logf("the app is at zero after %.0f s", time.Since(began).Seconds())
+	<-time.After(stays)
+	if is := replicas(); is != "0" {
+		t.Errorf("probes have woken the app: %s replicas", is)
+	}
+	asked, failed := stop()
+	t.Logf("%d of %d probes failed: %v", len(failed), asked, errors.Join(failed...))
+	if len(failed) > 0 {
+		t.Errorf("%d of %d probes failed", len(failed), asked)
+	}
+	waking := w.load(fronts()[0])
+	waking.Timeout = start
+	if color, err := load.Probe(t.Context(), waking); err != nil || color != "blue" {
+		t.Errorf("a request that is to wake the app: %q, %v", color, err)
+	}
+}
+
+// probe asks what load balancers ask, until it is told to stop. Then it says how many probes were sent, and why some failed.
+func (w *way) probe(t *testing.T) (stop func() (asked int, failed []error)) {
+	t.Helper()
+	var all []probe
+	for _, agent := range []string{"ELB-HealthChecker/2.0", "GoogleHC/1.0", "kube-probe/1.34"} {
+		for _, front := range fronts() {
+			all = append(all, probe{w.Addresses[front.name], host, agent})
+		}
+		all = append(all, probe{w.Addresses[fronts()[0].name], "10.20.30.40", agent})
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: new(http.Transport)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var lock sync.Mutex
+	var asked int
+	var failed []error
+	var running sync.WaitGroup
+	for _, each := range all {
+		running.Go(func() {
+			ticks := time.NewTicker(every)
+			defer ticks.Stop()
+			for ctx.Err() == nil {
+				err := each.ask(context.WithoutCancel(ctx), client)
+				lock.Lock()
+				asked++
+				if err != nil {
+					failed = append(failed, err)
+				}
+				lock.Unlock()
+				select {
+				case <-ctx.Done():
+				case <-ticks.C:
+				}
+			}
+		})
+	}
+	return func() (int, []error) {
+		cancel()
+		running.Wait()
+		client.CloseIdleConnections()
+		return asked, failed
+	}
+}
+
+// ask sends a probe, whose answer has to be the proxy's.
+func (p probe) ask(ctx context.Context, client *http.Client) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/", http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Host = p.host
+	request.Header.Set("User-Agent", p.agent)
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("%s asks for %s: %w", p.agent, p.host, err)
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return err
+	}
+	if by := response.Header.Get("X-Kedify-Reason"); response.StatusCode != http.StatusOK || by != "probe" {
+		return fmt.Errorf("%s asks for %s: status %d, by %q", p.agent, p.host, response.StatusCode, by)
+	}
+	return nil
+}
