@@ -75,7 +75,10 @@ Exit codes: 0, all is well; 1, it could not be done; 2, the command line means n
   kubectl http-canary status shop
 
   # Follow that through a canary
-  kubectl http-canary split shop --watch`,
+  kubectl http-canary split shop --watch
+
+  # Does a canary work on this cluster?
+  kubectl http-canary try`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl http-canary"},
 		Version:       telemetry.Version(version),
 		Args:          noArgs,
@@ -85,7 +88,7 @@ Exit codes: 0, all is well; 1, it could not be done; 2, the command line means n
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	way.addFlags(root.PersistentFlags())
-	root.AddCommand(newDoctor(&way), newStatus(&way), newSplit(&way), newCleanup(&way), newInstall(&way), newUninstall(&way), newAdopt(&way))
+	root.AddCommand(newDoctor(&way), newStatus(&way), newSplit(&way), newCleanup(&way), newInstall(&way), newUninstall(&way), newAdopt(&way), newTry(&way))
 	return root
 }
 

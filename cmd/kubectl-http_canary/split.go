@@ -88,16 +88,17 @@ func splitOnce(ctx context.Context, out io.Writer, form output, reader *gather.R
 type changes struct {
 	out   io.Writer
 	form  output
-	known map[string]string  // the line of each object
-	sent  map[string][]int64 // what each Envoy has sent for it
-	at    map[string]time.Time
+	now   func() time.Time
+	known map[string]string    // the line of each object
+	sent  map[string][]int64   // what each Envoy has sent for it
+	at    map[string]time.Time // of the line about that
 	last  sharing.Sharing
 	began bool
 }
 
 // newChanges prints to out in a form.
 func newChanges(out io.Writer, form output) *changes {
-	return &changes{out: out, form: form, known: map[string]string{}, sent: map[string][]int64{}, at: map[string]time.Time{}}
+	return &changes{out: out, form: form, now: time.Now, known: map[string]string{}, sent: map[string][]int64{}, at: map[string]time.Time{}}
 }
 
 // tell prints what is not as it was told before.
@@ -114,15 +115,18 @@ func (c *changes) tell(told sharing.Sharing) error {
 		c.began = true
 		text.WriteString("TIME      " + heading + "\n")
 	}
-	now := time.Now()
+	now := c.now()
 	all := lines(told)
 	for i, object := range told.Objects {
-		if c.known[object.Name] != all[i] {
+		isNew := c.known[object.Name] != all[i]
+		if isNew {
 			c.known[object.Name] = all[i]
 			fmt.Fprintf(&text, "%s  %s\n", now.Format(time.TimeOnly), all[i])
 		}
 		for _, sent := range object.Sent {
-			text.WriteString(c.newly(object.Name+" "+sent.Proxy, sent, now))
+			if key := object.Name + " " + sent.Proxy; isNew || now.Sub(c.at[key]) >= countEvery/2 {
+				text.WriteString(c.newly(key, sent, now))
+			}
 		}
 	}
 	_, err := io.WriteString(c.out, text.String())

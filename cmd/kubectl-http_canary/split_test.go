@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,25 +24,30 @@ func sharedAs(sent sharing.Sent) sharing.Sharing {
 func TestChangesOfWhatIsSent(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	changes := newChanges(&out, outputText)
+	changes, now := newChanges(&out, outputText), time.Now()
+	changes.now = func() time.Time { return now }
 	for _, step := range []struct {
-		sent sharing.Sent
-		want []string
+		after time.Duration
+		sent  sharing.Sent
+		want  []string
 	}{
 		{
-			sharing.Sent{Proxy: "one", Requests: []int64{80, 20}},
+			0, sharing.Sent{Proxy: "one", Requests: []int64{80, 20}},
 			[]string{
 				"TIME " + strings.Join(strings.Fields(heading), " "), "Paused 80/20 80/20 yes - 2/1 HTTPScaledObject shop/shop",
 				"sent by one: 80/20 (80.0/20.0 %) since its start",
 			},
 		},
-		{sharing.Sent{Proxy: "one", Requests: []int64{80, 20}}, nil},
-		{sharing.Sent{Proxy: "one", Requests: []int64{120, 30}}, []string{"sent by one: 40/10 in 0 s (80.0/20.0 %), 120/30 since its start"}},
-		{sharing.Sent{Proxy: "one", Problem: "forbidden"}, []string{"sent by one: forbidden"}},
-		{sharing.Sent{Proxy: "one", Problem: "forbidden"}, nil},
-		{sharing.Sent{Proxy: "one", Requests: []int64{3, 1}}, []string{"sent by one: 3/1 in 0 s (75.0/25.0 %), 3/1 since its start"}},
+		// A change of something else in the meantime, and then nothing new.
+		{time.Millisecond, sharing.Sent{Proxy: "one", Requests: []int64{81, 20}}, nil},
+		{999 * time.Millisecond, sharing.Sent{Proxy: "one", Requests: []int64{80, 20}}, nil},
+		{time.Second, sharing.Sent{Proxy: "one", Requests: []int64{120, 30}}, []string{"sent by one: 40/10 in 2 s (80.0/20.0 %), 120/30 since its start"}},
+		{2 * time.Second, sharing.Sent{Proxy: "one", Problem: "forbidden"}, []string{"sent by one: forbidden"}},
+		{2 * time.Second, sharing.Sent{Proxy: "one", Problem: "forbidden"}, nil},
+		{2 * time.Second, sharing.Sent{Proxy: "one", Requests: []int64{3, 1}}, []string{"sent by one: 3/1 in 4 s (75.0/25.0 %), 3/1 since its start"}},
 	} {
 		out.Reset()
+		now = now.Add(step.after)
 		if err := changes.tell(sharedAs(step.sent)); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,17 +18,20 @@ import (
 
 // question says whom to ask, and how often.
 type question struct {
-	// protocol is tcp, tls or udp, address a host and port.
+	// protocol is tcp, tls, udp or http, address a host and port.
 	protocol, address string
 	// serverName is what a TLS client says it wants to talk to.
 	serverName string
+	// host and path are what a request of HTTP is for, client sends it over connections that it keeps.
+	host, path string
+	client     *http.Client
 	// rate is the number of questions per second, each from a port of its own.
 	rate float64
 	// timeout bounds one answer.
 	timeout time.Duration
 }
 
-// runAsk is the subcommand ask: an open-loop client for the ports of raw. It
+// runAsk is the subcommand ask: an open-loop client for the ports of raw, and for the colour by HTTP. It
 // prints one line for each question, until ctx ends: its number, counted from 0,
 // when it was due in milliseconds since 1970, after how many microseconds it had
 // its answer, and the answer.
@@ -34,9 +39,11 @@ func runAsk(ctx context.Context, args []string, out io.Writer) error {
 	var q question
 	flags := flag.NewFlagSet("rollouts-demo ask", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&q.protocol, "protocol", "tcp", "tcp, tls or udp")
+	flags.StringVar(&q.protocol, "protocol", "tcp", "tcp, tls, udp or http")
 	flags.StringVar(&q.address, "address", "", "host and port to ask")
 	flags.StringVar(&q.serverName, "server-name", "", "name that a TLS client asks for (SNI)")
+	flags.StringVar(&q.host, "host", "", "host that a request of HTTP is for (default: that of the address)")
+	flags.StringVar(&q.path, "path", "/color", "path that a request of HTTP is for")
 	flags.Float64Var(&q.rate, "rate", 100, "questions per second")
 	flags.DurationVar(&q.timeout, "timeout", 5*time.Second, "how long an answer may take")
 	err := flags.Parse(args)
@@ -45,11 +52,12 @@ func runAsk(ctx context.Context, args []string, out io.Writer) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read the flags: %w", err)
-	case q.protocol != "tcp" && q.protocol != "tls" && q.protocol != "udp":
-		return fmt.Errorf("--protocol %q: want tcp, tls or udp", q.protocol)
+	case q.protocol != "tcp" && q.protocol != "tls" && q.protocol != "udp" && q.protocol != "http":
+		return fmt.Errorf("--protocol %q: want tcp, tls, udp or http", q.protocol)
 	case q.address == "" || q.rate <= 0:
 		return errors.New("--address is needed, and a --rate above 0")
 	}
+	q.client = &http.Client{Timeout: q.timeout, Transport: &http.Transport{MaxIdleConnsPerHost: mostIdle}}
 	return q.repeat(ctx, out)
 }
 
@@ -81,8 +89,39 @@ func (q question) repeat(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// ask asks once, over a connection of its own.
+// mostIdle is how many connections of HTTP are kept: as many as requests wait at once when answers are slow.
+const mostIdle = 100
+
+// askHTTP asks once for the colour. Any other answer is an error.
+func (q question) askHTTP(ctx context.Context) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+q.address+q.path, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	request.Host = q.host
+	response, err := q.client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	const longest = 200
+	body, err := io.ReadAll(io.LimitReader(response.Body, longest))
+	if err != nil {
+		return "", err
+	}
+	text := strings.Join(strings.Fields(string(body)), " ")
+	color, err := strconv.Unquote(text)
+	if response.StatusCode != http.StatusOK || err != nil {
+		return "", fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return color, nil
+}
+
+// ask asks once, over a connection of its own unless it is by HTTP.
 func (q question) ask(ctx context.Context) (string, error) {
+	if q.protocol == "http" {
+		return q.askHTTP(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
 	connection, err := q.dial(ctx)

@@ -136,7 +136,7 @@ func TestAskKeepsItsSchedule(t *testing.T) {
 }
 
 func TestAskRefusesWhatItCannotAsk(t *testing.T) {
-	for _, args := range [][]string{{"--protocol=http", "--address=a:1"}, {"--protocol=tcp"}, {"--address=a:1", "--rate=0"}, {"--color=blue"}} {
+	for _, args := range [][]string{{"--protocol=sctp", "--address=a:1"}, {"--protocol=tcp"}, {"--address=a:1", "--rate=0"}, {"--color=blue"}} {
 		if err := runAsk(t.Context(), args, new(bytes.Buffer)); err == nil {
 			t.Errorf("%v is no error", args)
 		}

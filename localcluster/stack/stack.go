@@ -90,7 +90,11 @@ func Images(parts map[string]string, programs map[product.Program]string) []imag
 		own(product.InterceptorImage, programs),
 	)
 	for _, color := range Colors() {
-		sample := product.Image(product.SampleImage, programs, "argoproj/rollouts-demo:"+color)
+		names := []string{"argoproj/rollouts-demo:" + color}
+		if color == Colors()[0] {
+			names = append(names, "kedify/"+product.SampleImage+":dev") // the name of releases
+		}
+		sample := product.Image(product.SampleImage, programs, names...)
 		sample.Env = []string{"COLOR=" + color}
 		out = append(out, sample)
 	}

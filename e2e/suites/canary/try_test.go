@@ -1,0 +1,185 @@
+package canary
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// tryLimit bounds one run of try.
+	tryLimit = 4 * time.Minute
+	// gatewayWithin bounds the start of a Gateway.
+	gatewayWithin = 2 * time.Minute
+)
+
+// tried is what `try --output json` prints.
+type tried struct {
+	Agrees    bool    `json:"agrees"`
+	EndAgrees bool    `json:"endAgrees"`
+	Removed   bool    `json:"removed"`
+	End       string  `json:"end"`
+	Weight    int     `json:"weight"`
+	Canary    int     `json:"canary"`
+	Measured  int     `json:"measured"`
+	Requests  int     `json:"requests"`
+	Failed    int     `json:"failed"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// TestTry plays throw-away canaries by the kubectl plugin on a cluster that it knows nothing of, and interrupts some. In the end everything is as it was.
+func TestTry(t *testing.T) {
+	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway"}})
+	w := tryWorld{Cluster: cluster}
+	w.gateway(t, repo)
+	before := w.everything(t)
+	for _, test := range []struct {
+		name string
+		args []string
+		end  string
+	}{
+		{"kedify/http", nil, "promoted"},
+		{"kedify/http, aborted", []string{"--abort", "--weight=50", "--requests=400"}, "aborted"},
+		{"argoproj-labs/gatewayAPI", []string{"--router=argoproj-labs/gatewayAPI", "--gateway=istio-ingress/my-gateway"}, "promoted"},
+	} {
+		t.Run(test.name, func(t *testing.T) { w.plays(t, test.end, test.args...) })
+	}
+	for _, at := range []string{"is made", "Load: ", "Canary: ", "is being removed"} {
+		t.Run("interrupted at: "+at, func(t *testing.T) { w.interrupted(t, at) })
+	}
+	if diff := cmp.Diff(before, w.everything(t)); diff != "" {
+		t.Errorf("what is there (-before +after):\n%s", diff)
+	}
+}
+
+// tryWorld is a cluster on which canaries are tried.
+type tryWorld struct{ *provider.Cluster }
+
+// kubectl runs kubectl, which must succeed.
+func (w *tryWorld) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := w.Run(ctx, append([]string{"kubectl"}, args...)...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// gateway makes the guide's Gateway, and removes it after the test.
+func (w *tryWorld) gateway(t *testing.T, repo string) {
+	t.Helper()
+	examples := filepath.Join(repo, "examples", "gatewayapi")
+	files := []string{"-f", filepath.Join(examples, "gatewayclass.yaml"), "-f", filepath.Join(examples, "my-app", "gateway.yaml")}
+	w.kubectl(t, append([]string{"apply", "--server-side"}, files...)...)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), gatewayWithin)
+		defer cancel()
+		if out, err := w.Run(ctx, append([]string{"kubectl", "delete", "--ignore-not-found"}, files...)...); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	w.kubectl(t, "-n", "istio-ingress", "wait", "gateway/my-gateway", "--for=condition=Programmed", "--timeout=50s")
+}
+
+// everything names all objects that a trial could leave or change, and the plugins' list.
+func (w *tryWorld) everything(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, args := range [][]string{
+		{"namespaces,clusterroles,clusterrolebindings,customresourcedefinitions,gatewayclasses"},
+		{"rollouts,deployments,replicasets,httpscaledobjects,httproutes,gateways,services,configmaps,serviceaccounts,poddisruptionbudgets", "--all-namespaces"},
+	} {
+		out := w.kubectl(t, append(append([]string{"get"}, args...), "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`)...)
+		all = append(all, strings.Split(strings.TrimSpace(out), "\n")...)
+	}
+	return append(all, w.kubectl(t, "-n", "argo-rollouts", "get", "configmap", "argo-rollouts-config", "-o", "jsonpath={.data}"))
+}
+
+// command is `try` with arguments.
+func (w *tryWorld) command(ctx context.Context, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, plugin(), append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=ghcr.io/kedify/rollouts-demo:dev", "--yes"}, args...)...)
+	command.Env = os.Environ()
+	return command
+}
+
+// plays has a canary tried to its end.
+func (w *tryWorld) plays(t *testing.T, end string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), tryLimit)
+	defer cancel()
+	command := w.command(ctx, append(args, "--output=json")...)
+	var said strings.Builder
+	command.Stderr = &said
+	out, err := command.Output()
+	var got tried
+	if err != nil || json.Unmarshal(out, &got) != nil {
+		t.Fatalf("%v: %s%s", err, said.String(), out)
+	}
+	fmt.Fprintf(t.Output(), "%d of %d requests failed, %.0f s; asked %d %%, measured %d of %d; %s\n",
+		got.Failed, got.Requests, got.Seconds, got.Weight, got.Canary, got.Measured, got.End)
+	if !got.Agrees || !got.EndAgrees || !got.Removed || got.Failed > 0 || got.Requests < got.Measured || got.End != end {
+		t.Errorf("it ends with success, and says %s", out)
+	}
+	w.nothingIsLeft(t)
+}
+
+// interrupted interrupts a canary once a line with some words has been printed.
+func (w *tryWorld) interrupted(t *testing.T, at string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), tryLimit)
+	defer cancel()
+	// Few requests: the removal is to be reached, too.
+	command := w.command(ctx, "--requests=100")
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems strings.Builder
+	command.Stderr = &problems
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines, isThere := bufio.NewScanner(out), false
+	for !isThere && lines.Scan() {
+		isThere = strings.Contains(lines.Text(), at)
+	}
+	began := time.Now()
+	if err := command.Process.Signal(syscall.SIGINT); err != nil || !isThere {
+		t.Fatalf("%q is not printed, or it has ended: %v, %s", at, err, problems.String())
+	}
+	rest, err := io.ReadAll(out)
+	if err != nil {
+		t.Error(err)
+	}
+	_ = command.Wait() // The exit code tells.
+	fmt.Fprintf(t.Output(), "interrupted at %q: it has ended after %.0f s with %d: %s\n", at, time.Since(began).Seconds(), command.ProcessState.ExitCode(), &problems)
+	// While it is being removed the canary is over, and has its result.
+	if code := command.ProcessState.ExitCode(); code != 1 && (code != 0 || at != "is being removed") {
+		t.Errorf("interrupted it ends with %d:\n%s%s", code, rest, problems.String())
+	}
+	w.nothingIsLeft(t)
+}
+
+// nothingIsLeft checks that no namespace of a trial is there when the command has ended.
+func (w *tryWorld) nothingIsLeft(t *testing.T) {
+	t.Helper()
+	if left := w.kubectl(t, "get", "namespaces", "-l", "http.kedify.io/try", "-o", "name"); left != "" {
+		t.Errorf("it leaves %s", left)
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAskByHTTP: the colour is an answer, and nothing else is.
+func TestAskByHTTP(t *testing.T) {
+	app := newApp(settings{color: "blue", path: "/color"})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "shop.example.com" {
+			http.Error(w, "no\nsuch host", http.StatusServiceUnavailable)
+			return
+		}
+		app.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	q := question{protocol: "http", address: server.Listener.Addr().String(), host: "shop.example.com", path: "/color", client: &http.Client{Timeout: 5 * time.Second}}
+	if got, err := q.ask(t.Context()); got != "blue" || err != nil {
+		t.Errorf("answer %q, %v", got, err)
+	}
+	q.path = "/"
+	if got, err := q.ask(t.Context()); err == nil {
+		t.Errorf("a page is the answer %q", got)
+	}
+	q.host = "other.example.com"
+	if got, err := q.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "503 Service Unavailable: no such host") {
+		t.Errorf("a refusal is the answer %q, %v", got, err)
+	}
+}
