@@ -1,0 +1,47 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+)
+
+// TestTryAsksBeforeItBegins: it says where, and what nobody has agreed to is not made.
+func TestTryAsksBeforeItBegins(t *testing.T) {
+	before := namespaces(t)
+	got := run(t, controlplane.AdminToken, "try", "--image=example.com/demo:1")
+	if got.code != 1 || !strings.HasPrefix(got.out, "Context ") || !strings.Contains(got.out, "namespace http-canary-try-") || !strings.Contains(got.err, "--yes") {
+		t.Errorf("it ends with %+v", got)
+	}
+	if after := namespaces(t); after != before {
+		t.Errorf("there are %d namespaces, and were %d", after, before)
+	}
+}
+
+// TestTryOnABrokenInstallation: what no canary can do without is said before anything is made.
+func TestTryOnABrokenInstallation(t *testing.T) {
+	patch(t, "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config", `data: {trafficRouterPlugins: "- {name: a/b, location: 'https://example.com/x'}"}`)
+	defer func() {
+		if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", "testdata/plugins.yaml"); err != nil {
+			t.Error(err)
+		}
+	}()
+	before := namespaces(t)
+	for router, more := range map[string]string{"kedify/http": "--yes", "argoproj-labs/gatewayAPI": "--gateway=edge/gate"} {
+		got := run(t, controlplane.AdminToken, "try", "--image=example.com/demo:1", "--yes", "--router="+router, more)
+		if got.code != 3 || !strings.Contains(got.out, "PluginNotRegistered") || !strings.Contains(got.out, "add the entry of "+router) {
+			t.Errorf("%s: it ends with %+v", router, got)
+		}
+	}
+	if after := namespaces(t); after != before {
+		t.Errorf("there are %d namespaces, and were %d", after, before)
+	}
+}
+
+// namespaces counts them.
+func namespaces(t *testing.T) int {
+	t.Helper()
+	items, _ := read(t, "/api/v1/namespaces")["items"].([]any)
+	return len(items)
+}
