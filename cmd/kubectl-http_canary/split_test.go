@@ -32,7 +32,8 @@ func TestChangesOfWhatIsSent(t *testing.T) {
 		want  []string
 	}{
 		{
-			0, sharing.Sent{Proxy: "one", Requests: []int64{80, 20}},
+			0,
+			sharing.Sent{Proxy: "one", Requests: []int64{80, 20}},
 			[]string{
 				"TIME " + strings.Join(strings.Fields(heading), " "), "Paused 80/20 80/20 yes - 2/1 HTTPScaledObject shop/shop",
 				"sent by one: 80/20 (80.0/20.0 %) since its start",

@@ -9,6 +9,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -208,7 +209,7 @@ func (t *try) reach(ctx context.Context, client *apiserver.Client) error {
 	}
 	for _, listener := range gateway.Spec.Listeners {
 		if listener.Protocol == "HTTP" && len(gateway.Status.Addresses) > 0 {
-			t.setup.Address = net.JoinHostPort(gateway.Status.Addresses[0].Value, fmt.Sprint(listener.Port))
+			t.setup.Address = net.JoinHostPort(gateway.Status.Addresses[0].Value, strconv.Itoa(listener.Port))
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -89,10 +90,8 @@ func taken(told sharing.Sharing) string {
 	text := "no routing object"
 	for _, object := range told.Objects {
 		text = fmt.Sprintf("%s: written %v, in force: %s", object.Name, object.Written, object.Taken)
-		for _, why := range []string{object.Why, object.Problem} {
-			if why != "" {
-				text += " (" + why + ")"
-			}
+		if why := cmp.Or(object.Problem, object.Why); why != "" {
+			text += " (" + why + ")"
 		}
 	}
 	return text

@@ -116,7 +116,7 @@ func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
 
 // change is what a patch of the Rollout does.
 func (f *fake) change(request *http.Request) {
-	body, _ := io.ReadAll(request.Body) //nolint:errcheck // It is in memory.
+	body, _ := io.ReadAll(request.Body)
 	switch path := request.URL.Path; {
 	case strings.HasSuffix(path, "rollouts/try/status") && strings.Contains(string(body), "abort"):
 		f.stage = aborted
@@ -171,16 +171,15 @@ func (f *fake) log(ctx context.Context) io.ReadCloser {
 }
 
 // played runs a trial on a fake.
-func played(ctx context.Context, f *fake, change func(*trial.Setup)) (trial.Result, error, []string) {
+func played(ctx context.Context, f *fake, change func(*trial.Setup)) (result trial.Result, said []string, err error) {
 	of := setup(installation.HTTPRouter)
 	if change != nil {
 		change(&of)
 	}
-	config1 := &rest.Config{Host: "https://api.test", Transport: f, QPS: -1}
-	var said []string
-	result, err := trial.New(apiserver.NewClient(func() (*rest.Config, error) { return config1, nil }), of, config.Files,
+	way := &rest.Config{Host: "https://api.test", Transport: f, QPS: -1}
+	result, err = trial.New(apiserver.NewClient(func() (*rest.Config, error) { return way, nil }), of, config.Files,
 		func(line string) { said = append(said, line) }).Run(ctx)
-	return result, err, said
+	return result, said, err
 }
 
 func TestACanaryThatPasses(t *testing.T) {
@@ -188,7 +187,7 @@ func TestACanaryThatPasses(t *testing.T) {
 	for end, share := range map[string]int{"promoted": 30, "aborted": 31} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{share: share}
-			result, err, said := played(t.Context(), f, func(s *trial.Setup) { s.Abort = end == "aborted" })
+			result, said, err := played(t.Context(), f, func(s *trial.Setup) { s.Abort = end == "aborted" })
 			if err != nil || !result.Passed() || result.End != end || result.Measured < 100 || result.Requests < result.Measured || f.labels != nil {
 				t.Errorf("%s: %+v, %v; it says %q", end, result, err, said)
 			}
@@ -201,7 +200,7 @@ func TestAShareThatIsOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{share: 90}
-		if result, err, _ := played(t.Context(), f, nil); err != nil || result.Agrees || result.Passed() || !result.Removed || f.labels != nil {
+		if result, _, err := played(t.Context(), f, nil); err != nil || result.Agrees || result.Passed() || !result.Removed || f.labels != nil {
 			t.Errorf("%+v, %v", result, err)
 		}
 		synctest.Wait()
@@ -214,7 +213,7 @@ func TestInterruptedAtEachRequest(t *testing.T) {
 	last := 0
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{share: 30, asked: func(count int) { last = count }}
-		if _, err, _ := played(t.Context(), f, nil); err != nil {
+		if _, _, err := played(t.Context(), f, nil); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -231,7 +230,7 @@ func TestInterruptedAtEachRequest(t *testing.T) {
 					cancel()
 				}
 			}}
-			result, err, said := played(ctx, f, nil)
+			result, said, err := played(ctx, f, nil)
 			if f.labels != nil || !result.Removed {
 				t.Errorf("interrupted at request %d of %d it leaves the namespace: %v, %q", at, last, err, said)
 			}
@@ -245,7 +244,7 @@ func TestANamespaceOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{labels: json.RawMessage(`{"http.kedify.io/try":"another"}`), refusesUp: "/api/v1/namespaces"}
-		if _, err, _ := played(t.Context(), f, nil); err == nil || f.labels == nil || f.isGoing {
+		if _, _, err := played(t.Context(), f, nil); err == nil || f.labels == nil || f.isGoing {
 			t.Errorf("it ends with %v, and the namespace is removed: %v", err, f.isGoing)
 		}
 		synctest.Wait()
@@ -257,7 +256,7 @@ func TestWhatIsRefusedIsSaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{refusesUp: "/httpscaledobjects/try"}
-		_, err, _ := played(t.Context(), f, nil)
+		_, _, err := played(t.Context(), f, nil)
 		if err == nil || !strings.Contains(err.Error(), "HTTPScaledObject try-1/try: ") || f.labels != nil {
 			t.Errorf("it ends with %v", err)
 		}

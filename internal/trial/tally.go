@@ -3,6 +3,7 @@ package trial
 import (
 	"bufio"
 	"io"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -102,9 +103,7 @@ func (t *Tally) Totals() (requests int, failures map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	failures = map[string]int{}
-	for text, count := range t.failures {
-		failures[text] = count
-	}
+	maps.Copy(failures, t.failures)
 	return len(t.answers), failures
 }
 

@@ -116,8 +116,15 @@ func TestAgrees(t *testing.T) {
 		hits, all, percent int
 		want               bool
 	}{
-		{208, 1000, 20, true}, {200, 1000, 20, true}, {250, 1000, 20, true}, {260, 1000, 20, false}, {140, 1000, 20, false}, {0, 1000, 20, false},
-		{500, 1000, 20, false}, {0, 0, 20, false}, {1000, 1000, 99, true},
+		{208, 1000, 20, true},
+		{200, 1000, 20, true},
+		{250, 1000, 20, true},
+		{260, 1000, 20, false},
+		{140, 1000, 20, false},
+		{0, 1000, 20, false},
+		{500, 1000, 20, false},
+		{0, 0, 20, false},
+		{1000, 1000, 99, true},
 	} {
 		if got := trial.Agrees(test.hits, test.all, test.percent); got != test.want {
 			t.Errorf("%d of %d for %d %%: %v", test.hits, test.all, test.percent, got)
