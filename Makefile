@@ -62,6 +62,9 @@ AUTOWIRE ?=
 ROLLOUTS ?=
 # The folder of argo-helm's chart argo-rollouts; without it Option A is not among what `make test-install` installs.
 CHART ?=
+# The version of KEDA, such as 2.20.2, that `make test-keda` and `make test-autoscaling` run; without it the one that the
+# cluster has elsewhere.
+KEDA ?=
 # Where the demo's cluster comes from: embedded, existing ($KUBECONFIG), kind.
 PROVIDER ?= embedded
 # Arguments for the demo, such as ARGS=--keep.
@@ -228,13 +231,13 @@ test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Ga
 	$(call suite,gateway,60m,GATEWAY_WALKS='$(GATEWAY_WALKS)')
 
 .PHONY: test-autoscaling
-test-autoscaling: tools-cluster ## have the guide's Rollout follow its requests with KEDA, on a real cluster (needs root, about 6 minutes)
-	$(call suite,autoscaling,30m,,Guide)
+test-autoscaling: tools-cluster ## have the guide's Rollout follow its requests with KEDA, on a real cluster, and a canary stand idle (needs root, about 10 minutes)
+	$(call suite,autoscaling,30m,KEDA=$(KEDA),Guide|Idle)
 
 .PHONY: test-keda
-test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, and kill each part of that under load, on real clusters (builds KEDA, about 15 minutes once)
-	$(call suite,keda,60m)
-	$(call suite,autoscaling,30m,,Kill)
+test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, and kill each part of that under load, on real clusters (KEDA=2.18.3, 2.20.2, 2.21.0: with that one, which takes 15 minutes to build once)
+	$(call suite,keda,60m,KEDA=$(KEDA))
+	$(call suite,autoscaling,30m,KEDA=$(KEDA),Kill)
 
 .PHONY: test-install
 test-install: tools-cluster snapshot ## install a snapshot in each way of docs/install.md, and uninstall it (needs root; CHART= names argo-helm's chart)

@@ -89,6 +89,13 @@ func reference(metadata map[string]string) *externalscaler.ScaledObjectRef {
 // and its metrics.
 func serve(t *testing.T, w *world, maxStreams uint32) (externalscaler.ExternalScalerClient, *scaler.Service, *prometheus.Registry) {
 	t.Helper()
+	connection, service, registry := connect(t, w, maxStreams)
+	return externalscaler.NewExternalScalerClient(connection), service, registry
+}
+
+// connect is serve, with the connection in place of the client.
+func connect(t *testing.T, w *world, maxStreams uint32) (*grpc.ClientConn, *scaler.Service, *prometheus.Registry) {
+	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := scaler.NewMetrics(registry)
 	if err != nil {
@@ -118,5 +125,5 @@ func serve(t *testing.T, w *world, maxStreams uint32) (externalscaler.ExternalSc
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = connection.Close() })
-	return externalscaler.NewExternalScalerClient(connection), service, registry
+	return connection, service, registry
 }

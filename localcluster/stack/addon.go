@@ -31,14 +31,36 @@ const (
 	OldRollouts Addon = build.OldRolloutsPart
 )
 
-// Addons are all of them.
-func Addons() []Addon { return []Addon{EnvoyGateway, Traefik, KEDA, OldRollouts} }
+// Addons are all of them. Other versions of KEDA are called as their parts are, such as "keda-v2.20.2".
+func Addons() []Addon {
+	out := []Addon{EnvoyGateway, Traefik, KEDA, OldRollouts}
+	for _, version := range build.OtherKEDAVersions() {
+		out = append(out, Addon(build.KEDAPartOf(version)))
+	}
+	return out
+}
 
 // gateway says whether the add-on is an implementation of the Gateway API.
 func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik }
 
+// keda returns the version of KEDA that the add-on is; empty if it is something else.
+func (a Addon) keda() string {
+	for _, version := range append(build.OtherKEDAVersions(), build.KEDAVersion) {
+		if build.KEDAPartOf(version) == string(a) {
+			return version
+		}
+	}
+	return ""
+}
+
+// isKEDA says whether the add-on is a version of KEDA.
+func (a Addon) isKEDA() bool { return a.keda() != "" }
+
 // ErrUnknownAddon says that there is no add-on of a name.
 var ErrUnknownAddon = errors.New("there is no such add-on")
+
+// ErrTwoKEDAs says that two versions of KEDA are asked for. Both have the same objects.
+var ErrTwoKEDAs = errors.New("a cluster has one version of KEDA")
 
 // ParseAddons reads the names of add-ons. One that is named twice counts once.
 func ParseAddons(names []string) ([]Addon, error) {
@@ -48,9 +70,13 @@ func ParseAddons(names []string) ([]Addon, error) {
 		if !slices.Contains(Addons(), addon) {
 			return nil, fmt.Errorf("%w: %q; there are %v", ErrUnknownAddon, name, Addons())
 		}
-		if !slices.Contains(out, addon) {
-			out = append(out, addon)
+		if slices.Contains(out, addon) {
+			continue
 		}
+		if addon.isKEDA() && slices.ContainsFunc(out, Addon.isKEDA) {
+			return nil, fmt.Errorf("%w: leave out all but one of %v", ErrTwoKEDAs, names)
+		}
+		out = append(out, addon)
 	}
 	return out, nil
 }
@@ -58,14 +84,12 @@ func ParseAddons(names []string) ([]Addon, error) {
 // Parts names the parts of build.OnDemand that the add-on is made of.
 func (a Addon) Parts() []string {
 	switch a {
-	case KEDA:
-		return []string{build.KEDAPart}
-	case OldRollouts:
-		return []string{build.OldRolloutsPart}
+	case EnvoyGateway:
+		return []string{build.GatewayAPIPart, build.EnvoyGatewayPart}
 	case Traefik:
 		return []string{build.GatewayAPIPart, build.TraefikPart}
-	default:
-		return []string{build.GatewayAPIPart, build.EnvoyGatewayPart}
+	default: // called as its part is
+		return []string{string(a)}
 	}
 }
 
@@ -86,8 +110,8 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
 			out = append(out, controller)
-		case KEDA:
-			out = append(out, keda(parts)...)
+		default:
+			out = append(out, keda(parts, addon.keda())...)
 			if programs != nil {
 				out = append(out, own(product.ScalerImage, programs), own(product.AgentImage, programs))
 			}
@@ -116,12 +140,12 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 			out = append(out, install.Traefik(sources))
 		case EnvoyGateway:
 			out = append(out, install.EnvoyGateway(sources, share(build.EnvoyGatewayPart, "crds"), share(build.EnvoyGatewayPart, "install.yaml")))
-		case KEDA:
-			out = append(out, install.KEDA(share(build.KEDAPart, "config")))
+		case OldRollouts: // an image and nothing else
+		default:
+			out = append(out, install.KEDA(share(build.KEDAPartOf(addon.keda()), "config")))
 			if !bare {
 				out = append(out, install.Scaling(sources))
 			}
-		case OldRollouts: // an image and nothing else
 		}
 	}
 	if gateways && !bare {
@@ -164,7 +188,7 @@ func envoyGateway(program string) images.Spec {
 // keda are built as the official images are. The manifests of the source tree
 // name the images of its main branch, a release puts its version there: the
 // images have both names.
-func keda(parts map[string]string) []images.Spec {
+func keda(parts map[string]string, version string) []images.Spec {
 	var out []images.Spec
 	for _, image := range []struct{ name, program, built string }{
 		{"kedacore/keda", "/keda", "operator"},
@@ -172,10 +196,10 @@ func keda(parts map[string]string) []images.Spec {
 		{"kedacore/keda-admission-webhooks", "/keda-admission-webhooks", "webhooks"},
 	} {
 		out = append(out, images.Spec{
-			Names:      []string{image.name + ":main", image.name + ":" + strings.TrimPrefix(build.KEDAVersion, "v")},
+			Names:      []string{image.name + ":main", image.name + ":" + strings.TrimPrefix(version, "v")},
 			Entrypoint: []string{image.program},
 			User:       product.NonRoot,
-			Files:      []images.File{{Path: image.program, Source: program(parts, build.KEDAPart, image.built)}},
+			Files:      []images.File{{Path: image.program, Source: program(parts, build.KEDAPartOf(version), image.built)}},
 			Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 		})
 	}

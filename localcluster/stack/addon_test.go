@@ -20,6 +20,9 @@ func TestParseAddons(t *testing.T) {
 	if _, err := ParseAddons([]string{"istio"}); !errors.Is(err, ErrUnknownAddon) {
 		t.Errorf("an unknown add-on: error %v", err)
 	}
+	if _, err := ParseAddons([]string{"keda", "keda-v2.20.2"}); !errors.Is(err, ErrTwoKEDAs) {
+		t.Errorf("two versions of KEDA: error %v", err)
+	}
 }
 
 func TestAddonsAreMadeOfPartsThatExist(t *testing.T) {
@@ -52,6 +55,7 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 		{"both share the definitions and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
 		{"KEDA brings the scaler and the agent, and nothing of the Gateway API", []Addon{KEDA}, programs, 3 + 2, 2},
 		{"KEDA in a bare cluster", []Addon{KEDA}, nil, 3, 1},
+		{"another KEDA", []Addon{"keda-v2.20.2"}, programs, 3 + 2, 2},
 		{"an older controller is an image and nothing else", []Addon{OldRollouts}, programs, 1, 0},
 		{"KEDA beside a gateway", []Addon{Traefik, KEDA}, programs, 1 + 3 + 2 + guides, 5},
 	}
@@ -65,12 +69,28 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 			gateways := slices.ContainsFunc(tt.addons, Addon.gateway)
 			for program, wanted := range map[product.Program]bool{
 				product.Plugin: true, product.GatewayPlugin: gateways,
-				product.Scaler: slices.Contains(tt.addons, KEDA), product.Agent: slices.Contains(tt.addons, KEDA),
+				product.Scaler: slices.ContainsFunc(tt.addons, Addon.isKEDA), product.Agent: slices.ContainsFunc(tt.addons, Addon.isKEDA),
 			} {
 				if slices.Contains(Programs(tt.addons), program) != wanted {
 					t.Errorf("%s is built: %v", program, !wanted)
 				}
 			}
 		})
+	}
+}
+
+// Its images have the tag of KEDA's manifests and that of its own version.
+func TestAnotherKEDAIsServedInPlaceOfTheUsualOne(t *testing.T) {
+	parts := map[string]string{"keda": "/parts/usual", "keda-v2.20.2": "/parts/other"}
+	operator := AddonImages([]Addon{"keda-v2.20.2"}, parts, nil)[0]
+	if diff := cmp.Diff([]string{"kedacore/keda:main", "kedacore/keda:2.20.2"}, operator.Names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	if source := operator.Files[0].Source; source != "/parts/other/bin/operator" {
+		t.Errorf("the operator is %s", source)
+	}
+	manifests := AddonBundles([]Addon{"keda-v2.20.2"}, parts, install.Sources{}, true)[0].Apply[0].Args
+	if !slices.Contains(manifests, "/parts/other/share/config/default") {
+		t.Errorf("its manifests are applied by %q", manifests)
 	}
 }

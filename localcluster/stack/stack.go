@@ -25,7 +25,7 @@ func Programs(addons []Addon) []product.Program {
 	if slices.ContainsFunc(addons, Addon.gateway) {
 		out = append(out, product.GatewayPlugin)
 	}
-	if slices.Contains(addons, KEDA) {
+	if slices.ContainsFunc(addons, Addon.isKEDA) {
 		out = append(out, product.Scaler, product.Agent)
 	}
 	return out

@@ -62,9 +62,10 @@ type guide struct{ bed.Kubectl }
 func launch(t *testing.T) (g guide, repo string) {
 	t.Helper()
 	cluster, repo := bed.Launch(t, provider.Wishes{
-		Addons: []string{"keda"}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+		Addons: []string{bed.KEDA()}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
 	g = guide{bed.Kubectl{Cluster: cluster}}
+	g.SeeKEDA(t)
 	g.deploy(t, repo)
 	return g, repo
 }
@@ -116,7 +117,7 @@ func (g guide) judge(t *testing.T, repo string) {
 	}
 	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", took.Seconds(), totals.Failed, totals.Sent, why)
 	err := await.Until(t.Context(), "the canary has no weight", time.Minute, func() bool {
-		return g.Do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`) == ""
+		return g.weights(t) == ""
 	}, func() string { return "" })
 	if err != nil {
 		t.Error(err)

@@ -38,8 +38,9 @@ const (
 // TestKEDA has one workload follow what the scaler tells. The steps follow from each other.
 func TestKEDA(t *testing.T) {
 	binary := build(t)
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"keda"}, Programs: map[string]string{"scaler": binary}})
+	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{bed.KEDA()}, Programs: map[string]string{"scaler": binary}})
 	s := suite{bed.Kubectl{Cluster: cluster}}
+	s.SeeKEDA(t)
 	s.Do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/keda/objects.yaml"))
 	s.ExplainFailure(t, evidence()...)
 	s.Do(t, "wait", "-n", "scaled", "scaledobject/web", "--for=condition=Ready", "--timeout=60s")
