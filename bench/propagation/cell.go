@@ -9,6 +9,7 @@ import (
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 )
 
@@ -142,7 +143,7 @@ func arrival(ctx context.Context, asked poller, side string, change func() error
 func (s *stage) settle(ctx context.Context) error {
 	last, err := s.interceptorAt.CPU()
 	for began := time.Now(); err == nil && time.Since(began) < settleLimit; {
-		if err := wait(ctx, settled); err != nil {
+		if err := pace.Wait(ctx, settled); err != nil {
 			return err
 		}
 		var now float64
@@ -153,14 +154,4 @@ func (s *stage) settle(ctx context.Context) error {
 		last = now
 	}
 	return errors.Join(err, errNotIdle)
-}
-
-// wait waits. Its error is that of ctx.
-func wait(ctx context.Context, duration time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(duration):
-		return nil
-	}
 }

@@ -10,6 +10,7 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -35,10 +36,14 @@ func (s *stage) amongChanges(ctx context.Context, measure func(context.Context) 
 		found.ChangesPerSecond = float64(changes.Load()) / time.Since(began).Seconds()
 		return err
 	})
-	group.Go(func() error { return every(inGroup, time.Second/weightsPerSecond, &changes, s.anyWeight) })
-	group.Go(func() error { return every(inGroup, time.Second/endpointsPerSecond, &changes, s.anyEndpoint) })
 	group.Go(func() error {
-		for wait(inGroup, time.Second) == nil {
+		return pace.Every(inGroup, time.Second/weightsPerSecond, changers, counted(&changes, s.anyWeight))
+	})
+	group.Go(func() error {
+		return pace.Every(inGroup, time.Second/endpointsPerSecond, changers, counted(&changes, s.anyEndpoint))
+	})
+	group.Go(func() error {
+		for pace.Wait(inGroup, time.Second) == nil {
 			now, err := s.interceptorAt.Memory()
 			if err != nil {
 				return err
@@ -83,26 +88,13 @@ func (s *stage) anyone() (i, form int) {
 	return 1 + rand.N(s.Objects-1), rand.N(2) //nolint:gosec // any will do
 }
 
-// every makes a change at each interval until ctx ends, several at a time if they take longer.
-func every(ctx context.Context, interval time.Duration, count *atomic.Int64, change func(context.Context) error) error {
-	group, inGroup := errgroup.WithContext(ctx)
-	group.SetLimit(changers)
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-inGroup.Done():
-			return group.Wait()
-		case <-ticker.C:
+// counted makes a change and counts it.
+func counted(count *atomic.Int64, change func(context.Context) error) func(context.Context, int) error {
+	return func(ctx context.Context, _ int) error {
+		err := change(ctx)
+		if err == nil {
+			count.Add(1)
 		}
-		group.Go(func() error {
-			switch err := change(inGroup); {
-			case err == nil:
-				count.Add(1)
-			case inGroup.Err() == nil: // Else the end cut it off.
-				return err
-			}
-			return nil
-		})
+		return err
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 )
 
@@ -68,7 +69,7 @@ func (s *stage) idleRate(ctx context.Context) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	if err := wait(ctx, settled); err != nil {
+	if err := pace.Wait(ctx, settled); err != nil {
 		return usage{}, err
 	}
 	after, err := s.usage(ctx)

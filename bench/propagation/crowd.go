@@ -15,6 +15,8 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 )
 
 const (
@@ -52,7 +54,7 @@ func (c *crowd) isServed(stream int64) bool {
 func (c *crowd) await(ctx context.Context, stream int64) (time.Duration, error) {
 	began := time.Now()
 	for !c.isServed(stream) {
-		if err := wait(ctx, 10*time.Millisecond); err != nil {
+		if err := pace.Wait(ctx, 10*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -71,7 +73,7 @@ func (m *member) run(ctx context.Context, server netip.AddrPort) {
 	for ctx.Err() == nil {
 		m.streams++
 		_ = m.follow(ctx, server) // It ends when the connection is cut.
-		if wait(ctx, reconnectAfter) != nil {
+		if pace.Wait(ctx, reconnectAfter) != nil {
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
@@ -81,10 +82,10 @@ func (s *stage) joinUnderLoad(ctx context.Context, between *relay, found *joinin
 	var group sync.WaitGroup
 	group.Go(func() { found.Requests, found.NotFound = s.ask(loading) })
 	began := time.Now()
-	proxy, err := bareserver.StartEnvoy(ctx, s.envoy, s.repo, s.folder, between.at)
+	proxy, err := bareserver.Proxy{Binary: s.Envoy, Repository: s.Repository, Folder: s.folder, Discovery: between.at}.Start(ctx)
 	found.Ready = milliseconds(time.Since(began))
 	if err == nil {
-		err = wait(ctx, joinAfter)
+		err = pace.Wait(ctx, joinAfter)
 	}
 	end()
 	group.Wait()
@@ -152,7 +153,7 @@ func (s *stage) highest(ctx context.Context, do func(context.Context) error) (fl
 		for {
 			now, err := s.interceptorAt.Memory()
 			failed, peak = errors.Join(failed, err), max(peak, now.Resident)
-			if wait(watching, 20*time.Millisecond) != nil {
+			if pace.Wait(watching, 20*time.Millisecond) != nil {
 				return
 			}
 		}

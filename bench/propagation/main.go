@@ -8,6 +8,9 @@
 // control plane of this design can be faster than. The command prints quantiles over all samples, as
 // a table and as JSON, and fails when one is over its limit.
 //
+// With --sink the measured proxy also sends its metrics to the interceptor, at the interval of its bootstrap. The bare
+// server's proxy never does: what it takes stays what no control plane can be faster than.
+//
 // What it does not show: a network between the parts, more than one proxy, and a machine whose
 // processors are busy with requests. A weight counts as there with the first response that follows
 // it, so the time from there to the last worker thread of a proxy is not in it.
@@ -15,79 +18,59 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
 )
 
 // options are what the command line can set.
 type options struct {
-	binaries controlplane.Binaries
-	envoy    string
-	repo     string
-	json     string
-	shapes   []shape
-	samples  int
-	crowd    int
+	realparts.Options
+
+	shapes  []shape
+	samples int
+	crowd   int
+	sink    bool
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
-
-// run is the program with its surroundings as arguments. It returns the exit code.
-func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	failed := func(err error) int {
-		fmt.Fprintln(stderr, "bench/propagation:", err)
-		return 1
-	}
-	chosen, err := parse(args, getenv, stderr)
-	if err != nil {
-		return failed(err)
-	}
-	return netspace.Run(func() int {
-		if err := publish(ctx, chosen, stdout, stderr); err != nil {
-			return failed(err)
-		}
-		return 0
-	}, func(folder string) error { return program.BuildStripped(ctx, chosen.repo, folder, "interceptor") })
+func main() {
+	var own options
+	shapes := ""
+	os.Exit(realparts.Benchmark{
+		Name: "propagation", Programs: []string{"interceptor"},
+		Flags: func(flags *flag.FlagSet) {
+			flags.StringVar(&shapes, "shapes", "1x100,1x1000,100x10000,1x10000", "`numbers` of fleets and of HTTPScaledObjects in all of them")
+			flags.IntVar(&own.samples, "samples", 1000, "`number` of weights of each kind, alone and among changes")
+			flags.IntVar(&own.crowd, "crowd", 49, "`number` of discovery clients that connect again at once, with the last shape; 0 for none, and no proxy that joins")
+			flags.BoolVar(&own.sink, "sink", false, "have the measured proxy send its metrics to the interceptor")
+		},
+		Check: func() (err error) {
+			own.shapes, err = shapesOf(shapes)
+			return errors.Join(err, own.check())
+		},
+		Publish: func(ctx context.Context, chosen realparts.Options, stdout, stderr io.Writer) error {
+			own.Options = chosen
+			return publish(ctx, own, stdout, stderr)
+		},
+	}.Main())
 }
 
-// parse reads the command line.
-func parse(args []string, getenv func(string) string, stderr io.Writer) (chosen options, err error) {
-	flags := flag.NewFlagSet("propagation", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	chosen.binaries.Flags(flags, getenv)
-	flags.StringVar(&chosen.envoy, "envoy", getenv("ENVOY_BIN"), "`file` of Envoy; by default $ENVOY_BIN")
-	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
-	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
-	shapes := flags.String("shapes", "1x100,1x1000,100x10000,1x10000",
-		"`numbers` of fleets and of HTTPScaledObjects in all of them")
-	flags.IntVar(&chosen.samples, "samples", 1000, "`number` of weights of each kind, alone and among changes")
-	flags.IntVar(&chosen.crowd, "crowd", 49, "`number` of discovery clients that connect again at once, with the last shape")
-	if err := flags.Parse(args); err != nil {
-		return options{}, err
-	}
+// check says whether the numbers can work.
+func (o options) check() error {
 	switch {
-	case chosen.binaries.Etcd == "" || chosen.binaries.APIServer == "" || chosen.envoy == "":
-		return options{}, fmt.Errorf("%w: set ETCD_BIN, KUBE_APISERVER_BIN and ENVOY_BIN, "+
-			"or --etcd, --kube-apiserver and --envoy, to the files of the three", errArgument)
-	case chosen.crowd < 1:
-		return options{}, fmt.Errorf("%w: --crowd is %d, at least 1", errArgument, chosen.crowd)
-	case chosen.samples < 100:
-		return options{}, fmt.Errorf("%w: --samples is %d, at least 100", errArgument, chosen.samples)
+	case o.crowd < 0:
+		return fmt.Errorf("%w: --crowd is %d, at least 0", realparts.ErrArgument, o.crowd)
+	case o.samples < 100:
+		return fmt.Errorf("%w: --samples is %d, at least 100", realparts.ErrArgument, o.samples)
 	}
-	chosen.shapes, err = shapesOf(*shapes)
-	return chosen, err
+	return nil
 }
 
 // publish measures, prints what was found, and fails when a limit is missed.
@@ -101,7 +84,7 @@ func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) erro
 		return fmt.Errorf("%w\n%s", err, logsIn(folder))
 	}
 	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.json, stdout)
+	return figures.Publish(results, results.Limits, chosen.JSON, stdout)
 }
 
 // logsIn has the end of each log of a shape, which goes with the network's processes.
@@ -118,10 +101,10 @@ func logsIn(folder string) string {
 
 // measure measures each shape on an API server of its own.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (report, error) {
-	results := report{Samples: chosen.samples}
+	results := report{Samples: chosen.samples, Sink: chosen.sink}
 	for i, each := range chosen.shapes {
-		isLast := i == len(chosen.shapes)-1
-		result, err := measureShape(ctx, chosen, folder, each, isLast)
+		joins := chosen.crowd > 0 && i == len(chosen.shapes)-1
+		result, err := measureShape(ctx, chosen, folder, each, joins)
 		if err != nil {
 			return report{}, fmt.Errorf("with %v: %w", each, err)
 		}

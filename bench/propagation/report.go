@@ -25,6 +25,8 @@ const (
 type report struct {
 	// Samples is the number of weights of each kind, alone and among changes.
 	Samples int `json:"samples"`
+	// Sink says that the measured proxy sent its metrics to the interceptor.
+	Sink bool `json:"sink"`
 	// Results are what was found with each shape.
 	Results []result `json:"results"`
 	// Limits are the checks of the results.
@@ -132,7 +134,8 @@ func (r *result) memoryLimits() []figures.Limit {
 
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
-	fmt.Fprintf(w, "from a change to the first response with the new split, ms, %d weights of each kind\n\n", r.Samples)
+	metrics := map[bool]string{true: ", metrics sent to the interceptor"}[r.Sink]
+	fmt.Fprintf(w, "from a change to the first response with the new split, ms, %d weights of each kind%s\n\n", r.Samples, metrics)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(columns, "fleets × objects\t\tchange\tp50\tp90\tp99\t")
 	for i := range r.Results {

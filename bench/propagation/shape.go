@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-)
 
-// errArgument says that an argument cannot work.
-var errArgument = errors.New("invalid argument")
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
+)
 
 // shape is how many HTTPScaledObjects there are, and over how many fleets they are spread evenly.
 // The first fleet, that of the measured host, is the only one with a proxy.
@@ -33,7 +31,7 @@ func shapesOf(text string) ([]shape, error) {
 		_, err := fmt.Sscanf(part, "%dx%d", &each.Fleets, &each.Objects)
 		if err != nil || each.String() != part || each.Fleets < 1 || each.Objects < 2*each.Fleets {
 			return nil, fmt.Errorf("%w: --shapes is %q: such as 1x1000,100x10000, "+
-				"each with two HTTPScaledObjects for a fleet at least", errArgument, text)
+				"each with two HTTPScaledObjects for a fleet at least", realparts.ErrArgument, text)
 		}
 		shapes = append(shapes, each)
 	}

@@ -17,6 +17,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
@@ -55,7 +56,7 @@ type stage struct {
 	// interceptorAt and proxiesAt are where the kernel tells of them.
 	interceptorAt process.Folder
 	proxiesAt     []process.Folder
-	xdsAt         netip.AddrPort
+	xdsAt, sinkAt netip.AddrPort
 	proxies       []*envoyproc.Envoy
 	bare          *bareserver.Server
 	side          int // of the measured host
@@ -69,13 +70,13 @@ func (s *stage) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.plane, err = controlplane.Start(ctx, s.binaries, plane); err != nil {
+	if s.plane, err = controlplane.Start(ctx, s.Binaries, plane); err != nil {
 		return err
 	}
 	if s.client, err = s.plane.Client(controlplane.AdminToken); err != nil {
 		return err
 	}
-	crd, err := os.ReadFile(filepath.Clean(filepath.Join(s.repo, "config/crd/http.keda.sh_httpscaledobjects.yaml")))
+	crd, err := os.ReadFile(filepath.Clean(filepath.Join(s.Repository, "config/crd/http.keda.sh_httpscaledobjects.yaml")))
 	if err != nil {
 		return err
 	}
@@ -165,10 +166,11 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 		return err
 	}
 	// Where the proxy connects to, it connects from: an address that may stand in an EndpointSlice.
-	s.xdsAt = netip.AddrPortFrom(netspace.Address(), uint16(ports[0])) //nolint:gosec // a port
+	s.xdsAt = netip.AddrPortFrom(netspace.Address(), uint16(ports[0]))  //nolint:gosec // a port
+	s.sinkAt = netip.AddrPortFrom(netspace.Address(), uint16(ports[4])) //nolint:gosec // a port
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
 	s.interceptor, err = program.Start(ctx, s.folder, s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", s.xdsAt.String(),
-		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--metric-sink-address", at(4), "--pod-name", "bench", "--access-log=false",
+		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
 		"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
 	if err != nil {
 		return err
@@ -197,8 +199,14 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err erro
 	if err := s.prebuild(); err != nil {
 		return poller{}, poller{}, err
 	}
-	for _, server := range []netip.AddrPort{s.xdsAt, s.bare.Address} {
-		proxy, err := bareserver.StartEnvoy(ctx, s.envoy, s.repo, s.folder, server)
+	measured := bareserver.Proxy{Binary: s.Envoy, Repository: s.Repository, Folder: s.folder, Discovery: s.xdsAt}
+	beside := measured
+	beside.Discovery = s.bare.Address
+	if s.sink {
+		measured.Sink = s.sinkAt
+	}
+	for _, each := range []bareserver.Proxy{measured, beside} {
+		proxy, err := each.Start(ctx)
 		if err != nil {
 			return poller{}, poller{}, err
 		}
@@ -253,8 +261,5 @@ func weights() [2]uint32 { return [2]uint32{0, 100} }
 
 // pause lets everything calm down, for a time that is not in step with anything.
 func pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(calm + rand.N(calm)): //nolint:gosec // Spreads samples over the interceptor's interval.
-	}
+	_ = pace.Wait(ctx, calm+rand.N(calm)) //nolint:gosec // Spreads samples over the interceptor's interval. What follows sees that ctx has ended.
 }

@@ -62,7 +62,8 @@ func (p *proxy) start(ctx context.Context, chosen options, folder string, resour
 	if err := p.server.Hold(resources); err != nil {
 		return err
 	}
-	if p.envoy, err = bareserver.StartEnvoy(ctx, chosen.envoy, chosen.repo, folder, p.server.Address); err != nil {
+	configured := bareserver.Proxy{Binary: chosen.envoy, Repository: chosen.repo, Folder: folder, Discovery: p.server.Address}
+	if p.envoy, err = configured.Start(ctx); err != nil {
 		return err
 	}
 	p.at, err = process.Find(p.envoy.PID())

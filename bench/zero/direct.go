@@ -81,7 +81,7 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 		return err
 	}
 	go func() { _ = d.over.Serve(listener) }() // It ends with stop; a failure shows as a proxy that is never ready.
-	d.envoy, err = bareserver.StartEnvoy(ctx, chosen.envoy, chosen.repo, folder, at)
+	d.envoy, err = bareserver.Proxy{Binary: chosen.Envoy, Repository: chosen.Repository, Folder: folder, Discovery: at}.Start(ctx)
 	return err
 }
 

@@ -15,85 +15,58 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
 )
-
-// errArgument says that an argument cannot work.
-var errArgument = errors.New("invalid argument")
 
 // options are what the command line can set.
 type options struct {
-	binaries controlplane.Binaries
-	envoy    string
-	repo     string
-	json     string
-	held     int
-	samples  int
-	peer     string
-	only     string
+	realparts.Options
+
+	held    int
+	samples int
+	peer    string
+	only    string
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
-
-// run is the program with its surroundings as arguments. It returns the exit code.
-func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	failed := func(err error) int {
-		fmt.Fprintln(stderr, "bench/zero:", err)
-		return 1
-	}
-	chosen, err := parse(args, getenv, stderr)
-	if err != nil {
-		return failed(err)
-	}
-	return netspace.Run(func() int {
-		if err := publish(ctx, chosen, stdout, stderr); err != nil {
-			return failed(err)
-		}
-		return 0
-	}, func(folder string) error {
-		if chosen.peer != "" {
-			if err := buildPeer(ctx, chosen.peer, folder); err != nil {
-				return err
+func main() {
+	var own options
+	os.Exit(realparts.Benchmark{
+		Name: "zero", Programs: []string{"interceptor", "scaler"},
+		Flags: own.flags, Check: own.check,
+		Prepare: func(ctx context.Context, folder string) error {
+			if own.peer == "" {
+				return nil
 			}
-		}
-		return program.BuildStripped(ctx, chosen.repo, folder, "interceptor", "scaler")
-	})
+			return buildPeer(ctx, own.peer, folder)
+		},
+		Publish: func(ctx context.Context, chosen realparts.Options, stdout, stderr io.Writer) error {
+			own.Options = chosen
+			return publish(ctx, own, stdout, stderr)
+		},
+	}.Main())
 }
 
-// parse reads the command line.
-func parse(args []string, getenv func(string) string, stderr io.Writer) (chosen options, err error) {
-	flags := flag.NewFlagSet("zero", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	chosen.binaries.Flags(flags, getenv)
-	flags.StringVar(&chosen.envoy, "envoy", getenv("ENVOY_BIN"), "`file` of Envoy; by default $ENVOY_BIN")
-	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
-	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
-	flags.IntVar(&chosen.held, "held", 10_000, "`number` of requests that are held at a time; each takes a descriptor of this process and one of Envoy")
-	flags.IntVar(&chosen.samples, "samples", 200, "`number` of apps that are woken for each figure")
-	flags.StringVar(&chosen.peer, "http-add-on", "", "`folder` with the source of the KEDA HTTP add-on: its interceptor is built and measured beside ours")
-	flags.StringVar(&chosen.only, "only", "", "`part` that is measured: told, wake, held or cost; all of them by default")
-	if err := flags.Parse(args); err != nil {
-		return options{}, err
-	}
+// flags adds what the command line can set.
+func (o *options) flags(flags *flag.FlagSet) {
+	flags.IntVar(&o.held, "held", 10_000, "`number` of requests that are held at a time; each takes a descriptor of this process and one of Envoy")
+	flags.IntVar(&o.samples, "samples", 200, "`number` of apps that are woken for each figure")
+	flags.StringVar(&o.peer, "http-add-on", "", "`folder` with the source of the KEDA HTTP add-on: its interceptor is built and measured beside ours")
+	flags.StringVar(&o.only, "only", "", "`part` that is measured: told, wake, held or cost; all of them by default")
+}
+
+// check says whether that can work.
+func (o *options) check() error {
 	switch {
-	case !slices.Contains([]string{"", "told", "wake", "held", "cost"}, chosen.only):
-		return options{}, fmt.Errorf("%w: --only is %q, want told, wake, held or cost", errArgument, chosen.only)
-	case chosen.binaries.Etcd == "" || chosen.binaries.APIServer == "" || chosen.envoy == "":
-		return options{}, fmt.Errorf("%w: set ETCD_BIN, KUBE_APISERVER_BIN and ENVOY_BIN, "+
-			"or --etcd, --kube-apiserver and --envoy, to the files of the three", errArgument)
-	case chosen.held < mostApps || chosen.samples < mostApps:
-		return options{}, fmt.Errorf("%w: --held is %d and --samples is %d, each at least %d", errArgument, chosen.held, chosen.samples, mostApps)
+	case !slices.Contains([]string{"", "told", "wake", "held", "cost"}, o.only):
+		return fmt.Errorf("%w: --only is %q, want told, wake, held or cost", realparts.ErrArgument, o.only)
+	case o.held < mostApps || o.samples < mostApps:
+		return fmt.Errorf("%w: --held is %d and --samples is %d, each at least %d", realparts.ErrArgument, o.held, o.samples, mostApps)
 	}
-	return chosen, nil
+	return nil
 }
 
 // publish measures, prints what was found, and fails when a limit is missed.
@@ -104,7 +77,7 @@ func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) erro
 	}
 	results.summarise()
 	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.json, stdout)
+	return figures.Publish(results, results.Limits, chosen.JSON, stdout)
 }
 
 // measure starts everything and measures.

@@ -47,7 +47,7 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 	s = &stage{options: chosen}
 	most := strconv.Itoa(chosen.held)
 	s.Stage, err = zerostage.Start(ctx, zerostage.Options{
-		Binaries: chosen.binaries, Envoy: chosen.envoy, Repository: chosen.repo, Built: netspace.Folder(), Folder: folder,
+		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
 		Apps: mostApps, Patience: 2 * limit, Workers: 1,
 		Arguments: []string{"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most, "--max-held=" + most},
 	})
