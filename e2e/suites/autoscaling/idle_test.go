@@ -1,0 +1,106 @@
+package autoscaling
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+)
+
+const (
+	// idle is how long nobody asks: ten times the cool-down of the ScaledObject here, and about as many polls and thirty syncs of the
+	// HorizontalPodAutoscaler.
+	idle = 60 * time.Second
+	// asleep bounds the way to no replica, settled that to one Pod of each side.
+	asleep, settled = 90 * time.Second, 90 * time.Second
+	// idling makes the guide's ScaledObject one without minReplicaCount, for which KEDA takes 0, and with short times.
+	idling = `{"spec":{"minReplicaCount":null,"pollingInterval":5,"cooldownPeriod":5}}`
+	// byTime goes on to the end without anybody: the canary's only chance to be tested are these seconds.
+	byTime = `[{"setWeight":20},{"pause":{"duration":"10s"}},{"setWeight":60},{"pause":{"duration":"10s"}}]`
+)
+
+// TestAnIdleCanaryKeepsAPodOfEachSide has a canary of a workload that may go to zero, without a request: it keeps a Pod of each side for
+// as long as it is under way. Without replicas a Rollout goes through its timed steps all the same, so a new version that is set at zero
+// wakes the workload, and is promoted after it has had a Pod.
+func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
+	g, _ := launch(t)
+	g.scalesInAtOnce(t)
+	g.Do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p", idling)
+
+	g.argo(t, "set", "image", bed.App, bed.App+"=argoproj/rollouts-demo:yellow")
+	g.reaches(t, "a Pod of each side at 20 %", settled, oneOfEach)
+	weights := g.weights(t)
+	g.stays(t, "a Pod of each side", func(r kube.Rollout) bool { return oneOfEach(r) && r.Paused() && g.weights(t) == weights })
+
+	g.argo(t, "abort", bed.App)
+	g.reaches(t, "no replica after the canary", asleep, func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
+	stable := g.rollout(t).Status.StableRS
+	// One change: other steps alone would begin the aborted canary anew.
+	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=json", "-p", `[
+		{"op": "replace", "path": "/spec/strategy/canary/steps", "value": `+byTime+`},
+		{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "argoproj/rollouts-demo:green"}]`)
+	tested := false
+	g.reaches(t, "a new version is promoted", settled, func(r kube.Rollout) bool {
+		tested = tested || oneOfEach(r)
+		return r.Status.StableRS != stable
+	})
+	if !tested {
+		t.Error("a version was promoted that has never had a ready Pod beside a stable one")
+	}
+	g.reaches(t, "no replica of the new version", asleep, func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
+}
+
+// oneOfEach says whether a canary is under way with one ready Pod of each side.
+func oneOfEach(r kube.Rollout) bool {
+	stable, canary := r.Sides()
+	return stable == 1 && canary == 1 && r.Status.ReadyReplicas == 2 && r.Spec.Replicas == 1
+}
+
+// reaches waits for a state of the Rollout, and says how long that took.
+func (g guide) reaches(t *testing.T, what string, within time.Duration, is func(kube.Rollout) bool) {
+	t.Helper()
+	began, seen := time.Now(), kube.Rollout{}
+	err := await.Until(t.Context(), what, within, func() bool {
+		seen = g.rollout(t)
+		return is(seen)
+	}, func() string { return fmt.Sprint(seen) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s after %.1f s: %v", what, time.Since(began).Seconds(), seen)
+}
+
+// stays has a state of the Rollout last while nobody asks.
+func (g guide) stays(t *testing.T, what string, is func(kube.Rollout) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), idle)
+	defer cancel()
+	for ctx.Err() == nil {
+		if seen := g.rollout(t); !is(seen) {
+			stable, canary := seen.Sides()
+			t.Fatalf("%s: not any more: %v, %d stable and %d canary Pods", what, seen, stable, canary)
+		}
+	}
+	t.Logf("%s for %s", what, idle)
+}
+
+// rollout reads the Rollout.
+func (g guide) rollout(t *testing.T) kube.Rollout {
+	t.Helper()
+	var r kube.Rollout
+	if err := json.Unmarshal([]byte(g.Do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "json")), &r); err != nil {
+		t.Fatal(fmt.Errorf("read the Rollout: %w", err))
+	}
+	return r
+}
+
+// weights is the annotation with the weights; empty without one.
+func (g guide) weights(t *testing.T) string {
+	t.Helper()
+	return g.Do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`)
+}
