@@ -280,6 +280,19 @@ bench-request: tools-cluster ## measure what a request costs a proxy, beside a p
 	$(CLUSTER) build
 	ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" $(COMPILE) go run ./bench/request $(ARGS)
 
+# What the benchmarks of the routers leave as JSON: their limits are printed in one table.
+ROUTER_BENCHES := router gatewayroutes controller routememory
+BENCHED := $(CACHE)/bench/$(notdir $(CLUSTER_BIN))
+
+.PHONY: bench-routers
+bench-routers: tools-cluster ## measure the routers, and print their figures beside the limits in one table (about 25 minutes)
+	$(CLUSTER) build
+	@mkdir -p $(BENCHED) && rm -f $(ROUTER_BENCHES:%=$(BENCHED)/%.json)
+	export ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
+		GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" $(CONTROLLERS); \
+	$(foreach b,$(ROUTER_BENCHES),$(COMPILE) go run ./bench/$(b) --json $(BENCHED)/$(b).json || test -s $(BENCHED)/$(b).json;) \
+	$(COMPILE) go run ./bench/routers $(ROUTER_BENCHES:%=$(BENCHED)/%.json)
+
 .PHONY: bench-zero
 bench-zero: tools-cluster ## measure apps that are woken by a request, and 10,000 that are held at a time (HTTP_ADD_ON=, ARGS=--only=held; about 8 minutes)
 	$(CLUSTER) build

@@ -55,8 +55,8 @@ func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
 			"5 routes: idle resync / no-op plugin, rate is 0.49, at least 0.50 is allowed",
 		},
 		"a kill": {
-			func(s map[string]sample) { s[killed] = took(0.201, 201) },
-			"5 routes: kill -9, right again / no-op plugin is 2.01, at most 2.00 is allowed",
+			func(s map[string]sample) { s[killed] = took(0.603, 603) },
+			"5 routes: kill -9, right again / no-op plugin and bare write is 2.01, at most 2.00 is allowed",
 		},
 	}
 	for name, test := range tests {
@@ -64,7 +64,7 @@ func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
 			t.Parallel()
 			samples := map[string]sample{
 				setWeight: took(1, 100, 100, 100, 200), bareWrite: took(1, 100, 100, 100, 200),
-				resync: took(2, 1, 1, 1, 1), noResync: took(1, 1, 1, 1, 1), killed: took(0.2, 200), noKilled: took(0.1, 100),
+				resync: took(2, 1, 1, 1, 1), noResync: took(1, 1, 1, 1, 1), killed: took(0.6, 600), noKilled: took(0.1, 100),
 			}
 			test.change(samples)
 			results := report{Repeats: 1}
