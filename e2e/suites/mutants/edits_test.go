@@ -46,8 +46,8 @@ func clusterFirst() []edit {
 		wrong: "return false",
 	}, {
 		file:  "internal/xds/stream.go",
-		right: "s.observer.Sent(r.kind.String(), len(r.resources)+len(r.removed))",
-		wrong: `s.observer.Sent(r.kind.String(), len(r.resources)+len(r.removed))
+		right: "s.metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))",
+		wrong: `s.metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))
 		if r.kind == clusterKind && len(r.removed) > 0 {
 			time.Sleep(300 * time.Millisecond)
 		}`,
