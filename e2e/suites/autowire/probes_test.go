@@ -39,7 +39,7 @@ func TestProbes(t *testing.T) {
 	replicas := func() string { return w.Do(t, "get", "rollout/rollouts-demo", "-o", "jsonpath={.spec.replicas}") }
 	began := time.Now()
 	stop := w.probe(t)
-	w.until(t, "the app is at zero", toZero, "0", replicas)
+	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.spec.replicas}=0", "--timeout="+toZero.String())
 	t.Logf("the app is at zero after %.0f s", time.Since(began).Seconds())
 	<-time.After(stays)
 	if is := replicas(); is != "0" {
