@@ -16,7 +16,7 @@ import (
 
 // State is what became of the certificate of one object.
 type State struct {
-	// Secret is the name of the Secret that the object names, "" for none: then the rest is the zero value.
+	// Secret is the name of the Secret that the object names.
 	Secret string
 	// IsPending says that the Secret was not read yet.
 	IsPending bool
@@ -297,14 +297,14 @@ func (b *Book) decide(at site) (*ir.Certificate, bool) {
 	return is.inForce, !before.Equal(is.inForce)
 }
 
-// State is that of one object, the zero value for one that names no Secret or has no host.
-func (b *Book) State(key ir.Key) State {
+// State is that of one object, nil for one that names no Secret or has no host.
+func (b *Book) State(key ir.Key) *State {
 	object := b.objects[key]
 	if object == nil {
-		return State{}
+		return nil
 	}
 	found := b.secrets[object.secret]
-	state := State{Secret: object.secret.Name, IsPending: found.secret == nil && isName(object.secret.Name)}
+	state := &State{Secret: object.secret.Name, IsPending: found.secret == nil && isName(object.secret.Name)}
 	add := func(reason, message string) {
 		state.Problems = append(state.Problems, ir.Problem{On: key, Reason: reason, Message: message})
 	}

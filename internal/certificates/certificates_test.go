@@ -252,6 +252,9 @@ func TestBook(t *testing.T) {
 			}
 			for _, owner := range []string{"old", "shop", "young"} {
 				state := book.State(key(owner))
+				if state == nil {
+					continue
+				}
 				if state.IsPending {
 					got.Pending = append(got.Pending, owner)
 				}

@@ -115,8 +115,8 @@ type Loop struct {
 	secrets  *secretWatches
 
 	// What follows belongs to the goroutine of Run.
-	core    *core // nil before the first publication and after one that failed
-	objects map[ir.Key]known
+	core    *core             // nil before the first publication and after one that failed
+	objects map[ir.Key]*known // which are never changed
 	// certificates knows what is in force for each host.
 	certificates *certificates.Book
 	// proxies are those of each fleet; the map is never changed. published are the fleets to which
@@ -153,7 +153,7 @@ func New(options Options) (*Loop, error) {
 		changed:   make(chan struct{}, 1),
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
-		objects:   map[ir.Key]known{},
+		objects:   map[ir.Key]*known{},
 		published: map[ir.Fleet]struct{}{},
 
 		certificates: certificates.NewBook(), index: newIndex(),

@@ -173,7 +173,10 @@ func (l *Loop) tell(
 ) map[ir.Key]observation.Object {
 	told := make(map[ir.Key]observation.Object, len(keys))
 	for key := range keys {
-		is := l.objects[key]
+		is := known{}
+		if before := l.objects[key]; before != nil {
+			is = *before
+		}
 		if piece, changed := scaledObjects[key]; changed {
 			is.object, is.writtenAt = piece.object, piece.written
 			if is.object != nil {
@@ -236,11 +239,15 @@ func stableOf(is known) ir.Key {
 
 // put keeps what is known of an object, nothing of one that is gone.
 func (l *Loop) put(key ir.Key, is known) {
-	before := l.objects[key]
-	l.problems += len(is.problems) - len(before.problems)
-	l.routes += len(is.inForce) - len(before.inForce)
-	if l.objects[key] = is; is.object == nil {
+	if before := l.objects[key]; before != nil {
+		l.problems -= len(before.problems)
+		l.routes -= len(before.inForce)
 		delete(l.objects, key)
+	}
+	if is.object != nil {
+		l.problems += len(is.problems)
+		l.routes += len(is.inForce)
+		l.objects[key] = &is
 	}
 }
 

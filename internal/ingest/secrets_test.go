@@ -67,7 +67,11 @@ func (s *stage) certificates() map[string]string {
 // reasons are those of condition TLSReady of an object.
 func (s *stage) reasons(name string) []string {
 	var reasons []string
-	for _, problem := range s.lastPass().Objects[ir.Key{Namespace: "apps", Name: name}].Outcome.TLS.Problems {
+	state := s.lastPass().Objects[ir.Key{Namespace: "apps", Name: name}].Outcome.TLS
+	if state == nil {
+		return nil
+	}
+	for _, problem := range state.Problems {
 		reasons = append(reasons, problem.Reason)
 	}
 	return reasons

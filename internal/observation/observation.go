@@ -68,8 +68,8 @@ type Outcome struct {
 	WrittenAt string
 	// EnvoySettings says what is wrong with a ConfigMap with settings of Envoy for it, "" for nothing.
 	EnvoySettings string
-	// TLS is what became of its certificate. Nothing else here depends on that.
-	TLS certificates.State
+	// TLS is what became of its certificate, nil for an object without one. Nothing else here depends on that.
+	TLS *certificates.State
 }
 
 // PageState is what is known of a ConfigMap that an object names.

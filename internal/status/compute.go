@@ -50,10 +50,10 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, ta
 	if settings.Status == metav1.ConditionFalse || meta.FindStatusCondition(status.Conditions, settings.Type) != nil {
 		all = append(all, settings)
 	}
-	if seen.TLS.Secret == "" {
+	if seen.TLS == nil {
 		meta.RemoveStatusCondition(&status.Conditions, httpv1alpha1.ConditionTLSReady)
 	} else {
-		all = append(all, tlsReady(seen.TLS))
+		all = append(all, tlsReady(*seen.TLS))
 	}
 	for _, condition := range all {
 		condition.ObservedGeneration = object.Generation

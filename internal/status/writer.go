@@ -45,7 +45,7 @@ type writer struct {
 	taken func(ir.Key, ir.Fleet, Publication, []ir.Proxy) Taken
 
 	mu      sync.Mutex
-	objects map[ir.Key]tracked
+	objects map[ir.Key]*tracked // which are never changed
 	fleets  map[ir.Fleet][]ir.Proxy
 	queue   workqueue.TypedDelayingInterface[ir.Key] // nil while this replica is not elected
 }
@@ -74,7 +74,7 @@ func newWriter(
 ) *writer {
 	return &writer{
 		client: options.Client, instance: options.Replica, now: options.Now, logger: options.Logger,
-		metrics: counted, taken: taken, objects: map[ir.Key]tracked{},
+		metrics: counted, taken: taken, objects: map[ir.Key]*tracked{},
 	}
 }
 
@@ -89,7 +89,7 @@ func (w *writer) assign(pass observation.Pass, publications map[ir.Key]Publicati
 			continue
 		}
 		published := publications[key]
-		w.objects[key] = tracked{
+		w.objects[key] = &tracked{
 			object.ScaledObject, object.Fleet, object.Outcome, published.Digest, published.AsDesired,
 		}
 	}
@@ -155,8 +155,10 @@ func changedFleets(before, now map[ir.Fleet][]ir.Proxy) map[ir.Fleet]struct{} {
 func (w *writer) find(key ir.Key) (tracked, []ir.Proxy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	each := w.objects[key]
-	return each, w.fleets[each.fleet]
+	if each := w.objects[key]; each != nil {
+		return *each, w.fleets[each.fleet]
+	}
+	return tracked{}, nil
 }
 
 // run writes until ctx ends. Two calls must not overlap.
