@@ -79,6 +79,9 @@
 // was refused alone is held back until its content changes, and then goes alone again. Its last
 // good version stays in force on the proxy. All else goes on.
 //
+// A response has 500 resources at most: those beside a refused one are as few, and a proxy that joins is sent
+// piece by piece. Lists in state of the world, and the first scopes, are whole.
+//
 // Scopes are kept apart from the start: after the first response of a stream each response carries
 // one, so nobody's host is in the response that refuses another one. There is one such response on
 // its way at a time; a newer version takes its place behind it, not in Envoy's queue.

@@ -76,14 +76,20 @@ func (s *session) isHeld(now time.Time, k kind) bool {
 	}
 }
 
-// collect takes what is due from the names to look at: all of it, or one change of a kind whose
-// changes travel apart.
+// resourcesAtOnce is how many resources one response has, so that what a proxy is sent when it joins is
+// marshalled piece by piece.
+const resourcesAtOnce = 500
+
+// collect takes what is due from the names to look at: as much as a response has, or one change of a kind
+// whose changes travel apart. The first scopes go together, since they make Envoy ready, and so does what
+// every response lists.
 func (s *session) collect(now time.Time, k kind) (sending []*resource, removed []string) {
 	sub := &s.subs[k]
 	single := sub.apart && sub.nonce != ""
+	divides := !sub.apart && !s.lists(k)
 	var waiting []string
 	isFull := func() bool {
-		return single && (len(sending) > 0 || len(removed) > 0 && len(waiting) > 0)
+		return single && (len(sending) > 0 || len(removed) > 0 && len(waiting) > 0) || divides && len(sending) >= resourcesAtOnce
 	}
 	for left := sub.dirty.count(); left > 0 && !isFull(); left-- {
 		name, _ := sub.dirty.pop()

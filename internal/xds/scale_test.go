@@ -86,6 +86,34 @@ func TestOneOfAThousandOnTheWire(t *testing.T) {
 	}
 }
 
+// TestAJoiningProxyIsSentPieces wants no response but the first with scopes, and the lists of state of the
+// world, to have more resources than one may have.
+func TestAJoiningProxyIsSentPieces(t *testing.T) {
+	t.Parallel()
+	const clusters = 2*resourcesAtOnce + 100
+	w, err := (*snapshot)(nil).replace(manyApplications(t, clusters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[Mode][]int{
+		ModeDelta: {resourcesAtOnce, resourcesAtOnce, 100}, ModeStateOfTheWorld: {clusters},
+	} {
+		s, now := newSession(mode, scriptGrace, "salt", &rejections{}), time.Unix(0, 0)
+		s.publish(now, w)
+		out, err := s.receive(now, request{typeURL: resourcev3.ClusterType})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, r := range out.responses {
+			got = append(got, len(r.resources))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: resources of the responses (-want +got):\n%s", mode, diff)
+		}
+	}
+}
+
 // settledSession is a delta session whose proxy has ACKed the whole world.
 func settledSession(tb testing.TB, desired map[string]map[string]proto.Message) (*session, *snapshot) {
 	tb.Helper()
