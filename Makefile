@@ -244,6 +244,10 @@ test-install: tools-cluster snapshot ## install a snapshot in each way of docs/i
 	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
 		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)")
 
+.PHONY: test-plugin
+test-plugin: tools-cluster ## install and uninstall by the kubectl plugin alone, from this checkout's programs: a wake from zero and a measured 20 % between (needs root, about 6 minutes)
+	$(call suite,install,15m,,-test.run=ByPlugin)
+
 .PHONY: test-release
 test-release: tools-cluster snapshot ## make a second snapshot elsewhere and compare, and start the binaries for arm64 by QEMU
 	$(call suite,release,60m,RELEASE_QEMU="$$($(CLUSTER) path qemu-user)/usr/bin")

@@ -64,11 +64,25 @@ func step(t *testing.T, name string, do func(t *testing.T)) {
 	t.Logf("%s: %.0f s", name, time.Since(began).Seconds())
 }
 
-// up starts the cluster, with the definitions of the Gateway API.
+// launch starts a cluster, which has what is installed with it.
+func launch(t *testing.T, addons ...string) *world {
+	t.Helper()
+	cluster, repo := bed.Launch(t, provider.Wishes{Addons: addons})
+	w := &world{Cluster: cluster, page: readPage(t, repo), repo: repo}
+	t.Cleanup(func() {
+		w.explain(t)
+		if err := os.RemoveAll(w.shared()); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// up starts the cluster for the snapshot, with the definitions of the Gateway API.
 func up(t *testing.T) *world {
 	t.Helper()
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"traefik", "argo-rollouts-v1.9.1", "keda"}})
-	w := &world{Cluster: cluster, page: readPage(t, repo), repo: repo, dist: filepath.Join(repo, "dist")}
+	w := launch(t, "traefik", "argo-rollouts-v1.9.1", "keda")
+	w.dist = filepath.Join(w.repo, "dist")
 	var about struct {
 		Version string `json:"version"`
 	}
@@ -83,12 +97,6 @@ func up(t *testing.T) *world {
 	w.prepare(t)
 	w.script(t, w.page.block(t, "Before you begin", "sh", 0))
 	w.tagImages(t)
-	t.Cleanup(func() {
-		w.explain(t)
-		if err := os.RemoveAll(w.shared()); err != nil {
-			t.Error(err)
-		}
-	})
 	return w
 }
 
