@@ -156,3 +156,34 @@ func TestCleanupOfAStranger(t *testing.T) {
 		t.Errorf("it ends with %+v", got)
 	}
 }
+
+// TestCleanupOfTheInterceptorsLease: it is a leftover when no interceptor is installed, and is theirs until then.
+func TestCleanupOfTheInterceptorsLease(t *testing.T) {
+	const lease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
+	apply(t, `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kedify-http-interceptor, namespace: keda},
+spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
+	interceptor := deployment("keda", "keda-add-ons-http-interceptor")
+	if got, code := cleanup(t, "--apply"); code != 0 || len(got) != 0 {
+		t.Errorf("while interceptors are installed it ends with %d: %+v", code, got)
+	}
+	remove(t, interceptor)
+	defer func() {
+		if err := controlplane.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", manifests+"interceptor/deployment.yaml"); err != nil {
+			t.Error(err)
+		}
+		patch(t, interceptor+"/status", `{status: {replicas: 1, readyReplicas: 1}}`)
+	}()
+	want := left{Object: "Lease keda/kedify-http-interceptor", Sorts: []string{"InterceptorLease"}}
+	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
+		t.Fatalf("it ends with %d: %+v", code, got)
+	}
+	if got, code := cleanup(t, "--apply"); code != 0 || len(got) != 1 || !got[0].Removed {
+		t.Errorf("it ends with %d: %+v", code, got)
+	}
+	if got := run(t, controlplane.AdminToken, "cleanup"); got.code != 0 || got.out != "Nothing is left over.\n" {
+		t.Errorf("in the end: %+v", got)
+	}
+	if err := shared.admin.Get().AbsPath(lease).Do(t.Context()).Error(); err == nil {
+		t.Error("the Lease is still there")
+	}
+}
