@@ -1,10 +1,17 @@
 package envoy_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/netip"
 	"testing"
 
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 )
 
 // TestHealthChecksAreTheProxys has load balancers ask by a host of their own and by an app's, of an app at zero and of one that is there: the
@@ -31,4 +38,53 @@ func TestHealthChecksAreTheProxys(t *testing.T) {
 	if count, calls := r.held("shop"), r.calls(t); count.Waiting != 0 || calls["probe"] != 0 {
 		t.Errorf("%+v, and the interceptor was asked: %v", count, calls)
 	}
+}
+
+// TestHealthChecksThroughAnIngressController has load balancers ask a Traefik by hosts that no rule knows, so that they come by its default backend.
+func TestHealthChecksThroughAnIngressController(t *testing.T) {
+	t.Parallel()
+	r := startHolding(t, "DELTA_GRPC", without(hostsWorld(t), "shop"))
+	service, slice := proxyService(t, netip.MustParseAddrPort(r.address))
+	front := startTraefik(t, map[string]runtime.Object{
+		"services": service, "endpointslices": slice,
+		"ingresses": &networkingv1.Ingress{
+			ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: namespace},
+			Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+				Name: service.Name, Port: networkingv1.ServiceBackendPort{Number: 8080},
+			}}},
+		},
+	})
+	client := &http.Client{Timeout: patience}
+	ask := func(host, agent string) error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+"/", http.NoBody)
+		if err != nil {
+			return err
+		}
+		request.Host = host
+		request.Header.Set("User-Agent", agent)
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if by := response.Header.Get(checks.ReasonHeader); response.StatusCode != http.StatusOK || by != checks.ReasonProbe {
+			return fmt.Errorf("%s asks for %s: status %d, by %q", agent, host, response.StatusCode, by)
+		}
+		return nil
+	}
+	testkit.Eventually(t, patience, "Traefik leads to the proxy", func() bool { return ask("10.20.30.40", "GoogleHC/1.0") == nil })
+	asked := 1
+	for range 100 {
+		for _, agent := range []string{"kube-probe/1.34", "ELB-HealthChecker/2.0", "GoogleHC/1.0"} {
+			for _, host := range []string{"10.20.30.40", "shop.example.com"} {
+				if asked++; ask(host, agent) != nil {
+					t.Fatal(ask(host, agent))
+				}
+			}
+		}
+	}
+	if count := r.held("shop"); count.Waiting != 0 {
+		t.Errorf("an app at zero has %+v", count)
+	}
+	t.Logf("%d health checks were answered, by hosts that nobody serves and by that of an app at zero, and none was held", asked)
 }
