@@ -57,6 +57,8 @@ FAULTS_ONLY   ?=
 GATEWAY_WALKS ?=
 # Which tests `make test-autowire` runs, as a pattern such as TestProxies; all, if this is empty.
 AUTOWIRE ?=
+# Which parts of `make test-zero` run, by a word of their names, such as killed; all, if this is empty.
+ZERO_ONLY ?=
 # The one version of Argo Rollouts, such as 1.9.1, that `make test-scenarios` plays all scenarios with; without it
 # they are played with the newest one, and a few with the one before.
 ROLLOUTS ?=
@@ -253,8 +255,8 @@ test-release: tools-cluster snapshot ## make a second snapshot elsewhere and com
 	$(call suite,release,60m,RELEASE_QEMU="$$($(CLUSTER) path qemu-user)/usr/bin")
 
 .PHONY: test-zero
-test-zero: tools-cluster ## have requests wake an app without replicas, on a real cluster with KEDA (needs root, about 6 minutes)
-	$(call suite,zero,30m)
+test-zero: tools-cluster ## have requests wake an app without replicas, on a real cluster with KEDA of which parts are killed (needs root, about 9 minutes)
+	$(call suite,zero,30m,,$(if $(ZERO_ONLY),-test.run='/$(ZERO_ONLY)'))
 
 .PHONY: test-autowire
 test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik and Envoy Gateway, on a real cluster (AUTOWIRE=TestProxies; needs root, about 10 minutes)

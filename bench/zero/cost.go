@@ -20,6 +20,8 @@ const (
 	costHeld, costWarm, costConnections = 1000, 4000, 16
 	// settling is how long requests wait before they are looked at: each look costs what is measured.
 	settling = time.Second
+	// resting is how long nothing is asked, to see what each way takes then: that is in all other figures, too.
+	resting = 3 * time.Second
 )
 
 // shapes are the numbers of apps that the held requests are for: in the first a request is what costs, in the second the waking of an app, too.
@@ -39,6 +41,18 @@ func (s *stage) measureCost(ctx context.Context, results *report) error {
 				return fmt.Errorf("%s: %w", found.Name, err)
 			}
 		}
+	}
+	for i, by := range s.ways {
+		before, err := by.spent()
+		if err != nil {
+			return err
+		}
+		time.Sleep(resting)
+		after, err := by.spent()
+		if err != nil {
+			return err
+		}
+		results.Costs[i].Idle = loadOf([]spent{after.each(before, resting.Seconds())})
 	}
 	return nil
 }
@@ -69,15 +83,15 @@ func (s *stage) oneTurn(ctx context.Context, by way, found *cost) error {
 }
 
 // holdTurn holds requests for apps, wakes them, and returns what each has taken, in microseconds.
-func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (float64, error) {
-	before, err := by.cpu()
+func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (spent, error) {
+	before, err := by.spent()
 	if err != nil {
-		return 0, err
+		return spent{}, err
 	}
 	waiting := begin(ctx, by.proxy, costHeld, apps)
 	time.Sleep(settling)
 	if err := by.awaitHeld(ctx, costHeld, settling/2); err != nil { //nolint:mnd // once more
-		return 0, err
+		return spent{}, err
 	}
 	all := s.wakeAll(ctx, apps, writers)
 	var errs error
@@ -90,8 +104,8 @@ func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (fl
 		}
 	}
 	found.Requests += costHeld
-	after, err := by.cpu()
-	return (after - before) / costHeld, errors.Join(errs, err)
+	after, err := by.spent()
+	return after.each(before, costHeld), errors.Join(errs, err)
 }
 
 // sleepAll puts the first of the apps to sleep again.
@@ -104,12 +118,12 @@ func (s *stage) sleepAll(ctx context.Context, by way, apps int) error {
 }
 
 // warmTurn sends requests to apps that are awake, over connections that stay. It returns what each has taken, in microseconds, and how many were lost.
-func warmTurn(ctx context.Context, by way) (used float64, lost int, err error) {
+func warmTurn(ctx context.Context, by way) (used spent, lost int, err error) {
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: limit}
 	defer client.CloseIdleConnections()
-	before, err := by.cpu()
+	before, err := by.spent()
 	if err != nil {
-		return 0, 0, err
+		return spent{}, 0, err
 	}
 	var next, failed atomic.Int64
 	var group sync.WaitGroup
@@ -123,8 +137,8 @@ func warmTurn(ctx context.Context, by way) (used float64, lost int, err error) {
 		})
 	}
 	group.Wait()
-	after, err := by.cpu()
-	return (after - before) / costWarm, int(failed.Load()), err
+	after, err := by.spent()
+	return after.each(before, costWarm), int(failed.Load()), err
 }
 
 // isServed says that a request for an app was answered by it.

@@ -101,19 +101,30 @@ type way struct {
 	name, proxy string
 	// held is how many requests wait.
 	held func(context.Context) (int, error)
-	// parts are the processes that a request goes through, or that decide about it.
+	// parts are the processes that a request goes through, or that decide about it: the proxy first.
 	parts []process.Folder
 }
 
-// cpu is the processor time of its parts, in microseconds.
-func (w way) cpu() (float64, error) {
-	var sum float64
+// spent is the processor time of all parts of a way and of its proxy alone, in microseconds.
+type spent struct{ all, proxy float64 }
+
+// spent reads it.
+func (w way) spent() (spent, error) {
+	var is spent
 	var errs error
-	for _, part := range w.parts {
+	for i, part := range w.parts {
 		used, err := part.CPU()
-		sum, errs = sum+used, errors.Join(errs, err)
+		if errs = errors.Join(errs, err); i == 0 {
+			is.proxy = used
+		}
+		is.all += used
 	}
-	return sum, errs
+	return is, errs
+}
+
+// each is what each of so many requests has taken since before.
+func (s spent) each(before spent, requests float64) spent {
+	return spent{(s.all - before.all) / requests, (s.proxy - before.proxy) / requests}
 }
 
 // awaitHeld waits until so many requests are held, and looks again after each pause.

@@ -58,16 +58,33 @@ type wake struct {
 type cost struct {
 	Name string `json:"name"`
 	// Held is that of a request that waits for one of few apps, and Woken that of one of a hundred: waking its app is in it.
-	Held  float64 `json:"heldCPUus"`
-	Woken float64 `json:"heldAndWokenCPUus"`
+	Held  load `json:"held"`
+	Woken load `json:"heldAndWoken"`
 	// Warm is that of a request for an app that is awake.
-	Warm float64 `json:"warmCPUus"`
+	Warm load `json:"warm"`
+	// Idle is that of a second in which nothing is asked.
+	Idle load `json:"idleSecond"`
 	// Lost is how many of the Requests were not answered by their app.
 	Requests int `json:"requests"`
 	Lost     int `json:"lost"`
 
-	held [2][]float64 // by shape
-	warm []float64
+	held [2][]spent // by shape
+	warm []spent
+}
+
+// load is that of all parts of a way, and of its proxy alone.
+type load struct {
+	All   float64 `json:"cpuUs"`
+	Proxy float64 `json:"proxyCPUus"`
+}
+
+// loadOf turns.
+func loadOf(turns []spent) load {
+	var all, proxy []float64
+	for _, each := range turns {
+		all, proxy = append(all, each.all), append(proxy, each.proxy)
+	}
+	return load{stats.Quantile(all, 0.5), stats.Quantile(proxy, 0.5)}
 }
 
 // quantiles are in milliseconds.
@@ -133,15 +150,15 @@ func (r *report) summarise() {
 func (r *report) summariseCosts() {
 	for i := range r.Costs {
 		c := &r.Costs[i]
-		c.Held, c.Woken, c.Warm = stats.Quantile(c.held[0], 0.5), stats.Quantile(c.held[1], 0.5), stats.Quantile(c.warm, 0.5)
+		c.Held, c.Woken, c.Warm = loadOf(c.held[0]), loadOf(c.held[1]), loadOf(c.warm)
 	}
 	if len(r.Costs) > 0 {
 		r.limit("requests that are lost", float64(r.Costs[0].Lost), 0)
 	}
 	if len(r.Costs) > 1 {
 		ours, peer := r.Costs[0], r.Costs[1]
-		r.limit("processor time of a held request, × the peer's", ours.Held/peer.Held, maxHeldCost)
-		r.limit("of a warm request, × the peer's", ours.Warm/peer.Warm, maxWarmCost)
+		r.limit("processor time of a held request, × the peer's", ours.Held.All/peer.Held.All, maxHeldCost)
+		r.limit("of a warm request, × the peer's", ours.Warm.All/peer.Warm.All, maxWarmCost)
 	}
 }
 
@@ -175,10 +192,11 @@ func (r *report) table(w io.Writer) {
 		fmt.Fprintf(columns, "\nrequest to KEDA told\t%.1f\t%.1f\t\t\t\t\t\t\t%d\t\n", r.Told.P50, r.Told.P99, r.Told.Samples)
 	}
 	if len(r.Costs) > 0 {
-		fmt.Fprintln(columns, "\nprocessor time, µs\theld\theld, and its app woken\twarm\tlost\tof\t\t\t\t\t")
+		fmt.Fprintln(columns, "\nprocessor time, µs\theld\tof the proxy\theld, its app woken\tof the proxy\twarm\tof the proxy\tan idle second\tlost\tof\t\t")
 	}
 	for _, each := range r.Costs {
-		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.0f\t%d\t%d\t\t\t\t\t\n", each.Name, each.Held, each.Woken, each.Warm, each.Lost, each.Requests)
+		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%d\t\t\n", each.Name, each.Held.All, each.Held.Proxy, each.Woken.All, each.Woken.Proxy,
+			each.Warm.All, each.Warm.Proxy, each.Idle.All, each.Lost, each.Requests)
 	}
 	if r.Held.Requests > 0 {
 		r.Held.table(columns)

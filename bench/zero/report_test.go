@@ -18,7 +18,8 @@ func good() report {
 		},
 		told: of(19),
 		Costs: []cost{
-			{Name: "ours", held: [2][]float64{{300}, {500}}, warm: []float64{75}}, {Name: "peer", held: [2][]float64{{300}, {300}}, warm: []float64{100}, Lost: 7},
+			{Name: "ours", held: [2][]spent{{{300, 200}}, {{500, 200}}}, warm: []spent{{75, 70}}},
+			{Name: "peer", held: [2][]spent{{{300, 300}}, {{300, 300}}}, warm: []spent{{100, 100}}, Lost: 7},
 		},
 		Held: held{
 			Requests: 1000, Answered: 1000, RefusedAfterMS: 1, CanceledAfterMS: 400,
@@ -38,8 +39,8 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 		"slow together":  {func(r *report) { r.Wakes[1].endpoint[0] = 16 * time.Millisecond }, "25 apps: endpoint to first byte, p50, × a direct push is 1.60"},
 		"KEDA told late": {func(r *report) { r.told[0] = 21 * time.Millisecond }, "request to KEDA told, p99, ms is 21.00, at most 20.00"},
 		"one lost":       {func(r *report) { r.Held.Answered-- }, "held requests that are answered is 999.00, at least 1000.00"},
-		"dear to hold":   {func(r *report) { r.Costs[0].held[0][0] = 301 }, "processor time of a held request, × the peer's is 1.00, at most 1.00"},
-		"dear":           {func(r *report) { r.Costs[0].warm[0] = 77 }, "of a warm request, × the peer's is 0.77, at most 0.75"},
+		"dear to hold":   {func(r *report) { r.Costs[0].held[0][0].all = 311 }, "processor time of a held request, × the peer's is 1.04, at most 1.00"},
+		"dear":           {func(r *report) { r.Costs[0].warm[0].all = 77 }, "of a warm request, × the peer's is 0.77, at most 0.75"},
 		"lost":           {func(r *report) { r.Costs[0].Lost++ }, "requests that are lost is 1.00, at most 0.00"},
 		"nothing":        {func(r *report) { *r = report{} }, ""},
 		"descriptors":    {func(r *report) { r.Held.Envoy.DescriptorsHeld = 2030 }, "descriptors of Envoy for a held request is 2.00"},

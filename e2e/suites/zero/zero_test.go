@@ -2,6 +2,7 @@ package zero
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
@@ -22,17 +24,74 @@ const (
 	idle = 3 * time.Minute
 	// woken bounds the answer to a request at zero: KEDA's push, and the start of a Pod.
 	woken = time.Minute
+	// mended bounds the answer to one while nobody tells KEDA, or KEDA itself is away: a part that was killed starts again, the operator's Lease of
+	// 15 s passes, and KEDA waits for up to a minute before it asks anew for a stream.
+	mended = 2 * time.Minute
 	// coldStart is the header of an answer that had to wait.
 	coldStart = "X-Keda-Http-Cold-Start"
 	// together is how many requests come at once.
 	together = 25
 )
 
-// TestRequestsWakeTheApp: one, several at once, and several while the interceptor is replaced or killed. None fails.
+// TestRequestsWakeTheApp, whatever happens to the parts that hold them or tell KEDA. None fails.
 func TestRequestsWakeTheApp(t *testing.T) {
+	s, node := launch(t)
+	t.Run("one, and several at once", s.wakesUndisturbed)
+	t.Run("the interceptor is replaced, and killed", s.wakesWithoutInterceptor)
+	for _, program := range []string{"scaler", "keda"} {
+		t.Run(program+" has just been killed", func(t *testing.T) {
+			s.atZero(t)
+			s.readyAfter(t, 0)
+			kill(t, node, program)
+			s.wakes(t, together, mended, func() {})
+		})
+	}
+}
+
+// wakesUndisturbed wakes the app when nothing happens.
+func (s suite) wakesUndisturbed(t *testing.T) {
+	s.atZero(t)
+	s.wakes(t, 1, woken, func() {})
+	if got := s.ask(t.Context()); got.err != nil || got.status != http.StatusOK || got.isCold {
+		t.Errorf("a request for an app that runs: %+v", got)
+	}
+	s.atZero(t)
+	s.wakes(t, together, woken, func() {})
+}
+
+// wakesWithoutInterceptor wakes an app that takes longer than the parts that hold its requests, while they are replaced.
+func (s suite) wakesWithoutInterceptor(t *testing.T) {
+	const interceptor = "deployment/keda-add-ons-http-interceptor"
+	s.atZero(t)
+	s.readyAfter(t, 20) //nolint:mnd // seconds: longer than a rolling update
+	s.wakes(t, together, woken, func() {
+		s.Do(t, "rollout", "restart", "-n", "keda", interceptor)
+		s.Do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
+	})
+	s.atZero(t)
+	s.wakes(t, together, woken, func() {
+		s.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=interceptor", "--grace-period=0", "--force")
+		s.Do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
+	})
+}
+
+// readyAfter has the app's next Pods take at least so many seconds.
+func (s suite) readyAfter(t *testing.T, seconds int) {
+	t.Helper()
+	s.Do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
+		fmt.Sprintf(`[{"op":"add","path":"/spec/template/spec/containers/0/readinessProbe/initialDelaySeconds","value":%d}]`, seconds))
+}
+
+// launch starts the cluster, with the app and its proxy.
+func launch(t *testing.T) (suite, *inside.Cluster) {
+	t.Helper()
 	cluster, repo := bed.Launch(t, provider.Wishes{
 		Addons: []string{"keda"}, Forwards: map[string]string{namespace: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
+	node, err := inside.Open(cluster.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := suite{bed.Kubectl{Cluster: cluster}, "http://" + cluster.Addresses[namespace]}
 	s.Do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/zero/objects.yaml"))
 	s.ExplainFailure(t, evidence()...)
@@ -40,29 +99,22 @@ func TestRequestsWakeTheApp(t *testing.T) {
 	s.Do(t, "rollout", "status", "-n", namespace, "deployment/kedify-proxy", "--timeout=90s")
 	s.Do(t, "wait", "-n", namespace, "scaledobject/web", "--for=condition=Ready", "--timeout=90s")
 	s.Do(t, "wait", "-n", namespace, "httpscaledobject/web", "--for=condition=Programmed", "--timeout=90s")
+	return s, node
+}
 
-	s.atZero(t)
-	s.wakes(t, 1, func() {})
-	if got := s.ask(t.Context()); got.err != nil || got.status != http.StatusOK || got.isCold {
-		t.Errorf("a request for an app that runs: %+v", got)
+// kill kills all processes of a program. They have ended when it returns.
+func kill(t *testing.T, node *inside.Cluster, program string) {
+	t.Helper()
+	found, err := node.Find(program)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d processes of %s, %v", len(found), program, err)
 	}
-	s.atZero(t)
-	s.wakes(t, together, func() {})
-	s.atZero(t)
-
-	// From here on the app takes longer than the parts that hold its requests.
-	s.Do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
-		`[{"op":"add","path":"/spec/template/spec/containers/0/readinessProbe/initialDelaySeconds","value":20}]`)
-	const interceptor = "deployment/keda-add-ons-http-interceptor"
-	s.wakes(t, together, func() {
-		s.Do(t, "rollout", "restart", "-n", "keda", interceptor)
-		s.Do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
-	})
-	s.atZero(t)
-	s.wakes(t, together, func() {
-		s.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=interceptor", "--grace-period=0", "--force")
-		s.Do(t, "rollout", "status", "-n", "keda", interceptor, "--timeout=60s")
-	})
+	for _, process := range found {
+		if _, _, err := process.Kill(t.Context()); err != nil {
+			t.Fatalf("kill %s: %v", program, err)
+		}
+	}
+	t.Logf("%d × %s killed", len(found), program)
 }
 
 // suite is a cluster with the app, and where its proxy is.
@@ -83,7 +135,7 @@ type answer struct {
 
 // ask makes a request for the app.
 func (s suite) ask(ctx context.Context) answer {
-	ctx, cancel := context.WithTimeout(ctx, woken)
+	ctx, cancel := context.WithTimeout(ctx, mended)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/color", http.NoBody)
 	if err != nil {
@@ -101,15 +153,15 @@ func (s suite) ask(ctx context.Context) answer {
 }
 
 // wakes makes requests at zero, and does something while they wait, once a replica is asked for. All have to be
-// answered.
-func (s suite) wakes(t *testing.T, requests int, meanwhile func()) {
+// answered in a time.
+func (s suite) wakes(t *testing.T, requests int, within time.Duration, meanwhile func()) {
 	t.Helper()
 	began := time.Now()
 	answers := make(chan answer, requests)
 	for range requests {
 		go func() { answers <- s.ask(t.Context()) }()
 	}
-	s.reaches(t, "1", woken)
+	s.reaches(t, "1", within)
 	told := time.Since(began)
 	meanwhile()
 	t.Logf("%d of %d requests still wait", requests-len(answers), requests)
@@ -118,6 +170,9 @@ func (s suite) wakes(t *testing.T, requests int, meanwhile func()) {
 		got := <-answers
 		if got.err != nil || got.status != http.StatusOK || !strings.Contains(got.body, "blue") {
 			t.Errorf("a request at zero: %+v", got)
+		}
+		if got.after > within {
+			t.Errorf("an answer took %v, want %v at most", got.after, within)
 		}
 		if !got.isCold {
 			t.Errorf("an answer doesn't tell that it is a cold start: %+v", got)
