@@ -31,6 +31,7 @@ type settings struct {
 	installProxies    bool
 	proxyImage        string
 	proxyReplicas     int32
+	proxyMaxReplicas  int32
 	proxyResources    string
 	proxyRemovalDelay time.Duration
 
@@ -145,6 +146,9 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.Int32Var(&s.proxyReplicas, "proxy-replicas", 1,
 		"`number` of proxies in a namespace. Annotation "+httpv1alpha1.AnnotationProxyReplicas+" of a Namespace "+
 			"counts before it; whoever scales the Deployment afterwards is left alone")
+	flags.Int32Var(&s.proxyMaxReplicas, "proxy-max-replicas", 0,
+		"highest `number` of proxies in a namespace: KEDA scales them by their use of processors; 0 has nobody scale them. Annotation "+
+			httpv1alpha1.AnnotationProxyMaxReplicas+" of a Namespace counts before it")
 	flags.StringVar(&s.proxyResources, "proxy-resources", "",
 		"`requests and limits` of a proxy as YAML or JSON, such as {limits: {memory: 512Mi}}; by default those of "+
 			"config/kedify-proxy. Annotation "+httpv1alpha1.AnnotationProxyResources+" of a Namespace counts before it")
@@ -163,6 +167,12 @@ func (s *settings) proxySettings() (found proxies.Settings, err error) {
 	}
 	if found.Replicas, err = proxies.ParseReplicas(strconv.Itoa(int(s.proxyReplicas))); err != nil {
 		return found, fmt.Errorf("--proxy-replicas: %w", err)
+	}
+	if found.MaxReplicas, err = proxies.ParseMaxReplicas(strconv.Itoa(int(s.proxyMaxReplicas))); err != nil {
+		return found, fmt.Errorf("--proxy-max-replicas: %w", err)
+	}
+	if err := found.Check(); err != nil {
+		return found, fmt.Errorf("--proxy-max-replicas: %w", err)
 	}
 	if s.proxyResources != "" {
 		if found.Resources, err = proxies.ParseResources(s.proxyResources); err != nil {

@@ -165,6 +165,7 @@ func (p *process) addProxies() error {
 	}
 	installer := &reconcile.Installer{
 		Client:     p.manager.GetClient(),
+		Stored:     p.manager.GetAPIReader(),
 		Events:     p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
 		Now:        time.Now,
 		Settings:   chosen,

@@ -28,6 +28,7 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	t.Parallel()
 	withWebhook(t, "rights") // the certificate, and whom to trust
 	team := namespace(t, "rights-used")
+	patch(t, "/api/v1/namespaces/"+team, `{"metadata": {"annotations": {"http.kedify.io/proxy-max-replicas": "3"}}}`)
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, colour: red}`))
 	await(t, team, "shop", "made", there)
 	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, `spec.triggers[0].metadata.colour "red": is not known and counts for nothing; remove it`)
@@ -40,7 +41,7 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	granted := rights(t, manifests+"agent/rbac.yaml")
 	rare := []string{
 		// Certificates are renewed a month before their end, Events repeated, patches of another version refused: none of it has to happen here.
-		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh",
+		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh", "create scaledobjects.keda.sh/kedify-proxy",
 		"get ingresses.networking.k8s.io", "get httproutes.gateway.networking.k8s.io",
 		// The API server asks for this right beside that to patch when an apply creates, and writes down the patch.
 		"create httpscaledobjects.http.keda.sh",
@@ -108,6 +109,8 @@ func asked(t *testing.T) map[string]bool {
 			if event.Verb != "create" {
 				name = ref.Name
 			}
+		case resource == "scaledobjects" && event.Verb == "delete":
+			name = ref.Name
 		case slices.Contains([]string{"deployments", "configmaps", "services", "poddisruptionbudgets"}, resource):
 			name = ref.Name
 		}

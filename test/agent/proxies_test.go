@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 )
 
@@ -245,6 +246,51 @@ func TestProxiesAreAsTheNamespaceSays(t *testing.T) {
 	awaitProxy(t, team, "with the image of config/kedify-proxy", func(found *appsv1.Deployment) bool {
 		return image(found) == "envoyproxy/envoy:v1.40.0"
 	})
+}
+
+// TestKEDAScalesTheProxies has a Namespace ask for that, and for something else, and at last the proxies go.
+func TestKEDAScalesTheProxies(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-scaled")
+	ask := func(number string) {
+		t.Helper()
+		patch(t, "/api/v1/namespaces/"+team, `{"metadata": {"annotations": {"http.kedify.io/proxy-max-replicas": `+number+`}}}`)
+	}
+	ask(`"3"`)
+	apply(t, team, shop(simple))
+	awaitParts(t, team, len(proxyParts))
+	awaitMost := func(want int64) {
+		t.Helper()
+		testkit.Eventually(t, patience, fmt.Sprintf("at most %d proxies", want), func() bool {
+			var found objects.ScaledObject
+			isThere := get(t, scaledObject(team, "kedify-proxy"), &found)
+			return !isThere && want == 0 || isThere && want > 0 && *found.Spec.MaxReplicaCount == want && *found.Spec.MinReplicaCount == 1 &&
+				found.Spec.Triggers[0].Type == "cpu" && found.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+		})
+	}
+	awaitMost(3)
+	patch(t, scaledObject(team, "kedify-proxy"), `{"spec": {"maxReplicaCount": 30}}`)
+	awaitMost(3)
+	ask(`"1"`)
+	if message := awaitInstalled(t, team, httpv1alpha1.ReasonInvalidProxySettings); !strings.Contains(message, "the highest number of proxies, 1, has to be above") {
+		t.Error(message)
+	}
+	awaitMost(0)
+	ask(`"5"`)
+	awaitMost(5)
+	remove(t, scaledObject(team, "shop"))
+	awaitMost(0)
+	awaitParts(t, team, 0)
+	done := writes(t, team)
+	last := -1
+	for i, each := range done {
+		if each == "delete scaledobjects/" {
+			last = i
+		}
+	}
+	if last < 0 || slices.Index(done, "delete deployments/") < last {
+		t.Errorf("what scales the proxies does not go before them: %v", done)
+	}
 }
 
 // TestTheSharedProxies has an object of another namespace ask for them.

@@ -45,6 +45,9 @@ const (
 	AnnotationProxyImage     = "http.kedify.io/proxy-image"
 	AnnotationProxyReplicas  = "http.kedify.io/proxy-replicas"
 	AnnotationProxyResources = "http.kedify.io/proxy-resources"
+	// AnnotationProxyMaxReplicas is read on a Namespace: how many proxies there may be at most, so that KEDA scales them.
+	// It counts before the agent's flag, and "0" has nobody scale them.
+	AnnotationProxyMaxReplicas = "http.kedify.io/proxy-max-replicas"
 	// AnnotationProxyUnneeded is written on the Deployment of proxies that nothing needs any more: since when
 	// (RFC 3339).
 	AnnotationProxyUnneeded = "http.kedify.io/proxy-unneeded-since"

@@ -29,6 +29,8 @@ type Namespace struct {
 	HasEndpoints bool
 	// Found are the objects of the namespace that have the names of those of config/kedify-proxy.
 	Found []*unstructured.Unstructured
+	// Autoscaler is the ScaledObject of the name of the proxies, nil for none.
+	Autoscaler *unstructured.Unstructured
 	// Settings are the agent's.
 	Settings Settings
 	// Delay is how long proxies that nothing needs are kept.
@@ -90,14 +92,15 @@ func (n *Namespace) Plan() (Plan, error) {
 	case n.IsNeeded:
 		found := Plan{Condition: mistaken(mistakes)}
 		for _, object := range wanted {
-			err = found.apply(object, own[name(object)])
+			err = found.apply(object, own[name(object)], settings)
 			if err != nil {
 				return Plan{}, err
 			}
 		}
-		return found, nil
+		return found, found.scale(settings.autoscaler(n.Name), n.Autoscaler)
 	case len(own) == 0:
-		return Plan{}, nil
+		var found Plan
+		return found, found.scale(nil, n.Autoscaler)
 	default:
 		return n.retire(wanted, own)
 	}
@@ -116,8 +119,11 @@ func (n *Namespace) retire(
 	deployment := own[name(last)]
 	switch {
 	case deployment == nil && n.HasEndpoints:
-		return found, nil // their end is a change that brings the next plan
+		return found, found.scale(nil, n.Autoscaler) // their end is a change that brings the next plan
 	case deployment == nil:
+		if err := found.scale(nil, n.Autoscaler); err != nil {
+			return Plan{}, err
+		}
 		for _, object := range slices.Backward(wanted) {
 			if is := own[name(object)]; is != nil && is.GetDeletionTimestamp() == nil {
 				found.Delete = append(found.Delete, is)
@@ -131,21 +137,23 @@ func (n *Namespace) retire(
 	case deployment.GetDeletionTimestamp() != nil:
 		return found, nil
 	case n.IsWired: // what sends them requests is restored first, and that counts from then on
-		return found, found.apply(last, deployment)
+		return found, found.apply(last, deployment, n.Settings)
 	case err != nil:
 		annotate(last, httpv1alpha1.AnnotationProxyUnneeded, n.Now.UTC().Format(time.RFC3339))
 		found.Again = n.Delay
-		return found, found.apply(last, deployment)
+		return found, found.apply(last, deployment, n.Settings)
 	case rest > 0:
 		found.Again = rest
-	default:
+	default: // what scales them goes before them
+		err = found.scale(nil, n.Autoscaler)
 		found.Delete = append(found.Delete, deployment)
+		return found, err
 	}
 	return found, nil
 }
 
 // apply has an object applied unless it is as it should be. found is what is there of the agent's, or nil.
-func (p *Plan) apply(wanted, found *unstructured.Unstructured) error {
+func (p *Plan) apply(wanted, found *unstructured.Unstructured, settings Settings) error {
 	text, err := wanted.MarshalJSON()
 	if err != nil {
 		return err
@@ -156,7 +164,7 @@ func (p *Plan) apply(wanted, found *unstructured.Unstructured) error {
 			return nil // the end of its deletion is a change that brings the next plan
 		}
 		wanted.SetUID(found.GetUID())
-		if err := scaled(wanted, found); err != nil || covers(found.Object, wanted.Object) {
+		if err := settings.scaled(wanted, found); err != nil || covers(found.Object, wanted.Object) {
 			return err
 		}
 	}
@@ -164,14 +172,14 @@ func (p *Plan) apply(wanted, found *unstructured.Unstructured) error {
 	return nil
 }
 
-// scaled leaves the replicas of a Deployment to whoever scales it, as long as nobody asks for another number.
-func scaled(wanted, found *unstructured.Unstructured) error {
+// scaled leaves the replicas of a Deployment to whoever scales it, as long as nobody asks for another number. What KEDA has made of them
+// stays also then, where it is between the numbers that are asked for.
+func (s Settings) scaled(wanted, found *unstructured.Unstructured) error {
 	asked := wanted.GetAnnotations()[httpv1alpha1.AnnotationProxyReplicas]
-	if asked == "" || found.GetAnnotations()[httpv1alpha1.AnnotationProxyReplicas] != asked {
-		return nil
-	}
 	replicas, has, err := unstructured.NestedInt64(found.Object, "spec", "replicas")
-	if err != nil || !has {
+	isBetween := replicas >= int64(max(1, s.Replicas)) && replicas <= int64(s.MaxReplicas)
+	isSame := found.GetAnnotations()[httpv1alpha1.AnnotationProxyReplicas] == asked
+	if asked == "" || err != nil || !has || !isSame && !isBetween {
 		return err
 	}
 	return unstructured.SetNestedField(wanted.Object, replicas, "spec", "replicas")

@@ -53,11 +53,17 @@ func (w *world) carryOut(plan proxies.Plan) string {
 			stored.SetUID("made")
 		}
 		stored.SetResourceVersion(strconv.Itoa(w.made))
+		if stored.GetKind() == "ScaledObject" {
+			w.Autoscaler = stored
+			continue
+		}
 		w.Found = append(w.Found, stored)
 	}
 	for _, object := range plan.Delete {
 		words = append(words, "-"+short(object))
-		w.drop(object)
+		if w.drop(object); object.GetKind() == "ScaledObject" {
+			w.Autoscaler = nil
+		}
 	}
 	if plan.Again > 0 {
 		words = append(words, "again in "+plan.Again.String())
@@ -101,7 +107,7 @@ func (w *world) set(t *testing.T, name string, value any, path ...string) {
 
 // short names an object in few letters.
 func short(object *unstructured.Unstructured) string {
-	kind := map[string]string{"ConfigMap": "cm", "Service": "svc", "PodDisruptionBudget": "pdb", "Deployment": "deploy"}[object.GetKind()]
+	kind := map[string]string{"ConfigMap": "cm", "Service": "svc", "PodDisruptionBudget": "pdb", "Deployment": "deploy", "ScaledObject": "so"}[object.GetKind()]
 	return kind + strings.TrimPrefix(object.GetName(), proxies.Service)
 }
 
@@ -121,6 +127,11 @@ func TestPlan(t *testing.T) {
 		return func(t *testing.T, w *world) {
 			t.Helper()
 			w.set(t, name, "helm", "metadata", "labels", taken)
+		}
+	}
+	atMost := func(number string) func(*testing.T, *world) {
+		return func(_ *testing.T, w *world) {
+			w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyMaxReplicas: number}
 		}
 	}
 	type event struct {
@@ -161,6 +172,37 @@ func TestPlan(t *testing.T) {
 		"another agent knows more memory": append(installed[:2:2], event{"a limit is set", func(_ *testing.T, w *world) {
 			w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyResources: "{limits: {memory: 2Gi}}"}
 		}, "+cm-bootstrap +deploy"}),
+		"KEDA scales them": append(installed[:2:2],
+			event{"a highest number is set", atMost("3"), "+so"},
+			event{"nothing happens", nothing, ""},
+			event{"there are three", func(t *testing.T, w *world) { t.Helper(); w.set(t, "deploy", int64(3), "spec", "replicas") }, ""},
+			event{"two at least: the three stay", func(_ *testing.T, w *world) { w.Settings.Replicas = 2 }, "+deploy +so"},
+			event{"there are still three, and two would be too few room", atMost("2"), "-so InvalidProxySettings"},
+			event{"nobody is to scale them", atMost("0"), ""},
+			event{"somebody is again", atMost("4"), "+so"},
+			event{"the last object goes", need(false), "+deploy again in 1m0s"},
+			event{"the delay is over", after(delay), "-so -deploy"},
+			event{"the rest", nothing, "-pdb -svc-admin -svc -cm-bootstrap"}),
+		"KEDA scales them, and it is edited": append(installed[:2:2],
+			event{"a highest number is set", atMost("3"), "+so"},
+			event{"it is edited", func(t *testing.T, w *world) {
+				t.Helper()
+				if err := unstructured.SetNestedField(w.Autoscaler.Object, int64(50), "spec", "maxReplicaCount"); err != nil {
+					t.Fatal(err)
+				}
+			}, "+so"},
+			event{"the Deployment is lost, and nothing needs it", func(t *testing.T, w *world) {
+				t.Helper()
+				w.drop(w.find(t, "deploy"))
+				w.IsNeeded, w.HasEndpoints = false, true
+			}, "-so"}),
+		"somebody else's ScaledObject": append(installed[:2:2],
+			event{"it comes", func(_ *testing.T, w *world) {
+				w.Autoscaler = &unstructured.Unstructured{Object: map[string]any{"kind": "ScaledObject", "metadata": map[string]any{"name": "kedify-proxy"}}}
+			}, ""},
+			event{"a highest number is set", atMost("3"), "NameTaken"},
+			event{"the last object goes", need(false), "+deploy again in 1m0s"},
+			event{"the delay is over", after(delay), "-deploy"}),
 		"a mistake in an annotation": {{"it is there from the first", func(_ *testing.T, w *world) {
 			w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyReplicas: "0"}
 		}, all + " InvalidProxySettings"}},

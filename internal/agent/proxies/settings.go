@@ -20,13 +20,15 @@ type Settings struct {
 	// Replicas is how many proxies there are: 1 to MaxReplicas. Whoever scales the Deployment later is left alone
 	// until this number changes.
 	Replicas int32
+	// MaxReplicas has KEDA scale the proxies, from Replicas up to this number; 0 has nobody.
+	MaxReplicas int32
 	// Resources are those of one proxy: requests and limits of cpu and memory.
 	Resources *corev1.ResourceRequirements
 	// InterceptorNamespace is where the proxies have their configuration from.
 	InterceptorNamespace string
 }
 
-// MaxReplicas bounds Settings.Replicas, so that a slip of the pen does not fill a cluster.
+// MaxReplicas bounds Settings.Replicas and Settings.MaxReplicas, so that a slip of the pen does not fill a cluster.
 const MaxReplicas = 100
 
 // minMemory is the lowest limit of memory that Envoy starts and serves with.
@@ -50,6 +52,14 @@ func ParseReplicas(text string) (int32, error) {
 		return 0, fmt.Errorf("%w: %.80q is no whole number from 1 to %d", errSetting, text, MaxReplicas)
 	}
 	return int32(number), nil
+}
+
+// ParseMaxReplicas reads the highest number of proxies, 0 for none.
+func ParseMaxReplicas(text string) (int32, error) {
+	if text == "0" {
+		return 0, nil
+	}
+	return ParseReplicas(text)
 }
 
 // ParseResources reads requests and limits of cpu and memory, as YAML or JSON.
@@ -91,6 +101,7 @@ func (s Settings) with(annotations map[string]string) (of Settings, mistakes []s
 	}{
 		{httpv1alpha1.AnnotationProxyImage, func(text string) error { return keep(&of.Image)(ParseImage(text)) }},
 		{httpv1alpha1.AnnotationProxyReplicas, func(text string) error { return keep(&of.Replicas)(ParseReplicas(text)) }},
+		{httpv1alpha1.AnnotationProxyMaxReplicas, func(text string) error { return keep(&of.MaxReplicas)(ParseMaxReplicas(text)) }},
 		{httpv1alpha1.AnnotationProxyResources, func(text string) error { return keep(&of.Resources)(ParseResources(text)) }},
 	} {
 		text, has := annotations[each.name]
@@ -101,7 +112,20 @@ func (s Settings) with(annotations map[string]string) (of Settings, mistakes []s
 			mistakes = append(mistakes, fmt.Sprintf("annotation %s of the Namespace: %v", each.name, err))
 		}
 	}
+	if mistake := of.Check(); mistake != nil {
+		mistakes = append(mistakes, fmt.Sprintf("annotations %s and %s of the Namespace, or the agent's flags: %v, and no proxies are scaled until then",
+			httpv1alpha1.AnnotationProxyReplicas, httpv1alpha1.AnnotationProxyMaxReplicas, mistake))
+		of.MaxReplicas = 0
+	}
 	return of, mistakes
+}
+
+// Check says whether settings fit one another: there has to be room between the numbers of proxies.
+func (s Settings) Check() error {
+	if least := max(1, s.Replicas); s.MaxReplicas != 0 && s.MaxReplicas <= least {
+		return fmt.Errorf("%w: the highest number of proxies, %d, has to be above the number of proxies, %d", errSetting, s.MaxReplicas, least)
+	}
+	return nil
 }
 
 // keep stores what was read, unless that failed.

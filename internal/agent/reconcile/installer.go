@@ -45,6 +45,8 @@ const (
 type Installer struct {
 	// Client reads from a cache with what InstallerCache says, and writes.
 	Client client.Client
+	// Stored reads without a cache.
+	Stored client.Reader
 	// Events takes the Events on Namespaces, ScaledObjects and HTTPScaledObjects.
 	Events record.EventRecorder
 	// Now is the clock.
@@ -124,7 +126,28 @@ func (i *Installer) read(ctx context.Context, namespace *corev1.Namespace) (
 		facts.HasEndpoints = facts.HasEndpoints || len(slice.Endpoints) > 0
 	}
 	facts.Found, err = i.installed(ctx, namespace.Name)
+	if err == nil {
+		facts.Autoscaler, err = i.autoscaler(ctx, namespace.Name)
+	}
 	return facts, needing, err
+}
+
+// autoscaler reads the ScaledObject of the proxies of a namespace, whole: the cache keeps of ScaledObjects what triggers are read for.
+func (i *Installer) autoscaler(ctx context.Context, namespace string) (*unstructured.Unstructured, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: proxies.Service}
+	err := i.Client.Get(ctx, key, new(objects.ScaledObject))
+	found := new(unstructured.Unstructured)
+	if err == nil {
+		found.SetGroupVersionKind(objects.ScaledObjectKind())
+		err = i.Stored.Get(ctx, key, found)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // There is none.
+	case err != nil:
+		return nil, fmt.Errorf("read ScaledObject %s: %w", key, err)
+	}
+	return found, nil
 }
 
 // isWired says whether an Ingress or an HTTPRoute of a namespace has backends that the Autowirer points at its proxies.

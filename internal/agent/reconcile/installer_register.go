@@ -62,8 +62,9 @@ func (i *Installer) Register(mgr manager.Manager) error {
 	isProxys := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		return isProxyService(object.GetName())
 	})
-	written := builder.WithPredicates(predicate.Or(
-		predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
+	anyWrite := predicate.Or(
+		predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	written := builder.WithPredicates(anyWrite)
 	running, err := ctrl.NewControllerManagedBy(mgr).
 		Named("proxies").
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
@@ -74,6 +75,7 @@ func (i *Installer) Register(mgr manager.Manager) error {
 		Watches(&corev1.ConfigMap{}, inside).
 		Watches(&policyv1.PodDisruptionBudget{}, inside, written).
 		Watches(&appsv1.Deployment{}, inside, written).
+		Watches(&objects.ScaledObject{}, inside, builder.WithPredicates(predicate.And(isProxys, anyWrite))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: timeLimit, UsePriorityQueue: new(true),
 		}).
