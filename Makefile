@@ -276,6 +276,7 @@ bench: tools-cluster ## measure the routers beside bare clients, a request besid
 	$(COMPILE) go run ./bench/routememory; \
 	$(COMPILE) go run ./bench/request; \
 	$(COMPILE) go run ./bench/propagation; \
+	$(COMPILE) go run ./bench/demand; \
 	$(COMPILE) go run ./bench/zero
 
 # The folder of the source of the KEDA HTTP add-on, whose interceptor `make bench-zero` then measures beside ours.
@@ -298,6 +299,12 @@ bench-routers: tools-cluster ## measure the routers, and print their figures bes
 		GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" $(CONTROLLERS); \
 	$(foreach b,$(ROUTER_BENCHES),$(COMPILE) go run ./bench/$(b) --json $(BENCHED)/$(b).json || test -s $(BENCHED)/$(b).json;) \
 	$(COMPILE) go run ./bench/routers $(ROUTER_BENCHES:%=$(BENCHED)/%.json)
+
+.PHONY: bench-demand
+bench-demand: tools-cluster ## measure what interceptor and scaler take while nobody asks a thousand HTTPScaledObjects but KEDA (ARGS=--objects=300; about 4 minutes)
+	$(CLUSTER) build
+	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
+		ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" $(COMPILE) go run ./bench/demand $(ARGS)
 
 .PHONY: bench-zero
 bench-zero: tools-cluster ## measure apps that are woken by a request, and 10,000 that are held at a time (HTTP_ADD_ON=, ARGS=--only=held; about 8 minutes)

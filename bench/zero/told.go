@@ -4,33 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
 )
-
-// scalerAt is where the scaler answers KEDA.
-const scalerAt = "127.0.0.1:19090"
 
 // silence is how long KEDA's stream has to be silent before there is a request.
 const silence = 50 * time.Millisecond
 
 // measureTold takes the time from a request for an app at zero to the scaler's word on KEDA's stream.
 func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
-	scaler, err := s.startScaler(ctx)
+	scaler, err := s.StartScaler(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, scaler.Kill()) }()
-	connection, err := grpc.NewClient(scalerAt, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient(zerostage.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
@@ -79,22 +72,4 @@ func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScaler
 	cancel()
 	<-waiting
 	return took, s.ways[0].awaitHeld(context.WithoutCancel(ctx), 0, look)
-}
-
-// startScaler starts the built scaler as its ServiceAccount.
-func (s *stage) startScaler(ctx context.Context) (*program.Process, error) {
-	err := controlplane.ApplyFiles(ctx, s.Admin, "", filepath.Join(s.Repository, "config/scaler/rbac.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	folder, err := os.MkdirTemp(s.Folder, "scaler")
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig := filepath.Join(folder, "kubeconfig")
-	if err := s.Plane.WriteKubeconfig(kubeconfig, controlplane.ScalerToken); err != nil {
-		return nil, err
-	}
-	return program.Start(ctx, folder, filepath.Join(s.Built, "scaler"), "--kubeconfig="+kubeconfig, "--grpc-address="+scalerAt,
-		"--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0")
 }

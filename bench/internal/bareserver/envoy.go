@@ -19,6 +19,8 @@ type Proxy struct {
 	Binary, Repository, Folder string
 	// Discovery is where it is served, and Sink where its metrics go: nowhere, where that is not set.
 	Discovery, Sink netip.AddrPort
+	// Source is the address that it connects from, by which an interceptor tells its Pod; where it is not set, the kernel chooses.
+	Source netip.Addr
 }
 
 // Start starts it, and waits until it is ready.
@@ -31,7 +33,13 @@ func (p Proxy) Start(ctx context.Context) (*envoyproc.Envoy, error) {
 	at := func(address netip.AddrPort) string {
 		return fmt.Sprintf("address: %s, port_value: %d", address.Addr(), address.Port())
 	}
+	const timeout = "connect_timeout: 2s"
+	from := timeout
+	if p.Source.IsValid() {
+		from += fmt.Sprintf("\n      upstream_bind_config: {source_address: {address: %s, port_value: 0}}", p.Source)
+	}
 	bootstrap, err := envoyproc.InstalledBootstrap(p.Repository,
+		[2]string{timeout, from},
 		[2]string{"address: " + service + ", port_value: 5678", at(p.Discovery)},
 		[2]string{"address: " + service + ", port_value: 9901", at(sink)},
 		[2]string{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"},

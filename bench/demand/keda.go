@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+)
+
+const (
+	// polling is KEDA's pollingInterval where a ScaledObject has none, and syncing the HorizontalPodAutoscaler's
+	// --horizontal-pod-autoscaler-sync-period.
+	polling, syncing = 30 * time.Second, 15 * time.Second
+	// metricName is what the scaler calls the rate.
+	metricName = "http-request-rate"
+	// atOnce is how many questions may be under way.
+	atOnce = 16
+)
+
+// keda is a client that asks as KEDA does, over one connection.
+type keda struct {
+	client  externalscaler.ExternalScalerClient
+	objects int
+	asked   atomic.Int64
+}
+
+// reference is what KEDA sends of the trigger of an app.
+func reference(app int) *externalscaler.ScaledObjectRef {
+	return &externalscaler.ScaledObjectRef{
+		Name: zerostage.Name(app), Namespace: zerostage.Namespace, ScalerMetadata: map[string]string{
+			"scalerAddress": zerostage.ScalerAddress, "hosts": zerostage.Host(app), "pathPrefixes": "/", "service": zerostage.Name(app), "port": "80",
+			"scalingMetric": "requestRate", "targetValue": "5",
+		},
+	}
+}
+
+// askedByKEDA measures while KEDA asks.
+func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) error, results *report) (err error) {
+	connection, err := grpc.NewClient(zerostage.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, connection.Close()) }()
+	k := &keda{client: externalscaler.NewExternalScalerClient(connection), objects: s.Apps}
+	for app := range s.Apps { // Until all is known.
+		if err := pace.Until(ctx, patience, look, func() error { return k.ask(ctx, app) }); err != nil {
+			return err
+		}
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	group, inGroup := errgroup.WithContext(ctx)
+	for app := range s.Apps {
+		group.Go(func() error { return k.stream(inGroup, app) })
+	}
+	between := time.Duration(float64(time.Second) / (float64(s.Apps) * (1/polling.Seconds() + 1/syncing.Seconds())))
+	group.Go(func() error {
+		return pace.Every(inGroup, between, atOnce, func(ctx context.Context, n int) error { return k.ask(ctx, n%k.objects) })
+	})
+	group.Go(func() error {
+		defer end()
+		if err := pace.Wait(inGroup, polling/2); err != nil { // The streams are there by then.
+			return err
+		}
+		before, began := k.asked.Load(), time.Now()
+		err := measure(inGroup)
+		results.QuestionsPerSecond = float64(k.asked.Load()-before) / time.Since(began).Seconds()
+		return err
+	})
+	return group.Wait()
+}
+
+// ask asks all that KEDA does in one poll, and in one sync.
+func (k *keda) ask(ctx context.Context, app int) error {
+	_, err := k.client.GetMetricSpec(ctx, reference(app), grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	metrics, err := k.client.GetMetrics(ctx, &externalscaler.GetMetricsRequest{ScaledObjectRef: reference(app), MetricName: metricName})
+	if err != nil {
+		return err
+	}
+	if values := metrics.GetMetricValues(); len(values) != 1 {
+		return fmt.Errorf("%w: %d values for %s", errAnswer, len(values), zerostage.Name(app))
+	}
+	_, err = k.client.IsActive(ctx, reference(app))
+	k.asked.Add(3)
+	return err
+}
+
+// stream takes what is pushed, until ctx ends.
+func (k *keda) stream(ctx context.Context, app int) error {
+	stream, err := k.client.StreamIsActive(ctx, reference(app))
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the measuring has ended
+	}
+	return fmt.Errorf("the stream of %s has ended: %w", zerostage.Name(app), err)
+}

@@ -1,0 +1,80 @@
+// Command demand measures what the way of the metrics costs while nobody asks for anything: the processor time and the memory of the built
+// interceptor and the built scaler together, with a real etcd and kube-apiserver, two real Envoys with the installed bootstrap, and a thousand
+// HTTPScaledObjects of which each has had requests once. A client does what KEDA 2.19 and the HorizontalPodAutoscaler do with as many triggers: a stream
+// for each, a poll of each every 30 s, and a sync of each every 15 s (pkg/scaling/scale_handler.go there), each of them the three questions GetMetricSpec,
+// GetMetrics and IsActive. It prints a table and JSON, and fails when a figure is over its limit.
+//
+// What it does not show: the second replica of each, and requests.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
+)
+
+// options are what the command line can set.
+type options struct {
+	realparts.Options
+
+	objects int
+	watched time.Duration
+}
+
+func main() {
+	var own options
+	os.Exit(realparts.Benchmark{
+		Name: "demand", Programs: []string{"interceptor", "scaler"},
+		Flags: func(flags *flag.FlagSet) {
+			flags.IntVar(&own.objects, "objects", 1000, "`number` of HTTPScaledObjects")
+			flags.DurationVar(&own.watched, "watched", time.Minute, "`time` that is looked at, with KEDA and without")
+		},
+		Check: func() error {
+			if own.objects < 1 || own.watched < polling {
+				return fmt.Errorf("%w: --objects is %d, at least 1; --watched is %v, at least %v", realparts.ErrArgument, own.objects, own.watched, polling)
+			}
+			return nil
+		},
+		Publish: func(ctx context.Context, chosen realparts.Options, stdout, stderr io.Writer) error {
+			own.Options = chosen
+			return publish(ctx, own, stdout, stderr)
+		},
+	}.Main())
+}
+
+// publish measures, prints what was found, and fails when a limit is missed.
+func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) error {
+	results, err := measure(ctx, chosen, stderr)
+	if err != nil {
+		return err
+	}
+	results.summarise()
+	results.table(stdout)
+	return figures.Publish(results, results.Limits, chosen.JSON, stdout)
+}
+
+// measure starts everything and measures, without KEDA and with it.
+func measure(ctx context.Context, chosen options, progress io.Writer) (results report, err error) {
+	s, err := start(ctx, chosen, progress)
+	if err != nil {
+		return report{}, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	results = report{Objects: chosen.objects, WatchedSeconds: chosen.watched.Seconds()}
+	if results.Alone, err = s.watch(ctx); err != nil {
+		return report{}, err
+	}
+	fmt.Fprintln(progress, "without KEDA done")
+	err = s.askedByKEDA(ctx, func(ctx context.Context) (err error) {
+		results.Asked, err = s.watch(ctx)
+		return err
+	}, &results)
+	return results, err
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+)
+
+const (
+	// maxCore is what interceptor and scaler together may take of a processor, in percent, and maxMemory of memory, in MB of a million bytes.
+	maxCore, maxMemory = 10, 150
+)
+
+// report is what a run found.
+type report struct {
+	Objects        int     `json:"httpScaledObjects"`
+	WatchedSeconds float64 `json:"watchedSeconds"`
+	// QuestionsPerSecond is how much was asked of the scaler.
+	QuestionsPerSecond float64 `json:"questionsPerSecond"`
+	// Alone is what was used without KEDA, Asked with it.
+	Alone use `json:"withoutKEDA"`
+	Asked use `json:"askedByKEDA"`
+	// Limits are the checks of the results.
+	Limits []figures.Limit `json:"limits"`
+}
+
+// use is what both programs have used.
+type use struct {
+	Interceptor part `json:"interceptor"`
+	Scaler      part `json:"scaler"`
+}
+
+// part is what a program has used: of a processor, in percent, and of memory, in MB of a million bytes.
+type part struct {
+	CorePercent float64 `json:"corePercent"`
+	ResidentMB  float64 `json:"residentMB"`
+	AnonymousMB float64 `json:"anonymousMB"`
+}
+
+// both adds two parts.
+func (u use) both() part {
+	return part{
+		CorePercent: u.Interceptor.CorePercent + u.Scaler.CorePercent,
+		ResidentMB:  u.Interceptor.ResidentMB + u.Scaler.ResidentMB,
+		AnonymousMB: u.Interceptor.AnonymousMB + u.Scaler.AnonymousMB,
+	}
+}
+
+// summarise works out the limits.
+func (r *report) summarise() {
+	both := r.Asked.both()
+	r.Limits = []figures.Limit{
+		{Name: "interceptor and scaler, asked by KEDA, % of a core", Value: both.CorePercent, Limit: maxCore},
+		{Name: "interceptor and scaler, asked by KEDA, MB", Value: both.ResidentMB, Limit: maxMemory},
+	}
+}
+
+// table prints the results for people.
+func (r *report) table(w io.Writer) {
+	fmt.Fprintf(w, "%d HTTPScaledObjects, 2 proxies, no request, %.0f s each; KEDA asks %.0f questions a second\n\n",
+		r.Objects, r.WatchedSeconds, r.QuestionsPerSecond)
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(columns, "\tprogram\t% of a core\tMB\tof that anonymous\t")
+	for _, each := range []struct {
+		name string
+		used use
+	}{{"without KEDA", r.Alone}, {"asked by KEDA", r.Asked}} {
+		for _, row := range []struct {
+			name string
+			used part
+		}{{"interceptor", each.used.Interceptor}, {"scaler", each.used.Scaler}, {"both", each.used.both()}} {
+			fmt.Fprintf(columns, "%s\t%s\t%.1f\t%.1f\t%.1f\t\n", each.name, row.name, row.used.CorePercent, row.used.ResidentMB, row.used.AnonymousMB)
+		}
+	}
+	fmt.Fprintln(columns)
+	figures.Print(columns, r.Limits, "")
+	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+}

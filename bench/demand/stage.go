@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
+	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+)
+
+const (
+	// patience bounds what has to come, and look is the pause between two looks.
+	patience, look = 3 * time.Minute, 100 * time.Millisecond
+	// visits are the requests that each app has had, over a connection each. The kernel deals them out among the two proxies.
+	visits = 8
+)
+
+var errAnswer = errors.New("unexpected answer")
+
+// stage is all that runs.
+type stage struct {
+	*zerostage.Stage
+
+	options options
+	replica *zerostage.Replica
+	second  *envoyproc.Envoy
+	scaler  *program.Process
+	// parts are where the kernel tells of the interceptor and of the scaler.
+	parts [2]process.Folder
+}
+
+// secondProxy is the address of the second proxy. The first one has that of the network.
+func secondProxy() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 200}) }
+
+// start starts all of it, and has each app asked for.
+func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, err error) {
+	folder, err := os.MkdirTemp("", "bench-demand")
+	if err != nil {
+		return nil, err
+	}
+	s = &stage{options: chosen}
+	s.Stage, err = zerostage.Start(ctx, zerostage.Options{
+		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
+		Apps: chosen.objects, Patience: patience, Workers: 1,
+		Arguments: []string{"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err = s.startRest(ctx); err == nil {
+		fmt.Fprintln(progress, "all parts run")
+		err = s.visit(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	fmt.Fprintln(progress, "each app has been asked for")
+	return s, nil
+}
+
+// startRest starts what is not the Stage's own.
+func (s *stage) startRest(ctx context.Context) (err error) {
+	for app := range s.Apps {
+		if err := s.SetAwake(ctx, app, true); err != nil {
+			return err
+		}
+	}
+	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
+		return err
+	}
+	if err := s.StartProxy(ctx); err != nil {
+		return err
+	}
+	if err := s.startSecondProxy(ctx); err != nil {
+		return err
+	}
+	if s.scaler, err = s.StartScaler(ctx); err != nil {
+		return err
+	}
+	for i, pid := range []int{s.replica.PID(), s.scaler.PID()} {
+		if s.parts[i], err = process.Find(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startSecondProxy starts a proxy with an address of its own, on the same port: the interceptor tells proxies by where they connect from.
+func (s *stage) startSecondProxy(ctx context.Context) (err error) {
+	slice := testkit.NewEndpointSlice(zerostage.Namespace, resolve.ProxyService, secondProxy().String())
+	slice.Name = resolve.ProxyService + "-second"
+	slice.Ports[0].Port = new(int32(translate.ListenerPort))
+	path := "/apis/" + discoveryv1.SchemeGroupVersion.String() + "/namespaces/" + zerostage.Namespace + "/endpointslices"
+	if err := controlplane.Create(ctx, s.Admin, path, slice); err != nil {
+		return err
+	}
+	s.second, err = bareserver.Proxy{
+		Binary: s.options.Envoy, Repository: s.Repository, Folder: s.Folder, Source: secondProxy(),
+		Discovery: netip.AddrPortFrom(s.replica.Address, 5678), Sink: netip.AddrPortFrom(s.replica.Address, 9901),
+	}.Start(ctx)
+	return err
+}
+
+// visit has each app asked for, so that each proxy has statistics of it from there on.
+func (s *stage) visit(ctx context.Context) error {
+	for app := range s.Apps {
+		for range visits {
+			err := pace.Until(ctx, patience, look, func() error {
+				answer := <-zerostage.Begin(ctx, zerostage.Proxy, app)
+				if answer.Err == nil && !answer.IsApp {
+					answer.Err = fmt.Errorf("%w: %s: status %d", errAnswer, zerostage.Host(app), answer.Status)
+				}
+				return answer.Err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stop ends all of it.
+func (s *stage) stop() error {
+	var errs error
+	if s.scaler != nil {
+		errs = s.scaler.Kill()
+	}
+	if s.second != nil {
+		errs = errors.Join(errs, s.second.Kill())
+	}
+	if s.replica != nil {
+		errs = errors.Join(errs, s.replica.Kill())
+	}
+	return errors.Join(errs, s.Stop())
+}
+
+// watch looks at both programs for a while.
+func (s *stage) watch(ctx context.Context) (use, error) {
+	var before, after [2]float64
+	var errs error
+	read := func(into *[2]float64) {
+		for i, part := range s.parts {
+			used, err := part.CPU()
+			into[i], errs = used, errors.Join(errs, err)
+		}
+	}
+	began := time.Now()
+	read(&before)
+	if err := pace.Wait(ctx, s.options.watched); err != nil {
+		return use{}, err
+	}
+	read(&after)
+	took := float64(time.Since(began).Microseconds())
+	var found use
+	for i, of := range []*part{&found.Interceptor, &found.Scaler} {
+		memory, err := s.parts[i].Memory()
+		errs = errors.Join(errs, err)
+		*of = part{CorePercent: 100 * (after[i] - before[i]) / took, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous}
+	}
+	return found, errs
+}
