@@ -35,7 +35,7 @@ func live(tb testing.TB, size size) int64 {
 // object. Bytes differ a little from run to run: maps have room to grow.
 func TestLiveHeap(t *testing.T) {
 	const (
-		perObject         = 7800
+		perObject         = 8400
 		perObjectAndProxy = 250
 	)
 	few, many, proxies := size{1, 100, 1}, size{1, 1000, 1}, size{1, 1000, 11}
