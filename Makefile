@@ -57,6 +57,8 @@ FAULTS_ONLY   ?=
 GATEWAY_WALKS ?=
 # Which tests `make test-autowire` runs, as a pattern such as TestProxies; all, if this is empty.
 AUTOWIRE ?=
+# Which of the canary's tests, the same way: TestCanary or TestTry.
+CANARY ?=
 # Which parts of `make test-zero` run, by a word of their names, such as killed; all, if this is empty.
 ZERO_ONLY ?=
 # The one version of Argo Rollouts, such as 1.9.1, that `make test-scenarios` plays all scenarios with; without it
@@ -174,7 +176,7 @@ test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, 
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
 	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
-		$(RACE) -shuffle=on -p $$((1 + $$(nproc))) ./test/...
+		$(RACE) -shuffle=on ./test/...
 
 .PHONY: test-scenarios
 test-scenarios: preflight tools-cluster ## play what happens to Rollouts with the real controller, and print every weight that was stored (ROLLOUTS=1.9.1: with that one)
@@ -225,8 +227,8 @@ faults: tools-cluster ## kill each part of a running canary 20 times (FAULTS_ROU
 	$(call suite,faults,90m,FAULTS_ROUNDS=$(FAULTS_ROUNDS) FAULTS_SEED=$(FAULTS_SEED) FAULTS_ONLY=$(FAULTS_ONLY))
 
 .PHONY: test-canary
-test-canary: tools-cluster kubectl-plugin ## run the canary's edge cases on a real cluster, and see what the kubectl plugin says meanwhile (needs root)
-	$(call suite,canary,20m)
+test-canary: tools-cluster kubectl-plugin ## run the canary's edge cases on a real cluster, and see what the kubectl plugin says meanwhile (CANARY=TestTry; needs root)
+	$(call suite,canary,20m,,$(CANARY))
 
 .PHONY: test-gateway
 test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 11 minutes)

@@ -33,12 +33,12 @@ residue: parts
 real: residue suites docs
 	@$(STAGE) $@ nice -n 5 $(MAKE_) test-parts
 
-# On the shared cluster, beside real parts, there are three lanes: replicas that follow requests
-# and then canaries through kedify-proxy; the wiring of backends; and the guides of the Gateway
-# API, one at a time. All mostly wait for pods and pauses, and judge splits, replicas and failed
-# requests, not times. Mutants come when no other proxy may learn from them, and the demo's measured
-# half when all but the guides is through. Faults come last and alone: they end what all need, and
-# whatever watches the API server backs off for up to a minute afterwards.
+# On the shared cluster there are three lanes: canaries through kedify-proxy, the wiring of backends,
+# and the guides of the Gateway API, one at a time. All mostly wait for pods and pauses, and judge
+# splits, replicas and failed requests, not times. The guides, and the demo's replicas that follow
+# requests, have room beside real parts; beside all four, requests take seconds. Mutants come when no
+# other proxy may learn from them, then the demo's measured half. Faults come last and alone: they end
+# what all need, and whatever watches the API server backs off for up to a minute afterwards.
 
 .PHONY: cluster demo canary mutants gateway autowire scaling faults
 cluster: residue
@@ -50,14 +50,14 @@ scaling: cluster suites
 # Envoy has the route without it, and the window grows with the load.
 gateway: cluster suites
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
-canary: scaling
-	@$(STAGE) $@ $(MAKE_) test-canary $(SHARED)
+canary: scaling real
+	@$(STAGE) $@ $(MAKE_) test-canary CANARY=TestCanary $(SHARED)
 # The agents are killed, and restore every Ingress of the cluster, so not beside the demo.
-autowire: scaling
+autowire: scaling real
 	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
 mutants: canary autowire
 	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
-demo: mutants real
+demo: mutants
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
 faults: demo gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
