@@ -29,37 +29,36 @@ suites: unit
 	@$(STAGE) $@ $(MAKE_) suites
 residue: parts
 	@$(STAGE) $@ $(MAKE_) test-cluster
-# Its load may not be that of the lanes below.
+# What measures in it measures alone.
 real: residue suites docs
-	@$(STAGE) $@ nice -n 5 $(MAKE_) test-parts
+	@$(STAGE) $@ $(MAKE_) test-parts
 
 # On the shared cluster there are three lanes: canaries through kedify-proxy, the wiring of backends,
 # and the guides of the Gateway API, one at a time. All mostly wait for pods and pauses, and judge
-# splits, replicas and failed requests, not times. The guides, and the demo's replicas that follow
-# requests, have room beside real parts; beside all four, requests take seconds. Mutants come when no
-# other proxy may learn from them, then the demo's measured half. Faults come last and alone: they end
-# what all need, and whatever watches the API server backs off for up to a minute afterwards.
+# splits, replicas and failed requests, not times. Then come the demo's two halves, and mutants, when
+# no other proxy may learn from them. Faults come last and alone: they end what all need, and whatever
+# watches the API server backs off for up to a minute afterwards.
 
 .PHONY: cluster demo canary mutants gateway autowire scaling faults
 cluster: residue
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
-scaling: cluster suites
+scaling: demo
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
 # Bookinfo comes first, before the demo: when a
 # header route goes, Envoy Gateway deletes its cluster before the last worker of
 # Envoy has the route without it, and the window grows with the load.
-gateway: cluster suites
+gateway: cluster real
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='bookinfo,my-app,connections,bookinfo on Traefik' $(SHARED)
-canary: scaling real
+canary: cluster real
 	@$(STAGE) $@ $(MAKE_) test-canary CANARY=TestCanary $(SHARED)
 # The agents are killed, and restore every Ingress of the cluster, so not beside the demo.
-autowire: scaling real
+autowire: cluster real
 	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
-mutants: canary autowire
+mutants: scaling
 	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
-demo: mutants
+demo: canary autowire
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
-faults: demo gateway
+faults: mutants gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
 # The inner loop: what is compiled, real parts, and one canary.
