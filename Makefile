@@ -192,7 +192,7 @@ test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cl
 	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
 # The suites on a cluster are compiled before anything is measured.
-SUITES := autoscaling autowire canary faults gateway guide install keda mutants release zero
+SUITES := autoscaling autowire canary faults gateway guide install keda mutants release routes zero
 compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, and which tests; all, if that is empty. A choice that no test
 # fits is an error.
@@ -233,6 +233,10 @@ test-canary: tools-cluster kubectl-plugin ## run the canary's edge cases on a re
 .PHONY: test-gateway
 test-gateway: tools-cluster ## walk through the Gateway API guides with Envoy Gateway, under load (needs root, about 11 minutes)
 	$(call suite,gateway,60m,GATEWAY_WALKS='$(GATEWAY_WALKS)')
+
+.PHONY: test-routes
+test-routes: tools-cluster ## measure header routes, mirror routes and Experiments with both routers, under load (needs root, about 6 minutes)
+	$(call suite,routes,20m)
 
 .PHONY: test-autoscaling
 test-autoscaling: tools-cluster ## have the guide's Rollout follow its requests with KEDA, on a real cluster, and a canary stand idle (needs root, about 10 minutes)

@@ -32,7 +32,7 @@ type Config struct {
 	// under way isn't refused, it waits for one of them to end and is due then. The
 	// rate is the most that there can be.
 	Closed bool
-	// Colors are the answers that count as good.
+	// Colors are the answers that count as good; any colour does where there are none.
 	Colors []string
 }
 

@@ -34,7 +34,7 @@ func judge(a answer, known map[string]bool) (color string, err error) {
 		return "", StatusError(a.status)
 	}
 	color, err = strconv.Unquote(a.body)
-	if err != nil || !known[color] {
+	if err != nil || len(known) > 0 && !known[color] {
 		return "", fmt.Errorf("%w: %.40q", ErrAnswer, a.body)
 	}
 	return color, nil

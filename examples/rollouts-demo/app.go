@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed" // for the page
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -12,8 +13,12 @@ import (
 //go:embed page.html
 var page []byte
 
-// healthPath answers whether the app is ready.
-const healthPath = "/healthz"
+const (
+	// healthPath answers whether the app is ready.
+	healthPath = "/healthz"
+	// countPath answers how many requests for the colour there have been, copies that nobody gets an answer to among them.
+	countPath = "/requests"
+)
 
 // settings are how the app answers.
 type settings struct {
@@ -32,6 +37,7 @@ type app struct {
 
 	routes  http.ServeMux
 	leaving atomic.Bool
+	asked   atomic.Int64
 }
 
 // newApp returns an app that is ready at once.
@@ -39,6 +45,7 @@ func newApp(s settings) *app {
 	a := &app{settings: s}
 	a.routes.HandleFunc("GET "+s.path, a.answerColor)
 	a.routes.HandleFunc("GET "+healthPath, a.answerHealth)
+	a.routes.HandleFunc("GET "+countPath, a.answerCount)
 	a.routes.HandleFunc("GET /{$}", answerPage)
 	return a
 }
@@ -60,6 +67,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answerColor answers the colour as a JSON string, without a line end.
 func (a *app) answerColor(w http.ResponseWriter, r *http.Request) {
+	a.asked.Add(1)
 	if a.latency > 0 {
 		timer := time.NewTimer(a.latency)
 		defer timer.Stop()
@@ -85,6 +93,11 @@ func (a *app) answerHealth(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte("ok\n")) // the client may have gone
+}
+
+// answerCount answers how many requests for the colour have come.
+func (a *app) answerCount(w http.ResponseWriter, _ *http.Request) {
+	_, _ = fmt.Fprintln(w, a.asked.Load()) // the client may have gone
 }
 
 // answerPage answers the page that paints the answers.

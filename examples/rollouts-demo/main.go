@@ -85,8 +85,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	if err := flags.Parse(args); err != nil {
 		return options{}, fmt.Errorf("read the flags: %w", err)
 	}
-	if !strings.HasPrefix(o.app.path, "/") || strings.ContainsAny(o.app.path, " {}") || o.app.path == healthPath {
-		return options{}, fmt.Errorf("color path %q: it must begin with / and be no pattern, nor %s", o.app.path, healthPath)
+	if !strings.HasPrefix(o.app.path, "/") || strings.ContainsAny(o.app.path, " {}") || o.app.path == healthPath || o.app.path == countPath {
+		return options{}, fmt.Errorf("color path %q: it must begin with / and be no pattern, nor %s or %s", o.app.path, healthPath, countPath)
 	}
 	if o.app.errorRate < 0 || o.app.errorRate > 100 {
 		return options{}, fmt.Errorf("error rate %v: it must be a percentage from 0 to 100", o.app.errorRate)

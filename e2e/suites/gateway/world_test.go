@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,43 +132,8 @@ func (w world) explain(t *testing.T, kinds string) {
 			out, err := w.try(context.WithoutCancel(t.Context()), args...)
 			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, err)
 		}
-		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", w.refusals())
+		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", bed.EnvoyGatewayRefusals(w.logs))
 	})
-}
-
-// refusals are the lines of the access logs of Envoy Gateway's proxies that
-// tell of an error, with Envoy's own reason for it. They are read where the
-// kubelet keeps them: what it has put aside is not shown by kubectl.
-func (w world) refusals() string {
-	files, err := filepath.Glob(filepath.Join(w.logs, "pods", "envoy-gateway-system_envoy-*", "envoy", "*.log*"))
-	if err != nil || len(files) == 0 {
-		return fmt.Sprintf("no log is found below %s: %v", w.logs, err)
-	}
-	var found []string
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err.Error()
-		}
-		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, `"response_code":5`) {
-				found = append(found, line)
-			}
-		}
-	}
-	return strings.Join(found[:min(len(found), 20)], "")
-}
-
-// clusterGaps counts the requests for a host that a proxy of Envoy Gateway had a rule for, and not its cluster.
-func (w world) clusterGaps(host string) int {
-	gaps := 0
-	for line := range strings.Lines(w.refusals()) {
-		isGap := strings.Contains(line, `"response_code_details":"cluster_not_found"`) && strings.Contains(line, `"response_flags":"NC"`)
-		if isGap && strings.Contains(line, `":authority":"`+host+`"`) {
-			gaps++
-		}
-	}
-	return gaps
 }
 
 // eventually waits until ready says so, and fails the test when it takes too long.

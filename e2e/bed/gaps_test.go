@@ -1,15 +1,17 @@
-package gateway
+package bed_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 )
 
 // Only what Envoy's own log tells of a rule without its cluster is a gap, and only for the host.
 func TestClusterGaps(t *testing.T) {
-	w := world{logs: t.TempDir()}
-	folder := filepath.Join(w.logs, "pods", "envoy-gateway-system_envoy-x", "envoy")
+	logs := t.TempDir()
+	folder := filepath.Join(logs, "pods", "envoy-gateway-system_envoy-x", "envoy")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +24,7 @@ func TestClusterGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]int{"shop.test": 1, "other.test": 1, "third.test": 0} {
-		if got := w.clusterGaps(host); got != want {
+		if got := bed.ClusterGaps(logs, host); got != want {
 			t.Errorf("%s: %d gaps, want %d", host, got, want)
 		}
 	}

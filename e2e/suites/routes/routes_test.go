@@ -1,0 +1,125 @@
+package routes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+)
+
+const (
+	// rate is the number of requests a second of everybody, testerRate that of those with the header.
+	rate, testerRate = 100, 25
+	// testersAsked, mirrored and shared are the numbers of requests that each of the three is judged by.
+	testersAsked, mirrored, shared = 150, 2000, 2000
+	// settle is the time between the Rollout's word that a step is reached and the first request that counts: workers of a proxy take a route over one by one, and
+	// Envoy Gateway's status does not tell of them at all.
+	settle = 2 * time.Second
+	// mostSigmas is how far, in standard deviations, a measured share may lie from the asked one. Ten shares are measured: by chance one lies farther in one of 1500 runs.
+	mostSigmas = 4
+)
+
+// The indexes of the steps of objects.yaml at which something is measured.
+const (
+	pauseWithHeader = 2
+	pauseWithMirror = 5
+	pauseAtLast     = 9
+)
+
+// TestRoutes walks through the same canary with both routers, one after the other on one cluster.
+func TestRoutes(t *testing.T) {
+	w := launch(t)
+	t.Run("kedify", func(t *testing.T) {
+		r := w.install(t, "routes-kedify", "kedify/http: {httpScaledObjectName: web}", "kedify.yaml")
+		r.kedifyProxy(t)
+		r.walk(t, 0)
+	})
+	t.Run("gatewayAPI", func(t *testing.T) {
+		r := w.install(t, "routes-gateway", "argoproj-labs/gatewayAPI: {httpRoute: web}", "gateway.yaml")
+		r.envoyGateway(t)
+		r.walk(t, mostClusterGaps)
+		r.control(t)
+	})
+}
+
+// walk plays the canary of objects.yaml under load and measures at its steps. At most gaps requests may fail, by what Envoy Gateway's own log says of them.
+func (r *run) walk(t *testing.T, gaps int) {
+	t.Helper()
+	r.answers(t)
+	everybody := r.send(t, "everybody", rate, nil, gaps)
+	testers := r.send(t, "role: qa", testerRate, map[string]string{"role": "qa"}, gaps)
+	r.Do(t, "patch", "rollout", "web", "--type=merge", "-p", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+
+	r.paused(t, pauseWithHeader)
+	from := time.Now().Add(settle)
+	r.all(t, "role: qa at weight 0", testers, from, testersAsked, canary)
+	r.all(t, "everybody else meanwhile", everybody, from, testersAsked, stable)
+	r.promote(t)
+
+	r.paused(t, pauseWithMirror)
+	r.copies(t, everybody, testers)
+	r.promote(t)
+
+	r.experiment(t)
+	r.shares(t, everybody, map[role]float64{stable: 0.65, canary: 0.20, "a": 0.10, "b": 0.05})
+
+	r.paused(t, pauseAtLast)
+	r.promote(t)
+	r.healthy(t)
+	r.all(t, "everybody afterwards", everybody, time.Now().Add(settle), testersAsked, stable)
+}
+
+// all checks that Pods of one role answer all of so many requests from a moment on.
+func (r *run) all(t *testing.T, what string, client *load.Client, from time.Time, n int, want role) {
+	t.Helper()
+	window := r.sample(t, client, from, n)
+	by := r.byRole(t, window)
+	t.Logf("%s: %d of %d answers by the %s side: %v", what, by[want], window.Done-window.Failed, want, by)
+	if window.Failed > 0 || by[want] != n {
+		t.Errorf("%s: %d failed, %v; all of %d are for the %s side", what, window.Failed, by, n, want)
+	}
+}
+
+// copies checks that the canary, which has no weight, was asked as often as the mirror route says, and that it answered nobody.
+func (r *run) copies(t *testing.T, clients ...*load.Client) {
+	t.Helper()
+	const percentage = 0.20
+	from := time.Now().Add(settle)
+	r.sample(t, clients[0], from, 1)
+	asked := func() (copied, sent int) {
+		for _, client := range clients {
+			sent += client.Totals().OK
+		}
+		return r.counted(t, canary), sent
+	}
+	copied, sent := asked()
+	window := r.sample(t, clients[0], time.Now(), mirrored)
+	copiedAfter, sentAfter := asked()
+	split := stats.Split{Hits: copiedAfter - copied, Total: sentAfter - sent}
+	t.Logf("mirror: asked 20 %%, copied %.1f %% of %d (%.1f σ, limit %d)", 100*split.Share(), split.Total, split.Sigmas(percentage), mostSigmas)
+	if split.Sigmas(percentage) > mostSigmas {
+		t.Errorf("%d of %d requests were copied, asked 20 %%", split.Hits, split.Total)
+	}
+	if by := r.byRole(t, window); window.Failed > 0 || by[stable] != mirrored {
+		t.Errorf("%d of %d requests failed, and the rest was answered by %v; all are for the stable side", window.Failed, mirrored, by)
+	}
+}
+
+// shares measures which part of the requests each role answers.
+func (r *run) shares(t *testing.T, client *load.Client, asked map[role]float64) {
+	t.Helper()
+	window := r.sample(t, client, time.Now().Add(settle), shared)
+	by := r.byRole(t, window)
+	for _, each := range []role{stable, canary, "a", "b"} {
+		split := stats.Split{Hits: by[each], Total: window.Done - window.Failed}
+		off := split.Sigmas(asked[each])
+		t.Logf("experiment, %s: asked %.0f %%, measured %.1f %% of %d (%.1f σ, limit %d)", each, 100*asked[each], 100*split.Share(), split.Total, off, mostSigmas)
+		if off > mostSigmas {
+			t.Errorf("%s answered %d of %d, asked %.0f %%", each, split.Hits, split.Total, 100*asked[each])
+		}
+	}
+	if len(by) != len(asked) {
+		t.Errorf("answers came from %v", by)
+	}
+}

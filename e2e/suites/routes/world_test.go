@@ -1,0 +1,322 @@
+package routes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// host is the app's, and controlHost that of the control.
+	host, controlHost = "routes.example.com", "control.example.com"
+	// patience bounds how long anything may take that must come.
+	patience = 2 * time.Minute
+	// requestTimeout bounds each request.
+	requestTimeout = 5 * time.Second
+	// installed is the number of answers in a row after which the app counts as installed.
+	installed = 20
+	// mostClusterGaps is how many requests of a load may meet a rule of Envoy Gateway's whose cluster is not there: see control.
+	mostClusterGaps = 1
+)
+
+// world is a cluster, and the way into it.
+type world struct {
+	cluster *provider.Cluster
+	inside  *inside.Cluster
+	repo    string
+}
+
+// launch brings a cluster up.
+func launch(t *testing.T) world {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root, to reach into the cluster: run make as root")
+	}
+	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway"}})
+	reached, err := inside.Open(cluster.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world{cluster, reached, repo}
+}
+
+// run is the app with one router.
+type run struct {
+	world
+	bed.Kubectl
+
+	address string // where requests go, in the cluster
+}
+
+// install applies the app with a router, and the files that belong to that, in a namespace of its own.
+func (w world) install(t *testing.T, namespace, plugin, file string) *run {
+	t.Helper()
+	r := &run{world: w, Kubectl: bed.Kubectl{Cluster: w.cluster, Namespace: namespace}}
+	r.CreateNamespace(t, namespace)
+	text, err := os.ReadFile("objects.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(objects, []byte(strings.Replace(string(text), "plugins: {PLUGIN}", "plugins: {"+plugin+"}", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.ExplainFailure(t,
+		[]string{"get", "rollout,experiment,replicaset,pod,service,httproute,httpso", "-o", "wide"},
+		[]string{"get", "httproute,httpso", "-o", "yaml"},
+		[]string{"get", "events", "--sort-by=.lastTimestamp"},
+		[]string{"-n", "argo-rollouts", "logs", "deploy/argo-rollouts", "--tail=40"})
+	r.Do(t, "apply", "-f", bed.Fair(w.repo))
+	r.Do(t, "apply", "-f", file)
+	r.Do(t, "apply", "-f", objects)
+	return r
+}
+
+// kedifyProxy installs the namespace's proxies.
+func (r *run) kedifyProxy(t *testing.T) {
+	t.Helper()
+	r.Do(t, "apply", "-k", filepath.Join(r.repo, "config", "kedify-proxy"))
+	r.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=90s")
+	r.Do(t, "wait", "httpscaledobject/web", "--for=condition=Programmed", "--timeout=90s")
+	r.address = r.Do(t, "get", "service", "kedify-proxy", "-o", "jsonpath={.spec.clusterIP}") + ":8080"
+}
+
+// envoyGateway waits for the Gateway. What it has outside of the namespace goes with the test.
+func (r *run) envoyGateway(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), requestTimeout)
+		defer cancel()
+		if _, err := r.Run(ctx, "kubectl", "delete", "gatewayclass", "routes", "--ignore-not-found", "--wait=false"); err != nil {
+			t.Error(err)
+		}
+	})
+	r.Do(t, "wait", "gateway/routes", "--for=condition=Programmed", "--timeout=90s")
+	r.address = r.Do(t, "-n", "envoy-gateway-system", "get", "service", "routes-gateway", "-o", "jsonpath={.spec.clusterIP}") + ":80"
+}
+
+// target says where requests go.
+func (r *run) target(host string) load.Config {
+	return load.Config{
+		Address: r.address, Dial: r.inside.DialContext, Host: host, Path: "/color", Timeout: requestTimeout, MaxInFlight: 500,
+	}
+}
+
+// eventually waits until ready says so, and fails the test when it takes too long.
+func eventually(t *testing.T, what string, ready func() bool, state func() string) {
+	t.Helper()
+	if err := await.Until(t.Context(), what, patience, ready, state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answers waits until the app is installed, for the proxy too.
+func (r *run) answers(t *testing.T) {
+	t.Helper()
+	r.healthy(t)
+	var answers int
+	var probed error
+	eventually(t, fmt.Sprintf("%d answers in a row", installed), func() bool {
+		if _, probed = load.Probe(t.Context(), r.target(host)); probed != nil {
+			answers = 0
+			return false
+		}
+		answers++
+		return answers == installed
+	}, func() string { return fmt.Sprintf("%d answers, then: %v", answers, probed) })
+}
+
+// send starts a load, which runs until the test ends. None of its requests may fail, but for so many gaps of Envoy Gateway's.
+func (r *run) send(t *testing.T, who string, rate float64, header map[string]string, mostGaps int) *load.Client {
+	t.Helper()
+	config := r.target(host)
+	config.Rate, config.Header = rate, header
+	client, err := load.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		totals, pinned := client.Stop()
+		gaps := min(totals.Reasons["HTTP status 503"], bed.ClusterGaps(r.cluster.Logs, host), mostGaps)
+		t.Logf("%s: %d requests, %d failed %v, of them %d by Envoy Gateway's proxy, which had a rule and not its cluster; started at most %s late",
+			who, totals.Sent, totals.Failed, totals.Reasons, gaps, totals.Lag)
+		if totals.Failed > gaps || totals.Sent == 0 {
+			t.Errorf("%s: %d of %d requests failed: %v\n%s", who, totals.Failed, totals.Sent, totals.Reasons, bed.EnvoyGatewayRefusals(r.cluster.Logs))
+		}
+		for _, p := range pinned {
+			if p.Lost != nil || p.Answered == 0 {
+				t.Errorf("%s: the %s connection is lost after %d answers: %v", who, p.Kind, p.Answered, p.Lost)
+			}
+		}
+	})
+	return client
+}
+
+// sample waits for so many requests from a moment on.
+func (*run) sample(t *testing.T, client *load.Client, from time.Time, n int) load.Window {
+	t.Helper()
+	window, err := client.Sample(t.Context(), from, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return window
+}
+
+// rollout is the Rollout as it is.
+func (r *run) rollout(t *testing.T) kube.Rollout {
+	t.Helper()
+	var read kube.Rollout
+	if err := json.Unmarshal([]byte(r.Do(t, "get", "rollout", "web", "-o", "json")), &read); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// healthy waits until nothing is rolled out.
+func (r *run) healthy(t *testing.T) {
+	t.Helper()
+	var seen kube.Rollout
+	eventually(t, "the Rollout to be Healthy", func() bool { seen = r.rollout(t); return seen.Healthy() }, func() string { return "it is " + seen.String() })
+}
+
+// paused waits until the Rollout pauses at the step of that index.
+func (r *run) paused(t *testing.T, step int) {
+	t.Helper()
+	var seen kube.Rollout
+	eventually(t, fmt.Sprintf("the pause of step %d", step), func() bool {
+		seen = r.rollout(t)
+		return seen.Paused() && seen.Status.CurrentStepIndex != nil && *seen.Status.CurrentStepIndex == step
+	}, func() string { return "it is " + seen.String() })
+}
+
+// promote goes on from a pause.
+func (r *run) promote(t *testing.T) {
+	t.Helper()
+	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "promote", "web"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// experiment waits until the Experiment has its weights, and the router says that they are in force.
+func (r *run) experiment(t *testing.T) {
+	t.Helper()
+	const want = "10 5 true"
+	seen := ""
+	eventually(t, "the Experiment's weights", func() bool {
+		seen = r.Do(t, "get", "rollout", "web", "-o", "jsonpath={.status.canary.weights.additional[*].weight} {.status.canary.weights.verified}")
+		return seen == want
+	}, func() string { return seen })
+}
+
+// role is what a Pod is for: stable, canary, or one of the Experiment's templates.
+type role string
+
+const (
+	stable role = "stable"
+	canary role = "canary"
+)
+
+// pod is what is read of a Pod.
+type pod struct {
+	Metadata struct {
+		Name            string                  `json:"name"`
+		OwnerReferences []struct{ Name string } `json:"ownerReferences"`
+	} `json:"metadata"`
+	Status struct {
+		PodIP string `json:"podIP"`
+	} `json:"status"`
+}
+
+// pods are the app's Pods, by role.
+func (r *run) pods(t *testing.T) map[role][]pod {
+	t.Helper()
+	now := r.rollout(t).Status
+	var list struct {
+		Items []pod `json:"items"`
+	}
+	if err := json.Unmarshal([]byte(r.Do(t, "get", "pods", "-l", "app=web", "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	found := map[role][]pod{}
+	for _, each := range list.Items {
+		is := roleOf(each, now)
+		found[is] = append(found[is], each)
+	}
+	return found
+}
+
+// roleOf tells by the ReplicaSet that a Pod is of. That of an Experiment ends with its template's name.
+func roleOf(p pod, now kube.RolloutStatus) role {
+	owner := ""
+	for _, reference := range p.Metadata.OwnerReferences {
+		owner = reference.Name
+	}
+	switch hash := strings.TrimPrefix(owner, "web-"); hash {
+	case now.StableRS:
+		return stable
+	case now.CurrentPodHash:
+		return canary
+	}
+	return role(owner[strings.LastIndex(owner, "-")+1:])
+}
+
+// byRole counts the good answers of a window by who gave them.
+func (r *run) byRole(t *testing.T, window load.Window) map[role]int {
+	t.Helper()
+	roles := map[string]role{}
+	for is, pods := range r.pods(t) {
+		for _, each := range pods {
+			roles[each.Metadata.Name] = is
+		}
+	}
+	counts := map[role]int{}
+	for name, answers := range window.Colors {
+		is, known := roles[name]
+		if !known {
+			is = role("gone: " + name)
+		}
+		counts[is] += answers
+	}
+	return counts
+}
+
+// counted is how many requests for the colour all Pods of a role have had.
+func (r *run) counted(t *testing.T, of role) int {
+	t.Helper()
+	client := http.Client{Transport: r.inside.Transport(), Timeout: requestTimeout}
+	defer client.CloseIdleConnections()
+	sum := 0
+	for _, each := range r.pods(t)[of] {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+each.Status.PodIP+":8080/requests", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		count, wrong := strconv.Atoi(strings.TrimSpace(string(body)))
+		if err != nil || wrong != nil {
+			t.Fatalf("%s says %q: %v, %v", each.Metadata.Name, body, err, wrong)
+		}
+		sum += count
+	}
+	return sum
+}
