@@ -136,9 +136,10 @@ func launch(t *testing.T) *way {
 	})
 	w := &way{Kubectl: bed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		// The class stays for as long as its Gateway does, whose namespace is gone when the proxies in it have drained.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 		defer cancel()
-		if _, err := w.Run(ctx, "kubectl", "delete", "gatewayclass", "autowired", "--ignore-not-found", "--timeout=20s"); err != nil {
+		if _, err := w.Run(ctx, "kubectl", "delete", "gatewayclass", "autowired", "--ignore-not-found", "--timeout=100s"); err != nil {
 			t.Error(err)
 		}
 	})
