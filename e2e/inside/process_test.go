@@ -48,10 +48,7 @@ func TestOnlyTheClustersOwnProcesses(t *testing.T) {
 }
 
 func TestKillSeesTheEnd(t *testing.T) {
-	command := exec.CommandContext(t.Context(), "sleep", "60")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	command := startCat(t)
 	p, lives := read(command.Process.Pid)
 	if !lives {
 		t.Fatal("a process that was just started is not found")
@@ -71,4 +68,29 @@ func TestKillSeesTheEnd(t *testing.T) {
 	if _, _, err := p.Kill(t.Context()); !errors.Is(err, ErrNoProcess) {
 		t.Errorf("kill of a process that has ended: %v", err)
 	}
+}
+
+// startCat starts cat and returns once the program runs: Start returns when the
+// kernel has closed the descriptors, which is before it has set the command line.
+func startCat(t *testing.T) *exec.Cmd {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "cat")
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte{'\n'}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return command
 }
