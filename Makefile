@@ -196,7 +196,7 @@ SUITES := autoscaling autowire canary faults gateway guide install keda mutants 
 compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, and which tests; all, if that is empty. A choice that no test
 # fits is an error.
-suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(if $(4),$(CLUSTER_BIN)/$(1).test -test.list='$(4)' | grep ^Test && )\
+suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(if $(4),$(CLUSTER_BIN)/$(1).test -test.list='$(firstword $(subst /, ,$(4)))' | grep ^Test && )\
 	$(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(if $(4),-test.run='$(4)')
 
 # Where mutants are built, and found by who runs them.
@@ -250,11 +250,11 @@ test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, a
 .PHONY: test-install
 test-install: tools-cluster snapshot ## install a snapshot in each way of docs/install.md, and uninstall it (needs root; CHART= names argo-helm's chart)
 	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
-		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)")
+		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)",TestInstall)
 
 .PHONY: test-plugin
 test-plugin: tools-cluster ## install and uninstall by the kubectl plugin alone, from this checkout's programs: a wake from zero and a measured 20 % between (needs root, about 6 minutes)
-	$(call suite,install,15m,,-test.run=ByPlugin)
+	$(call suite,install,15m,,TestByPlugin)
 
 .PHONY: test-release
 test-release: tools-cluster snapshot ## make a second snapshot elsewhere and compare, and start the binaries for arm64 by QEMU
@@ -262,7 +262,7 @@ test-release: tools-cluster snapshot ## make a second snapshot elsewhere and com
 
 .PHONY: test-zero
 test-zero: tools-cluster ## have requests wake an app without replicas, on a real cluster with KEDA of which parts are killed (needs root, about 9 minutes)
-	$(call suite,zero,30m,,$(if $(ZERO_ONLY),-test.run='/$(ZERO_ONLY)'))
+	$(call suite,zero,30m,,$(if $(ZERO_ONLY),TestRequestsWakeTheApp/$(ZERO_ONLY)))
 
 .PHONY: test-autowire
 test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik and Envoy Gateway, on a real cluster (AUTOWIRE=TestProxies; needs root, about 10 minutes)

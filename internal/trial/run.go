@@ -79,6 +79,10 @@ func (t *Trial) Run(ctx context.Context) (Result, error) {
 	result := Result{Namespace: t.setup.Namespace, Router: t.setup.Router, Weight: t.setup.Weight}
 	within, stop := context.WithCancel(ctx)
 	err := t.play(within, &result)
+	// A request that was cut says no more than that.
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("the canary was not played to its end: %w", cause)
+	}
 	stop()
 	result.Requests, result.Failures = t.tally.Totals()
 	for _, count := range result.Failures {

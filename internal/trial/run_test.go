@@ -3,6 +3,7 @@ package trial_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -223,14 +224,19 @@ func TestInterruptedAtEachRequest(t *testing.T) {
 	}
 	for at := 1; at <= last; at++ {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			interrupt := errors.New("interrupt signal received")
 			f := &fake{share: 30, asked: func(count int) {
 				if count == at {
-					cancel()
+					cancel(interrupt)
 				}
 			}}
 			result, said, err := played(ctx, f, nil)
+			// After the canary's end there is nothing left to interrupt.
+			if err != nil && !errors.Is(err, interrupt) {
+				t.Errorf("interrupted at request %d of %d it ends with %v", at, last, err)
+			}
 			if f.labels != nil || !result.Removed {
 				t.Errorf("interrupted at request %d of %d it leaves the namespace: %v, %q", at, last, err, said)
 			}

@@ -173,6 +173,9 @@ func (w *tryWorld) interrupted(t *testing.T, at string) {
 	if code := command.ProcessState.ExitCode(); code != 1 && (code != 0 || at != "is being removed") {
 		t.Errorf("interrupted it ends with %d:\n%s%s", code, rest, problems.String())
 	}
+	if code := command.ProcessState.ExitCode(); code == 1 && !strings.Contains(problems.String(), "interrupt") {
+		t.Errorf("what it says does not name the interruption: %s", problems.String())
+	}
 	w.nothingIsLeft(t)
 }
 
