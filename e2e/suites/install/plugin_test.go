@@ -17,6 +17,8 @@ const (
 	heading = "By the kubectl plugin"
 	// mostCommands is how many commands lead from Argo Rollouts and KEDA to a wake from zero and a measured split.
 	mostCommands = 6
+	// wakeWithin is well before KEDA's next poll, after 30 s: what wakes is the push.
+	wakeWithin = 10 * time.Second
 	// wired reads where the Ingress of the example sends requests, and whether it can be undone.
 	wired = `kubectl -n rollouts-demo get ingress rollouts-demo -o jsonpath='{.spec.rules[*].http.paths[*].backend.service.name} {.metadata.annotations}'`
 )
@@ -34,6 +36,8 @@ func (w *world) byPlugin(t *testing.T) {
 		t.Error("what is installed is not sound")
 	}
 	w.until(t, "the Ingress to be wired", wired, "kedify-proxy ", 2*time.Minute)
+	// The controller has just been started anew: without this there would be no replica yet, in place of none any more.
+	w.until(t, "the first replicas", `kubectl -n rollouts-demo get rollout rollouts-demo -o jsonpath='available={.status.availableReplicas}.'`, "available=2.", 2*time.Minute)
 	w.script(t, w.page.block(t, heading, "sh", 1))
 	w.until(t, "zero replicas", "kubectl -n rollouts-demo get pods -l app=rollouts-demo 2>&1", "No resources found", 3*time.Minute)
 	took := w.wake(t)
@@ -42,6 +46,9 @@ func (w *world) byPlugin(t *testing.T) {
 		t.Errorf("the page has %d commands up to here, not at most %d", w.ran, mostCommands)
 	}
 	w.measure(t, began)
+	if took > wakeWithin {
+		t.Errorf("the first request to zero replicas was answered after %v, not within %v", took, wakeWithin)
+	}
 	t.Logf("the first request to zero replicas was answered after %v", took)
 }
 
