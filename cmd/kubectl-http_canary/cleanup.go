@@ -47,7 +47,8 @@ func newCleanup(way *way) *cobra.Command {
 		Use:   "cleanup",
 		Short: "Find, and take away, what deleted or changed Rollouts have left",
 		Long: `cleanup finds what is left over on HTTPScaledObjects and routes of Rollouts that were deleted, or that name other objects
-now: the controller makes no call for these, so their splits stay in force. It changes nothing without --apply.
+now: the controller makes no call for these, so their splits stay in force; and what programs of ours have left that are gone.
+It changes nothing without --apply.
 
 Each removal is one request that fails where the object is not what it was. Weights that nobody's mark is beside may be a
 hand's: they are shown, and taken away with --unowned only. All namespaces are looked through, or with --namespace one.
@@ -182,13 +183,19 @@ func requestOf(removal leftovers.Removal) (apiserver.Request, error) {
 			Verb: http.MethodPut, Path: append(path, "namespaces", route.Name.Namespace, route.Kind.Resource(), route.Name.Name), Query: query, Body: body,
 		}, err
 	case removal.Lease != nil:
-		lease := removal.Lease
-		body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}})
-		path := []string{"apis", "coordination.k8s.io", "v1", "namespaces", lease.Name.Namespace, "leases", lease.Name.Name}
-		return apiserver.Request{Verb: http.MethodDelete, Path: path, Body: body}, err
+		name := removal.Lease.Name
+		return deletion(removal.Lease, "apis", "coordination.k8s.io", "v1", "namespaces", name.Namespace, "leases", name.Name)
+	case removal.Namespace != nil:
+		return deletion(removal.Namespace, "api", "v1", "namespaces", removal.Namespace.Name.Name)
 	default:
 		body, err := json.Marshal(removal.Patch)
 		path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Of.Namespace, httpv1alpha1.Resource, removal.Of.Name}
 		return apiserver.Request{Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType), Body: body}, err
 	}
+}
+
+// deletion is the request that deletes what is at a path, while it is what was read.
+func deletion(read *leftovers.Precondition, path ...string) (apiserver.Request, error) {
+	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &read.UID, ResourceVersion: &read.ResourceVersion}})
+	return apiserver.Request{Verb: http.MethodDelete, Path: path, Body: body}, err
 }

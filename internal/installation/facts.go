@@ -35,6 +35,10 @@ const (
 	// HTTPScaledObjectsDefinition and ScaledObjectsDefinition are CustomResourceDefinitions.
 	HTTPScaledObjectsDefinition = httpv1alpha1.Resource + "." + httpv1alpha1.Group
 	ScaledObjectsDefinition     = "scaledobjects.keda.sh"
+	// TrialLabel is on the namespace of a throw-away canary, beside the label of who has made it, and the annotation TrialUntil says when that has given up for
+	// certain, as RFC 3339 has times.
+	TrialLabel = "http.kedify.io/try"
+	TrialUntil = "http.kedify.io/try-until"
 )
 
 // Part is a sort of objects that is read as a whole.
@@ -56,6 +60,7 @@ const (
 	Autoscalers       Part = "HorizontalPodAutoscalers"
 	Reviews           Part = "SubjectAccessReviews"
 	Webhook           Part = "MutatingWebhookConfigurations"
+	Trials            Part = "Namespaces"
 	Lease             Part = "Lease " + httpv1alpha1.DefaultInterceptorLease
 )
 
@@ -94,6 +99,8 @@ type Facts struct {
 
 	// Lease is the one that interceptors renew.
 	Lease *coordinationv1.Lease
+	// Trials are the namespaces of throw-away canaries.
+	Trials []metav1.PartialObjectMetadata
 
 	// Allowed are the answers to questions about permissions.
 	Allowed map[Question]bool

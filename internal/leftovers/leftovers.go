@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,6 +38,8 @@ const (
 	Label Sort = "Label"
 	// InterceptorLease is that of interceptors that were uninstalled.
 	InterceptorLease Sort = "InterceptorLease"
+	// Trial is the namespace of a throw-away canary whose command has ended without removing it.
+	Trial Sort = "Trial"
 )
 
 // Leftover is an object with something left over on it.
@@ -63,6 +66,8 @@ type Removal struct {
 	Route *installation.Route
 	// Lease is deleted while it has this UID and resource version.
 	Lease *Precondition
+	// Namespace is deleted, with all that is in it, while it has this UID and resource version.
+	Namespace *Precondition
 }
 
 // Operation is one of a JSON patch.
@@ -91,6 +96,7 @@ func Find(facts *installation.Facts, namespace string) []Leftover {
 		all = append(all, f.route(&facts.Routes[i])...)
 	}
 	all = append(all, f.lease()...)
+	all = append(all, f.trials()...)
 	slices.SortStableFunc(all, func(a, b Leftover) int { return cmp.Compare(a.Object, b.Object) })
 	return all
 }
@@ -216,4 +222,23 @@ func (f *finder) lease() []Leftover {
 		Message: "no interceptor is installed, and nobody renews it",
 		Removal: Removal{Lease: &Precondition{Name: name, UID: lease.UID, ResourceVersion: lease.ResourceVersion}},
 	}}
+}
+
+// trials finds the namespaces of throw-away canaries whose time is over. One that is being deleted goes by itself.
+func (f *finder) trials() []Leftover {
+	var all []Leftover
+	for _, namespace := range f.facts.Trials {
+		until, err := time.Parse(time.RFC3339, namespace.Annotations[installation.TrialUntil])
+		if err != nil || f.facts.Now.Before(until) || namespace.DeletionTimestamp != nil {
+			continue
+		}
+		all = append(all, Leftover{
+			Object: "Namespace " + namespace.Name, Sorts: []Sort{Trial},
+			Message: fmt.Sprintf("the command that tried a canary in it has ended by %s without removing it", until.Format(time.RFC3339)),
+			Removal: Removal{Namespace: &Precondition{
+				Name: types.NamespacedName{Name: namespace.Name}, UID: namespace.UID, ResourceVersion: namespace.ResourceVersion,
+			}},
+		})
+	}
+	return all
 }

@@ -89,6 +89,18 @@ func broken(r installation.Rollout) installation.Rollout {
 	return r
 }
 
+// tried has the namespace of a throw-away canary that was to be over some time ago.
+func tried(ago string, isGoing bool) *installation.Facts {
+	trial := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "http-canary-try-abcde", UID: "1", ResourceVersion: "2"}}
+	if ago != "" {
+		trial.Annotations = map[string]string{installation.TrialUntil: ago}
+	}
+	if isGoing {
+		trial.DeletionTimestamp = &metav1.Time{Time: now}
+	}
+	return &installation.Facts{Now: now, Trials: []metav1.PartialObjectMetadata{trial}}
+}
+
 // leased has a Lease that was renewed some time ago.
 func leased(ago time.Duration, interceptor *appsv1.Deployment) *installation.Facts {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "keda", Name: "kedify-http-interceptor", UID: "1", ResourceVersion: "2"}}
@@ -176,6 +188,12 @@ func TestWhatIsLeftOver(t *testing.T) {
 		{"a Lease without interceptors", leased(time.Hour, nil), "", []leftovers.Sort{leftovers.InterceptorLease}},
 		{"a Lease that somebody renews", leased(time.Second, nil), "", nil},
 		{"a Lease of interceptors that are stopped", leased(time.Hour, new(appsv1.Deployment)), "", nil},
+
+		{"a throw-away canary of a command that was killed", tried(now.Add(-time.Minute).Format(time.RFC3339), false), "", []leftovers.Sort{leftovers.Trial}},
+		{"one under way", tried(now.Add(time.Minute).Format(time.RFC3339), false), "", nil},
+		{"one that is going", tried(now.Add(-time.Minute).Format(time.RFC3339), true), "", nil},
+		{"one without a time", tried("", false), "", nil},
+		{"one whose time cannot be read", tried("soon", false), "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -214,6 +232,10 @@ func TestRemovalsHavePreconditions(t *testing.T) {
 	if lease == nil || lease.UID != "1" || lease.ResourceVersion != "2" {
 		t.Errorf("the Lease is deleted by %+v", lease)
 	}
+	trial := leftovers.Find(tried(now.Format(time.RFC3339), false), "")[0].Removal.Namespace
+	if trial == nil || trial.UID != "1" || trial.ResourceVersion != "2" {
+		t.Errorf("the namespace is deleted by %+v", trial)
+	}
 }
 
 func TestEverySortIsDocumented(t *testing.T) {
@@ -234,7 +256,7 @@ func TestEverySortIsDocumented(t *testing.T) {
 		return all
 	}
 	declared := names(`Sort += "(\w+)"`, source)
-	if diff := cmp.Diff(declared, names("(?m)^\\| `(\\w+)` \\| (?:HTTPScaledObject|route|Lease) \\|", page)); diff != "" || len(declared) != 10 {
+	if diff := cmp.Diff(declared, names("(?m)^\\| `(\\w+)` \\| (?:HTTPScaledObject|route|Lease|Namespace) \\|", page)); diff != "" || len(declared) != 11 {
 		t.Errorf("sorts (-declared +documented):\n%s", diff)
 	}
 }

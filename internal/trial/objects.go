@@ -29,8 +29,6 @@ const (
 	host = "http-canary-try.example.com"
 	// before and after are the colours of the two versions.
 	before, after = "blue", "green"
-	// Label is on the namespace of a trial, beside [manifests.LabelManagedBy].
-	Label = "http.kedify.io/try"
 )
 
 // Setup is what is to be tried.

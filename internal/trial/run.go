@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/installation"
 	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
 )
 
@@ -151,7 +152,8 @@ func (t *Trial) deploy(ctx context.Context) error {
 	made := context.WithoutCancel(ctx)
 	namespace := map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
-			"name": t.setup.Namespace, "labels": map[string]any{manifests.LabelManagedBy: manifests.ManagedBy, Label: t.token},
+			"name": t.setup.Namespace, "labels": map[string]any{manifests.LabelManagedBy: manifests.ManagedBy, installation.TrialLabel: t.token},
+			"annotations": until(ctx),
 		},
 	}
 	body, err := json.Marshal(namespace)
@@ -171,6 +173,15 @@ func (t *Trial) deploy(ctx context.Context) error {
 		return err
 	}
 	return t.await(ctx, "the requests' way", t.isRouted)
+}
+
+// until says when the trial is over for certain, if ctx has a deadline: what is still there then is what a killed command has left.
+func until(ctx context.Context) map[string]any {
+	deadline, has := ctx.Deadline()
+	if !has {
+		return nil
+	}
+	return map[string]any{installation.TrialUntil: deadline.Add(removalLimit).UTC().Format(time.RFC3339)}
 }
 
 // startLoad starts the load, and waits until its requests are answered.
@@ -292,7 +303,7 @@ func (t *Trial) remove(ctx context.Context) error {
 		}
 		err := t.get(ctx, &live, namespace...)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && live.Metadata.Labels[Label] != t.token: // One of that name is somebody else's.
+		case apierrors.IsNotFound(err), err == nil && live.Metadata.Labels[installation.TrialLabel] != t.token: // One of that name is somebody else's.
 			t.sayf("Namespace %s is gone", t.setup.Namespace)
 			return nil
 		case err == nil && !isTold:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -185,5 +186,29 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 	}
 	if err := shared.admin.Get().AbsPath(lease).Do(t.Context()).Error(); err == nil {
 		t.Error("the Lease is still there")
+	}
+}
+
+// TestCleanupOfATrial: the namespace of a throw-away canary is a leftover when its time is over, and that of somebody else never is.
+func TestCleanupOfATrial(t *testing.T) {
+	made := func(name, until, by string) {
+		apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {app.kubernetes.io/managed-by: "+by+
+			", http.kedify.io/try: x}, annotations: {http.kedify.io/try-until: '"+until+"'}}}")
+		t.Cleanup(func() {
+			_ = shared.admin.Delete().AbsPath("/api/v1/namespaces/" + name).Do(context.WithoutCancel(t.Context())).Error() // It may be gone.
+		})
+	}
+	made("try-over", "2026-01-01T00:00:00Z", "kubectl-http-canary")
+	made("try-now", time.Now().Add(time.Hour).Format(time.RFC3339), "kubectl-http-canary")
+	made("try-foreign", "2026-01-01T00:00:00Z", "somebody")
+	want := left{Object: "Namespace try-over", Sorts: []string{"Trial"}}
+	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
+		t.Fatalf("it ends with %d: %+v", code, got)
+	}
+	if got, code := cleanup(t, "--apply"); code != 0 || len(got) != 1 || !got[0].Removed {
+		t.Errorf("it ends with %d: %+v", code, got)
+	}
+	if got, code := cleanup(t); code != 0 || len(got) != 0 {
+		t.Errorf("in the end: %d, %+v", code, got)
 	}
 }

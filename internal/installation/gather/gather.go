@@ -25,6 +25,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/installation"
+	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 )
 
@@ -118,6 +119,7 @@ func (r *Reader) Marked(ctx context.Context) (*installation.Facts, error) {
 	facts := &installation.Facts{Now: time.Now()}
 	err := take(ctx, facts, []step{
 		{installation.Lease, r.lease},
+		{installation.Trials, r.trials},
 		{installation.Deployments, r.deployments},
 		{installation.HTTPScaledObjects, r.httpScaledObjects},
 		{installation.Routes, r.routes},
@@ -287,6 +289,15 @@ func (r *Reader) httpScaledObjects(ctx context.Context, facts *installation.Fact
 func (r *Reader) lease(ctx context.Context, facts *installation.Facts) (err error) {
 	facts.Lease, err = find[coordinationv1.Lease](ctx, r, "apis", "coordination.k8s.io", "v1",
 		"namespaces", httpv1alpha1.DefaultInterceptorNamespace, "leases", httpv1alpha1.DefaultInterceptorLease)
+	return err
+}
+
+// trials reads the namespaces of throw-away canaries, unless one namespace is all that is looked at.
+func (r *Reader) trials(ctx context.Context, facts *installation.Facts) (err error) {
+	if r.namespace == "" {
+		labels := manifests.LabelManagedBy + "=" + manifests.ManagedBy + "," + installation.TrialLabel
+		facts.Trials, err = list[metav1.PartialObjectMetadata](ctx, r, "v1", "namespaces", "", labels)
+	}
 	return err
 }
 
