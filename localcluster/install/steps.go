@@ -111,6 +111,26 @@ func Traefik(s Sources) Bundle {
 	}
 }
 
+// Contour is an Ingress controller: the folder of its official manifests, and the address that a cloud's load balancer would give its
+// Service, which it publishes on the status of Ingresses.
+func Contour(manifests string) Bundle {
+	return Bundle{
+		Apply: []Step{
+			apply("Contour's official manifests", "-f", manifests),
+			{
+				Title: "give Contour's Service an address", Timeout: applyTimeout, Args: []string{
+					"patch", "service", "envoy", "-n", "projectcontour", "--subresource=status",
+					"-p", `{"status": {"loadBalancer": {"ingress": [{"hostname": "envoy.projectcontour.svc.cluster.local"}]}}}`,
+				},
+			},
+		},
+		Ready: []Step{ready("projectcontour", "contour"), {
+			Title: "wait for Contour's proxies", Args: []string{"rollout", "status", "-n", "projectcontour", "daemonset/envoy"},
+			Timeout: readyTimeout, Wait: true,
+		}},
+	}
+}
+
 // GatewayPlugin adds the router for the Gateway API to what Canaries installs.
 func GatewayPlugin(s Sources) Bundle {
 	config := filepath.Join(s.Repo, "config", "argo-rollouts", "gatewayapi")

@@ -26,6 +26,8 @@ const (
 	Traefik Addon = "traefik"
 	// KEDA scales workloads by metrics that it asks scalers for.
 	KEDA Addon = "keda"
+	// Contour is an Ingress controller that configures Envoy.
+	Contour Addon = "contour"
 	// OldRollouts is the image of an older Argo Rollouts controller; nothing runs it
 	// until somebody asks for its tag.
 	OldRollouts Addon = build.OldRolloutsPart
@@ -33,7 +35,7 @@ const (
 
 // Addons are all of them. Other versions of KEDA are called as their parts are, such as "keda-v2.20.2".
 func Addons() []Addon {
-	out := []Addon{EnvoyGateway, Traefik, KEDA, OldRollouts}
+	out := []Addon{EnvoyGateway, Traefik, KEDA, Contour, OldRollouts}
 	for _, version := range build.OtherKEDAVersions() {
 		out = append(out, Addon(build.KEDAPartOf(version)))
 	}
@@ -103,9 +105,9 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 		case Traefik:
 			out = append(out, traefik(program(parts, build.TraefikPart, "traefik")))
 		case EnvoyGateway:
-			proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
-			proxy.Names = []string{build.EnvoyGatewayProxy}
-			out = append(out, proxy, envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
+			out = append(out, proxyAs(build.EnvoyGatewayProxy, parts), envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
+		case Contour:
+			out = append(out, proxyAs(build.ContourProxy, parts), contour(program(parts, build.ContourPart, "contour")))
 		case OldRollouts:
 			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
@@ -140,6 +142,8 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 			out = append(out, install.Traefik(sources))
 		case EnvoyGateway:
 			out = append(out, install.EnvoyGateway(sources, share(build.EnvoyGatewayPart, "crds"), share(build.EnvoyGatewayPart, "install.yaml")))
+		case Contour:
+			out = append(out, install.Contour(share(build.ContourPart, "manifests")))
 		case OldRollouts: // an image and nothing else
 		default:
 			out = append(out, install.KEDA(share(build.KEDAPartOf(addon.keda()), "config")))
@@ -171,6 +175,21 @@ func guideApps(programs map[product.Program]string) []images.Spec {
 		out = append(out, app(name, "COLOR="+version, "COLOR_PATH=/reviews/0", "LISTEN_ADDR=:9080"))
 	}
 	return out
+}
+
+// proxyAs is our Envoy by the name that somebody's manifests have for theirs.
+func proxyAs(name string, parts map[string]string) images.Spec {
+	proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
+	proxy.Names = []string{name}
+	return proxy
+}
+
+// contour is built as the official image is. It is the controller, what makes its certificates and the proxies' bootstrap, and what drains these.
+func contour(program string) images.Spec {
+	return images.Spec{
+		Names: []string{"projectcontour/contour:" + build.ContourVersion}, Entrypoint: []string{"/bin/contour"}, User: product.NonRoot,
+		Files: []images.File{{Path: "/bin/contour", Source: program}},
+	}
 }
 
 // envoyGateway is built as the official image is. It is the controller, what

@@ -1,6 +1,7 @@
 package autowire
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -9,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
@@ -124,13 +125,35 @@ type way struct {
 	repo string
 }
 
+// controller is an Ingress controller.
+type controller struct {
+	addon, target string
+	// hasStandby says that docs/autowire.md has an object that it needs beside an Ingress, for a change of backends to lose nothing.
+	hasStandby bool
+}
+
+// ingress is the Ingress controller that the environment asks for.
+func ingress(t *testing.T) controller {
+	t.Helper()
+	known := map[string]controller{
+		"traefik": {addon: "traefik", target: provider.IngressTarget},
+		"contour": {addon: "contour", target: "envoy.projectcontour.svc.cluster.local:80", hasStandby: true},
+	}
+	chosen, is := known[cmp.Or(os.Getenv("AUTOWIRE_INGRESS"), "traefik")]
+	if !is {
+		t.Fatalf("INGRESS=%s: there are traefik and contour", os.Getenv("AUTOWIRE_INGRESS"))
+	}
+	return chosen
+}
+
 // launch brings a cluster up with the guide's objects and a Gateway with a route in it, without the ScaledObject, and waits
 // until the app answers through both fronts.
 func launch(t *testing.T) *way {
 	t.Helper()
+	by := ingress(t)
 	cluster, repo := bed.Launch(t, provider.Wishes{
-		Addons: []string{"keda", "traefik", "envoy-gateway"}, Forwards: map[string]string{
-			provider.IngressAddress: provider.IngressTarget,
+		Addons: []string{"keda", by.addon, "envoy-gateway"}, Forwards: map[string]string{
+			provider.IngressAddress: by.target,
 			"autowired":             "autowired-gateway.envoy-gateway-system.svc.cluster.local:80",
 		},
 	})
@@ -148,6 +171,9 @@ func launch(t *testing.T) *way {
 	w.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autowire", "gateway.yaml"))
 	w.Do(t, "apply", "-f", bed.Fair(repo))
 	w.Do(t, "apply", "-f", bed.Example(t, repo, host, "manifests.yaml")[0])
+	if by.hasStandby && os.Getenv("AUTOWIRE_STANDBY") != "false" {
+		w.standby(t)
+	}
 	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Healthy", "--timeout=90s")
 	for _, front := range fronts() {
 		w.until(t, "an answer through "+front.name, start, "blue", func() string {
@@ -182,7 +208,7 @@ func (w *way) scaled(t *testing.T, changes ...string) {
 // areOriginal sees that the fronts' objects are what they were.
 func (w *way) areOriginal(t *testing.T, original []string) {
 	t.Helper()
-	if diff := cmp.Diff(original, w.specs(t)); diff != "" {
+	if diff := gocmp.Diff(original, w.specs(t)); diff != "" {
 		t.Errorf("Ingress and HTTPRoute have their own backends back (-want +got):\n%s", diff)
 	}
 }
@@ -242,18 +268,35 @@ func (w *way) specs(t *testing.T) []string {
 // undo runs the commands of docs/autowire.md by which backends are restored without the agent.
 func (w *way) undo(t *testing.T) {
 	t.Helper()
+	script := strings.NewReplacer("kubectl", "kubectl --namespace "+namespace, " shop ", " rollouts-demo ").Replace(w.recipe(t, "sh undo"))
+	if out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c", script); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// recipe is a block of docs/autowire.md, by what stands behind its fence.
+func (w *way) recipe(t *testing.T, name string) string {
+	t.Helper()
 	page, err := os.ReadFile(filepath.Join(w.repo, "docs", "autowire.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)```sh undo\n(.*?)```").FindSubmatch(page)
+	block := regexp.MustCompile("(?s)```" + name + "\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatal("docs/autowire.md has no block: sh undo")
+		t.Fatalf("docs/autowire.md has no block: %s", name)
 	}
-	script := strings.NewReplacer("kubectl", "kubectl --namespace "+namespace, " shop ", " rollouts-demo ").Replace(string(block[1]))
-	if out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c", script); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	return string(block[1])
+}
+
+// standby applies what Contour needs beside the Ingress.
+func (w *way) standby(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "standby.yaml")
+	text := strings.NewReplacer("{name: shop, port: 80}", "{name: "+direct+", port: 80}").Replace(w.recipe(t, "yaml contour"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	w.Do(t, "apply", "-f", file)
 }
 
 // scaleAgents has so many agents, and waits for that.
@@ -347,7 +390,8 @@ func evidence() [][]string {
 		{"get", "ingress,httproute,gateway,scaledobject,httpso,rollout", "-o", "yaml"},
 		{"get", "pods,endpointslices,events"},
 		{"logs", "-n", "keda", agents, "--all-pods", "--tail=60"},
-		{"logs", "-n", "traefik", "deployment/traefik", "--tail=40"},
+		{"logs", "-n", "traefik", "deployment/traefik", "--tail=40", "--ignore-errors"},
+		{"logs", "-n", "projectcontour", "deployment/contour", "--tail=40", "--ignore-errors"},
 		{"logs", "-n", "envoy-gateway-system", "deployment/envoy-gateway", "--tail=40"},
 	}
 }
