@@ -50,44 +50,49 @@ func (*routing) Type() string { return Type }
 // ConfigField is the router's configuration in a Rollout, as messages name it.
 func (*routing) ConfigField() string { return configField }
 
-// Settings reads that configuration.
-func (*routing) Settings(rollout *v1alpha1.Rollout) (reconcile.Settings, error) {
+// Configured reads that configuration.
+func (r *routing) Configured(rollout *v1alpha1.Rollout) (reconcile.Configured[*object], error) {
 	chosen, err := settingsOf(rollout)
-	return chosen.Settings, err
+	if err != nil {
+		return nil, err
+	}
+	return &configured{routing: r, chosen: chosen}, nil
 }
 
+// configured is the routing as a Rollout configures it.
+type configured struct {
+	*routing
+
+	chosen settings
+}
+
+// Settings are what every router has.
+func (c *configured) Settings() reconcile.Settings { return c.chosen.Settings }
+
 // Targets are the routes that the Rollout names, and those that its selections find. A selection that finds none is an error where something is to be shared.
-func (r *routing) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
-	chosen, err := settingsOf(ask.Rollout)
+func (c *configured) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
+	asked, err := c.intentOf(ctx, ask, c.chosen)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := r.intentOf(ctx, ask, chosen)
-	if err != nil {
-		return nil, err
-	}
-	found, err := r.references(ctx, ask, chosen)
+	found, err := c.references(ctx, ask, c.chosen)
 	targets := make([]reconcile.Target[*object], 0, len(found))
 	for _, named := range found {
-		targets = append(targets, &target{routing: r, reference: named, rollout: ask.Name(), asked: asked})
+		targets = append(targets, &target{routing: c.routing, reference: named, rollout: ask.Name(), asked: asked})
 	}
 	return targets, err
 }
 
 // Leftovers are the routes whose record names the Rollout and that are none of targets.
-func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*object]) []reconcile.Target[*object] {
-	chosen, err := settingsOf(ask.Rollout)
-	if err != nil {
-		return nil
-	}
+func (c *configured) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*object]) []reconcile.Target[*object] {
 	var left []reconcile.Target[*object]
 	for _, kind := range kinds() {
-		marked, believed := r.client.caches[kind].Marked(ask.Name())
+		marked, believed := c.client.caches[kind].Marked(ask.Name())
 		if !believed {
 			continue
 		}
 		for _, found := range marked {
-			t := &target{routing: r, rollout: ask.Name(), asked: intent(ask, chosen), isLeft: true, reference: reference{kind: kind, name: found.name, headerRoutes: true}}
+			t := &target{routing: c.routing, rollout: ask.Name(), asked: intent(ask, c.chosen), isLeft: true, reference: reference{kind: kind, name: found.name, headerRoutes: true}}
 			if !slices.ContainsFunc(targets, func(other reconcile.Target[*object]) bool { return other.String() == t.String() }) {
 				left = append(left, t)
 			}
@@ -97,12 +102,8 @@ func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*objec
 }
 
 // OffersManagedRoutes says whether a header or mirror route has a route to go to. Routes that are found by their labels take none, as with the published plugin.
-func (r *routing) OffersManagedRoutes(rollout *v1alpha1.Rollout, step, _ string) error {
-	chosen, err := settingsOf(rollout)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(chosen.routes, func(t reference) bool { return t.headerRoutes && (t.kind.HeaderRoutes() || t.kind.MirrorRoutes()) }) {
+func (c *configured) OffersManagedRoutes(rollout *v1alpha1.Rollout, step string) error {
+	if slices.ContainsFunc(c.chosen.routes, func(t reference) bool { return t.headerRoutes && (t.kind.HeaderRoutes() || t.kind.MirrorRoutes()) }) {
 		return nil
 	}
 	return fmt.Errorf("rollout %q: %w: write useHeaderRoutes: true beside the name of an HTTPRoute or GRPCRoute in %s, or remove the step %s from "+

@@ -45,20 +45,32 @@ func (*routing) Type() string { return Type }
 // ConfigField is the router's configuration in a Rollout, as messages name it.
 func (*routing) ConfigField() string { return configField }
 
-// Settings reads that configuration.
-func (*routing) Settings(rollout *v1alpha1.Rollout) (reconcile.Settings, error) {
+// Configured reads that configuration.
+func (r *routing) Configured(rollout *v1alpha1.Rollout) (reconcile.Configured[*object], error) {
 	chosen, err := settingsOf(rollout)
-	return chosen.Settings, err
+	if err != nil {
+		return nil, err
+	}
+	return &configured{routing: r, chosen: chosen}, nil
 }
+
+// configured is the routing as a Rollout configures it.
+type configured struct {
+	*routing
+
+	chosen settings
+}
+
+// Settings are what every router has.
+func (c *configured) Settings() reconcile.Settings { return c.chosen.Settings }
 
 // Targets are the HTTPScaledObject that the Rollout names and those of the other triggers of the same ScaledObject, where weights are asked for or a step names
 // header or mirror routes.
-func (r *routing) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
-	chosen, err := settingsOf(ask.Rollout)
-	if err != nil || !ask.Weigh && !router.NamesManagedRoutes(ask.Rollout) {
-		return nil, err
+func (c *configured) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
+	if !ask.Weigh && !router.NamesManagedRoutes(ask.Rollout) {
+		return nil, nil
 	}
-	named := r.target(ask, types.NamespacedName{Namespace: ask.Rollout.Namespace, Name: chosen.object})
+	named := c.target(ask, types.NamespacedName{Namespace: ask.Rollout.Namespace, Name: c.chosen.object})
 	if err := split.Validate(named.want.backends()); err != nil {
 		return nil, fmt.Errorf("rollout %q: the Services of spec.strategy.canary and its experiments cannot share requests: %w", named.want.rollout, err)
 	}
@@ -67,10 +79,10 @@ func (r *routing) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcile.T
 			return nil, fmt.Errorf("rollout %q: the steps setHeaderRoute and setMirrorRoute of spec.strategy.canary.steps: %w", named.want.rollout, err)
 		}
 	}
-	names, isAlone, err := r.client.objects(ctx, ask, named.want.object)
+	names, isAlone, err := c.client.objects(ctx, ask, named.want.object)
 	targets := make([]reconcile.Target[*object], 0, len(names))
 	for _, name := range names {
-		t := r.target(ask, name)
+		t := c.target(ask, name)
 		t.isAlone = isAlone
 		targets = append(targets, t)
 	}
@@ -98,7 +110,7 @@ func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*objec
 }
 
 // OffersManagedRoutes refuses none: Targets says what is wrong with the conditions of one.
-func (*routing) OffersManagedRoutes(*v1alpha1.Rollout, string, string) error { return nil }
+func (*routing) OffersManagedRoutes(*v1alpha1.Rollout, string) error { return nil }
 
 // target is the object of that name, bound to what is asked.
 func (r *routing) target(ask reconcile.Ask, name types.NamespacedName) *target {

@@ -13,9 +13,14 @@ import (
 // atOnce is how many objects of one call are read or written at a time.
 const atOnce = 8
 
-// sideBySide does the same for all targets, several at a time, and returns the error of each. One stops none of the others.
+// sideBySide does the same for all targets, several at a time, and returns the error of each. One stops none of the others. One target alone, which is what most
+// Rollouts have, needs no goroutine with a stack of its own.
 func sideBySide[O apiserver.State](targets []Target[O], do func(i int, t Target[O]) error) []error {
 	errs := make([]error, len(targets))
+	if len(targets) == 1 {
+		errs[0] = do(0, targets[0])
+		return errs
+	}
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, t := range targets {
@@ -30,12 +35,12 @@ func sideBySide[O apiserver.State](targets []Target[O], do func(i int, t Target[
 
 // apply brings the Rollout's objects to what is asked for. Nothing is written before every object is found fit, unless everything is taken back: then one that is
 // unfit does not keep requests on the canary by the others. Errors name their object.
-func (r *Reconciler[O]) apply(ctx context.Context, ask Ask) error {
-	targets, err := r.routing.Targets(ctx, ask)
+func (r *Reconciler[O]) apply(ctx context.Context, ask Ask, configured Configured[O]) error {
+	targets, err := configured.Targets(ctx, ask)
 	if err != nil && !ask.Idle() {
 		return err
 	}
-	return Join(err, r.applyTo(ctx, ask, targets), r.giveUp(ctx, ask, targets))
+	return Join(err, r.applyTo(ctx, ask, targets), r.giveUp(ctx, ask, configured, targets))
 }
 
 // applyTo is apply for these targets.
@@ -63,12 +68,12 @@ func (r *Reconciler[O]) applyTo(ctx context.Context, ask Ask, targets []Target[O
 }
 
 // giveUp takes back what the Rollout shares by objects that it doesn't name any more: its configuration was changed in the middle of a canary.
-func (r *Reconciler[O]) giveUp(ctx context.Context, ask Ask, targets []Target[O]) error {
+func (r *Reconciler[O]) giveUp(ctx context.Context, ask Ask, configured Configured[O], targets []Target[O]) error {
 	if !ask.Weigh {
 		return nil
 	}
 	undone := ask.undone()
-	left := r.routing.Leftovers(undone, targets)
+	left := configured.Leftovers(undone, targets)
 	if len(left) == 0 {
 		return nil
 	}

@@ -78,21 +78,21 @@ type Waited struct {
 	Full bool
 }
 
-// asked is what a call for these weights asks for, and the Rollout's settings; or which field of the Rollout is wrong. There are no managed routes when the
+// asked is what a call for these weights asks for, and the routing as the Rollout configures it; or which field of the Rollout is wrong. There are no managed routes when the
 // controller has removed them in this reconcile.
-func (r *Reconciler[O]) asked(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (Ask, Settings, error) {
+func (r *Reconciler[O]) asked(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (Ask, Configured[O], error) {
 	begun := time.Now()
 	shares, err := router.SharesOf(rollout, weight, others)
 	if err != nil {
-		return Ask{}, Settings{}, err
+		return Ask{}, nil, err
 	}
-	chosen, err := r.routing.Settings(rollout)
+	configured, err := r.routing.Configured(rollout)
 	if err != nil {
-		return Ask{}, Settings{}, fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
+		return Ask{}, nil, fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
 	}
 	ask := Ask{Rollout: rollout, Shares: shares, Weigh: true, begun: begun}
 	if !r.removals.Underway(rollout) {
 		ask.Managed = router.ManagedRoutes(rollout)
 	}
-	return ask, chosen, nil
+	return ask, configured, nil
 }

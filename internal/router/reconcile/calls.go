@@ -13,11 +13,11 @@ import (
 // them in this reconcile. An object that is so already is not written, and where a watch shows that, nothing is asked at all. Without anything to share and
 // without managed routes, a missing object is no error.
 func (r *Reconciler[O]) SetWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) error {
-	ask, _, err := r.asked(rollout, weight, others)
+	ask, configured, err := r.asked(rollout, weight, others)
 	if err != nil {
 		return err
 	}
-	return r.apply(ctx, ask)
+	return r.apply(ctx, ask, configured)
 }
 
 // SetHeaderRoute brings the Rollout's managed routes to what its steps up to the current one, which sets this route, ask for.
@@ -28,7 +28,7 @@ func (r *Reconciler[O]) SetHeaderRoute(ctx context.Context, rollout *v1alpha1.Ro
 	if route == nil {
 		route = &v1alpha1.SetHeaderRoute{}
 	}
-	return r.setManaged(ctx, rollout, "setHeaderRoute", route.Name, len(route.Match) > 0)
+	return r.setManaged(ctx, rollout, "setHeaderRoute", len(route.Match) > 0)
 }
 
 // SetMirrorRoute does for mirror routes what SetHeaderRoute does for header routes.
@@ -36,17 +36,17 @@ func (r *Reconciler[O]) SetMirrorRoute(ctx context.Context, rollout *v1alpha1.Ro
 	if route == nil {
 		route = &v1alpha1.SetMirrorRoute{}
 	}
-	return r.setManaged(ctx, rollout, "setMirrorRoute", route.Name, len(route.Match) > 0)
+	return r.setManaged(ctx, rollout, "setMirrorRoute", len(route.Match) > 0)
 }
 
 // setManaged carries out a step that sets or removes a managed route.
-func (r *Reconciler[O]) setManaged(ctx context.Context, rollout *v1alpha1.Rollout, step, name string, sets bool) error {
-	ask, _, err := r.asked(rollout, 0, nil)
+func (r *Reconciler[O]) setManaged(ctx context.Context, rollout *v1alpha1.Rollout, step string, sets bool) error {
+	ask, configured, err := r.asked(rollout, 0, nil)
 	if err != nil {
 		return err
 	}
 	if sets {
-		if err := r.routing.OffersManagedRoutes(rollout, step, name); err != nil {
+		if err := configured.OffersManagedRoutes(rollout, step); err != nil {
 			return r.unheard(ctx, rollout, err)
 		}
 	}
@@ -55,7 +55,7 @@ func (r *Reconciler[O]) setManaged(ctx context.Context, rollout *v1alpha1.Rollou
 		return nil
 	}
 	ask.Weigh = false
-	return r.unheard(ctx, rollout, r.apply(ctx, ask))
+	return r.unheard(ctx, rollout, r.apply(ctx, ask, configured))
 }
 
 // unheard gives a Rollout an event for an error of a call whose errors the controller tells nobody, unless it may pass, and returns the error.
@@ -74,22 +74,22 @@ func (r *Reconciler[O]) unheard(ctx context.Context, rollout *v1alpha1.Rollout, 
 // dynamicStableScale, with which the weight is to follow the stable Pods.
 func (r *Reconciler[O]) RemoveManagedRoutes(ctx context.Context, rollout *v1alpha1.Rollout) error {
 	r.removals.Begin(rollout)
-	ask, chosen, err := r.asked(rollout, 0, nil)
+	ask, configured, err := r.asked(rollout, 0, nil)
 	if err != nil {
 		return err
 	}
-	if ask.Weigh, err = r.abortsNow(ctx, ask, chosen); err != nil {
+	if ask.Weigh, err = r.abortsNow(ctx, ask, configured); err != nil {
 		return err
 	}
-	return r.unheard(ctx, rollout, r.apply(ctx, ask))
+	return r.unheard(ctx, rollout, r.apply(ctx, ask, configured))
 }
 
 // abortsNow says whether an abort is to end the canary's share in this call.
-func (r *Reconciler[O]) abortsNow(ctx context.Context, ask Ask, chosen Settings) (bool, error) {
-	if !ask.Rollout.Status.Abort || ask.Rollout.Spec.Strategy.Canary.DynamicStableScale || !chosen.ImmediateAbort {
+func (r *Reconciler[O]) abortsNow(ctx context.Context, ask Ask, configured Configured[O]) (bool, error) {
+	if !ask.Rollout.Status.Abort || ask.Rollout.Spec.Strategy.Canary.DynamicStableScale || !configured.Settings().ImmediateAbort {
 		return false, nil
 	}
-	shared, err := r.shared(ctx, ask)
+	shared, err := r.shared(ctx, ask, configured)
 	if !shared {
 		return false, err
 	}
@@ -105,11 +105,11 @@ func (r *Reconciler[O]) UpdateHash(ctx context.Context, rollout *v1alpha1.Rollou
 	if !rollouts.Due(rollout, canaryHash, stableHash) {
 		return nil
 	}
-	ask, chosen, err := r.asked(rollout, 0, nil)
-	if err != nil || !chosen.SafePromotion {
+	ask, configured, err := r.asked(rollout, 0, nil)
+	if err != nil || !configured.Settings().SafePromotion {
 		return nil //nolint:nilerr // SetWeight says it, in an event
 	}
-	shared, err := r.shared(ctx, ask)
+	shared, err := r.shared(ctx, ask, configured)
 	if apiserver.Passes(err) {
 		return err
 	}
@@ -120,13 +120,13 @@ func (r *Reconciler[O]) UpdateHash(ctx context.Context, rollout *v1alpha1.Rollou
 		r.promotions.End(promoted)
 		return nil
 	}
-	r.reporter(ctx, ask, &promoted)
+	r.reporter(ctx, ask, configured, &promoted)
 	return r.promotions.Await(ctx, promoted)
 }
 
 // reporter lets a promotion be judged by the first target that can.
-func (r *Reconciler[O]) reporter(ctx context.Context, ask Ask, promoted *rollouts.Promotion) {
-	targets, _ := r.routing.Targets(ctx, ask) // shared found them, a moment ago
+func (r *Reconciler[O]) reporter(ctx context.Context, ask Ask, configured Configured[O], promoted *rollouts.Promotion) {
+	targets, _ := configured.Targets(ctx, ask) // shared found them, a moment ago
 	for _, t := range targets {
 		if reporter, is := t.(PodsReporter); is {
 			promoted.Changed = reporter.Changed
@@ -139,8 +139,8 @@ func (r *Reconciler[O]) reporter(ctx context.Context, ask Ask, promoted *rollout
 }
 
 // shared says whether anybody but the stable Service gets requests by any of the Rollout's objects. A missing object shares nothing.
-func (r *Reconciler[O]) shared(ctx context.Context, ask Ask) (bool, error) {
-	targets, err := r.routing.Targets(ctx, ask)
+func (r *Reconciler[O]) shared(ctx context.Context, ask Ask, configured Configured[O]) (bool, error) {
+	targets, err := configured.Targets(ctx, ask)
 	if err != nil && len(targets) == 0 {
 		return false, err
 	}

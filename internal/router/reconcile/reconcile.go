@@ -38,15 +38,21 @@ type Routing[O apiserver.State] interface {
 	Type() string
 	// ConfigField is the router's configuration in a Rollout, as messages name it.
 	ConfigField() string
-	// Settings reads that configuration. An error names the field that is wrong.
-	Settings(rollout *v1alpha1.Rollout) (Settings, error)
+	// Configured reads that configuration. An error names the field that is wrong.
+	Configured(rollout *v1alpha1.Rollout) (Configured[O], error)
+}
+
+// Configured is a Routing as one Rollout configures it, for one call.
+type Configured[O apiserver.State] interface {
+	// Settings are what every router has.
+	Settings() Settings
 	// Targets are the objects that a Rollout shares its requests by, each bound to what is asked. There are none where nothing is asked that this routing could
 	// do. With an error, those that there are; each error names what it concerns.
 	Targets(ctx context.Context, ask Ask) ([]Target[O], error)
 	// Leftovers are the objects, as far as a cache tells, that carry the Rollout's mark and are none of targets, each bound to what is asked.
 	Leftovers(ask Ask, targets []Target[O]) []Target[O]
 	// OffersManagedRoutes returns nil where the Rollout can have the header or mirror route that a step sets, else an error that names the step.
-	OffersManagedRoutes(rollout *v1alpha1.Rollout, step, name string) error
+	OffersManagedRoutes(rollout *v1alpha1.Rollout, step string) error
 }
 
 // Target is one object, bound to what is asked of it.

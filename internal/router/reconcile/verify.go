@@ -26,18 +26,18 @@ const (
 // is known to have refused is false.
 func (r *Reconciler[O]) VerifyWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (bool, error) {
 	defer r.removals.End(rollout)
-	ask, chosen, err := r.asked(rollout, weight, others)
+	ask, configured, err := r.asked(rollout, weight, others)
 	if err != nil {
 		return false, err
 	}
-	targets, err := r.routing.Targets(ctx, ask)
+	targets, err := configured.Targets(ctx, ask)
 	if err != nil {
 		r.unverified(ctx, slog.LevelWarn, ask, named(ask), err.Error())
 		return false, nil
 	}
 	verified := make([]bool, len(targets))
 	_ = sideBySide(targets, func(i int, t Target[O]) error {
-		verified[i] = r.verify(ctx, ask, chosen, t)
+		verified[i] = r.verify(ctx, ask, configured.Settings(), t)
 		return nil
 	})
 	return !slices.Contains(verified, false), nil
