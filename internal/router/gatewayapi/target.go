@@ -86,8 +86,8 @@ func (t *target) Plan(ctx context.Context, found *object) (reconcile.Change, err
 	}
 	change := reconcile.Change{Warnings: report.Warnings, Attributes: []any{"active", report.Active}}
 	if report.Changed {
-		retired := route.Retired(found.content, asked, content)
-		change.Write = func(ctx context.Context) error { return t.write(ctx, found, retired, content) }
+		between := route.Between(found.content, asked, content)
+		change.Write = func(ctx context.Context) error { return t.write(ctx, found, between, content) }
 	}
 	return change, nil
 }

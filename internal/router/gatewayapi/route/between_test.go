@@ -39,7 +39,7 @@ func rulesOf(object map[string]any) []any {
 }
 
 // A managed rule that goes is first left where it is, for requests that nobody sends.
-func TestRetired(t *testing.T) {
+func TestBetweenRulesThatGo(t *testing.T) {
 	t.Parallel()
 	for _, named := range []bool{true, false} {
 		want := usual()
@@ -50,7 +50,7 @@ func TestRetired(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		after := Retired(before, want, direct)
+		after := Between(before, want, direct)
 		if after == nil {
 			t.Fatalf("named %v: nothing is retired", named)
 		}
@@ -61,7 +61,7 @@ func TestRetired(t *testing.T) {
 		for _, match := range matches {
 			headers, _ := match.(map[string]any)["headers"].([]any)
 			last, _ := headers[len(headers)-1].(map[string]any)
-			if len(headers) != 2 || last["name"] != retiredHeader {
+			if len(headers) != 2 || last["name"] != unmetHeader {
 				t.Errorf("named %v: a match for somebody: %v", named, match)
 			}
 		}
@@ -69,7 +69,7 @@ func TestRetired(t *testing.T) {
 			t.Errorf("named %v: %d matches", named, len(matches))
 		}
 		last, report, err := Apply(after, want)
-		if Retired(after, want, last) != nil {
+		if Between(after, want, last) != nil {
 			t.Errorf("named %v: retired twice", named)
 		}
 		if diff := cmp.Diff(direct, last); diff != "" || err != nil || len(report.Warnings) > 0 {
@@ -78,8 +78,51 @@ func TestRetired(t *testing.T) {
 	}
 }
 
+// A managed rule that comes is first there for requests that nobody sends. Weights that are set with it are set at once.
+func TestBetweenRulesThatCome(t *testing.T) {
+	t.Parallel()
+	for _, named := range []bool{true, false} {
+		want := usual()
+		want.NamedRules = named
+		with := withHeaderRoute(t, want, numberedBy)
+		none := want
+		none.Managed = &[]Managed{}
+		before, _, err := Apply(with, none)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Weights = &Weights{Stable: 70, Canary: 30}
+		want.Managed = &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+		direct, _, err := Apply(before, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := Between(before, want, direct)
+		if after == nil || len(rulesOf(after)) != len(rulesOf(direct)) {
+			t.Fatalf("named %v: between is %v", named, after)
+		}
+		if diff := cmp.Diff(rulesOf(direct)[:2], rulesOf(after)[:2]); diff != "" {
+			t.Errorf("named %v: the user's rules (-at last +between):\n%s", named, diff)
+		}
+		matches, _ := rulesOf(after)[2].(map[string]any)["matches"].([]any)
+		for _, match := range matches {
+			headers, _ := match.(map[string]any)["headers"].([]any)
+			if last, _ := headers[len(headers)-1].(map[string]any); len(headers) != 2 || last["name"] != unmetHeader {
+				t.Errorf("named %v: a match for somebody: %v", named, match)
+			}
+		}
+		last, report, err := Apply(after, want)
+		if Between(after, want, last) != nil {
+			t.Errorf("named %v: it comes for nobody twice", named)
+		}
+		if diff := cmp.Diff(direct, last); diff != "" || err != nil || len(report.Warnings) > 0 || len(matches) != 2 {
+			t.Errorf("named %v: what is there at last (-at once +after it): %v %v\n%s", named, err, report.Warnings, diff)
+		}
+	}
+}
+
 // Where nothing goes, or nobody counts rules, nothing is retired.
-func TestNothingIsRetired(t *testing.T) {
+func TestNothingIsBetween(t *testing.T) {
 	t.Parallel()
 	none, same := &[]Managed{}, &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
 	other := &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
@@ -101,7 +144,7 @@ func TestNothingIsRetired(t *testing.T) {
 		want.Managed, want.Weights = tt.managed, tt.weights
 		copied := cloneMap(before)
 		applied, _, err := Apply(before, want)
-		if retired := Retired(before, want, applied) != nil; err != nil || retired != tt.want {
+		if retired := Between(before, want, applied) != nil; err != nil || retired != tt.want {
 			t.Errorf("%s: retired %v, want %v; %v", tt.name, retired, tt.want, err)
 		}
 		if diff := cmp.Diff(copied, before); diff != "" {

@@ -1,7 +1,9 @@
 package gatewayapi_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +52,38 @@ func TestAHeaderRouteIsRetiredBeforeItGoes(t *testing.T) {
 				if took != test.took || writes != test.writes || rules(api) != 1 {
 					t.Errorf("%d writes in %v, %d rules left; want %d in %v, 1 left", writes, took, rules(api), test.writes, test.took)
 				}
+			})
+		})
+	}
+}
+
+// It has one with the first rule, too. So a header route that comes first matches nobody, until the proxies have it.
+func TestAHeaderRouteIsThereBeforeItIsMet(t *testing.T) {
+	t.Parallel()
+	for controller, writes := range map[string]int{"gateway.envoyproxy.io/gatewayclass-controller": 2, "traefik.io/gateway-controller": 1} {
+		t.Run(controller, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
+				router, rollout := watching(t, api), withHeaderRoute()
+				report(api, controller)
+				synctest.Wait()
+				met := func() bool {
+					return !strings.Contains(fmt.Sprint(api.Object("httproutes", "shop", "web")["spec"]), "x-rollouts-unmet")
+				}
+				time.AfterFunc(100*time.Millisecond, func() {
+					if rules(api) != 2 || met() != (writes == 1) {
+						t.Errorf("after 100 ms it has %d rules, and those are met: %v", rules(api), met())
+					}
+					api.Accept("httproutes", "shop", "web", true)
+				})
+				if err := router.SetHeaderRoute(deadlined(t), rollout, rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute); err != nil {
+					t.Fatal(err)
+				}
+				if got := len(api.Requests(http.MethodPut, "/httproutes/")); got != writes || rules(api) != 2 || !met() {
+					t.Errorf("%d writes, %d rules, met: %v; want %d, 2, true", got, rules(api), met(), writes)
+				}
+				time.Sleep(200 * time.Millisecond) // The clock is synctest's.
 			})
 		})
 	}
