@@ -30,23 +30,24 @@ func (s *stage) profile(ctx context.Context, name string) (wait func() error) {
 	} {
 		group.Go(func() error {
 			at := "http://" + address + "/debug/pprof/"
+			client := &http.Client{Timeout: s.options.watched + patience}
 			file := filepath.Join(s.options.profiles, program+"-"+name)
-			if err := save(inGroup, fmt.Sprintf("%sprofile?seconds=%d", at, int(s.options.watched.Seconds())), file+".cpu"); err != nil {
+			if err := save(inGroup, client, fmt.Sprintf("%sprofile?seconds=%d", at, int(s.options.watched.Seconds())), file+".cpu"); err != nil {
 				return err
 			}
-			return save(inGroup, at+"heap", file+".heap")
+			return save(inGroup, client, at+"heap", file+".heap")
 		})
 	}
 	return group.Wait
 }
 
-// save writes what is at an address into a file. The end of ctx bounds it: a profile takes as long as it is of.
-func save(ctx context.Context, from, file string) error {
+// save writes what is at an address into a file.
+func save(ctx context.Context, client *http.Client, from, file string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
