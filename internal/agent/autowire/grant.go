@@ -148,8 +148,8 @@ func (n *Namespace) grantedSince() time.Time {
 	return since
 }
 
-// ungranted says why no backend may name the shared fleet's Service now; no reason means that one may. One that does stays as long as nobody knows
-// better.
+// ungranted says why no backend may name the shared fleet's Service now; no reason means that one may. One that does stays while nobody knows better,
+// and where the ReferenceGrant is made again by this plan: that heals sooner than two changes of the route.
 func (w *wiring) ungranted(isWired bool) (reason, message string) {
 	if !w.Shared.AreKnown {
 		if isWired {
@@ -165,7 +165,7 @@ func (w *wiring) ungranted(isWired bool) (reason, message string) {
 	switch {
 	case since.IsZero() && w.Shared.Refused != "":
 		return httpv1alpha1.ReasonRefused, what + " is missing, and the API server refused it to the agent: " + w.Shared.Refused + "; create it yourself"
-	case since.IsZero():
+	case since.IsZero() && !isWired:
 		return httpv1alpha1.ReasonNotGranted, what + " is missing"
 	case !isWired && rest > 0:
 		w.againAfter(rest)

@@ -149,7 +149,8 @@ func TestTheSharedFleetIsLost(t *testing.T) {
 		isWired bool
 	}{
 		"its proxies":                    {func(w *world) { w.Shared.HasProxy = false }, false},
-		"the grant":                      {func(w *world) { w.Shared.Grants = nil }, false},
+		"the grant":                      {func(w *world) { w.Shared.Grants = nil }, true},
+		"the grant, for good":            {func(w *world) { w.Shared.Grants, w.Shared.Refused = nil, "forbidden" }, false},
 		"the interceptor's namespace":    {func(w *world) { w.Shared.Namespace = "elsewhere" }, false},
 		"what is known of grants":        {func(w *world) { w.Shared.Grants, w.Shared.AreKnown = nil, false }, true},
 		"Programmed":                     {func(w *world) { w.Targets[0].IsProgrammed = false }, true},
