@@ -244,7 +244,7 @@ test-routes: tools-cluster ## measure header routes, mirror routes and Experimen
 
 .PHONY: test-autoscaling
 test-autoscaling: tools-cluster ## have every kind of target follow its requests with KEDA, on a real cluster, and a canary stand idle (AUTOSCALING=Targets; needs root, about 15 minutes)
-	$(call suite,autoscaling,30m,KEDA=$(KEDA),$(AUTOSCALING),-test.parallel=8)
+	$(call suite,autoscaling,30m,KEDA=$(KEDA),$(AUTOSCALING),-test.parallel=3)
 
 .PHONY: test-keda
 test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, and kill each part of that under load, on real clusters (KEDA=2.18.3, 2.20.2, 2.21.0: with that one, which takes 15 minutes to build once)
