@@ -71,6 +71,8 @@ CHART ?=
 # The version of KEDA, such as 2.20.2, that `make test-keda` and `make test-autoscaling` run; without it the one that the
 # cluster has elsewhere.
 KEDA ?=
+# Which tests `make test-autoscaling` runs.
+AUTOSCALING ?= Guide|Idle|Targets
 # Where the demo's cluster comes from: embedded, existing ($KUBECONFIG), kind.
 PROVIDER ?= embedded
 # Arguments for the demo, such as ARGS=--keep.
@@ -196,10 +198,10 @@ test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cl
 # The suites on a cluster are compiled before anything is measured.
 SUITES := autoscaling autowire canary faults gateway guide install keda mutants release routes zero
 compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
-# Call suite with its name, a time limit, environment, and which tests; all, if that is empty. A choice that no test
+# Call suite with its name, a time limit, environment, which tests, all if that is empty, and further arguments. A choice that no test
 # fits is an error.
 suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(if $(4),$(CLUSTER_BIN)/$(1).test -test.list='$(firstword $(subst /, ,$(4)))' | grep ^Test && )\
-	$(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(if $(4),-test.run='$(4)')
+	$(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(if $(4),-test.run='$(4)') $(5)
 
 # Where mutants are built, and found by who runs them.
 MUTANTS := MUTANTS_BUILDS=$(CLUSTER_BIN)/mutants
@@ -241,8 +243,8 @@ test-routes: tools-cluster ## measure header routes, mirror routes and Experimen
 	$(call suite,routes,20m)
 
 .PHONY: test-autoscaling
-test-autoscaling: tools-cluster ## have the guide's Rollout follow its requests with KEDA, on a real cluster, and a canary stand idle (needs root, about 10 minutes)
-	$(call suite,autoscaling,30m,KEDA=$(KEDA),Guide|Idle)
+test-autoscaling: tools-cluster ## have every kind of target follow its requests with KEDA, on a real cluster, and a canary stand idle (AUTOSCALING=Targets; needs root, about 15 minutes)
+	$(call suite,autoscaling,30m,KEDA=$(KEDA),$(AUTOSCALING),-test.parallel=3)
 
 .PHONY: test-keda
 test-keda: tools-cluster ## have a workload follow what the scaler tells KEDA, and kill each part of that under load, on real clusters (KEDA=2.18.3, 2.20.2, 2.21.0: with that one, which takes 15 minutes to build once)

@@ -1,6 +1,6 @@
 // Command demand measures what the way of the metrics costs while nobody asks for anything: the processor time and the memory of the built
 // interceptor and the built scaler together, with a real etcd and kube-apiserver, two real Envoys with the installed bootstrap, and a thousand
-// HTTPScaledObjects of which each has had requests once. A client does what KEDA 2.19 and the HorizontalPodAutoscaler do with as many triggers: a stream
+// HTTPScaledObjects of which each has had requests once, a minute ago. A client does what KEDA 2.19 and the HorizontalPodAutoscaler do with as many triggers: a stream
 // for each, a poll of each every 30 s, and a sync of each every 15 s (pkg/scaling/scale_handler.go there), each of them the three questions GetMetricSpec,
 // GetMetrics and IsActive. It prints a table and JSON, and fails when a figure is over its limit.
 //
@@ -24,8 +24,9 @@ import (
 type options struct {
 	realparts.Options
 
-	objects int
-	watched time.Duration
+	objects  int
+	watched  time.Duration
+	profiles string
 }
 
 func main() {
@@ -35,6 +36,7 @@ func main() {
 		Flags: func(flags *flag.FlagSet) {
 			flags.IntVar(&own.objects, "objects", 1000, "`number` of HTTPScaledObjects")
 			flags.DurationVar(&own.watched, "watched", time.Minute, "`time` that is looked at, with KEDA and without")
+			flags.StringVar(&own.profiles, "profiles", "", "`folder` for Go profiles of both programs, which cost some of what is measured; empty for none")
 		},
 		Check: func() error {
 			if own.objects < 1 || own.watched < polling {
@@ -68,12 +70,12 @@ func measure(ctx context.Context, chosen options, progress io.Writer) (results r
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	results = report{Objects: chosen.objects, WatchedSeconds: chosen.watched.Seconds()}
-	if results.Alone, err = s.watch(ctx); err != nil {
+	if results.Alone, err = s.watch(ctx, "alone"); err != nil {
 		return report{}, err
 	}
 	fmt.Fprintln(progress, "without KEDA done")
 	err = s.askedByKEDA(ctx, func(ctx context.Context) (err error) {
-		results.Asked, err = s.watch(ctx)
+		results.Asked, err = s.watch(ctx, "asked")
 		return err
 	}, &results)
 	return results, err

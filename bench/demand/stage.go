@@ -14,6 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
@@ -41,6 +42,8 @@ type stage struct {
 	replica *zerostage.Replica
 	second  *envoyproc.Envoy
 	scaler  *program.Process
+	// scalerArguments are more ones than it has elsewhere.
+	scalerArguments []string
 	// parts are where the kernel tells of the interceptor and of the scaler.
 	parts [2]process.Folder
 }
@@ -54,11 +57,16 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 	if err != nil {
 		return nil, err
 	}
+	arguments := []string{"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0"}
 	s = &stage{options: chosen}
+	if chosen.profiles != "" {
+		arguments = append(arguments, "--pprof")
+		s.scalerArguments = []string{"--pprof", "--metrics-address=" + scalerProfiles}
+	}
 	s.Stage, err = zerostage.Start(ctx, zerostage.Options{
 		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
 		Apps: chosen.objects, Patience: patience, Workers: 1,
-		Arguments: []string{"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0"},
+		Arguments: arguments,
 	})
 	if err != nil {
 		return nil, err
@@ -71,15 +79,17 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 		return nil, errors.Join(err, s.stop())
 	}
 	fmt.Fprintln(progress, "each app has been asked for")
+	if err := pace.Wait(ctx, demand.DefaultWindow); err != nil { // Until then the request rates of all of them fall, second by second.
+		return nil, errors.Join(err, s.stop())
+	}
+	fmt.Fprintln(progress, "and no rate is left of it")
 	return s, nil
 }
 
 // startRest starts what is not the Stage's own.
 func (s *stage) startRest(ctx context.Context) (err error) {
-	for app := range s.Apps {
-		if err := s.SetAwake(ctx, app, true); err != nil {
-			return err
-		}
+	if err := s.EachApp(ctx, func(ctx context.Context, app int) error { return s.SetAwake(ctx, app, true) }); err != nil {
+		return err
 	}
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
 		return err
@@ -90,7 +100,7 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 	if err := s.startSecondProxy(ctx); err != nil {
 		return err
 	}
-	if s.scaler, err = s.StartScaler(ctx); err != nil {
+	if s.scaler, err = s.StartScaler(ctx, s.scalerArguments...); err != nil {
 		return err
 	}
 	for i, pid := range []int{s.replica.PID(), s.scaler.PID()} {
@@ -119,21 +129,23 @@ func (s *stage) startSecondProxy(ctx context.Context) (err error) {
 
 // visit has each app asked for, so that each proxy has statistics of it from there on.
 func (s *stage) visit(ctx context.Context) error {
-	for app := range s.Apps {
+	return s.EachApp(ctx, func(ctx context.Context, app int) error {
 		for range visits {
-			err := pace.Until(ctx, patience, look, func() error {
-				answer := <-zerostage.Begin(ctx, zerostage.Proxy, app)
-				if answer.Err == nil && !answer.IsApp {
-					answer.Err = fmt.Errorf("%w: %s: status %d", errAnswer, zerostage.Host(app), answer.Status)
-				}
-				return answer.Err
-			})
-			if err != nil {
+			if err := pace.Until(ctx, patience, look, func() error { return ask(ctx, app) }); err != nil {
 				return err
 			}
 		}
+		return nil
+	})
+}
+
+// ask has an app asked for once.
+func ask(ctx context.Context, app int) error {
+	answer := <-zerostage.Begin(ctx, zerostage.Proxy, app)
+	if answer.Err == nil && !answer.IsApp {
+		return fmt.Errorf("%w: %s: status %d", errAnswer, zerostage.Host(app), answer.Status)
 	}
-	return nil
+	return answer.Err
 }
 
 // stop ends all of it.
@@ -151,8 +163,15 @@ func (s *stage) stop() error {
 	return errors.Join(errs, s.Stop())
 }
 
-// watch looks at both programs for a while.
-func (s *stage) watch(ctx context.Context) (use, error) {
+// watch looks at both programs for a while. Profiles have the name of what is looked at.
+func (s *stage) watch(ctx context.Context, name string) (use, error) {
+	profiled := s.profile(ctx, name)
+	found, err := s.measure(ctx)
+	return found, errors.Join(err, profiled())
+}
+
+// measure measures both programs for a while.
+func (s *stage) measure(ctx context.Context) (use, error) {
 	var before, after [2]float64
 	var errs error
 	read := func(into *[2]float64) {

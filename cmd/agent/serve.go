@@ -146,6 +146,8 @@ func (p *process) control(ctx context.Context) error {
 		ScalerAddress: p.settings.scalerAddress,
 		CoolDown:      p.settings.autowireCoolDown,
 		IsOff:         !p.settings.autowire,
+		Shared:        p.settings.podNamespace,
+		Namespaces:    p.settings.namespaces,
 	}
 	if err := autowirer.Register(p.manager); err != nil {
 		return err

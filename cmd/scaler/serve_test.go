@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // busy is a source in which one request is held for every object.
 type busy struct{ seeded chan struct{} }
 
-func (busy) Demand(context.Context, types.NamespacedName) (scaler.Figure, error) {
+func (busy) Demand(types.NamespacedName) (scaler.Figure, error) {
 	return scaler.Figure{Held: 1, Concurrency: 1}, nil
 }
 

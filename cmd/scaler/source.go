@@ -59,15 +59,17 @@ func newSource(chosen settings, config *rest.Config, logger *slog.Logger) (sourc
 }
 
 // Demand sums up what the replicas report of an object.
-func (i *interceptors) Demand(_ context.Context, object types.NamespacedName) (scaler.Figure, error) {
+func (i *interceptors) Demand(object types.NamespacedName) (scaler.Figure, error) {
 	value, err := i.reader.Demand(ir.Key{Namespace: object.Namespace, Name: object.Name})
 	return scaler.Figure{
 		RequestRate: value.RequestRate, RateError: value.RateError, Concurrency: value.Concurrency, Held: value.Held,
 	}, err
 }
 
-// Changed tells of the next report, of whatever object.
-func (i *interceptors) Changed(types.NamespacedName) <-chan struct{} { return i.reader.Updated() }
+// Changed tells of the next report that says something else of an object.
+func (i *interceptors) Changed(object types.NamespacedName) <-chan struct{} {
+	return i.reader.Changed(ir.Key{Namespace: object.Namespace, Name: object.Name})
+}
 
 // Register adds demandreader.BackendPath to mux.
 func (i *interceptors) Register(mux *http.ServeMux) { i.reader.Register(mux) }

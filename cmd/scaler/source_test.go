@@ -109,7 +109,7 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 	}
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	testkit.Eventually(t, 10*time.Second, "the figures of both replicas", func() bool {
-		figure, err := figures.Demand(t.Context(), web)
+		figure, err := figures.Demand(web)
 		return err == nil && figure.RequestRate == 12.5 && figure.Concurrency == 4+4 && figure.Held == 4
 	})
 	changed := figures.Changed(web)
@@ -117,7 +117,7 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 	ending.Listener.Close()
 	<-changed
 	testkit.Eventually(t, 10*time.Second, "the replica that is gone to be missed", func() bool {
-		figure, err := figures.Demand(t.Context(), web)
+		figure, err := figures.Demand(web)
 		return err != nil && strings.Contains(err.Error(), "interceptor-1") && figure.RequestRate == 10
 	})
 	stop()
@@ -173,7 +173,7 @@ func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("there are no first figures")
 	}
-	figure, err := figures.Demand(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
+	figure, err := figures.Demand(types.NamespacedName{Namespace: "shop", Name: "web"})
 	if figure.RequestRate != 10 || figure.RateError == nil || err == nil || !strings.Contains(err.Error(), "proxy-1 sends no metrics") {
 		t.Errorf("the first figures: %+v, %v", figure, err)
 	}
@@ -200,3 +200,5 @@ func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
 type noCanary struct{}
 
 func (noCanary) UnderWay(types.NamespacedName) (bool, error) { return false, nil }
+
+func (noCanary) Changes(types.NamespacedName) [2]<-chan struct{} { return [2]<-chan struct{}{} }

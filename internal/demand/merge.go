@@ -50,18 +50,19 @@ func (v Value) Amount() float64 {
 // The Value beside an error is a lower bound where proxies are missing, what the others have counted.
 // Where something may be counted twice, or not at all, it is the requests that are held.
 func Merge(key ir.Key, reports []Report, absent []string) (Value, error) {
-	value, err := merge(key, reports, absent)
-	return value.withHeld(key, reports), err
+	name := key.String()
+	value, err := merge(key, name, reports, absent)
+	return value.withHeld(name, reports), err
 }
 
-// merge is Merge for what is not held.
-func merge(key ir.Key, reports []Report, absent []string) (Value, error) {
+// merge is Merge for what is not held. name is what Reports call the object.
+func merge(key ir.Key, name string, reports []Report, absent []string) (Value, error) {
 	var value Value
 	var heard, serving, unpaced, wrong []string
 	var fleet ir.Fleet
 	isKnown := false
 	for _, report := range reports {
-		object, has := report.Objects[key.String()]
+		object, has := report.Objects[name]
 		if !has {
 			continue
 		}
@@ -82,12 +83,12 @@ func merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 	}
 	for _, report := range reports {
 		serving = append(serving, report.Fleets[fleet].Serving...)
-		if _, counts := report.Objects[key.String()]; counts {
+		if _, counts := report.Objects[name]; counts {
 			heard = append(heard, report.Fleets[fleet].Heard...)
 		}
 	}
-	value.RequestRate += past(key, reports, heard)
-	value.Backends = backendsOf(key, reports)
+	value.RequestRate += past(name, reports, heard)
+	value.Backends = backendsOf(name, reports)
 	wrong = append(wrong, twice(fleet, heard)...)
 	missed := missing(fleet, sortedSet(serving), heard)
 	if young := tooYoung(fleet, unpaced); value.Metric != Concurrency {
@@ -105,10 +106,13 @@ func merge(key ir.Key, reports []Report, absent []string) (Value, error) {
 }
 
 // backendsOf is what the object's backends were asked, over all replicas.
-func backendsOf(key ir.Key, reports []Report) map[string]Totals {
-	backends := map[string]Totals{}
+func backendsOf(name string, reports []Report) map[string]Totals {
+	var backends map[string]Totals
 	for _, report := range reports {
-		for service, more := range report.Objects[key.String()].Backends {
+		for service, more := range report.Objects[name].Backends {
+			if backends == nil {
+				backends = map[string]Totals{}
+			}
 			sum := backends[service]
 			sum.add(&more)
 			backends[service] = sum
@@ -118,10 +122,10 @@ func backendsOf(key ir.Key, reports []Report) map[string]Totals {
 }
 
 // past is the rate of the proxies that nobody hears any more.
-func past(key ir.Key, reports []Report, heard []string) (rate float64) {
+func past(name string, reports []Report, heard []string) (rate float64) {
 	for _, report := range reports {
-		for name, each := range report.Objects[key.String()].Past {
-			if !slices.Contains(heard, name) {
+		for proxy, each := range report.Objects[name].Past {
+			if !slices.Contains(heard, proxy) {
 				rate += each
 			}
 		}

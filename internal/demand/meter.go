@@ -30,6 +30,7 @@ type Object struct {
 type object struct {
 	Object
 
+	name   string             // <namespace>/<name>
 	since  time.Duration      // before it nothing was counted
 	totals map[string]*Totals // of the Services that were asked; nil for none
 	recent map[string]*recent // of those Services that were asked, where requests are shared between several; else nil
@@ -69,6 +70,7 @@ type Meter struct {
 	objects map[ir.Key]*object
 	keys    map[string][]ir.Key // objects by their ExternalKey, the oldest first
 	fleets  map[ir.Fleet]map[string]*proxy
+	version int // of objects and keys: another one with each change
 }
 
 // NewMeter returns a Meter that knows of no object and no proxy. All later times are measured from now.
@@ -86,9 +88,10 @@ func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)
 // granularity, the fleet or the external key is another one. Of several objects with one ExternalKey, the
 // oldest one has it; the others are told in their Reports.
 func (m *Meter) SetObject(now time.Time, key ir.Key, desired Object) {
+	m.version++
 	known := m.objects[key]
 	if known == nil || !known.countsLike(desired) {
-		anew := &object{since: m.at(now)}
+		anew := &object{name: key.String(), since: m.at(now)}
 		if known != nil {
 			anew.totals, anew.recent = known.totals, known.recent
 			m.RemoveObject(key)
@@ -122,6 +125,7 @@ func (o *object) countsLike(other Object) bool {
 
 // RemoveObject forgets an object.
 func (m *Meter) RemoveObject(key ir.Key) {
+	m.version++
 	if gone := m.objects[key]; gone != nil && gone.Spec.ExternalKey != "" {
 		external := gone.Spec.ExternalKey
 		m.keys[external] = slices.DeleteFunc(m.keys[external], func(each ir.Key) bool { return each == key })

@@ -20,6 +20,10 @@ type Report struct {
 	Held map[string]Held `json:"held,omitempty"`
 	// HeldOnly says that nothing but Held is told, and the rest is as it was in the Report before.
 	HeldOnly bool `json:"heldOnly,omitempty"`
+	// ChangesOnly says that Objects are those that have changed since the Report before, and Gone those of it that are no more; and
+	// that Fleets, if there are none, are as they were.
+	ChangesOnly bool     `json:"changesOnly,omitempty"`
+	Gone        []string `json:"gone,omitempty"`
 }
 
 // FleetReport says which proxies of a fleet there are, by their names, sorted.
@@ -54,12 +58,60 @@ type ObjectReport struct {
 
 // Report is what is known now.
 func (m *Meter) Report(now time.Time, replica string) Report {
+	whole := Report{Replica: replica}
+	m.Changes(now, &whole)
+	return whole
+}
+
+// Changes is what is known now and was not in the Report last, which is whole before and afterwards. Who asks each second has no garbage of
+// what stays as it is.
+func (m *Meter) Changes(now time.Time, last *Report) Report {
 	at := m.at(now)
 	m.prune(now)
-	report := Report{
-		Replica: replica, Fleets: map[ir.Fleet]FleetReport{}, Objects: make(map[string]ObjectReport, len(m.objects)),
+	changes := Report{Replica: last.Replica, ChangesOnly: true}
+	fleets, active := m.fleetReports(at)
+	if !maps.EqualFunc(fleets, last.Fleets, FleetReport.equal) {
+		last.Fleets, changes.Fleets = fleets, fleets
 	}
-	active := map[ir.Key]float64{}
+	if last.Objects == nil {
+		last.Objects = make(map[string]ObjectReport, len(m.objects))
+	}
+	for key, o := range m.objects {
+		is := m.objectReport(at, key, o, active[key])
+		if was, has := last.Objects[o.name]; has && is.equal(was) {
+			continue
+		}
+		last.Objects[o.name] = is
+		if changes.Objects == nil {
+			changes.Objects = map[string]ObjectReport{}
+		}
+		changes.Objects[o.name] = is
+	}
+	if len(last.Objects) > len(m.objects) {
+		changes.Gone = m.forgotten(last.Objects)
+	}
+	return changes
+}
+
+// forgotten takes the objects that are no more out of those of a Report, and returns them, sorted.
+func (m *Meter) forgotten(from map[string]ObjectReport) (gone []string) {
+	known := make(map[string]bool, len(m.objects))
+	for _, o := range m.objects {
+		known[o.name] = true
+	}
+	maps.DeleteFunc(from, func(name string, _ ObjectReport) bool {
+		if !known[name] {
+			gone = append(gone, name)
+		}
+		return !known[name]
+	})
+	slices.Sort(gone)
+	return gone
+}
+
+// fleetReports are the reports of the fleets, and the requests in flight of those objects that have any. What is too old for any window goes.
+func (m *Meter) fleetReports(at time.Duration) (reports map[ir.Fleet]FleetReport, active map[ir.Key]float64) {
+	reports, active = make(map[ir.Fleet]FleetReport, len(m.fleets)), map[ir.Key]float64{}
 	for fleet, proxies := range m.fleets {
 		var f FleetReport
 		for _, name := range slices.Sorted(maps.Keys(proxies)) {
@@ -75,12 +127,21 @@ func (m *Meter) Report(now time.Time, replica string) Report {
 				p.sweep(at)
 			}
 		}
-		report.Fleets[fleet] = f
+		reports[fleet] = f
 	}
-	for key, o := range m.objects {
-		report.Objects[key.String()] = m.objectReport(at, key, o, active[key])
-	}
-	return report
+	return reports, active
+}
+
+// equal says whether both say the same.
+func (f FleetReport) equal(other FleetReport) bool {
+	return slices.Equal(f.Serving, other.Serving) && slices.Equal(f.Heard, other.Heard)
+}
+
+// equal says whether both say the same.
+func (o *ObjectReport) equal(other ObjectReport) bool {
+	return o.Fleet == other.Fleet && o.Metric == other.Metric && o.Target == other.Target && o.RequestRate == other.RequestRate &&
+		o.Concurrency == other.Concurrency && o.Problem == other.Problem && maps.Equal(o.Past, other.Past) &&
+		maps.Equal(o.Backends, other.Backends) && slices.Equal(o.Unpaced, other.Unpaced)
 }
 
 // objectReport is the report of one object.

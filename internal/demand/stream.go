@@ -49,6 +49,13 @@ type Batch struct {
 	HasZero bool
 }
 
+// belonging says whose a cluster is.
+type belonging struct {
+	key     ir.Key
+	object  *object
+	service string
+}
+
 // ErrNoRequestCounters says that a proxy reports no cluster's requests, not even those of the cluster that
 // its reports go to: what it leaves out would be taken for zero.
 var ErrNoRequestCounters = errors.New("no cluster has upstream_rq_total and upstream_rq_active: " +
@@ -82,7 +89,9 @@ const (
 
 // cluster is what a stream said of a cluster last.
 type cluster struct {
-	owner   ir.Key
+	owner   ir.Key // that it was counted for at first
+	belongs belonging
+	version int               // of the Meter's objects, by which it belongs there
 	flushes [measureCount]int // in which each measure came last
 	total   [measureCount]float64
 }
@@ -202,26 +211,16 @@ func (s *Stream) take(sample Sample) bool {
 		return false
 	}
 	s.seen[sample.Measure] = true
-	key, service, isKnown := s.ownerOf(sample.Cluster)
-	if !isKnown {
-		return false
-	}
-	if s.fleet == ExternalFleet { // It has requests of an object: from now on they would be missed.
-		s.proxy.serves = true
-	}
 	c := s.clusters[sample.Cluster]
-	if c == nil {
-		if s.counts[key] >= maxClusters {
+	if c == nil || c.version != s.meter.version {
+		if c = s.attribute(sample.Cluster, c); c == nil {
 			return false
 		}
-		s.counts[key]++
-		c = &cluster{owner: key}
-		s.clusters[sample.Cluster] = c
 	}
 	if c.flushes[sample.Measure] == s.flushes {
 		return false
 	}
-	o := s.meter.objects[key]
+	key, o, service := c.belongs.key, c.belongs.object, c.belongs.service
 	added := s.added(o, c, sample)
 	c.flushes[sample.Measure], c.total[sample.Measure] = s.flushes, sample.Value
 	switch {
@@ -235,6 +234,27 @@ func (s *Stream) take(sample Sample) bool {
 		o.count(s.last, service, Totals{Times: *sample.Times})
 	}
 	return true
+}
+
+// attribute finds out anew whose a cluster is, which is known already or nil. It returns nil for one that is nobody's, or too many.
+func (s *Stream) attribute(name string, c *cluster) *cluster {
+	key, service, isKnown := s.ownerOf(name)
+	if !isKnown {
+		return nil
+	}
+	if s.fleet == ExternalFleet { // It has requests of an object: from now on they would be missed.
+		s.proxy.serves = true
+	}
+	if c == nil {
+		if s.counts[key] >= maxClusters {
+			return nil
+		}
+		s.counts[key]++
+		c = &cluster{owner: key}
+		s.clusters[name] = c
+	}
+	c.belongs, c.version = belonging{key, s.meter.objects[key], service}, s.meter.version
+	return c
 }
 
 // added is what a sample adds to the flush before. The first total of an object that has become known since then
@@ -291,7 +311,10 @@ func (s *Stream) ownerOf(name string) (key ir.Key, service string, isKnown bool)
 // addActive adds the requests in flight of each object.
 func (s *Stream) addActive(sums map[ir.Key]float64) {
 	for name, c := range s.clusters {
-		if key, _, isKnown := s.ownerOf(name); isKnown && c.flushes[RequestsActive] >= s.flushes-1 {
+		if c.total[RequestsActive] == 0 || c.flushes[RequestsActive] < s.flushes-1 {
+			continue
+		}
+		if key, _, isKnown := s.ownerOf(name); isKnown {
 			sums[key] += c.total[RequestsActive]
 		}
 	}

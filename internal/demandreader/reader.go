@@ -21,6 +21,8 @@ import (
 const (
 	// Path is where a replica serves its reports, one a second.
 	Path = "/demand"
+	// query asks for changes alone after the first one. Replicas of older releases send whole reports all the same.
+	query = "?changes=true"
 
 	// connectDeadline bounds the time from a request to the first byte of its answer.
 	connectDeadline = 2 * time.Second
@@ -58,7 +60,9 @@ type Reader struct {
 	replicas []Replica
 	changed  chan struct{}              // holds one element when replicas are others
 	reports  map[Replica]*demand.Report // of those that were asked; nil for no usable answer
-	updated  chan struct{}              // closed and replaced when a report is another one
+	updated  chan struct{}              // closed and replaced when there is a report
+	values   map[string]demand.Value    // of objects of which all is known and nothing has changed, by their names in reports
+	changes  map[string]chan struct{}   // closed when the demand for an object, by its name in reports, may be another one
 }
 
 // New returns a Reader that knows no replica. It logs which replicas don't answer.
@@ -69,7 +73,7 @@ func New(logger *slog.Logger) *Reader {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		logger: logger, changed: make(chan struct{}, 1),
-		reports: map[Replica]*demand.Report{}, updated: make(chan struct{}),
+		reports: map[Replica]*demand.Report{}, updated: make(chan struct{}), changes: map[string]chan struct{}{}, values: map[string]demand.Value{},
 	}
 }
 
@@ -80,6 +84,7 @@ func (r *Reader) SetReplicas(replicas []Replica) {
 	})
 	r.mu.Lock()
 	r.replicas = slices.Compact(sorted)
+	clear(r.values)
 	r.mu.Unlock()
 	select {
 	case r.changed <- struct{}{}:
@@ -87,11 +92,16 @@ func (r *Reader) SetReplicas(replicas []Replica) {
 	}
 }
 
-// Demand is the demand for an object. The error has demand.ErrUnknown in its chain and names the proxy or
+// Demand is the demand for an object. Nobody may change what it returns. The error has demand.ErrUnknown in its chain and names the proxy or
 // replica that is missing; the Value beside it is a lower bound, see demand.Merge.
 func (r *Reader) Demand(key ir.Key) (demand.Value, error) {
+	name := key.String()
 	r.mu.Lock()
-	var reports []demand.Report
+	defer r.mu.Unlock()
+	if value, is := r.values[name]; is {
+		return value, nil
+	}
+	reports := make([]demand.Report, 0, len(r.replicas))
 	var absent []string
 	for _, replica := range r.replicas {
 		if report := r.reports[replica]; report != nil {
@@ -100,8 +110,11 @@ func (r *Reader) Demand(key ir.Key) (demand.Value, error) {
 			absent = append(absent, replica.Name)
 		}
 	}
-	r.mu.Unlock()
-	return demand.Merge(key, reports, absent)
+	value, err := demand.Merge(key, reports, absent)
+	if err == nil {
+		r.values[name] = value
+	}
+	return value, err
 }
 
 // HasAsked says that each replica has answered, or failed to, since it is known.
@@ -114,11 +127,24 @@ func (r *Reader) HasAsked() bool {
 	})
 }
 
-// Updated returns a channel that is closed when Demand may say something else. It is asked for before Demand.
+// Updated returns a channel that is closed with the next report, or when one is missed. It is asked for before Demand.
 func (r *Reader) Updated() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.updated
+}
+
+// Changed returns a channel that is closed when Demand may say something else of an object. It is asked for before Demand.
+func (r *Reader) Changed(key ir.Key) <-chan struct{} {
+	name := key.String()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change, isWaitedFor := r.changes[name]
+	if !isWaitedFor {
+		change = make(chan struct{})
+		r.changes[name] = change
+	}
+	return change
 }
 
 // Run reads until ctx ends; then nothing is known any more.
@@ -135,7 +161,7 @@ func (r *Reader) follow(ctx context.Context, replica Replica) {
 	retry, isSilent := retryFirst, false
 	for ctx.Err() == nil {
 		isHeard, err := r.read(ctx, replica)
-		r.set(replica, nil)
+		r.miss(replica)
 		if ctx.Err() != nil {
 			return
 		}
@@ -155,17 +181,57 @@ func (r *Reader) follow(ctx context.Context, replica Replica) {
 	}
 }
 
-// set keeps a report, nil for that there is none.
-func (r *Reader) set(replica Replica, report *demand.Report) {
+// miss takes note that a replica has no report.
+func (r *Reader) miss(replica Replica) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slices.Contains(r.replicas, replica) {
-		r.reports[replica] = report
+		r.reports[replica] = nil
 	} else {
 		delete(r.reports, replica)
 	}
+	r.tell(nil, true)
+}
+
+// take takes in what a replica reports. Changes alone are of no use without a report before.
+func (r *Reader) take(replica Replica, report demand.Report) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var before demand.Report
+	known := r.reports[replica]
+	if known != nil {
+		before = *known
+	} else if report.HeldOnly || report.ChangesOnly {
+		return fmt.Errorf("%w: changes to a report that never came", errAnswer)
+	}
+	names, isOfAll := report.News(before)
+	if slices.Contains(r.replicas, replica) {
+		whole := report.After(before)
+		r.reports[replica] = &whole
+	}
+	r.tell(names, isOfAll || known == nil)
+	return nil
+}
+
+// tell tells those who wait for a report, and for a change of objects, by their names, or of any.
+func (r *Reader) tell(names []string, isOfAll bool) {
 	close(r.updated)
 	r.updated = make(chan struct{})
+	if isOfAll {
+		for _, change := range r.changes {
+			close(change)
+		}
+		clear(r.changes)
+		clear(r.values)
+		return
+	}
+	for _, name := range names {
+		delete(r.values, name)
+		if change, isWaitedFor := r.changes[name]; isWaitedFor {
+			close(change)
+			delete(r.changes, name)
+		}
+	}
 }
 
 // read reads the reports of one connection until it ends, and says whether there was one.
@@ -176,7 +242,7 @@ func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err e
 		stop(fmt.Errorf("%w: nothing for %v", errAnswer, silence))
 	})
 	defer silent.Stop()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+replica.Address+Path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+replica.Address+Path+query, http.NoBody)
 	if err != nil {
 		return false, err
 	}
@@ -188,19 +254,19 @@ func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err e
 	if response.StatusCode != http.StatusOK {
 		return false, fmt.Errorf("%w: GET %s is answered with %s", errAnswer, request.URL, response.Status)
 	}
-	var last demand.Report
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(make([]byte, 0, bufferSize), maxReport)
 	for lines.Scan() {
-		report := new(demand.Report)
-		if err := json.Unmarshal(lines.Bytes(), report); err != nil {
+		var report demand.Report
+		err := json.Unmarshal(lines.Bytes(), &report)
+		if err == nil {
+			err = r.take(replica, report)
+		}
+		if err != nil {
 			return isHeard, fmt.Errorf("%w: GET %s: %w", errAnswer, request.URL, err)
 		}
 		silent.Reset(silence)
 		isHeard = true
-		whole := report.After(last) // What was set before is read by others.
-		last = whole
-		r.set(replica, &whole)
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return isHeard, cause

@@ -158,6 +158,72 @@ func TestWhatIsHeldIsOnTopOfTheRest(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatIsNewIsTold has a replica tell changes: who waits for another object is not woken, but for what may be any object's.
+func TestOnlyWhatIsNewIsTold(t *testing.T) {
+	t.Parallel()
+	a := startInterceptor(t)
+	reader := start(t, a.replica("a"))
+	a.reports <- report(t, 10, "1", "2")
+	await(t, reader, 10, "")
+	other := ir.Key{Namespace: "apps", Name: "other"}
+	for _, c := range []struct {
+		name, report string
+		shop, others bool
+		rate         float64
+	}{
+		{"nothing", `{"changesOnly": true}`, false, false, 10},
+		{"the object", `{"changesOnly": true, "objects": {"apps/shop": {"fleet": "apps", "metric": "requestRate", "target": 5, "requestRate": 30}}}`, true, false, 30},
+		{"what is held of it", `{"changesOnly": true, "held": {"apps/shop": {"waiting": 1}}}`, true, false, 30},
+		{"nothing is held any more", `{"changesOnly": true}`, true, false, 30},
+		{"the same, whole", report(t, 30, "1", "2"), false, false, 30},
+		{"another rate, whole", report(t, 40, "1", "2"), true, false, 40},
+		{"a proxy is not heard", `{"changesOnly": true, "fleets": {"apps": {"serving": ["1", "2"], "heard": ["1"]}}}`, true, true, -1},
+	} {
+		shops, others, updated := reader.Changed(shop), reader.Changed(other), reader.Updated()
+		a.reports <- c.report
+		<-updated
+		if told := [2]bool{isClosed(shops), isClosed(others)}; told != [2]bool{c.shop, c.others} {
+			t.Errorf("%s: told of the object and of another one: %v", c.name, told)
+		}
+		if value, err := reader.Demand(shop); (err == nil) != (c.rate >= 0) || err == nil && value.RequestRate != c.rate {
+			t.Errorf("%s: %+v, %v", c.name, value, err)
+		}
+	}
+	all := reader.Changed(other)
+	a.reports <- ""
+	<-all
+}
+
+// isClosed says whether a channel is closed.
+func isClosed(channel <-chan struct{}) bool {
+	select {
+	case <-channel:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestChangesToNothingAreNoReport: the first line of a connection is whole.
+func TestChangesToNothingAreNoReport(t *testing.T) {
+	t.Parallel()
+	a := startInterceptor(t)
+	reader := start(t, a.replica("a"))
+	a.reports <- `{"changesOnly": true, "objects": {"apps/shop": {"fleet": "apps", "metric": "requestRate"}}}`
+	await(t, reader, 0, "no answer from interceptor a")
+	// It is asked anew; the connection that has ended may still take a report or two.
+	for deadline := time.After(patience); ; {
+		if value, err := reader.Demand(shop); err == nil && value.RequestRate == 10 {
+			return
+		}
+		select {
+		case a.reports <- report(t, 10, "1", "2"):
+		case <-deadline:
+			t.Fatal("the replica is not asked anew")
+		}
+	}
+}
+
 func TestASilentReplicaCountsNoMore(t *testing.T) {
 	t.Parallel()
 	a := startInterceptor(t)

@@ -91,6 +91,10 @@ func agents() []breakage {
 			code: doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]", remedy: "trafficAutowire",
 		},
 		{
+			name: "a ReferenceGrant was refused", change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRefused),
+			code: doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]", remedy: "kedify-http-agent-grants",
+		},
+		{
 			name: "a certificate's Secret does not exist", change: untrusted(httpv1alpha1.ReasonSecretNotFound),
 			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "kubectl -n shop create secret tls shop-tls",
 		},

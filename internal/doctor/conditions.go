@@ -39,8 +39,11 @@ func conditional(
 		add(ProxyNotInstalled, Error, proxy, "do what it says: the agent tries again by itself (docs/proxies.md)")
 	}
 	// The other reasons are arrangements of somebody's, or pass.
-	if wired := of(httpv1alpha1.ConditionAutowired); wired != nil &&
-		slices.Contains([]string{httpv1alpha1.ReasonRestored, httpv1alpha1.ReasonUndoUnreadable}, wired.Reason) {
+	switch wired := of(httpv1alpha1.ConditionAutowired); {
+	case wired == nil:
+	case wired.Reason == httpv1alpha1.ReasonRefused:
+		add(NotWired, Warning, wired, "give the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or make the ReferenceGrant that it names (docs/autowire.md)")
+	case slices.Contains([]string{httpv1alpha1.ReasonRestored, httpv1alpha1.ReasonUndoUnreadable}, wired.Reason):
 		add(NotWired, Warning, wired, "have whoever writes the Ingress leave its backends to the agent, or say trafficAutowire: \"false\" (docs/autowire.md)")
 	}
 	return found

@@ -23,6 +23,8 @@ const (
 	maxCluster = 512
 	// maxSamples bounds how many samples of one message are kept, those of 100,000 clusters.
 	maxSamples = 400_000
+	// minKept is how many samples there is room for from one message to the next, whatever is in them.
+	minKept = 4096
 	// maxKept bounds what is kept of one message in bytes. Those of 100,000 clusters take 58 MB.
 	maxKept = 64 << 20
 )
@@ -64,18 +66,24 @@ const (
 // clustersAdded is a counter that every Envoy has, and that is at rest at most times.
 const clustersAdded = "cluster_manager.cluster_added"
 
-// decoder reads messages, one after the other, and keeps its memory between them.
+// decoder reads messages, one after the other, and keeps its memory between them. A batch that it returns is good until the next one.
 type decoder struct {
 	family []byte
-	first  int // of the family's samples, in the batch
-	bytes  int // kept of the last message
+	// last are the samples of the message before. Most messages are of the same statistics in the same order, and their clusters' names are there.
+	last  []demand.Sample
+	first int // of the family's samples, in the batch
+	bytes int // kept of the last message
 	// kept and seen count the metrics of the last message.
 	kept, seen int
 }
 
 // decode reads one message of so many bytes. What is no statistic of a cluster that is used is skipped.
 func (d *decoder) decode(from *bufio.Reader, length int64) (demand.Batch, error) {
-	var batch demand.Batch
+	batch := demand.Batch{Samples: d.last[:0]}
+	if isMuchLess := cap(d.last) > minKept && len(d.last) < cap(d.last)/4; isMuchLess {
+		batch.Samples = nil
+	}
+	defer func() { d.last = batch.Samples }()
 	d.kept, d.seen, d.bytes = 0, 0, 0
 	limited := &limitedReader{from: from, left: length}
 	for limited.left > 0 {
@@ -166,6 +174,9 @@ func (d *decoder) add(batch *demand.Batch, name []byte, read metric) error {
 		}
 	}
 	if measure == demand.ResponseTimes {
+		if isOfNone := bytes.HasPrefix(read.histogram, []byte{byte(histogramCount), 0}); isOfNone {
+			return nil // Envoy reports the histograms of all clusters that were ever asked.
+		}
 		var err error
 		if sample.Times, err = readHistogram(read.histogram); err != nil {
 			return err
@@ -177,8 +188,12 @@ func (d *decoder) add(batch *demand.Batch, name []byte, read metric) error {
 // keep adds a sample to the batch, as far as there is room for it.
 func (d *decoder) keep(batch *demand.Batch, sample demand.Sample, cluster []byte) error {
 	d.bytes += int(unsafe.Sizeof(sample))
-	if sample.Cluster == "" {
-		sample.Cluster = string(cluster)
+	if n := len(batch.Samples); sample.Cluster == "" {
+		if n < len(d.last) && d.last[n].Cluster == string(cluster) {
+			sample.Cluster = d.last[n].Cluster
+		} else {
+			sample.Cluster = string(cluster)
+		}
 		d.bytes += len(cluster)
 	}
 	if sample.Times != nil {

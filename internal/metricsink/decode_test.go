@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -91,6 +92,11 @@ func TestDecode(t *testing.T) {
 				{"name": "cluster..upstream_rq_total", "metric": [{"counter": {"value": 1}, "timestampMs": "9"}]}]}`,
 			demand.Batch{Time: 9},
 		},
+		"times of no request": {
+			`{"envoyMetrics": [{"name": "cluster.a/b/c.upstream_rq_time", "type": "HISTOGRAM", "metric": [{"timestampMs": "9", "histogram": {
+				"sampleCount": "0", "sampleSum": 0, "bucket": [{"cumulativeCount": "0", "upperBound": 5}]}}]}]}`,
+			demand.Batch{Time: 9},
+		},
 		"times": {
 			`{"envoyMetrics": [{"name": "cluster.a/b/c.upstream_rq_time", "type": "HISTOGRAM", "metric": [{"timestampMs": "9", "histogram": {
 				"sampleCount": "3", "sampleSum": 12.5, "bucket": [{"cumulativeCount": "2", "upperBound": 5}, {"cumulativeCount": "3", "upperBound": 3600000}, {"cumulativeCount": "1", "upperBound": 4}]}}]},
@@ -125,7 +131,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a field that is not bytes":   {[]byte{1 << 3, 1}, errMalformed},
 		"a metric beyond its message": {[]byte{2<<3 | 2, 100, 0}, errMalformed},
 		"a metric of 65 KiB":          {families(1, make([]byte, 65<<10)), errTooLarge},
-		"more than is to be kept":     {families(350_000, family("cluster.a/b/c.upstream_rq_time", 1, "\x22\x02\x3a\x00")), errTooLarge},
+		"more than is to be kept":     {families(350_000, family("cluster.a/b/c.upstream_rq_time", 1, "\x22\x04\x3a\x02\x08\x01")), errTooLarge},
 		"a tag that never ends":       {bytes.Repeat([]byte{0xff}, 20), nil},
 		"a broken metric":             {[]byte{2<<3 | 2, 2, 4<<3 | 2, 9}, errMalformed},
 	}
@@ -185,6 +191,43 @@ func TestANameIsKeptOnce(t *testing.T) {
 	})
 	if allocated > 50 {
 		t.Errorf("%v allocations", allocated)
+	}
+}
+
+// TestTheSameAgainMakesNoGarbage has a proxy report a thousand clusters that nobody asks, flush after flush.
+func TestTheSameAgainMakesNoGarbage(t *testing.T) {
+	var wire []byte
+	for _, statistic := range []string{"upstream_rq_total", "upstream_rq_active", "upstream_rq_time"} {
+		metric := map[string]string{
+			"upstream_rq_total": zeroCounter, "upstream_rq_active": "\x22\x02\x12\x00", "upstream_rq_time": "\x22\x04\x3a\x02\x08\x00",
+		}[statistic]
+		for i := range 1000 {
+			wire = append(wire, families(1, family(fmt.Sprintf("cluster.apps/shop-%d/shop.%s", i, statistic), 1, metric))...)
+		}
+	}
+	var d decoder
+	message, from := bytes.NewReader(wire), bufio.NewReader(nil)
+	read := func() {
+		message.Reset(wire)
+		from.Reset(message)
+		batch, err := d.decode(from, int64(len(wire)))
+		if err != nil || len(batch.Samples) != 2000 || batch.Samples[1999].Cluster != "apps/shop-999/shop" || d.kept != 2000 || d.seen != 3000 {
+			t.Fatalf("%d samples, %d of %d kept, %v", len(batch.Samples), d.kept, d.seen, err)
+		}
+	}
+	read()
+	if allocated := testing.AllocsPerRun(10, read); allocated > 10 {
+		t.Errorf("%v allocations", allocated)
+	}
+	// What a large message took is not kept for small ones.
+	small := families(1, family("cluster.a/b/c.upstream_rq_total", 1, zeroCounter))
+	for range 2 {
+		if _, err := d.decode(bufio.NewReader(bytes.NewReader(small)), int64(len(small))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cap(d.last) > minKept {
+		t.Errorf("there is room for %d samples", cap(d.last))
 	}
 }
 

@@ -19,8 +19,10 @@ const (
 	ExternalKeysPath = "/envoy-metrics-map"
 	// DemandPath serves demand.Reports as JSON, one a line, for as long as the client listens: the
 	// newest at once and one each ReportInterval, the same for all clients, and in between one of what is
-	// held when an object has a request that waits and had none.
+	// held when an object has a request that waits and had none. With the query ChangesQuery each but the first tells changes alone.
 	DemandPath = "/demand"
+	// ChangesQuery asks for them.
+	ChangesQuery = "changes=true"
 )
 
 const (
@@ -72,8 +74,10 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
+	takesChanges := r.URL.RawQuery == ChangesQuery
 	_, urgent := s.held()
-	line, next, err := s.lines.newest(s)
+	told, err := s.lines.newest(s, 0)
+	line := told.whole
 	for {
 		if err == nil {
 			err = control.SetWriteDeadline(s.now().Add(reportPatience))
@@ -85,9 +89,16 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		select {
-		case <-time.After(next.Sub(s.now())):
+		case <-time.After(told.next.Sub(s.now())):
 			_, urgent = s.held()
-			line, next, err = s.lines.newest(s)
+			before := told.number
+			if !takesChanges {
+				before = 0
+			}
+			told, err = s.lines.newest(s, before)
+			if line = told.whole; told.changes != nil {
+				line = told.changes
+			}
 		case <-urgent:
 			var report demand.Report
 			report, urgent = s.heldNow()
@@ -104,24 +115,42 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 // are told the same.
 type lines struct {
 	mu   sync.Mutex
-	line []byte    // the newest one
-	next time.Time // when it is to be made anew
+	last demand.Report // the newest one
+	line line
 }
 
-// newest returns the newest report of a sink as a line of JSON, and when there will be another one.
-func (l *lines) newest(of *Sink) (line []byte, next time.Time, err error) {
+// line is a report as lines of JSON. Of the two texts one is missing where nobody has asked for it.
+type line struct {
+	number  int       // of the report, from 1
+	next    time.Time // when there will be another one
+	whole   []byte    // all of it
+	changes []byte    // what the report before did not say
+}
+
+// newest returns the newest report of a sink: the changes to the report with the number known, or all of it where that is not the one before.
+func (l *lines) newest(of *Sink, known int) (line, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := of.now(); !now.Before(l.next) {
-		report, _ := of.Report()
-		text, err := json.Marshal(report)
+	if now := of.now(); !now.Before(l.line.next) {
+		changes := of.changes(&l.last)
+		text, err := lineOf(changes)
 		if err != nil {
-			return nil, time.Time{}, err
+			return line{}, err
 		}
-		text = append(text, '\n')
-		l.line, l.next = text, now.Add(ReportInterval)
+		l.line = line{number: l.line.number + 1, next: now.Add(ReportInterval), changes: text}
 	}
-	return l.line, l.next, nil
+	told := l.line
+	if isNext := known > 0 && known >= told.number-1; isNext {
+		told.whole = nil
+		return told, nil
+	}
+	if told.changes = nil; told.whole != nil {
+		return told, nil
+	}
+	var err error
+	told.whole, err = lineOf(l.last)
+	l.line.whole = told.whole
+	return told, err
 }
 
 // lineOf is a report as a line.

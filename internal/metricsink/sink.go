@@ -135,6 +135,17 @@ func (s *Sink) Report() (demand.Report, <-chan struct{}) {
 	return report, s.arrived
 }
 
+// changes is what is known now and was not in the report last, which becomes the newest one.
+func (s *Sink) changes(last *demand.Report) demand.Report {
+	held, _ := s.heldNow()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last.Replica = s.replica
+	changes := s.meter.Changes(s.now(), last)
+	last.Held, changes.Held = held.Held, held.Held
+	return changes
+}
+
 // heldNow is a Report of nothing but what is held, and a channel that is closed when it should be told at once.
 func (s *Sink) heldNow() (demand.Report, <-chan struct{}) {
 	held, urgent := s.held()

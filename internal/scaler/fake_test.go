@@ -23,6 +23,7 @@ type world struct {
 	mu      sync.Mutex
 	known   map[types.NamespacedName]state
 	changes map[types.NamespacedName]chan struct{}
+	asked   int // how often Demand was called
 }
 
 // state is what is known of one HTTPScaledObject.
@@ -48,9 +49,10 @@ func (w *world) put(object types.NamespacedName, s state) {
 	}
 }
 
-func (w *world) Demand(_ context.Context, object types.NamespacedName) (scaler.Figure, error) {
+func (w *world) Demand(object types.NamespacedName) (scaler.Figure, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked++
 	found, is := w.known[object]
 	if !is {
 		return scaler.Figure{}, scaler.ErrNoObject
@@ -67,6 +69,10 @@ func (w *world) Changed(object types.NamespacedName) <-chan struct{} {
 		w.changes[object] = change
 	}
 	return change
+}
+
+func (w *world) Changes(object types.NamespacedName) [2]<-chan struct{} {
+	return [2]<-chan struct{}{w.Changed(object)}
 }
 
 func (w *world) UnderWay(object types.NamespacedName) (bool, error) {

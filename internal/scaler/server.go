@@ -16,6 +16,9 @@ import (
 // Limits of the gRPC server. What it is asked is small: a trigger's metadata.
 const (
 	receiveLimit = 1 << 20 // bytes of a message: etcd keeps no ScaledObject that is larger
+	// streamWindow and connectionWindow are what a client may send before it is answered, in bytes. Questions are small, so their
+	// size is fixed: to find out a better one, gRPC would send a ping with each question.
+	streamWindow, connectionWindow = 64 << 10, 1 << 20
 	// pingFloor is the shortest pause between a client's pings; KEDA's client sends none of its
 	// own.
 	pingFloor    = 10 * time.Second
@@ -46,6 +49,8 @@ func ServerOptions(maxStreams uint32, files TLS, observer Observer) ([]grpc.Serv
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(receiveLimit),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.ConnectionTimeout(connectionTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: pingFloor, PermitWithoutStream: true,

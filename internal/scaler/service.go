@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -15,9 +14,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
-
-// readTimeout bounds one reading of a figure. KEDA sets no deadline of its own.
-const readTimeout = 2 * time.Second
 
 // Service is the gRPC service externalscaler.ExternalScaler.
 type Service struct {
@@ -60,7 +56,7 @@ func (s *Service) IsActive(
 	if err != nil {
 		return nil, s.refuse(ctx, ref, err)
 	}
-	found, err := s.activity(ctx, t)
+	found, err := s.activity(t)
 	if err != nil {
 		return nil, s.refuse(ctx, ref, err)
 	}
@@ -94,7 +90,7 @@ func (s *Service) GetMetrics(
 		err = fmt.Errorf("%w: the metric is %s, %q was asked for", errTrigger, t.metric(), asked)
 		return nil, s.refuse(ctx, ref, err)
 	}
-	figure, err := s.demand(ctx, t)
+	figure, err := s.demand(t)
 	if err != nil {
 		return nil, s.refuse(ctx, ref, err)
 	}
@@ -102,11 +98,9 @@ func (s *Service) GetMetrics(
 	return &externalscaler.GetMetricsResponse{MetricValues: []*externalscaler.MetricValue{value}}, nil
 }
 
-// demand reads the trigger's figure in bounded time.
-func (s *Service) demand(ctx context.Context, t asked) (Figure, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	figure, err := s.reader.Demand(ctx, t.object)
+// demand reads the trigger's figure.
+func (s *Service) demand(t asked) (Figure, error) {
+	figure, err := s.reader.Demand(t.object)
 	if err == nil && t.Metric == trigger.MetricRequestRate {
 		err = figure.RateError
 	}
@@ -124,8 +118,8 @@ const (
 
 // activity finds out why the trigger's workload should have replicas. An error says that nothing
 // speaks for it, but that not all is known.
-func (s *Service) activity(ctx context.Context, t asked) (activity, error) {
-	figure, err := s.demand(ctx, t)
+func (s *Service) activity(t asked) (activity, error) {
+	figure, err := s.demand(t)
 	switch {
 	case figure.Held > 0:
 		return held, nil

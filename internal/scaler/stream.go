@@ -8,8 +8,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 )
 
-// pushInterval is the pause between two pushes while requests are held, and the longest time that a
-// canary goes unnoticed.
+// pushInterval is the pause between two pushes while requests are held, and between two looks at what
+// is not known.
 const pushInterval = time.Second
 
 // StreamIsActive pushes true: at once if the workload is active, when it becomes active, and each
@@ -33,8 +33,8 @@ func (s *Service) StreamIsActive(
 			return nil
 		default:
 		}
-		changed := s.reader.Changed(t.object)
-		found, err := s.activity(ctx, t)
+		changed, canary := s.reader.Changed(t.object), s.canaries.Changes(t.object)
+		found, err := s.activity(t)
 		due, pause := pushed.due(found, err, time.Now())
 		if due {
 			if err := stream.Send(&externalscaler.IsActiveResponse{Result: true}); err != nil {
@@ -42,12 +42,18 @@ func (s *Service) StreamIsActive(
 			}
 			s.observer.Pushed()
 		}
+		var again <-chan time.Time // A stream that waits for a change takes no processor time.
+		if pause > 0 {
+			again = time.After(pause)
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.closing:
 		case <-changed:
-		case <-time.After(pause):
+		case <-canary[0]:
+		case <-canary[1]:
+		case <-again:
 		}
 	}
 }
@@ -59,7 +65,7 @@ type pushes struct {
 }
 
 // due says whether true is to be pushed for what was found at now, and takes it for done; and after
-// what pause to look again. What is not known changes nothing.
+// what pause to look again, 0 for no sooner than something changes. What is not known changes nothing.
 func (p *pushes) due(found activity, err error, now time.Time) (due bool, pause time.Duration) {
 	if err != nil {
 		return false, pushInterval
@@ -68,9 +74,10 @@ func (p *pushes) due(found activity, err error, now time.Time) (due bool, pause 
 	due = found != idle && !p.active || found == held && !now.Before(next)
 	p.active = found != idle
 	if due {
-		p.last = now
-	} else if found == held {
-		return false, next.Sub(now)
+		p.last, next = now, now.Add(pushInterval)
 	}
-	return due, pushInterval
+	if found == held {
+		pause = next.Sub(now)
+	}
+	return due, pause
 }

@@ -91,6 +91,41 @@ func TestPushes(t *testing.T) {
 	}
 }
 
+// TestAStreamThatWaitsCostsNothing lets an hour pass: only what is not known, or held, is looked at again before something changes.
+func TestAStreamThatWaitsCostsNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		known       state
+		least, most int
+	}{
+		"idle":            {state{}, 1, 1},
+		"active":          {state{figure: scaler.Figure{RequestRate: 1}}, 1, 1},
+		"in a canary":     {state{canary: true}, 1, 1},
+		"not known":       {state{err: errSilent}, 3600, 3602},
+		"held":            {state{figure: scaler.Figure{Held: 1}}, 3600, 3602},
+		"maybe in canary": {state{errCanary: errSilent}, 3600, 3602},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.put(web, test.known)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
+				if err != nil {
+					t.Fatal(err)
+				}
+				service := scaler.NewService(w, w, metrics, slog.New(slog.DiscardHandler))
+				if err := service.StreamIsActive(reference(nil), &recorder{ctx: ctx, began: time.Now()}); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("the stream ended with %v", err)
+				}
+				if w.asked < test.least || w.asked > test.most {
+					t.Errorf("%d looks in an hour, want %d to %d", w.asked, test.least, test.most)
+				}
+			})
+		})
+	}
+}
+
 // TestStreamsEndAsDone has what KEDA's back-off rests on: with Close each stream ends with EOF, which is
 // a status of OK, as does one that comes on the same connection afterwards.
 func TestStreamsEndAsDone(t *testing.T) {

@@ -75,6 +75,21 @@ func (k key) pointless(metadata map[string]string) string {
 
 // keys is the table of all that a trigger may say, in the order in which it is read.
 func keys() []key {
+	return slices.Concat(routingKeys(), scalingKeys(), otherKeys())
+}
+
+// scalingKeys are those that the scaler goes by, which reads them with each question.
+func scalingKeys() []key {
+	return []key{
+		{name: KeyScalingMetric, fallback: string(MetricRequestRate), read: oneOf(
+			func(t *Trigger) *Metric { return &t.Metric }, MetricRequestRate, MetricConcurrency)},
+		{name: KeyTargetValue, fallback: "100", read: readTargetValue},
+		{name: KeyActivationTargetValue, fallback: "0", read: readActivation},
+	}
+}
+
+// routingKeys are those of which requests count and where they go.
+func routingKeys() []key {
 	return []key{
 		{name: KeyHosts, read: readHosts},
 		{name: KeyPathPrefixes, read: readPathPrefixes},
@@ -86,10 +101,12 @@ func keys() []key {
 			name: KeyFallbackService,
 			read: serviceName(func(t *Trigger) *string { return &t.FallbackService }),
 		},
-		{name: KeyScalingMetric, fallback: string(MetricRequestRate), read: oneOf(
-			func(t *Trigger) *Metric { return &t.Metric }, MetricRequestRate, MetricConcurrency)},
-		{name: KeyTargetValue, fallback: "100", read: readTargetValue},
-		{name: KeyActivationTargetValue, fallback: "0", read: readActivation},
+	}
+}
+
+// otherKeys are the rest.
+func otherKeys() []key {
+	return []key{
 		{
 			name: KeyGranularity, fallback: "1s",
 			needs: KeyScalingMetric, needsValue: string(MetricRequestRate),

@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -147,9 +146,7 @@ func Parse(metadata map[string]string) (Trigger, []Problem) {
 // and ActivationTargetValue, as Parse reads them. Other keys are passed over, mistakes included: the
 // HTTPScaledObject is as it was before them.
 func ParseScaling(metadata map[string]string) (Trigger, []Problem) {
-	return read(metadata, slices.DeleteFunc(keys(), func(each key) bool {
-		return each.name != KeyScalingMetric && each.name != KeyTargetValue && each.name != KeyActivationTargetValue
-	}))
+	return read(metadata, scalingKeys())
 }
 
 // read reads the keys of a table, and returns the mistakes in each by itself.

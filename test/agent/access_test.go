@@ -46,12 +46,15 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 		// The API server asks for this right beside that to patch when an apply creates, and writes down the patch.
 		"create httpscaledobjects.http.keda.sh",
 		"create deployments.apps/kedify-proxy", "create configmaps/kedify-proxy-bootstrap",
+		// TestTheSharedFleet has these written and deleted, and fails where that is forbidden.
+		"create referencegrants.gateway.networking.k8s.io in keda", "patch referencegrants.gateway.networking.k8s.io in keda",
+		"delete referencegrants.gateway.networking.k8s.io in keda",
 		"create services/kedify-proxy", "create services/kedify-proxy-admin", "create poddisruptionbudgets.policy/kedify-proxy",
 	}
 	testkit.Eventually(t, patience, "the Lease is renewed, and Rollouts and HTTPRoutes are watched, which were installed later", func() bool {
 		used := asked(t)
 		return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
-			used["watch httproutes.gateway.networking.k8s.io"]
+			used["watch httproutes.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]
 	})
 	used := asked(t)
 	for _, right := range rare {
@@ -104,6 +107,8 @@ func asked(t *testing.T) map[string]bool {
 			resource += "/" + ref.Subresource
 		}
 		switch {
+		case resource == "referencegrants": // named after namespaces
+			namespace = ref.Namespace
 		case slices.Contains([]string{"leases", "secrets", "mutatingwebhookconfigurations"}, resource):
 			namespace = ref.Namespace
 			if event.Verb != "create" {

@@ -54,7 +54,14 @@ func paths(namespace string) []string {
 // proxies makes Service kedify-proxy and its one endpoint, ready or not.
 func proxies(t *testing.T, namespace string, isReady bool) {
 	t.Helper()
-	apply(t, namespace, `{apiVersion: v1, kind: Service, metadata: {name: kedify-proxy}, spec: {ports: [{name: http, port: 8080}]}}`,
+	apply(t, namespace, `{apiVersion: v1, kind: Service, metadata: {name: kedify-proxy}, spec: {ports: [{name: http, port: 8080}]}}`)
+	endpoint(t, namespace, isReady)
+}
+
+// endpoint makes the one endpoint of Service kedify-proxy, ready or not.
+func endpoint(t *testing.T, namespace string, isReady bool) {
+	t.Helper()
+	apply(t, namespace,
 		fmt.Sprintf(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: proxies, labels: {kubernetes.io/service-name: kedify-proxy}},
 			addressType: IPv4, ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1], conditions: {ready: %v}}]}`, isReady))
 }
@@ -124,7 +131,11 @@ func (w web) backends() string {
 			}
 		}
 		for _, ref := range all(rule, "backendRefs") {
-			found = append(found, fmt.Sprintf("%v:%v", ref["name"], ref["port"]))
+			name := fmt.Sprintf("%v:%v", ref["name"], ref["port"])
+			if namespace, is := ref["namespace"]; is {
+				name = fmt.Sprintf("%v/%s", namespace, name)
+			}
+			found = append(found, name)
 		}
 	}
 	return strings.Join(found, " ")

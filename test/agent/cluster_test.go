@@ -110,12 +110,15 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(argo, "manifests/crds/rollout-crd.yaml"), httpRoutes())
+	return controlplane.ApplyFiles(ctx, c.admin, "", append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
 }
 
-// httpRoutes is the file with the definition of HTTPRoutes.
-func httpRoutes() string {
-	return filepath.Join(os.Getenv(definitionsVariable), "gateway.networking.k8s.io_httproutes.yaml")
+// gatewayAPI are the files with the definitions of HTTPRoutes and ReferenceGrants.
+func gatewayAPI() []string {
+	folder := os.Getenv(definitionsVariable)
+	return []string{
+		filepath.Join(folder, "gateway.networking.k8s.io_httproutes.yaml"), filepath.Join(folder, "gateway.networking.k8s.io_referencegrants.yaml"),
+	}
 }
 
 // start starts the built agent as its ServiceAccount, with more flags. Its files are in folder. It returns the

@@ -104,8 +104,8 @@ func TestManyIngresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applyFiles(t, "", manifests+"crd/http.keda.sh_httpscaledobjects.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
-		filepath.Join(argo, "manifests/crds/rollout-crd.yaml"), httpRoutes())
+	applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
+		filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
 	began := time.Now()
 	fill(t)
 	t.Logf("the objects were made in %.1f s", time.Since(began).Seconds())

@@ -293,20 +293,6 @@ func TestKEDAScalesTheProxies(t *testing.T) {
 	}
 }
 
-// TestTheSharedProxies has an object of another namespace ask for them.
-func TestTheSharedProxies(t *testing.T) {
-	t.Parallel()
-	team := namespace(t, "fleet-shared")
-	apply(t, team, `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, annotations: {http.kedify.io/fleet: shared,
-		http.kedify.io/traffic-autowire: ingress}}, spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}}`)
-	awaitParts(t, "keda", len(proxyParts))
-	remove(t, httpScaledObject(team, "shop"))
-	awaitParts(t, "keda", 0)
-	if found := parts(t, team); len(found) > 0 {
-		t.Errorf("in the object's own namespace there is %v", found)
-	}
-}
-
 // TestANamespaceThatGoesIsLeftAlone deletes a namespace, and then its Deployment as Kubernetes' own controller does.
 func TestANamespaceThatGoesIsLeftAlone(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func (s source) run(ctx context.Context, client *apiserver.Client, logger *slog.
 var errUnknown = errors.New("the test has set no figure")
 
 // Demand returns the figure that the test has set at last.
-func (s source) Demand(_ context.Context, name types.NamespacedName) (figure scaler.Figure, err error) {
+func (s source) Demand(name types.NamespacedName) (figure scaler.Figure, err error) {
 	found, known, believed := s.Get(name)
 	switch {
 	case !believed:

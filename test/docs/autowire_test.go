@@ -52,14 +52,19 @@ func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 	tests := map[string]struct {
 		inGit, block string
 		object       autowire.Object
+		isShared     bool
 		change       func(spec map[string]any)
 	}{
 		"Ingress": {
-			ingressInGit, "argocd", autowire.OfIngress(&ingress),
+			ingressInGit, "argocd", autowire.OfIngress(&ingress), false,
 			func(spec map[string]any) { spec["rules"].([]any)[0].(map[string]any)["host"] = "changed" },
 		},
 		"HTTPRoute": {
-			routeInGit, "argocd-httproute", autowire.OfHTTPRoute(&route, nil),
+			routeInGit, "argocd-httproute", autowire.OfHTTPRoute(&route, nil), false,
+			func(spec map[string]any) { spec["hostnames"] = []any{"changed"} },
+		},
+		"HTTPRoute, shared fleet": {
+			routeInGit, "argocd-httproute", autowire.OfHTTPRoute(&route, nil), true,
 			func(spec map[string]any) { spec["hostnames"] = []any{"changed"} },
 		},
 	}
@@ -67,7 +72,7 @@ func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			git, live := map[string]any{}, map[string]any{}
 			decode(t, test.inGit, &git)
-			decode(t, string(wired(t, git, test.object)), &live)
+			decode(t, string(wired(t, git, test.object, test.isShared)), &live)
 			expressions := recipe(t, "docs/autowire.md", test.block)
 			want := normalized(t, git, expressions)
 			if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {
@@ -92,16 +97,21 @@ func decode(t *testing.T, text string, into any) {
 	}
 }
 
-// wired is an object after the agent has wired it, as JSON.
-func wired(t *testing.T, inGit map[string]any, object autowire.Object) []byte {
+// wired is an object after the agent has wired it, to the shared fleet or that of its namespace, as JSON.
+func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared bool) []byte {
 	t.Helper()
 	namespace := autowire.Namespace{
 		Objects: []autowire.Object{object}, HasProxy: true, Now: time.Unix(0, 0), Ports: map[string][]corev1.ServicePort{},
 		Targets: []autowire.Target{{
-			Name: "shop", Hosts: []string{"shop.test"}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}, IsProgrammed: true,
+			Name: "shop", Hosts: []string{"shop.test"}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}, IsProgrammed: true, IsShared: isShared,
 			Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
 		}},
 	}
+	namespace.Shared = autowire.Shared{Namespace: "keda", HasProxy: true, AreKnown: true, Grants: []objects.ReferenceGrant{{Spec: objects.ReferenceGrantSpec{
+		From: []objects.ReferenceGrantFrom{{Group: objects.HTTPRouteKind().Group, Kind: objects.HTTPRouteKind().Kind}},
+		To:   []objects.ReferenceGrantTo{{Kind: "Service"}},
+	}}}}
+	namespace.Shared.Grants[0].CreationTimestamp.Time = time.Unix(0, 0).Add(-time.Hour)
 	todo, err := namespace.Plan()
 	if err != nil || len(todo.Changes) != 1 {
 		t.Fatalf("%+v, %v", todo, err)

@@ -121,6 +121,9 @@ const (
 	ReasonRouted = "Routed"
 	// ReasonUndoUnreadable says that an object's annotation AnnotationAutowireUndo cannot be read.
 	ReasonUndoUnreadable = "UndoUnreadable"
+	// ReasonNotGranted says that Gateways do not let HTTPRoutes of the object's namespace name the shared fleet's Service:
+	// the ReferenceGrant for that is missing, or so new that some may not have heard of it.
+	ReasonNotGranted = "NotGranted"
 	// ReasonNotCarriedOut says that the object asks for something that this version does not do.
 	ReasonNotCarriedOut = "NotCarriedOut"
 )

@@ -225,6 +225,12 @@ func (w *way) load(front front) load.Config {
 // change is made where that is 0. So many requests may fail through each front.
 func (w *way) step(t *testing.T, name, backend string, within time.Duration, lost int, change func()) {
 	t.Helper()
+	w.stepTo(t, name, []string{backend, backend}, within, lost, change)
+}
+
+// stepTo is a step after which each front's object names a Service of its own.
+func (w *way) stepTo(t *testing.T, name string, backends []string, within time.Duration, lost int, change func()) {
+	t.Helper()
 	var clients []*load.Client
 	for _, front := range fronts() {
 		client, err := load.Start(t.Context(), w.load(front))
@@ -237,6 +243,7 @@ func (w *way) step(t *testing.T, name, backend string, within time.Duration, los
 	change()
 	took := make([]time.Duration, len(clients))
 	for i, front := range fronts() {
+		backend := backends[i]
 		if within > 0 {
 			w.Do(t, "wait", front.object, "--for=jsonpath="+front.backend+"="+backend, "--timeout="+within.String())
 		} else if is := w.Do(t, "get", front.object, "-o", "jsonpath="+front.backend); is != backend {
@@ -247,7 +254,7 @@ func (w *way) step(t *testing.T, name, backend string, within time.Duration, los
 	<-time.After(settled)
 	for i, front := range fronts() {
 		totals, _ := clients[i].Stop()
-		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, at most %d may, %s %v", name, front.object, backend,
+		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, at most %d may, %s %v", name, front.object, backends[i],
 			took[i].Seconds(), totals.Failed, totals.Ended, lost, outage(clients[i].Results(), began), totals.Reasons)
 		if totals.Failed > lost {
 			t.Errorf("%s: %d of %d requests through %s failed, at most %d may", name, totals.Failed, totals.Ended, front.name, lost)
@@ -268,7 +275,13 @@ func (w *way) specs(t *testing.T) []string {
 // undo runs the commands of docs/autowire.md by which backends are restored without the agent.
 func (w *way) undo(t *testing.T) {
 	t.Helper()
-	script := strings.NewReplacer("kubectl", "kubectl --namespace "+namespace, " shop ", " rollouts-demo ").Replace(w.recipe(t, "sh undo"))
+	w.script(t, w.recipe(t, "sh undo"))
+}
+
+// script runs commands of docs/autowire.md, for the guide's objects.
+func (w *way) script(t *testing.T, commands string) {
+	t.Helper()
+	script := strings.NewReplacer("kubectl", "kubectl --namespace "+namespace, " shop ", " rollouts-demo ").Replace(commands)
 	if out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c", script); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -50,6 +50,12 @@ type backend struct {
 	isNumber bool
 
 	service networkingv1.IngressServiceBackend
+	// namespace is what it names as the Service's, or empty; that of its object means the same. In another one there are
+	// proxies only: ofBackendRef leaves out what else is elsewhere.
+	namespace   string
+	isElsewhere bool
+	// isMoved says, of the record of a backend, that it was wired to another namespace, and namespace is what there was before.
+	isMoved bool
 }
 
 // mark is a value of an object by which a place in it is known again, wherever it has moved. The first two of a place
@@ -84,27 +90,60 @@ func proxy(port int32) networkingv1.IngressServiceBackend {
 	}
 }
 
-// replace are the operations that have a backend name a Service. Other fields of it stay.
-func (b *backend) replace(service networkingv1.IngressServiceBackend) []plan.Operation {
-	var port any = service.Port
-	if b.isNumber {
-		port = service.Port.Number
-	}
-	return []plan.Operation{
-		{Op: "replace", Path: b.pointer + "/name", Value: service.Name},
-		{Op: "replace", Path: b.pointer + "/port", Value: port},
-	}
+// names says whether a backend names what another one in its place does.
+func (b *backend) names(what *backend) bool {
+	return b.service == what.service && b.namespace == what.namespace
 }
 
-// naming is a backend in the same place that names another Service.
-func (b *backend) naming(service networkingv1.IngressServiceBackend) backend {
+// replace are the operations that have a backend name what another one in its place does. Other fields of it stay.
+func (b *backend) replace(by *backend) []plan.Operation {
+	var port any = by.service.Port
+	if b.isNumber {
+		port = by.service.Port.Number
+	}
+	patch := []plan.Operation{{Op: "replace", Path: b.pointer + "/name", Value: by.service.Name}}
+	switch {
+	case b.namespace == by.namespace:
+	case by.namespace == "":
+		patch = append(patch, plan.Operation{Op: "remove", Path: b.pointer + "/namespace"})
+	default: // where there is one, add replaces it
+		patch = append(patch, plan.Operation{Op: "add", Path: b.pointer + "/namespace", Value: by.namespace})
+	}
+	return append(patch, plan.Operation{Op: "replace", Path: b.pointer + "/port", Value: port})
+}
+
+// naming is a backend in the same place that names another Service, in a namespace that is written so.
+func (b *backend) naming(service networkingv1.IngressServiceBackend, namespace string) backend {
 	named := *b
-	named.service = service
+	named.service, named.namespace = service, namespace
 	return named
 }
 
-// overTLS is what messages have behind the title of a backend that goes to TLSPort.
-const overTLS = " over TLS"
+// as is a backend in the same place that names what its record says.
+func (b *backend) as(record *backend) backend {
+	if record.isMoved {
+		original := b.naming(record.service, record.namespace)
+		original.isElsewhere = false
+		return original
+	}
+	return b.naming(record.service, b.namespace)
+}
+
+// suffix is what messages have behind the title of a backend that goes to TLSPort, or elsewhere.
+func (b *backend) suffix() string {
+	if b.service.Port.Number == TLSPort {
+		return " over TLS"
+	}
+	return b.where()
+}
+
+// where says in messages in which namespace the Service of a backend is, if in another one.
+func (b *backend) where() string {
+	if !b.isElsewhere {
+		return ""
+	}
+	return " in namespace " + b.namespace
+}
 
 // titled is the same backend with more in its title.
 func (b *backend) titled(suffix string) *backend {

@@ -18,8 +18,8 @@ const (
 	pathExpression = "RegularExpression"
 )
 
-// OfHTTPRoute is an HTTPRoute with the places in it that name a Service of its namespace, in order. One that names
-// another resource, or a Service elsewhere, is none. others are what Rollouts say of routes.
+// OfHTTPRoute is an HTTPRoute with the places in it that name a Service of its namespace, or proxies of another one, in order.
+// One that names another resource, or another Service elsewhere, is none. others are what Rollouts say of routes.
 //
 // A route without hostnames is for every host, as a rule of an Ingress without one is. Its Gateways' listeners may
 // narrow that; they are others' objects in other namespaces, and are not looked at.
@@ -39,14 +39,13 @@ func OfHTTPRoute(route *objects.HTTPRoute, others []Routing) Object {
 	return found
 }
 
-// ofBackendRef is a backend of a rule, if it names a Service of the route's namespace.
+// ofBackendRef is a backend of a rule, if it names a Service of the route's namespace, or proxies elsewhere.
 func ofBackendRef(route *objects.HTTPRoute, i, j int) (found backend, isService bool) {
 	rule := &route.Spec.Rules[i]
 	ref := &rule.BackendRefs[j]
 	isCore := ref.Group == nil || *ref.Group == ""
 	isKind := ref.Kind == nil || *ref.Kind == "Service"
-	isHere := ref.Namespace == nil || *ref.Namespace == "" || *ref.Namespace == route.Namespace
-	if !isCore || !isKind || !isHere || ref.Port < 0 || ref.Port > math.MaxUint16 {
+	if !isCore || !isKind || ref.Port < 0 || ref.Port > math.MaxUint16 {
 		return backend{}, false
 	}
 	hostnames := route.Spec.Hostnames
@@ -67,7 +66,31 @@ func ofBackendRef(route *objects.HTTPRoute, i, j int) (found backend, isService 
 			Name: ref.Name, Port: networkingv1.ServiceBackendPort{Number: int32(ref.Port)},
 		},
 	}
-	return found, true
+	if ref.Namespace != nil {
+		found.namespace = *ref.Namespace
+	}
+	found.isElsewhere = found.namespace != "" && found.namespace != route.Namespace
+	return found, !found.isElsewhere || found.isProxy()
+}
+
+// ProxyNamespaces are the namespaces of the proxies that an HTTPRoute names, each once, and in order.
+func ProxyNamespaces(route *objects.HTTPRoute) []string {
+	var found []string
+	for i := range route.Spec.Rules {
+		for j := range route.Spec.Rules[i].BackendRefs {
+			place, isService := ofBackendRef(route, i, j)
+			if !isService || !place.isProxy() {
+				continue
+			}
+			namespace := route.Namespace
+			if place.isElsewhere {
+				namespace = place.namespace
+			}
+			found = append(found, namespace)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // pathsOf are the paths of a rule's matches. One that asks nothing of the path, and no match at all, mean every path.

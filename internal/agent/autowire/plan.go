@@ -26,6 +26,9 @@ type Namespace struct {
 	// HasProxy says that requests for ProxyPort of Service kedify-proxy find a proxy, and HasTLSProxy the same of TLSPort:
 	// see Proxies.
 	HasProxy, HasTLSProxy bool
+	// Name is the namespace's, and Shared is what is known of the shared fleet.
+	Name   string
+	Shared Shared
 	// Now is the time.
 	Now time.Time
 	// CoolDown is how long nothing is wired again after the proxies were lost.
@@ -34,6 +37,8 @@ type Namespace struct {
 
 // Plan is what is to be done in a namespace.
 type Plan struct {
+	// Grant is what is to be done about the namespace's ReferenceGrant, before the Changes.
+	Grant GrantChange
 	// Changes are the writes, one for each object that is not as it should be.
 	Changes []Change
 	// Conditions are what is to be said of each target, by its name, once the changes are made; without times.
@@ -61,7 +66,7 @@ func (c *Change) At(version string) []plan.Operation {
 // Plan says what is to be done.
 func (n *Namespace) Plan() (Plan, error) {
 	found := Plan{Conditions: map[string]metav1.Condition{}}
-	told := outcomes{}
+	told, isGranted := outcomes{}, false
 	for i := range n.Objects {
 		object := &n.Objects[i]
 		if object.meta.GetDeletionTimestamp() != nil {
@@ -78,6 +83,10 @@ func (n *Namespace) Plan() (Plan, error) {
 		if one.again > 0 && (found.Again == 0 || one.again < found.Again) {
 			found.Again = one.again
 		}
+		isGranted = isGranted || one.wantsGrant
+	}
+	if found.Grant = n.grant(isGranted); found.Grant.Again > 0 && (found.Again == 0 || found.Grant.Again < found.Again) {
+		found.Again = found.Grant.Again
 	}
 	for _, target := range n.Targets {
 		found.Conditions[target.Name] = told.condition(target)
@@ -92,6 +101,8 @@ type wiring struct {
 	object *Object
 	told   outcomes
 	again  time.Duration
+	// wantsGrant says that a backend goes to the shared fleet, or is to as soon as nothing is in the way.
+	wantsGrant bool
 }
 
 // plan compares an object with what it should be.
@@ -116,23 +127,25 @@ func (w *wiring) plan() (Change, error) {
 	return w.change(originals, wired, held, isRestored)
 }
 
-// isLost says whether what was wired finds no proxy any more.
+// isLost says whether what was wired finds no proxy any more, or only those of a fleet that is not the one that is to serve it:
+// that has given its object up when the other one took it.
 func (w *wiring) isLost(originals map[int]backend) bool {
-	for i := range originals {
-		if !w.hasProxy(w.object.places[i].service.Port.Number) {
+	for i, original := range originals {
+		place := &w.object.places[i]
+		targets := w.of(&original)
+		if !w.hasProxy(place) || len(targets) > 0 && w.isMixed(targets) == nil && !w.isInFleet(place, targets[0]) {
 			return true
 		}
 	}
 	return false
 }
 
-// hasProxy says whether requests to a port of the proxies find one.
-func (w *wiring) hasProxy(port int32) bool { return w.HasProxy && (port != TLSPort || w.HasTLSProxy) }
-
-// wire is a backend that is to go to the proxies.
-type wire struct {
-	original backend
-	port     int32
+// hasProxy says whether requests that go where a backend does, as it is wired, find a proxy.
+func (w *wiring) hasProxy(place *backend) bool {
+	if place.isElsewhere {
+		return place.namespace == w.Shared.Namespace && w.Shared.HasProxy
+	}
+	return w.HasProxy && (place.service.Port.Number != TLSPort || w.HasTLSProxy)
 }
 
 // decide finds the backends that are to go to the proxies, by index. isConcerned says whether there are any
@@ -144,7 +157,7 @@ func (w *wiring) decide(originals map[int]backend, held hold) (wired map[int]wir
 		place, original := &w.object.places[i], &unwired[i]
 		_, isWired := originals[i]
 		targets := w.of(original)
-		if len(targets) == 0 {
+		if w.wantsGrant = w.wantsGrant || isWired && place.isElsewhere; len(targets) == 0 {
 			continue
 		}
 		if place.isProxy() && !isWired { // written so by the user, and not ours to undo
@@ -152,24 +165,32 @@ func (w *wiring) decide(originals map[int]backend, held hold) (wired map[int]wir
 			continue
 		}
 		isConcerned = true
-		port := w.port(original, targets)
+		to := w.destination(original, targets)
 		reason, message := w.foreign(original, unwired)
 		if reason == "" {
-			reason, message = w.mute(targets, port, isWired)
+			reason, message = w.unreachable(targets)
+		}
+		isThere := isWired && w.isInFleet(place, targets[0])
+		if reason == "" {
+			reason, message = w.mute(targets, to.service.Port.Number, isThere)
 		}
 		if reason == "" {
-			reason, message = w.obstacle(targets, port, isWired, held)
+			w.wantsGrant = w.wantsGrant || to.isElsewhere
+			reason, message = w.obstacle(targets, &to, isThere, held)
 		}
 		if reason == "" {
-			wired[i], reason = wire{*original, port}, httpv1alpha1.ReasonWired
+			wired[i], reason = wire{*original, to}, httpv1alpha1.ReasonWired
 		}
-		if reason == httpv1alpha1.ReasonWired && port == TLSPort {
-			place = place.titled(overTLS)
+		if reason == httpv1alpha1.ReasonWired {
+			place = place.titled(to.suffix())
 		}
 		w.tell(targets, place, reason, message)
 	}
 	return wired, isConcerned
 }
+
+// wire is a backend that is to go to the proxies, and what it names then.
+type wire struct{ original, to backend }
 
 // unwired are the backends of the object with what was wired undone.
 func (w *wiring) unwired(originals map[int]backend) []backend {
@@ -185,7 +206,7 @@ func (w *wiring) of(original *backend) []*Target {
 	var found []*Target
 	for i := range w.Targets {
 		target := &w.Targets[i]
-		isAbout := original.isProxy() || target.isAbout(original.service, w.Ports[original.service.Name])
+		isAbout := original.isProxy() && w.isInFleet(original, target) || target.isAbout(original.service, w.Ports[original.service.Name])
 		if target.NotCarriedOut == "" && slices.Contains(target.Kinds, w.object.kind) && isAbout &&
 			target.takes(original.sees) {
 			found = append(found, target)
@@ -213,6 +234,16 @@ func (w *wiring) foreign(original *backend, all []backend) (reason, message stri
 		}
 	}
 	return "", ""
+}
+
+// destination is a backend in the place of another one that goes to the proxies of its targets.
+func (w *wiring) destination(original *backend, targets []*Target) backend {
+	if len(targets) > 0 && targets[0].IsShared {
+		to := original.naming(proxy(ProxyPort), w.Shared.Namespace)
+		to.isElsewhere = true
+		return to
+	}
+	return original.naming(proxy(w.port(original, targets)), original.namespace)
 }
 
 // port is the one of the proxies that a backend is to name: that for TLS where its Ingress says that backends are spoken
@@ -251,13 +282,18 @@ func (w *wiring) mute(targets []*Target, port int32, isWired bool) (reason, mess
 
 // obstacle says why a backend must not go to the proxies now; no reason means that nothing is in the way. One
 // that does go there stays, whatever becomes of the condition Programmed: the proxies keep what they had.
-func (w *wiring) obstacle(targets []*Target, port int32, isWired bool, held hold) (reason, message string) {
+func (w *wiring) obstacle(targets []*Target, to *backend, isWired bool, held hold) (reason, message string) {
 	rest := held.rest(w.CoolDown, w.Now)
+	if to.isElsewhere {
+		if reason, message = w.ungranted(isWired); reason != "" {
+			return reason, message
+		}
+	}
 	switch pending := slices.IndexFunc(targets, func(t *Target) bool { return !t.IsProgrammed }); {
-	case !w.hasProxy(port):
+	case !w.hasProxy(to):
 		return httpv1alpha1.ReasonProxyUnavailable,
-			fmt.Sprintf("Service %[1]s has no ready endpoint, or no port %[2]d, or all Pods of Deployment %[1]s are about to end",
-				ProxyService, port)
+			fmt.Sprintf("Service %[1]s%[3]s has no ready endpoint, or no port %[2]d, or all Pods of Deployment %[1]s are about to end",
+				ProxyService, to.service.Port.Number, to.where())
 	case isWired:
 		return "", ""
 	case held.isForGood():
@@ -265,11 +301,11 @@ func (w *wiring) obstacle(targets []*Target, port int32, isWired bool, held hold
 			"%s has restored it %d times and is left alone; let it ignore the backends, then remove annotation %s",
 			held.By, held.Times, httpv1alpha1.AnnotationAutowireHold)
 	case rest > 0 && held.Reason != "":
-		w.again = rest
+		w.againAfter(rest)
 		if held.Reason == httpv1alpha1.ReasonRestored {
 			return held.Reason, held.By + " has restored it; it is tried again later"
 		}
-		return held.Reason, "the proxies were gone a moment ago; it is tried again after the cool-down"
+		return held.Reason, "the proxies were gone a moment ago, or other ones are to serve it; it is tried again after the cool-down"
 	case pending >= 0:
 		return httpv1alpha1.ReasonNotProgrammed,
 			fmt.Sprintf("not every Ready proxy has HTTPScaledObject %q; see its condition %s",
@@ -282,7 +318,7 @@ func (w *wiring) obstacle(targets []*Target, port int32, isWired bool, held hold
 func (w *wiring) change(originals map[int]backend, wired map[int]wire, held hold, isRestored bool) (Change, error) {
 	var places, were []backend
 	for _, i := range slices.Sorted(maps.Keys(wired)) {
-		places, were = append(places, w.object.places[i]), append(were, wired[i].original)
+		places, were = append(places, wired[i].to), append(were, wired[i].original)
 	}
 	undoText, err := undo(places, were)
 	if err != nil {
@@ -299,13 +335,10 @@ func (w *wiring) change(originals map[int]backend, wired map[int]wire, held hold
 		place := &w.object.places[i]
 		original, was := originals[i]
 		switch to, is := wired[i]; {
-		case is && place.service != proxy(to.port):
-			change.Patch = append(change.Patch, place.replace(proxy(to.port))...)
-			if on = append(on, place.title); to.port == TLSPort {
-				on[len(on)-1] += overTLS
-			}
+		case is && !place.names(&to.to):
+			change.Patch, on = append(change.Patch, place.replace(&to.to)...), append(on, place.title+to.to.suffix())
 		case was && !is:
-			change.Patch, off = append(change.Patch, place.replace(original.service)...), append(off, place.title)
+			change.Patch, off = append(change.Patch, place.replace(&original)...), append(off, place.title)
 		}
 	}
 	change.say(on, off, held, isRestored)

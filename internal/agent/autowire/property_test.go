@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
@@ -99,6 +100,8 @@ func (m maker) ref() any {
 		ref["future"] = "field"
 	case chance == 2:
 		ref["namespace"] = m.one("team", "other")
+	case chance == 6 && m.hasHandWritten:
+		ref["name"], ref["port"], ref["namespace"] = "kedify-proxy", 8080, m.one("keda", "other")
 	case chance == 3:
 		ref["group"], ref["kind"] = "", "Service"
 	case chance == 4:
@@ -171,7 +174,7 @@ func (m maker) targets() []autowire.Target {
 		if m.IntN(3) == 0 {
 			made.Port = networkingv1.ServiceBackendPort{Name: "http"}
 		}
-		made.IsProgrammed = m.IntN(4) > 0
+		made.IsProgrammed, made.IsShared = m.IntN(4) > 0, m.IntN(3) == 0
 		made.Certificate = autowire.Certificate(m.IntN(4))
 		if m.IntN(4) == 0 {
 			made.Kinds = made.Kinds[m.IntN(2):][:1]
@@ -306,7 +309,7 @@ func FuzzAnythingHappens(f *testing.F) {
 		}
 		wanted := slices.Clone(w.stored)
 		for range 12 {
-			happens := m.one("targets", "proxy", "time", "restore", "rollout")
+			happens := m.one("targets", "proxy", "fleet", "grants", "time", "time", "restore", "rollout")
 			if !m.hasHandWritten && m.IntN(4) == 0 {
 				happens = "edit"
 			}
@@ -315,6 +318,13 @@ func FuzzAnythingHappens(f *testing.F) {
 				w.Targets = m.targets()
 			case "proxy":
 				w.HasProxy, w.HasTLSProxy = !w.HasProxy, m.IntN(3) > 0
+			case "fleet":
+				w.Shared.HasProxy, w.Shared.AreKnown = !w.Shared.HasProxy, w.Shared.AreKnown || m.IntN(2) == 0
+			case "grants": // somebody else's come and go, the agent's goes, nobody knows
+				w.Shared.Grants = nil
+				if w.Shared.AreKnown = m.IntN(4) > 0; m.IntN(3) == 0 {
+					w.Shared.Grants = []objects.ReferenceGrant{anyonesGrant(w.Now)}
+				}
 			case "time":
 				w.Now = w.Now.Add(time.Duration(m.IntN(100)) * time.Second)
 			case "rollout":
@@ -334,8 +344,12 @@ func FuzzAnythingHappens(f *testing.F) {
 			w.settle(t)
 			w.isLive(t, wanted, happens)
 			for i, text := range w.stored {
-				if annotation(t, text, undo) != "" && (!w.HasProxy || !w.HasTLSProxy && !m.hasHandWritten && strings.Contains(text, "8443")) {
+				own, elsewhere := fleets(annotation(t, text, undo))
+				if own > 0 && (!w.HasProxy || !w.HasTLSProxy && !m.hasHandWritten && strings.Contains(text, "8443")) {
 					t.Fatalf("wired without a proxy:\n%s", asYAML(t, text))
+				}
+				if elsewhere > 0 && (!w.Shared.HasProxy || w.Shared.AreKnown && len(w.Shared.Grants) == 0) {
+					t.Fatalf("wired to a shared fleet that nobody may name, or that has no proxy:\n%s", asYAML(t, text))
 				}
 				if !m.hasHandWritten && strings.Contains(text, `"haproxy.org/server-ssl":"true"`) && strings.Contains(text, "8080") {
 					t.Fatalf("TLS is sent to the port for clear text:\n%s", asYAML(t, text))
@@ -346,6 +360,23 @@ func FuzzAnythingHappens(f *testing.F) {
 			}
 		}
 	})
+}
+
+// fleets counts the backends that an undo is for: those that go to the namespace's own proxies, and to the shared fleet.
+func fleets(undo string) (own, elsewhere int) {
+	elsewhere = strings.Count(undo, `/namespace","value":"keda"}`)
+	return strings.Count(undo, `/name","value":"kedify-proxy"}`) - elsewhere, elsewhere
+}
+
+// anyonesGrant lets HTTPRoutes of namespace team name all Services of the shared fleet's.
+func anyonesGrant(made time.Time) objects.ReferenceGrant {
+	return objects.ReferenceGrant{
+		ObjectMeta: metav1.ObjectMeta{Name: "anyone", CreationTimestamp: metav1.NewTime(made)},
+		Spec: objects.ReferenceGrantSpec{
+			From: []objects.ReferenceGrantFrom{{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute", Namespace: "team"}},
+			To:   []objects.ReferenceGrantTo{{Kind: "Service"}},
+		},
+	}
 }
 
 // proxied counts the backends that go to the proxies.

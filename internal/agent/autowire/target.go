@@ -27,6 +27,8 @@ type Target struct {
 	Port networkingv1.ServiceBackendPort
 	// Kinds are those of objects that may be wired for it, of those that this version carries out.
 	Kinds []trigger.AutowireKind
+	// IsShared says that the shared fleet serves it, which is that of another namespace.
+	IsShared bool
 	// IsProgrammed says that every Ready proxy has it as it is now.
 	IsProgrammed bool
 	// Certificate is what its hosts answer TLS with.
@@ -86,19 +88,17 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
 		Name: object.Name, Hosts: object.Spec.Hosts, PathPrefixes: object.Spec.PathPrefixes,
 		IsPartial: len(object.Spec.Headers) > 0,
 		Service:   ref.Service, Port: networkingv1.ServiceBackendPort{Name: ref.PortName, Number: ref.Port},
-		Kinds: kinds,
+		Kinds:    kinds,
+		IsShared: object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared,
 		IsProgrammed: programmed != nil && programmed.Status == metav1.ConditionTrue &&
 			programmed.ObservedGeneration == object.Generation,
 		Certificate:   certificateOf(object),
-		NotCarriedOut: notCarriedOut(object, kinds),
+		NotCarriedOut: notCarriedOut(kinds),
 	}, true
 }
 
 // notCarriedOut says what an object asks for that this version does not do.
-func notCarriedOut(object *httpv1alpha1.HTTPScaledObject, kinds []trigger.AutowireKind) string {
-	if object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
-		return "the shared fleet is in another namespace, and backends are pointed at proxies of their own only"
-	}
+func notCarriedOut(kinds []trigger.AutowireKind) string {
 	if len(kinds) == 0 {
 		return "of the kinds of trafficAutowire this version carries out ingress and httproute only"
 	}

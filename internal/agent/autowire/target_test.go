@@ -17,12 +17,12 @@ import (
 func TestWhatAnObjectAsksFor(t *testing.T) {
 	t.Parallel()
 	const made = `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
-	const later = "the shared fleet is in another namespace, and backends are pointed at proxies of their own only"
 	const both, ingress, route = "ingress httproute", "ingress", "httproute"
 	tests := map[string]struct {
 		metadata, status string
 		isTarget         bool
 		isProgrammed     bool
+		isShared         bool
 		notCarriedOut    string
 		kinds            string
 		certificate      autowire.Certificate
@@ -34,7 +34,7 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 		"other kinds":           {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "virtualservice,route"}`, isTarget: true, notCarriedOut: "of the kinds of trafficAutowire this version carries out ingress and httproute only"},
 		"one kind":              {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},
 		"among other kinds":     {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress"}`, isTarget: true, kinds: ingress},
-		"the shared fleet":      {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, notCarriedOut: later},
+		"the shared fleet":      {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, isShared: true},
 		"TLS, not ready":        {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, certificate: autowire.FromBefore},
 		"TLS, ready":            {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both, certificate: autowire.InForce},
 		"TLS, another's":        {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: HostTaken}]}`, isTarget: true, kinds: both, certificate: autowire.InForce},
@@ -60,7 +60,7 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 			if test.isTarget {
 				want = autowire.Target{
 					Name: "shop", Hosts: []string{"shop.test"}, PathPrefixes: []string{"/a"}, IsPartial: true, Service: "shop",
-					IsProgrammed: test.isProgrammed, NotCarriedOut: test.notCarriedOut,
+					IsShared: test.isShared, IsProgrammed: test.isProgrammed, NotCarriedOut: test.notCarriedOut,
 					Certificate: test.certificate,
 				}
 				want.Port.Name = "http"

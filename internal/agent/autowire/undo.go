@@ -23,7 +23,10 @@ func undo(wired, originals []backend) (string, error) {
 			patch = append(patch, plan.Operation{Op: "test", Path: mark.pointer, Value: json.RawMessage(mark.value)})
 		}
 		patch = append(patch, plan.Operation{Op: "test", Path: place.pointer + "/name", Value: ProxyService})
-		patch = append(patch, place.replace(originals[i].service)...)
+		if place.namespace != originals[i].namespace {
+			patch = append(patch, plan.Operation{Op: "test", Path: place.pointer + "/namespace", Value: place.namespace})
+		}
+		patch = append(patch, place.replace(&originals[i])...)
 	}
 	patch = append(patch, plan.Operation{Op: "remove", Path: annotationPointer(httpv1alpha1.AnnotationAutowireUndo)})
 	text, err := json.Marshal(patch)
@@ -52,7 +55,13 @@ func readUndo(text string) ([]backend, error) {
 	for _, operation := range patch {
 		var err error
 		pointer, isName := strings.CutSuffix(operation.Path, "/name")
+		isNamespace := strings.HasSuffix(operation.Path, "/namespace")
 		switch {
+		case isNamespace && operation.Op == "test":
+			one.isMoved = true
+		case isNamespace && operation.Op == "add":
+			err = json.Unmarshal(operation.Value, &one.namespace)
+		case isNamespace:
 		case operation.Op == "test" && !isName:
 			one.marks = append(one.marks, mark{pointer: operation.Path, value: canonical(operation.Value)})
 		case operation.Op == "replace" && isName:
@@ -89,8 +98,9 @@ func match(places, record []backend) (originals map[int]backend, isRestored bool
 			}
 		}
 	}
-	take := func(i int, original *backend) { originals[i] = places[i].naming(original.service) }
-	isSame := func(place, original *backend) bool { return place.isProxy() && place.isAt(original) }
+	take := func(i int, original *backend) { originals[i] = places[i].as(original) }
+	isOurs := func(place, original *backend) bool { return place.isProxy() && place.isElsewhere == original.isMoved }
+	isSame := func(place, original *backend) bool { return isOurs(place, original) && place.isAt(original) }
 	isThere := func(place, original *backend) bool { return place.pointer == original.pointer }
 	claim(func(place, original *backend) bool { return isThere(place, original) && isSame(place, original) }, take)
 	if len(originals) == len(record) {
@@ -100,10 +110,10 @@ func match(places, record []backend) (originals map[int]backend, isRestored bool
 	clear(used)
 	claim(isSame, take)
 	claim(func(place, original *backend) bool {
-		return place.isAt(original) && place.service == original.service
+		return place.isAt(original) && place.service == original.service && !place.isElsewhere
 	}, func(int, *backend) { isRestored = true })
 	claim(func(place, original *backend) bool {
-		return place.isProxy() && isThere(place, original) && place.isLike(original)
+		return isOurs(place, original) && isThere(place, original) && place.isLike(original)
 	}, take)
 	return originals, isRestored
 }

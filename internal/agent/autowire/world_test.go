@@ -39,8 +39,9 @@ func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 func newWorld(t *testing.T, objects ...string) *world {
 	t.Helper()
 	w := &world{Namespace: autowire.Namespace{
-		HasProxy: true, Now: noon(), CoolDown: time.Minute,
-		Ports: map[string][]corev1.ServicePort{"shop": {{Name: "http", Port: 80}, {Name: "admin", Port: 81}}},
+		Name: "team", HasProxy: true, Now: noon(), CoolDown: time.Minute,
+		Shared: autowire.Shared{Namespace: "keda", AreKnown: true},
+		Ports:  map[string][]corev1.ServicePort{"shop": {{Name: "http", Port: 80}, {Name: "admin", Port: 81}}},
 	}}
 	for _, text := range objects {
 		w.stored = append(w.stored, canonical(t, text))
@@ -143,6 +144,7 @@ func patched(t *testing.T, text, patch string) string {
 func (w *world) settle(t *testing.T) autowire.Plan {
 	t.Helper()
 	found := w.plan(t)
+	w.grant(found.Grant)
 	for _, change := range found.Changes {
 		w.write(t, change)
 	}
@@ -150,7 +152,32 @@ func (w *world) settle(t *testing.T) autowire.Plan {
 	if len(again.Changes) > 0 {
 		t.Fatalf("it is not at rest: %+v\n%s", again.Changes, asYAML(t, w.stored[0]))
 	}
+	w.grant(again.Grant)
+	if last := w.plan(t).Grant; last.Apply != nil || last.Delete != nil {
+		t.Fatalf("the ReferenceGrant is not at rest: %+v", last)
+	}
 	return found
+}
+
+// grant carries a change of the ReferenceGrant out.
+func (w *world) grant(change autowire.GrantChange) {
+	var kept []objects.ReferenceGrant
+	made := metav1.NewTime(w.Now)
+	for _, grant := range w.Shared.Grants {
+		switch {
+		case change.Apply != nil && grant.Name == change.Apply.Name:
+			made = grant.CreationTimestamp
+		case change.Delete != nil && grant.Name == change.Delete.Name:
+		default:
+			kept = append(kept, grant)
+		}
+	}
+	if change.Apply != nil {
+		applied := *change.Apply.DeepCopy()
+		applied.CreationTimestamp, applied.UID = made, "uid"
+		kept = append(kept, applied)
+	}
+	w.Shared.Grants = kept
 }
 
 // unwired is the namespace without targets.

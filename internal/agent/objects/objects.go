@@ -164,6 +164,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, RolloutKind().GroupVersion())
 	scheme.AddKnownTypes(HTTPRouteKind().GroupVersion(), &HTTPRoute{}, &HTTPRouteList{})
 	metav1.AddToGroupVersion(scheme, HTTPRouteKind().GroupVersion())
+	scheme.AddKnownTypes(ReferenceGrantKind().GroupVersion(), &ReferenceGrant{}, &ReferenceGrantList{})
+	metav1.AddToGroupVersion(scheme, ReferenceGrantKind().GroupVersion())
 	return nil
 }
 

@@ -48,6 +48,12 @@ type Autowirer struct {
 	CoolDown time.Duration
 	// IsOff has every object restored, and none wired.
 	IsOff bool
+	// Shared is the namespace of the interceptor, whose proxies are the shared fleet.
+	Shared string
+	// Namespaces are those that are watched; none means all.
+	Namespaces []string
+	// Grants reads the ReferenceGrants of namespace Shared, once they are known. Register sets it.
+	Grants func(context.Context) (grants []objects.ReferenceGrant, areKnown bool, err error)
 	// IsServed says whether the API server is known to have a kind that need not be installed: HTTPRoutes,
 	// Rollouts. Register sets it.
 	IsServed func(schema.GroupVersionKind) bool
@@ -65,7 +71,7 @@ func (a *Autowirer) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	todo, err := namespace.Plan()
+	todo, refused, err := a.plan(ctx, &namespace)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("namespace %s: %w", request.Name, err)
 	}
@@ -78,6 +84,7 @@ func (a *Autowirer) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	if failed == nil { // until then they would say what is not so
 		failed = a.report(ctx, scaled, todo.Conditions)
 	}
+	failed = errors.Join(failed, refused)
 	if apierrors.IsConflict(failed) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
@@ -104,13 +111,18 @@ func (a *Autowirer) read(
 			proxies.Service = service
 		}
 	}
+	namespace.Name = name
 	namespace.HasProxy, namespace.HasTLSProxy = proxies.Serve(autowire.ProxyPort), proxies.Serve(autowire.TLSPort)
+	if namespace.Shared, err = a.shared(ctx); err != nil {
+		return namespace, nil, err
+	}
 	for i := range all.Items {
 		stands, err := a.stands(ctx, &all.Items[i])
 		if err != nil {
 			return namespace, nil, err
 		}
 		if target, isTarget := autowire.TargetOf(&all.Items[i]); isTarget && stands && !a.IsOff {
+			target.IsShared = target.IsShared && name != a.Shared // else it is its own
 			namespace.Targets = append(namespace.Targets, target)
 		}
 	}

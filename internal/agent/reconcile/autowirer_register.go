@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
@@ -55,6 +56,11 @@ func AutowireCache() map[client.Object]cache.ByObject {
 // Register has mgr call the Autowirer with the namespace of whatever changes that decides about its objects. HTTPRoutes and
 // Rollouts count as soon as they are installed.
 func (a *Autowirer) Register(mgr manager.Manager) error {
+	grants, err := newGrants(mgr, a.Shared)
+	if err != nil {
+		return err
+	}
+	a.Grants = grants.read
 	isOther := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	running, err := ctrl.NewControllerManagedBy(mgr).
 		Named("autowire").
@@ -63,11 +69,12 @@ func (a *Autowirer) Register(mgr manager.Manager) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherTarget})).
 		Watches(&objects.ScaledObject{}, ofNamespaces(itsOwn),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Service{}, ofNamespaces(itsOwn),
+		Watches(&corev1.Service{}, a.ofProxies(),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherPorts})).
-		Watches(&discoveryv1.EndpointSlice{}, ofNamespaces(itsOwn)).
-		Watches(&appsv1.Deployment{}, ofNamespaces(itsOwn),
+		Watches(&discoveryv1.EndpointSlice{}, a.ofProxies()).
+		Watches(&appsv1.Deployment{}, a.ofProxies(),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherEnd})).
+		WatchesRawSource(source.Channel(grants.changed, ofNamespaces(granted))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: timeLimit, UsePriorityQueue: new(true),
 		}).
@@ -78,6 +85,7 @@ func (a *Autowirer) Register(mgr manager.Manager) error {
 	late := &lateKinds{manager: mgr, controller: running}
 	a.IsServed = late.isServed
 	return errors.Join(
+		mgr.Add(grants),
 		late.watch(objects.RolloutKind(), &objects.Rollout{}, ofNamespaces(routed), predicate.Funcs{UpdateFunc: otherRouting}),
 		late.watch(objects.HTTPRouteKind(), &objects.HTTPRoute{}, ofNamespaces(itsOwn),
 			predicate.Or(isOther, predicate.LabelChangedPredicate{})))

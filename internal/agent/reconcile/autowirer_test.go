@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +38,10 @@ var errKilled = errors.New("killed")
 type team struct {
 	api    client.Client
 	writes int // that are still done
-	agent  *reconcile.Autowirer
+	// grants are the ReferenceGrants that there are, and refused is what comes of one that is written, or nil.
+	grants  []objects.ReferenceGrant
+	refused error
+	agent   *reconcile.Autowirer
 }
 
 // newTeam is that namespace, with a proxy that is ready.
@@ -77,6 +84,13 @@ func newTeam(t *testing.T) *team {
 			if made.writes--; made.writes < 0 {
 				return errKilled
 			}
+			if grant, is := object.(*objects.ReferenceGrant); is {
+				if made.refused == nil {
+					grant.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+					made.grants = []objects.ReferenceGrant{*grant}
+				}
+				return made.refused
+			}
 			return api.Patch(ctx, object, patch, options...)
 		},
 		SubResourcePatch: func(
@@ -91,8 +105,114 @@ func newTeam(t *testing.T) *team {
 	made.agent = &reconcile.Autowirer{
 		Client: made.api, Stored: made.api, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: time.Nanosecond,
 		IsServed: func(schema.GroupVersionKind) bool { return true },
+		Shared:   "team",
+		Grants: func(context.Context) ([]objects.ReferenceGrant, bool, error) {
+			return made.grants, true, nil
+		},
 	}
 	return made
+}
+
+// share has the HTTPScaledObject be served by the shared fleet, of another namespace.
+func (m *team) share(t *testing.T) {
+	t.Helper()
+	in := metav1.ObjectMeta{Namespace: "keda", Name: "kedify-proxy", Labels: map[string]string{discoveryv1.LabelServiceName: "kedify-proxy"}}
+	shop := m.shop(t)
+	shop.Annotations[httpv1alpha1.AnnotationFleet] = httpv1alpha1.FleetShared
+	shop.Annotations[httpv1alpha1.AnnotationTrafficAutowire] = "httproute"
+	err := errors.Join(
+		m.api.Create(t.Context(), &corev1.Service{ObjectMeta: in, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}}),
+		m.api.Create(t.Context(), &discoveryv1.EndpointSlice{ObjectMeta: in, Endpoints: []discoveryv1.Endpoint{{}}}),
+		m.api.Update(t.Context(), shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.agent.Shared = "keda"
+}
+
+// again has the agent look once more, at what a real API server would have: the fake one loses a condition when another field manager applies one.
+func (m *team) again(t *testing.T) error {
+	t.Helper()
+	shop := m.shop(t)
+	meta.SetStatusCondition(&shop.Status.Conditions, metav1.Condition{
+		Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonProgrammed, ObservedGeneration: shop.Generation,
+	})
+	if err := m.api.Status().Update(t.Context(), shop); err != nil {
+		t.Fatal(err)
+	}
+	return m.run(t)
+}
+
+// shop is the HTTPScaledObject.
+func (m *team) shop(t *testing.T) *httpv1alpha1.HTTPScaledObject {
+	t.Helper()
+	shop := new(httpv1alpha1.HTTPScaledObject)
+	if err := m.api.Get(t.Context(), types.NamespacedName{Namespace: "team", Name: "shop"}, shop); err != nil {
+		t.Fatal(err)
+	}
+	return shop
+}
+
+// TestTheGrantIsRefused has the API server forbid the ReferenceGrant: nothing is wired, the condition names it, and it is tried again.
+func TestTheGrantIsRefused(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.share(t)
+	m.refused = apierrors.NewForbidden(schema.GroupResource{Resource: "referencegrants"}, "kedify-proxy-team", errKilled)
+	if err := m.again(t); !errors.Is(err, m.refused) {
+		t.Errorf("the agent says %v", err)
+	}
+	condition := meta.FindStatusCondition(m.shop(t).Status.Conditions, httpv1alpha1.ConditionAutowired)
+	for _, what := range []string{"ReferenceGrant keda/kedify-proxy-team", "is forbidden: killed"} {
+		if condition == nil || condition.Reason != httpv1alpha1.ReasonRefused || !strings.Contains(condition.Message, what) {
+			t.Errorf("condition %+v, want %q", condition, what)
+		}
+	}
+	if diff := cmp.Diff([]string{"shop", "shop", "shop", "shop"}, m.services(t)); diff != "" {
+		t.Errorf("Services (-want +got):\n%s", diff)
+	}
+	m.refused = nil
+	for range 2 { // the ReferenceGrant, and what relies on it
+		if err := m.again(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
+		t.Errorf("Services (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheAgentIsKilledBesideTheGrant ends the agent before each of its writes, with the shared fleet.
+func TestTheAgentIsKilledBesideTheGrant(t *testing.T) {
+	t.Parallel()
+	for offset := range 5 { // the ReferenceGrant, a condition, two HTTPRoutes, and the condition again
+		t.Run(strconv.Itoa(offset), func(t *testing.T) {
+			t.Parallel()
+			m := newTeam(t)
+			m.share(t)
+			m.writes = offset
+			var ended error
+			for range 2 {
+				ended = errors.Join(ended, m.again(t))
+				m.services(t)
+			}
+			if !errors.Is(ended, errKilled) {
+				t.Errorf("the agent ends with %v", ended)
+			}
+			if isMade := len(m.grants) > 0; isMade != (offset > 0) {
+				t.Errorf("there is a ReferenceGrant: %v", isMade)
+			}
+			m.writes = 1000
+			for range 3 {
+				if err := m.again(t); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
+				t.Errorf("Services (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // run has the agent look at the namespace.

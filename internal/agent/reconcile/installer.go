@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
@@ -150,16 +151,24 @@ func (i *Installer) autoscaler(ctx context.Context, namespace string) (*unstruct
 	return found, nil
 }
 
-// isWired says whether an Ingress or an HTTPRoute of a namespace has backends that the Autowirer points at its proxies.
+// isWired says whether an Ingress or an HTTPRoute has backends that the Autowirer points at the proxies of a namespace. At the shared fleet
+// HTTPRoutes of every namespace may be pointed.
 func (i *Installer) isWired(ctx context.Context, namespace string) (bool, error) {
 	var ingresses networkingv1.IngressList
 	var routes objects.HTTPRouteList
-	err := i.Client.List(ctx, &ingresses, client.InNamespace(namespace))
+	inside := client.InNamespace(namespace)
+	where := []client.ListOption{inside}
+	if namespace == i.Settings.InterceptorNamespace {
+		where = []client.ListOption{client.UnsafeDisableDeepCopy}
+	}
+	err := i.Client.List(ctx, &ingresses, inside)
 	if err == nil && i.IsServed(objects.HTTPRouteKind()) {
-		err = i.Client.List(ctx, &routes, client.InNamespace(namespace))
+		err = i.Client.List(ctx, &routes, where...)
 	}
 	return slices.ContainsFunc(ingresses.Items, func(ingress networkingv1.Ingress) bool { return hasUndo(&ingress) }) ||
-		slices.ContainsFunc(routes.Items, func(route objects.HTTPRoute) bool { return hasUndo(&route) }), err
+		slices.ContainsFunc(routes.Items, func(route objects.HTTPRoute) bool {
+			return hasUndo(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
+		}), err
 }
 
 // hasUndo says whether the Autowirer has something to undo on an object.

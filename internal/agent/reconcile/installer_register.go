@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 )
@@ -85,7 +86,14 @@ func (i *Installer) Register(mgr manager.Manager) error {
 	}
 	late := &lateKinds{manager: mgr, controller: running}
 	i.IsServed = late.isServed
-	return late.watch(objects.HTTPRouteKind(), &objects.HTTPRoute{}, inside, predicate.AnnotationChangedPredicate{})
+	wired := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		route, is := object.(*objects.HTTPRoute)
+		if !is {
+			return nil
+		}
+		return i.requests(autowire.ProxyNamespaces(route)...)
+	})
+	return late.watch(objects.HTTPRouteKind(), &objects.HTTPRoute{}, wired, predicate.AnnotationChangedPredicate{})
 }
 
 // isProxyService says whether a Service has the name of one that proxies have.

@@ -115,6 +115,18 @@ func (w *Watcher) UnderWay(name types.NamespacedName) (bool, error) {
 	return known && state.underWay(), nil
 }
 
+// Changes returns channels that are closed when the HTTPScaledObject, or the Rollout that is its target,
+// has changed; the second is nil where there is none.
+func (w *Watcher) Changes(name types.NamespacedName) (changed [2]<-chan struct{}) {
+	changed[0] = w.objects.Changed(name)
+	if found, known, _ := w.objects.Get(name); known {
+		if target, is := found.rollout(); is {
+			changed[1] = w.rollouts.Changed(target)
+		}
+	}
+	return changed
+}
+
 // metadata is what is read of every object's metadata.
 type metadata struct {
 	Name            string `json:"name"`

@@ -121,6 +121,58 @@ func TestUnderWay(t *testing.T) {
 	}
 }
 
+// TestChangesAreTold has the Rollout of an object begin a canary, and an object get weights.
+func TestChangesAreTold(t *testing.T) {
+	t.Parallel()
+	events := map[string]chan string{"HTTPScaledObject": make(chan string), "Rollout": make(chan string)}
+	follow := func(kind, item string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("watch") == "" {
+				list(item)(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = http.NewResponseController(w).Flush()
+			for {
+				select {
+				case event := <-events[kind]:
+					_, _ = fmt.Fprintln(w, event)
+					_ = http.NewResponseController(w).Flush()
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}
+	}
+	const rollout = `{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "%d"}, "status": {"stableRS": "a", "currentPodHash": %q}}`
+	const object = `{"metadata": {"namespace": "shop", "name": "web-http", "resourceVersion": "%d", "annotations": {%s}},
+		"spec": {"scaleTargetRef": {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web"}}}`
+	watcher := watch(t, follow("HTTPScaledObject", fmt.Sprintf(object, 1, "")), follow("Rollout", fmt.Sprintf(rollout, 1, "a")))
+	name := types.NamespacedName{Namespace: "shop", Name: "web-http"}
+	if known(t, watcher, name) {
+		t.Fatal("a canary is under way")
+	}
+	changes := watcher.Changes(name)
+	events["Rollout"] <- `{"type": "MODIFIED", "object": ` + fmt.Sprintf(rollout, 2, "b") + `}`
+	<-changes[1]
+	if !known(t, watcher, name) {
+		t.Error("the Rollout's canary is not under way")
+	}
+	changes = watcher.Changes(name)
+	events["Rollout"] <- `{"type": "MODIFIED", "object": ` + fmt.Sprintf(rollout, 3, "a") + `}`
+	<-changes[1]
+	changes = watcher.Changes(name)
+	weighted := strings.ReplaceAll(fmt.Sprintf(object, 4, `"http.kedify.io/weighted-backends": "x"`), "\n", "")
+	events["HTTPScaledObject"] <- `{"type": "MODIFIED", "object": ` + weighted + `}`
+	<-changes[0]
+	if !known(t, watcher, name) {
+		t.Error("requests are shared, and no canary is under way")
+	}
+	if none := watcher.Changes(types.NamespacedName{Namespace: "shop", Name: "absent"}); none[0] == nil || none[1] != nil {
+		t.Errorf("of an object that does not exist: %v", none)
+	}
+}
+
 // TestWhatCannotBeWatchedIsNotKnown has a cluster without Argo Rollouts, or one where Rollouts may not
 // be watched: only targets that are Rollouts depend on them.
 func TestWhatCannotBeWatchedIsNotKnown(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,24 +55,35 @@ func (s *Stage) populate(ctx context.Context) error {
 	if err := s.createSlice(ctx, Namespace, resolve.ProxyService, "http", translate.ListenerPort, netspace.Address()); err != nil {
 		return err
 	}
+	return s.EachApp(ctx, s.create)
+}
+
+// EachApp does something for each app, a few at a time, up to the first error.
+func (s *Stage) EachApp(ctx context.Context, do func(ctx context.Context, app int) error) error {
+	const atOnce = 8
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
 	for i := range s.Apps {
-		object := testkit.NewScaledObject(Namespace, Name(i), Name(i), 1, Host(i))
-		object.ObjectMeta = metav1.ObjectMeta{Namespace: Namespace, Name: Name(i)}
-		object.Spec.Timeouts = &httpv1alpha1.Timeouts{ConditionWait: &metav1.Duration{Duration: s.Patience}}
-		service := testkit.NewService(Namespace, Name(i))
-		service.Spec.ClusterIP = corev1.ClusterIPNone
-		if err := controlplane.Create(ctx, s.Admin, "/api/v1/namespaces/"+Namespace+"/services", service); err != nil {
-			return err
-		}
-		if err := s.createSlice(ctx, Namespace, Name(i), "http", AppPort); err != nil {
-			return err
-		}
-		path := "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + Namespace + "/" + httpv1alpha1.Resource
-		if err := controlplane.Create(ctx, s.Admin, path, object); err != nil {
-			return err
-		}
+		group.Go(func() error { return do(inGroup, i) })
 	}
-	return nil
+	return group.Wait()
+}
+
+// create creates an app without an endpoint.
+func (s *Stage) create(ctx context.Context, i int) error {
+	object := testkit.NewScaledObject(Namespace, Name(i), Name(i), 1, Host(i))
+	object.ObjectMeta = metav1.ObjectMeta{Namespace: Namespace, Name: Name(i)}
+	object.Spec.Timeouts = &httpv1alpha1.Timeouts{ConditionWait: &metav1.Duration{Duration: s.Patience}}
+	service := testkit.NewService(Namespace, Name(i))
+	service.Spec.ClusterIP = corev1.ClusterIPNone
+	if err := controlplane.Create(ctx, s.Admin, "/api/v1/namespaces/"+Namespace+"/services", service); err != nil {
+		return err
+	}
+	if err := s.createSlice(ctx, Namespace, Name(i), "http", AppPort); err != nil {
+		return err
+	}
+	path := "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + Namespace + "/" + httpv1alpha1.Resource
+	return controlplane.Create(ctx, s.Admin, path, object)
 }
 
 // announce creates the EndpointSlices by which others find an interceptor, unless they are there.

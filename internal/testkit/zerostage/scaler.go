@@ -12,8 +12,8 @@ import (
 // ScalerAddress is where the scaler answers KEDA.
 const ScalerAddress = "127.0.0.1:19090"
 
-// StartScaler starts the built scaler as its ServiceAccount. Who asks it waits for it.
-func (s *Stage) StartScaler(ctx context.Context) (*program.Process, error) {
+// StartScaler starts the built scaler as its ServiceAccount, with more arguments. Who asks it waits for it.
+func (s *Stage) StartScaler(ctx context.Context, arguments ...string) (*program.Process, error) {
 	err := controlplane.ApplyFiles(ctx, s.Admin, "", filepath.Join(s.Repository, "config/scaler/rbac.yaml"))
 	if err != nil {
 		return nil, err
@@ -26,6 +26,7 @@ func (s *Stage) StartScaler(ctx context.Context) (*program.Process, error) {
 	if err := s.Plane.WriteKubeconfig(kubeconfig, controlplane.ScalerToken); err != nil {
 		return nil, err
 	}
-	return program.Start(ctx, folder, filepath.Join(s.Built, "scaler"), "--kubeconfig="+kubeconfig, "--grpc-address="+ScalerAddress,
-		"--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0")
+	return program.Start(ctx, folder, filepath.Join(s.Built, "scaler"), append([]string{
+		"--kubeconfig=" + kubeconfig, "--grpc-address=" + ScalerAddress, "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
+	}, arguments...)...)
 }

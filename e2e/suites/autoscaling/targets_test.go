@@ -1,0 +1,345 @@
+package autoscaling
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+)
+
+const (
+	// between is the pause between two looks: the rows share the machine.
+	between = time.Second
+	// proxyPort is that of the proxies' Service.
+	proxyPort = ":8080"
+	// canaryShare is what the canary of two hosts has of each one's requests.
+	canaryShare = 0.2
+	// deviations is by how many standard deviations a measured share may be off, and counted by which part a rate may.
+	deviations, counted = 4, 0.15
+)
+
+// workload is one row: what is scaled, by which requests, to how many replicas.
+type workload struct {
+	name string
+	// kind says to a reader what is scaled; resource is that for kubectl.
+	kind, resource string
+	// objects are the HTTPScaledObjects that there have to be, with their Service.
+	objects map[string]string
+	// rates are the requests a second by host.
+	rates    map[string]float64
+	replicas int
+	// then is what follows, under the same load; nil for nothing.
+	then func(t *testing.T, r *row)
+	// after is what follows when nobody asks any more.
+	after func(t *testing.T, r *row)
+}
+
+// targets are the rows. Each has its namespace, and its manifest in testdata.
+func targets() []workload {
+	const rollout, scaled = "rollout/web", 3
+	return []workload{
+		{
+			name: "two-hosts", kind: "Rollout, two triggers", resource: rollout, objects: map[string]string{"web": "web-stable", "web-second": "web-stable"},
+			rates: map[string]float64{"one.test": 17, "two.test": 8}, replicas: 4, then: sharesBothHosts,
+		},
+		{
+			name: "workload-ref", kind: "Rollout, workloadRef", resource: rollout, objects: map[string]string{"web": "web-stable"},
+			rates: map[string]float64{"referenced.test": 12}, replicas: scaled,
+		},
+		{
+			name: "blue-green", kind: "Rollout, blue-green", resource: rollout, objects: map[string]string{"web": "web-active"},
+			rates: map[string]float64{"bluegreen.test": 12}, replicas: scaled, then: promotesBlueGreen,
+		},
+		{
+			name: "deployment", kind: "Deployment", resource: "deployment/web", objects: map[string]string{"web": "web"},
+			rates: map[string]float64{"deployment.test": 12}, replicas: scaled,
+		},
+		{
+			name: "statefulset", kind: "StatefulSet", resource: "statefulset/web", objects: map[string]string{"web": "web"},
+			rates: map[string]float64{"statefulset.test": 12}, replicas: scaled,
+		},
+		{
+			name: "readme", kind: "Rollout, README's ScaledObject", resource: "rollout/myapp", objects: map[string]string{"myapp": "myapp-stable"},
+			rates: map[string]float64{"myapp.example.com": 12}, replicas: scaled,
+		},
+		{
+			name: "sample", kind: "Rollout, the sample's settings", resource: rollout, objects: map[string]string{"web": "web-stable"},
+			rates: map[string]float64{"sample.test": 12}, replicas: 2, after: restoresReplicas,
+		},
+	}
+}
+
+// TestTargets has every kind of target follow its requests at the same time, with a stock KEDA and a real HorizontalPodAutoscaler, without a failed request.
+func TestTargets(t *testing.T) {
+	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{bed.KEDA()}})
+	node, err := inside.Open(cluster.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bed.Kubectl{Cluster: cluster}.SeeKEDA(t)
+	var mu sync.Mutex
+	var rows []*row
+	t.Run("rows", func(t *testing.T) {
+		for _, each := range targets() {
+			t.Run(each.name, func(t *testing.T) {
+				t.Parallel()
+				r := &row{target: each, Kubectl: bed.Kubectl{Cluster: cluster, Namespace: "scaled-" + each.name}, node: node}
+				mu.Lock()
+				rows = append(rows, r)
+				mu.Unlock()
+				r.play(t, repo)
+			})
+		}
+	})
+	t.Log("\n" + table(rows))
+}
+
+// row is a target that is played.
+type row struct {
+	bed.Kubectl
+
+	target  workload
+	node    *inside.Cluster
+	clients map[string]*load.Client
+	// seen are the numbers of replicas in their order, notes what else was found; sent and failed count requests.
+	seen         []int
+	notes        []string
+	sent, failed int
+}
+
+// table shows what was seen, a line for each row.
+func table(rows []*row) string {
+	var text strings.Builder
+	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "target\trequests/s\texpected replicas\tseen\tfailed requests\t")
+	for _, r := range rows {
+		var rates []string
+		for _, host := range slices.Sorted(maps.Keys(r.target.rates)) {
+			rates = append(rates, strconv.FormatFloat(r.target.rates[host], 'g', -1, 64))
+		}
+		fmt.Fprintf(columns, "%s\t%s\t%d\t%s\t%d of %d\t%s\n", r.target.kind, strings.Join(rates, " and "), r.target.replicas,
+			strings.Trim(fmt.Sprint(r.seen), "[]"), r.failed, r.sent, strings.Join(r.notes, "; "))
+	}
+	_ = columns.Flush() // into memory
+	return text.String()
+}
+
+// play applies the row's manifest, sends its requests, and sees the replicas.
+func (r *row) play(t *testing.T, repo string) {
+	t.Helper()
+	r.CreateNamespace(t, r.Namespace)
+	r.ExplainFailure(t, []string{"get", "scaledobject,httpso,hpa,pods,rollout,deployment,statefulset"}, []string{"describe", "scaledobject"},
+		[]string{"describe", "hpa"}, []string{"get", "events"})
+	r.Do(t, "apply", "-f", bed.Fair(repo))
+	r.Do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy"))
+	r.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autoscaling", "testdata", r.target.name+".yaml"))
+	r.Do(t, "wait", "scaledobject", "--all", "--for=condition=Ready", "--timeout=120s")
+	r.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=120s")
+	for object, service := range r.target.objects {
+		r.Do(t, "wait", "httpscaledobject/"+object, "--for=condition=Programmed", "--timeout=120s")
+		if got := r.Do(t, "get", "httpscaledobject/"+object, "-o", "jsonpath={.spec.scaleTargetRef.service}"); got != service {
+			t.Errorf("HTTPScaledObject %s is for Service %q, want %q", object, got, service)
+		}
+	}
+	r.shows(t)
+	r.send(t)
+	r.follows(t, func(replicas int) bool { return replicas == r.target.replicas })
+	if r.target.then != nil {
+		r.target.then(t, r)
+	}
+	r.stop(t)
+	if r.target.after != nil {
+		r.target.after(t, r)
+	}
+}
+
+// shows sees the guide's columns, and under TRIGGERS what KEDA knows a trigger of ours as.
+func (r *row) shows(t *testing.T) {
+	t.Helper()
+	printed := r.Do(t, "get", "scaledobject,httpso")
+	var lines []string
+	for line := range strings.Lines(printed) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	for _, header := range []string{
+		"NAME SCALETARGETKIND SCALETARGETNAME MIN MAX READY ACTIVE FALLBACK PAUSED TRIGGERS AUTHENTICATIONS AGE",
+		"NAME TARGETWORKLOAD TARGETSERVICE MINREPLICAS MAXREPLICAS AGE ACTIVE",
+	} {
+		if !slices.Contains(lines, header) {
+			t.Errorf("there are no columns %q in\n%s", header, printed)
+		}
+	}
+	if !strings.Contains(printed, " external-push") {
+		t.Errorf("no trigger is of type external-push in\n%s", printed)
+	}
+}
+
+// send begins to send the row's requests.
+func (r *row) send(t *testing.T) {
+	t.Helper()
+	address := r.Do(t, "get", "service/kedify-proxy", "-o", "jsonpath={.spec.clusterIP}") + proxyPort
+	r.clients = map[string]*load.Client{}
+	for host, rate := range r.target.rates {
+		client, err := load.Start(t.Context(), load.Config{
+			Address: address, Dial: r.node.DialContext, Host: host, Path: "/color", Rate: rate, Timeout: 2 * answerLimit, MaxInFlight: 200,
+			Colors: []string{"blue", "yellow"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.clients[host] = client
+	}
+}
+
+// stop ends the requests, of which none may have failed.
+func (r *row) stop(t *testing.T) {
+	t.Helper()
+	for host, client := range r.clients {
+		totals, _ := client.Stop()
+		r.sent, r.failed = r.sent+totals.Sent, r.failed+totals.Failed
+		if totals.Failed > 0 {
+			t.Errorf("%d of %d requests for %s failed: %v", totals.Failed, totals.Sent, host, totals.Reasons)
+		}
+	}
+}
+
+// replicas is how many the target is asked to have.
+func (r *row) replicas(t *testing.T) int {
+	t.Helper()
+	replicas, err := strconv.Atoi(r.Do(t, "get", r.target.resource, "-o", "jsonpath={.spec.replicas}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.seen); n == 0 || r.seen[n-1] != replicas {
+		r.seen = append(r.seen, replicas)
+	}
+	return replicas
+}
+
+// follows waits for a number of replicas, and sees that it stays.
+func (r *row) follows(t *testing.T, is func(replicas int) bool) {
+	t.Helper()
+	began := time.Now()
+	if !r.look(t, followed, func() bool { return is(r.replicas(t)) }) {
+		t.Fatalf("the replicas were %v in %v", r.seen, followed)
+	}
+	r.notes = append(r.notes, fmt.Sprintf("after %.0f s", time.Since(began).Seconds()))
+	if r.look(t, rest, func() bool { return !is(r.replicas(t)) }) {
+		t.Fatalf("the replicas were %v, and did not stay", r.seen)
+	}
+}
+
+// look looks again and again, and says whether it was so within a time.
+func (r *row) look(t *testing.T, within time.Duration, isSo func() bool) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	ticks := time.NewTicker(between)
+	defer ticks.Stop()
+	for !isSo() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticks.C:
+		}
+	}
+	return true
+}
+
+// sharesBothHosts has a canary stand at 20 %: of each host's requests it has as many, and each trigger's metric has those of both sides.
+func sharesBothHosts(t *testing.T, r *row) {
+	t.Helper()
+	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "set", "image", "web", "web=argoproj/rollouts-demo:yellow"); err != nil {
+		t.Fatal(err)
+	}
+	r.Do(t, "wait", r.target.resource, "--for=jsonpath={.status.phase}=Paused", "--timeout=120s")
+	from := time.Now()
+	near := func(replicas int) bool { return math.Abs(float64(replicas-r.target.replicas)) <= 1 }
+	r.follows(t, near)
+	for i, host := range slices.Sorted(maps.Keys(r.target.rates)) {
+		const enough = 250
+		window, err := r.clients[host].Sample(t.Context(), from, enough)
+		if err != nil {
+			t.Fatal(err)
+		}
+		share := float64(window.Colors["yellow"]) / float64(window.Done)
+		if off := math.Sqrt(canaryShare * (1 - canaryShare) / float64(window.Done)); math.Abs(share-canaryShare) > deviations*off {
+			t.Errorf("the canary has %.1f %% of %d requests for %s, want 20 %%", 100*share, window.Done, host)
+		}
+		metric, rate := r.metric(t, i), r.target.rates[host]
+		if math.Abs(metric-rate) > counted*rate {
+			t.Errorf("the metric of %s is %v, want the %v requests a second of both sides", host, metric, rate)
+		}
+		r.notes = append(r.notes, fmt.Sprintf("a canary at 20 %%: %.1f %% of %s, metric %.1f", 100*share, host, metric))
+	}
+}
+
+// metric is what KEDA tells the HorizontalPodAutoscaler of a trigger.
+func (r *row) metric(t *testing.T, trigger int) float64 {
+	t.Helper()
+	selector := url.QueryEscape("scaledobject.keda.sh/name=web")
+	raw := r.Do(t, "get", "--raw", fmt.Sprintf("/apis/external.metrics.k8s.io/v1beta1/namespaces/%s/s%d-http-request-rate?labelSelector=%s",
+		r.Namespace, trigger, selector))
+	var list struct {
+		Items []struct {
+			Value string `json:"value"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal([]byte(raw), &list); err != nil || len(list.Items) != 1 {
+		t.Fatalf("the metric is %s, %v", raw, err)
+	}
+	text, isInThousandths := strings.CutSuffix(list.Items[0].Value, "m")
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatalf("the metric is %s, %v", raw, err)
+	}
+	if isInThousandths {
+		value /= 1000
+	}
+	return value
+}
+
+// promotesBlueGreen sets a new version under load, and promotes it: requests go on, and so do the replicas.
+func promotesBlueGreen(t *testing.T, r *row) {
+	t.Helper()
+	for _, args := range [][]string{{"set", "image", "web", "web=argoproj/rollouts-demo:yellow"}, {"promote", "web", "--full"}} {
+		if _, err := r.Run(t.Context(), append([]string{"kubectl", "argo", "rollouts", "-n", r.Namespace}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isYellow := func() bool {
+		window := r.clients["bluegreen.test"].Recent(3 * time.Second)
+		return window.Done > 0 && window.Colors["yellow"] == window.Done
+	}
+	if !r.look(t, followed, isYellow) {
+		t.Error("the new version has not all requests")
+	}
+	r.follows(t, func(replicas int) bool { return math.Abs(float64(replicas-r.target.replicas)) <= 1 })
+	r.notes = append(r.notes, "another version promoted")
+}
+
+// restoresReplicas takes the ScaledObject away: the Rollout has again as many replicas as before it.
+func restoresReplicas(t *testing.T, r *row) {
+	t.Helper()
+	r.Do(t, "delete", "scaledobject/web", "--timeout=60s")
+	const before = 3
+	if !r.look(t, time.Minute, func() bool { return r.replicas(t) == before }) {
+		t.Errorf("without the ScaledObject the replicas were %v, want %d as before it", r.seen, before)
+	}
+	r.notes = append(r.notes, "restored when the ScaledObject goes")
+}

@@ -1,0 +1,67 @@
+package autowire
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestShared has the HTTPRoute pointed at the shared fleet, which is in the interceptor's namespace, in each way there is, under load. An Ingress cannot
+// name it, and keeps the app.
+func TestShared(t *testing.T) {
+	w := launch(t)
+	original := w.specs(t)
+	step := func(name, backend string, within time.Duration, lost int, change func()) {
+		t.Helper()
+		w.stepTo(t, name, []string{direct, backend}, within, lost, change)
+		want := ""
+		if backend == proxied {
+			want = "keda"
+		}
+		if is := w.Do(t, "get", "httproute/rollouts-demo", "-o", "jsonpath={.spec.rules[0].backendRefs[0].namespace}"); is != want {
+			t.Errorf("%s: the HTTPRoute names namespace %q, want %q", name, is, want)
+		}
+	}
+	step("a ScaledObject and its annotation", direct, 0, 0, func() {
+		w.scaled(t, "trafficAutowire: ingress", `trafficAutowire: "false"`)
+		w.Do(t, "wait", "httpso/rollouts-demo", "--for=create", "--timeout=30s")
+		w.Do(t, "annotate", "httpso/rollouts-demo", "http.kedify.io/fleet=shared")
+	})
+	step("a user says yes, and proxies come", proxied, start, 0, func() { w.autowire(t, both) })
+	step("the proxies are replaced", proxied, 0, 0, func() { w.restart(t, "keda", "deployment/kedify-proxy") })
+	step("a user says no", direct, soon, 0, func() { w.autowire(t, "false") })
+	w.areOriginal(t, original)
+	step("a user says yes", proxied, soon, 0, func() { w.autowire(t, both) })
+	step("the agent is about to be uninstalled", direct, start, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+	w.areOriginal(t, original)
+	w.until(t, "the ReferenceGrant is gone", start, "", func() string { return w.grants(t) })
+	step("the agent stays", proxied, start, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
+	step("the proxies go away", direct, soon, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
+	step("the proxies are back", proxied, cool, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
+	// What is lost is what a Gateway answers until there is another one: it has to take the right away at once.
+	step("somebody deletes the ReferenceGrant", proxied, 0, gap, func() { w.Do(t, "delete", "-n", "keda", "referencegrant", "kedify-proxy-"+namespace) })
+	w.undoRoute(t)
+	step("a user undid it with kubectl", proxied, start, 0, func() {})
+}
+
+// grants are the agent's ReferenceGrants.
+func (w *way) grants(t *testing.T) string {
+	t.Helper()
+	return w.Do(t, "get", "referencegrants", "-n", "keda", "-l", "app.kubernetes.io/managed-by=kedify-http-agent", "-o", "name")
+}
+
+// undoRoute runs the documented command that restores the HTTPRoute, with no agent there, and starts the agents again.
+func (w *way) undoRoute(t *testing.T) {
+	t.Helper()
+	replicas := w.Do(t, "get", "-n", "keda", agents, "-o", "jsonpath={.spec.replicas}")
+	w.scaleAgents(t, "0")
+	for line := range strings.Lines(w.recipe(t, "sh undo")) {
+		if strings.Contains(line, "patch httproute") {
+			w.script(t, line)
+		}
+	}
+	if is := w.Do(t, "get", "httproute/rollouts-demo", "-o", "jsonpath={.spec.rules[0].backendRefs[0]['name','namespace']}"); is != direct {
+		t.Errorf("the HTTPRoute names %q, want %q and no namespace", is, direct)
+	}
+	w.scaleAgents(t, replicas)
+}

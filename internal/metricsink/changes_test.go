@@ -1,0 +1,71 @@
+package metricsink_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+)
+
+// TestChangesAloneAreToldToWhoAsksForThem: the first line is whole for everybody, and every line for who asks for nothing.
+func TestChangesAloneAreToldToWhoAsksForThem(t *testing.T) {
+	var passed atomic.Int64
+	began := time.Now()
+	s := newStage(t, func(options *metricsink.Options) {
+		options.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+	})
+	s.joins(fleet)
+	proxy := s.connect()
+	proxy.flush("1000", "3")
+	mux := http.NewServeMux()
+	s.Register(mux)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	listen := func(query string) (next func() demand.Report) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+metricsink.DemandPath+query, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = response.Body.Close() })
+		decoder := json.NewDecoder(response.Body)
+		return func() (report demand.Report) {
+			t.Helper()
+			if err := decoder.Decode(&report); err != nil {
+				t.Fatal(err)
+			}
+			return report
+		}
+	}
+	pass := func(intervals int) { passed.Add(int64(intervals) * int64(metricsink.ReportInterval)) }
+	whole, changes := listen(""), listen("?"+metricsink.ChangesQuery)
+	for _, next := range []func() demand.Report{whole, changes} {
+		if first := next(); first.ChangesOnly || len(first.Objects) != 1 || len(first.Fleets) != 1 {
+			t.Errorf("the first report is %+v", first)
+		}
+	}
+	pass(1)
+	if second := changes(); !second.ChangesOnly || len(second.Objects) != 0 || second.Fleets != nil {
+		t.Errorf("nothing has changed, and the report is %+v", second)
+	}
+	if second := whole(); second.ChangesOnly || len(second.Objects) != 1 {
+		t.Errorf("without the query the report is %+v", second)
+	}
+	proxy.flush("2000", "4")
+	pass(1)
+	if third := changes(); !third.ChangesOnly || third.Objects[shop.String()].Concurrency != 4 {
+		t.Errorf("the object has changed, and the report is %+v", third)
+	}
+	late := listen("?" + metricsink.ChangesQuery)
+	if first := late(); first.ChangesOnly || first.Objects[shop.String()].Concurrency != 4 {
+		t.Errorf("to a second client the first report is %+v", first)
+	}
+}
