@@ -137,5 +137,12 @@ func restClient(config *rest.Config) (rest.Interface, error) {
 	own := rest.CopyConfig(config)
 	own.ContentType = runtime.ContentTypeJSON
 	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	return rest.UnversionedRESTClientFor(own)
+	client, err := rest.HTTPClientFor(own)
+	if err != nil {
+		return nil, err
+	}
+	if own.ExecProvider != nil {
+		client.Transport = patient{next: client.Transport, program: own.ExecProvider.Command}
+	}
+	return rest.UnversionedRESTClientForConfigAndClient(own, client)
 }

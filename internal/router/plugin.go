@@ -15,9 +15,6 @@ import (
 // up is asked again at the next reconcile.
 const CallTimeout = 9 * time.Second
 
-// grace is how long a Router may go on after its deadline before its call is answered without it.
-const grace = 500 * time.Millisecond
-
 // maxStack bounds a logged stack in bytes. go-plugin takes log lines of up to 64 KiB for structured ones.
 const maxStack = 32 << 10
 
@@ -108,26 +105,12 @@ func (o outcome) answer(method string, rollout *v1alpha1.Rollout) types.RpcError
 	return types.RpcError{}
 }
 
-// run runs one call of the Router within CallTimeout. A call that does not end by its context, as one that waits for a program that a kubeconfig names for
-// its credentials, is left to itself after grace: the controller's worker must not wait with it.
-func (p *Plugin) run(method string, rollout *v1alpha1.Rollout, call func(context.Context) outcome) outcome {
+// run runs one call of the Router within CallTimeout, on the goroutine that net/rpc started for the call: most calls ask nobody anything, and a goroutine more
+// would cost them as much as their work. That nothing in a call outlasts its context is for the Router; package apiserver sees to it for requests. A panic of
+// call becomes its error.
+func (p *Plugin) run(method string, rollout *v1alpha1.Rollout, call func(context.Context) outcome) (result outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), CallTimeout)
 	defer cancel()
-	done := make(chan outcome, 1)
-	go func() { done <- p.guarded(ctx, method, rollout, call) }()
-	abandoned := time.NewTimer(CallTimeout + grace)
-	defer abandoned.Stop()
-	select {
-	case result := <-done:
-		return result
-	case <-abandoned.C:
-		return outcome{err: fmt.Errorf("%s of rollout %q: no answer within %v: does the kubeconfig name a program for credentials that hangs?",
-			method, NameOf(rollout), CallTimeout+grace)}
-	}
-}
-
-// guarded turns a panic of call into its error.
-func (p *Plugin) guarded(ctx context.Context, method string, rollout *v1alpha1.Rollout, call func(context.Context) outcome) (result outcome) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			stack := debug.Stack()

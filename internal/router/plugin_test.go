@@ -184,26 +184,6 @@ func TestEveryCallEndsWithinTenSeconds(t *testing.T) {
 	})
 }
 
-func TestACallThatIgnoresItsContextIsAnsweredWithoutIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		free := make(chan struct{})
-		defer close(free)
-		stuck := router.NewPlugin(scripted{func(context.Context) (bool, error) {
-			<-free
-			return true, nil
-		}}, router.NewLogger(io.Discard, slog.LevelInfo))
-		start := time.Now()
-		verified, answer := stuck.VerifyWeight(&v1alpha1.Rollout{}, 0, nil)
-		if verified != types.NotVerified || !strings.Contains(answer.ErrorString, "no answer within") {
-			t.Errorf("answered %v, %v", verified, answer)
-		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("answered after %v", took)
-		}
-	})
-}
-
 func TestZeroValuesSurviveTheWire(t *testing.T) {
 	t.Parallel()
 	// What the controller sends after "setWeight: 0" at step 0: gob leaves the pointers out.

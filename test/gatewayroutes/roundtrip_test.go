@@ -131,16 +131,20 @@ func (s stage) play(t *testing.T, folder string, object map[string]any) (written
 	collection := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/%s", metadata["namespace"], route.Kind(object["kind"].(string)).Resource())
 	path := collection + "/" + metadata["name"].(string)
 	ctx := t.Context()
-	live := answered(t)(s.admin.Post().AbsPath(collection).Body(encoded(t, object)).DoRaw(ctx))
+	live := answered(t)(s.admin.Post().AbsPath(collection).Param("fieldManager", user).Body(encoded(t, object)).DoRaw(ctx))
 	for _, step := range steps(t, folder) {
 		want := s.intent(t, step.Ask)
 		changed, report, err := route.Apply(live, want)
 		if err != nil || !report.Changed {
 			continue // refused, which the scenario itself tests, or as it should be
 		}
+		delete(changed["metadata"].(map[string]any), "managedFields") // as the router writes
 		answered(t)(s.admin.Put().AbsPath(path).Body(encoded(t, changed)).DoRaw(ctx))
 		live = answered(t)(s.admin.Get().AbsPath(path).DoRaw(ctx))
 		written++
+		if !slices.Contains(writers(live), user) {
+			t.Errorf("%s: the write has forgotten who wrote before: %q", step.Do, writers(live))
+		}
 		again, second, err := route.Apply(live, want)
 		if err != nil || second.Changed {
 			t.Errorf("%s: after the write there is something left to change: %+v, %v\n%s", step.Do, second, err, cmp.Diff(live, again))
@@ -150,6 +154,19 @@ func (s stage) play(t *testing.T, folder string, object map[string]any) (written
 		}
 	}
 	return written
+}
+
+// user is who creates the routes.
+const user = "a-user"
+
+// writers are those that managedFields of a route name.
+func writers(object map[string]any) (names []string) {
+	fields, _ := object["metadata"].(map[string]any)["managedFields"].([]any)
+	for _, of := range fields {
+		name, _ := of.(map[string]any)["manager"].(string)
+		names = append(names, name)
+	}
+	return names
 }
 
 // step is one step of a scenario with a call.

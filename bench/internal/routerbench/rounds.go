@@ -98,20 +98,33 @@ type part struct {
 
 // run measures each kind.
 func (r *round) run(ctx context.Context) (map[string]sample, error) {
-	samples, all := map[string]sample{}, r.of.Calls
+	samples := map[string]sample{}
 	if err := r.writes(ctx, samples); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(r.setAll(0), r.Subject.Confirm(ctx, r.of, r.numbers)); err != nil {
 		return nil, err
 	}
-	err := errors.Join(
-		r.count(ctx, samples, part{resync, 0, all, func(n int) error { return reconcile(r.router, r.rollouts[n]) }}),
-		r.count(ctx, samples, part{noResync, 0, all, func(n int) error { return reconcile(r.nothing, r.rollouts[n]) }}))
+	err := r.resyncs(ctx, samples)
 	if err == nil && r.of.Kill {
 		err = r.kills(ctx, samples)
 	}
 	return samples, err
+}
+
+// resyncs measures what changes nothing. As with the writes, the plugin that does nothing stands between the router's halves.
+func (r *round) resyncs(ctx context.Context, samples map[string]sample) error {
+	half, all := r.of.Calls/2, r.of.Calls
+	ours := func(n int) error { return reconcile(r.router, r.rollouts[n]) }
+	beside := func(n int) error { return reconcile(r.nothing, r.rollouts[n]) }
+	for _, p := range []part{
+		{resync, 0, half, ours}, {noResync, 0, half, beside}, {noResync, half, all, beside}, {resync, half, all, ours},
+	} {
+		if err := r.count(ctx, samples, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writes measures what writes. The bare writes stand between the SetWeights of one half of the Rollouts and of the other

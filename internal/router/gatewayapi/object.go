@@ -45,20 +45,35 @@ func (o *object) after(known *object) *object {
 
 // parseHead takes from a route in JSON what is kept of routes that nobody uses: a cluster may have thousands.
 func parseHead(document []byte) (*object, error) {
-	var head struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
+	var read struct {
+		Metadata metadata `json:"metadata"`
 	}
-	if err := json.Unmarshal(document, &head); err != nil {
+	if err := json.Unmarshal(document, &read); err != nil {
 		return nil, fmt.Errorf("not a route: %w", err)
 	}
-	read := head.Metadata
-	return &object{
-		name: types.NamespacedName{Namespace: read.Namespace, Name: read.Name}, version: read.ResourceVersion, labels: read.Labels,
-		owners: route.Owners(read.Annotations[route.Annotation]), made: read.CreationTimestamp.Time,
-	}, nil
+	return read.Metadata.head(), nil
 }
 
-// parseObject takes a route in JSON, its numbers as int64 and float64.
+// metadata is what a head is made of.
+type metadata struct {
+	Namespace         string            `json:"namespace"`
+	Name              string            `json:"name"`
+	ResourceVersion   string            `json:"resourceVersion"`
+	CreationTimestamp metav1.Time       `json:"creationTimestamp"`
+	Labels            map[string]string `json:"labels"`
+	Annotations       map[string]string `json:"annotations"`
+}
+
+// head is the route without its content.
+func (m metadata) head() *object {
+	return &object{
+		name: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, version: m.ResourceVersion, labels: m.Labels,
+		owners: route.Owners(m.Annotations[route.Annotation]), made: m.CreationTimestamp.Time,
+	}
+}
+
+// parseObject takes a route in JSON, its numbers as int64 and float64. Its managedFields are left out: they are mostly longer than the rest, nobody asks for them,
+// and the API server keeps those of a route that is written without any (k8s.io/apimachinery, managedfields/internal/fieldmanager.go, Update).
 func parseObject(document []byte) (*object, error) {
 	read, err := parseHead(document)
 	if err != nil {
@@ -66,6 +81,9 @@ func parseObject(document []byte) (*object, error) {
 	}
 	if err := utiljson.Unmarshal(document, &read.content); err != nil {
 		return nil, fmt.Errorf("not a route: %w", err)
+	}
+	if metadata, is := read.content["metadata"].(map[string]any); is {
+		delete(metadata, "managedFields")
 	}
 	return read, nil
 }

@@ -32,7 +32,8 @@ var _ router.Router = (*Router)(nil)
 // New returns a Router that reads and writes through client, touches routes of other namespaces than a Rollout's only in those of namespaces, and logs changed
 // routes, at info level, to log.
 func New(client *Client, namespaces Namespaces, log *slog.Logger) *Router {
-	return &Router{reconcile.New(&routing{client: client, namespaces: namespaces, log: log}, client.api, FieldManager, log)}
+	added := &routing{client: client, namespaces: namespaces, log: log, memo: reconcile.NewMemo(Type, settingsOf)}
+	return &Router{reconcile.New(added, client.api, FieldManager, log)}
 }
 
 // routing is what this router adds to the flow of package reconcile.
@@ -40,6 +41,7 @@ type routing struct {
 	client     *Client
 	namespaces Namespaces
 	log        *slog.Logger
+	memo       *reconcile.Memo[settings]
 }
 
 var _ reconcile.Routing[*object] = (*routing)(nil)
@@ -52,7 +54,7 @@ func (*routing) ConfigField() string { return configField }
 
 // Configured reads that configuration.
 func (r *routing) Configured(rollout *v1alpha1.Rollout) (reconcile.Configured[*object], error) {
-	chosen, err := settingsOf(rollout)
+	chosen, err := r.memo.Read(rollout)
 	if err != nil {
 		return nil, err
 	}

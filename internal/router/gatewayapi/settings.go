@@ -94,10 +94,7 @@ type entry struct {
 // with the published plugin, upper and lower case of keys are the same.
 func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 	const remedy = "write {httpRoute: <name of an HTTPRoute>} there"
-	var raw json.RawMessage
-	if canary := rollout.Spec.Strategy.Canary; canary != nil && canary.TrafficRouting != nil {
-		raw = canary.TrafficRouting.Plugins[Type]
-	}
+	raw := reconcile.ConfigOf(rollout, Type)
 	if len(raw) == 0 {
 		return settings{}, fmt.Errorf("%s is missing: %s", configField, remedy)
 	}

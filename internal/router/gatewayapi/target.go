@@ -184,7 +184,12 @@ func (*target) Missing(err error) bool {
 }
 
 // Explain says for a failed read or write which route it concerns and what to do about it. A nil err stays nil.
-func (t *target) Explain(err error) error { return explain(t.rollout, t.reference, err) }
+func (t *target) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return explain(t.rollout, t.reference, err)
+}
 
 // explain is target.Explain for a reference that may stand for a selection.
 func explain(rollout string, t reference, err error) error {

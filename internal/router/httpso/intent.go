@@ -99,10 +99,7 @@ func (i intent) holds(found *object) bool {
 // settingsOf reads the router's configuration in rollout: an object with the keys of this router and nothing else, so that a mistyped key is noticed.
 func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 	const remedy = "write {" + objectKey + ": <name of an HTTPScaledObject in the Rollout's namespace>} there"
-	var raw json.RawMessage
-	if canary := rollout.Spec.Strategy.Canary; canary != nil && canary.TrafficRouting != nil {
-		raw = canary.TrafficRouting.Plugins[Type]
-	}
+	raw := reconcile.ConfigOf(rollout, Type)
 	if len(raw) == 0 {
 		return settings{}, fmt.Errorf("%s is missing: %s", configField, remedy)
 	}

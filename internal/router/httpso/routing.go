@@ -27,7 +27,8 @@ var _ router.Router = (*Router)(nil)
 // New returns a Router that reads and writes through client, takes the Lease of that name for the sign of life of the interceptors, and logs changed weights, at
 // info level, to log.
 func New(client *Client, interceptors types.NamespacedName, log *slog.Logger) *Router {
-	return &Router{reconcile.New(&routing{client: client, pulse: newPulse(client.api, interceptors, log), log: log}, client.api, FieldManager, log)}
+	added := &routing{client: client, pulse: newPulse(client.api, interceptors, log), log: log, memo: reconcile.NewMemo(Type, settingsOf)}
+	return &Router{reconcile.New(added, client.api, FieldManager, log)}
 }
 
 // routing is what this router adds to the flow of package reconcile.
@@ -35,6 +36,7 @@ type routing struct {
 	client *Client
 	pulse  *pulse
 	log    *slog.Logger
+	memo   *reconcile.Memo[settings]
 }
 
 var _ reconcile.Routing[*object] = (*routing)(nil)
@@ -47,7 +49,7 @@ func (*routing) ConfigField() string { return configField }
 
 // Configured reads that configuration.
 func (r *routing) Configured(rollout *v1alpha1.Rollout) (reconcile.Configured[*object], error) {
-	chosen, err := settingsOf(rollout)
+	chosen, err := r.memo.Read(rollout)
 	if err != nil {
 		return nil, err
 	}

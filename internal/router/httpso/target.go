@@ -176,6 +176,9 @@ func (*target) Missing(err error) bool { return apierrors.IsNotFound(err) }
 
 // Explain says for a failed read or write which object it concerns and what to do about it. A nil err stays nil.
 func (t *target) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	return apiserver.Explain(fmt.Sprintf("%s of rollout %q", t, t.want.rollout), err, apiserver.Remedies{
 		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct %s.%s",
 			configField, objectKey),

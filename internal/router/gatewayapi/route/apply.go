@@ -2,7 +2,6 @@ package route
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -27,7 +26,7 @@ func Apply(object map[string]any, want Intent) (map[string]any, Report, error) {
 	}
 	active := d.settle()
 	changed := d.close()
-	return changed, Report{Changed: !reflect.DeepEqual(object, changed), Active: active, Warnings: d.warnings}, nil
+	return changed, Report{Changed: !equal(object, changed), Active: active, Warnings: d.warnings}, nil
 }
 
 // change carries out the Intent on rules and backends.

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"reflect"
 	"slices"
 )
 
@@ -53,7 +52,7 @@ func (d *draft) isServedByNumber() bool {
 func (d *draft) unmeet(rules, others []*rule) bool {
 	changed := false
 	for _, r := range rules {
-		isThere := slices.ContainsFunc(others, func(other *rule) bool { return reflect.DeepEqual(other.fields, r.fields) })
+		isThere := slices.ContainsFunc(others, func(other *rule) bool { return equal(other.fields, r.fields) })
 		if r.owner == d.want.Rollout && !isThere && d.unmeetOne(r) {
 			changed = true
 		}

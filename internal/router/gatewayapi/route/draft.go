@@ -34,7 +34,12 @@ type draft struct {
 
 // open makes a draft of object.
 func open(object map[string]any, want Intent) (*draft, error) {
-	d := &draft{want: want, object: cloneMap(object), lost: map[string]map[string][]string{}}
+	d := &draft{want: want, object: maps.Clone(object), lost: map[string]map[string][]string{}}
+	for _, touched := range []string{"metadata", "spec"} {
+		if value, has := object[touched]; has {
+			d.object[touched] = clone(value)
+		}
+	}
 	var err error
 	if d.metadata, err = objectAt(d.object, "metadata", "metadata"); err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -163,7 +162,7 @@ func (d *draft) name(rules, block []*rule, route string) error {
 
 // alike says whether two rules are the same but for their names and the weights of their backends.
 func alike(a, b map[string]any) bool {
-	return reflect.DeepEqual(unweighted(a), unweighted(b))
+	return equal(unweighted(a), unweighted(b))
 }
 
 // unweighted is a copy of a rule without its name and the weights of its backends.

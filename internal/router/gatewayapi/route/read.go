@@ -3,7 +3,6 @@ package route
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 )
 
@@ -22,7 +21,7 @@ func Holds(object map[string]any, want Intent) error {
 
 // difference says what distinguishes two values of decoded JSON first; empty when nothing does.
 func difference(path string, have, want any) string {
-	if reflect.DeepEqual(have, want) {
+	if equal(have, want) {
 		return ""
 	}
 	if have, is := have.(map[string]any); is {

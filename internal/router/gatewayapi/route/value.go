@@ -2,6 +2,9 @@ package route
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -34,6 +37,23 @@ func cloneMap(object map[string]any) map[string]any {
 		copied[key] = clone(element)
 	}
 	return copied
+}
+
+// equal says whether two values of decoded JSON are the same. It is reflect.DeepEqual for these types, at a fraction of the cost: most calls of a router end
+// with the word that nothing has changed.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, is := b.(map[string]any)
+		return is && (a == nil) == (b == nil) && maps.EqualFunc(a, b, equal)
+	case []any:
+		b, is := b.([]any)
+		return is && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equal)
+	case string, int64, bool, nil:
+		return a == b
+	default:
+		return reflect.DeepEqual(a, b)
+	}
 }
 
 // textOf is the string under key, and absent when there is none: a field of another type counts as missing, as the API server would have refused it.

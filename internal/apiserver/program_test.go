@@ -1,0 +1,45 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+)
+
+// A program for credentials that hangs holds its request no longer than the request's context, and the error names it.
+func TestAProgramForCredentialsThatHangs(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "never-written")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := apiserver.NewClient(func() (*rest.Config, error) {
+		return &rest.Config{Host: "http://api.test", ExecProvider: &api.ExecConfig{
+			APIVersion: "client.authentication.k8s.io/v1", Command: "cat", Args: []string{pipe},
+			InteractiveMode: api.NeverExecInteractiveMode,
+		}}, nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := client.Do(ctx, apiserver.Request{Path: []string{"healthz"}})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `program "cat"`) {
+		t.Errorf("the request ends with %v", err)
+	}
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the program reads, and ends it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Error(err)
+	}
+}
