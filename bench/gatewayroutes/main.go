@@ -55,7 +55,7 @@ func (r *routes) Flags(flags *flag.FlagSet, getenv func(string) string) {
 	flags.StringVar(&r.crds, "crds", getenv("GATEWAY_API_CRDS"),
 		"`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
 	flags.IntVar(&r.rollouts, "rollouts", 50,
-		"`number` of Rollouts with 1, with 5 and with 20 routes each, and of calls of each kind in a round")
+		"`number` of Rollouts with 20 and with 5 routes each, and of calls of each kind in a round; four times as many have 1")
 }
 
 // Check says whether there are definitions and Rollouts.
@@ -71,7 +71,15 @@ func (r *routes) Check() error {
 
 // Workload says how many Rollouts there are.
 func (r *routes) Workload() string {
-	return fmt.Sprintf("%d Rollouts each with 1, 5 and 20 HTTPRoutes, one call a Rollout of each kind in a round", r.rollouts)
+	return fmt.Sprintf("%d Rollouts with 1 HTTPRoute, %d each with 5 and 20, one call a Rollout of each kind in a round", r.number(1), r.number(5))
+}
+
+// number is how many Rollouts have size routes: more where a call is short, so that a round is not.
+func (r *routes) number(size int) int {
+	if size == 1 {
+		return 4 * r.rollouts
+	}
+	return r.rollouts
 }
 
 // Cases are the numbers of routes, with one caller, and as many callers as the controller has.
@@ -79,7 +87,7 @@ func (r *routes) Cases() []routerbench.Case {
 	var cases []routerbench.Case
 	for _, size := range sizes() {
 		cases = append(cases, routerbench.Case{
-			Name: fmt.Sprintf("%d routes", size), Workers: 1, Rollouts: r.rollouts, Calls: r.rollouts, Objects: size,
+			Name: fmt.Sprintf("%d routes", size), Workers: 1, Rollouts: r.number(size), Calls: r.number(size), Objects: size,
 		})
 	}
 	all := cases[0]
@@ -116,7 +124,7 @@ func (r *routes) Furnish(ctx context.Context, clients routerbench.Clients, repo 
 		return err
 	}
 	for _, size := range sizes() {
-		_, err := stopwatch.Calls(atOnce, r.rollouts*size, func(n int) error {
+		_, err := stopwatch.Calls(atOnce, r.number(size)*size, func(n int) error {
 			return controlplane.Apply(ctx, r.Admin, routerbench.Namespace, manifest(size, n/size, n%size))
 		})
 		if err != nil {

@@ -66,7 +66,7 @@ func (s *stage) oneTurn(ctx context.Context, by way, found *cost) error {
 		}
 		found.held[shape] = append(found.held[shape], used)
 		if apps < mostApps {
-			if err := s.sleepAll(ctx, by, apps); err != nil {
+			if err := s.sleepAll(ctx, apps); err != nil {
 				return err
 			}
 			continue
@@ -79,7 +79,7 @@ func (s *stage) oneTurn(ctx context.Context, by way, found *cost) error {
 		found.Requests += costWarm
 		found.Lost += lost
 	}
-	return s.sleepAll(ctx, by, mostApps)
+	return s.sleepAll(ctx, mostApps)
 }
 
 // holdTurn holds requests for apps, wakes them, and returns what each has taken, in microseconds.
@@ -108,13 +108,16 @@ func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (sp
 	return after.each(before, costHeld), errors.Join(errs, err)
 }
 
-// sleepAll puts the first of the apps to sleep again.
-func (s *stage) sleepAll(ctx context.Context, by way, apps int) error {
+// sleepAll puts the first of the apps to sleep again, until each way knows it: they have the same apps.
+func (s *stage) sleepAll(ctx context.Context, apps int) error {
 	var errs error
 	for app := range apps {
 		errs = errors.Join(errs, s.SetAwake(ctx, app, false))
 	}
-	return errors.Join(errs, asleep(ctx, by, apps))
+	for _, way := range s.ways {
+		errs = errors.Join(errs, asleep(ctx, way, apps))
+	}
+	return errs
 }
 
 // warmTurn sends requests to apps that are awake, over connections that stay. It returns what each has taken, in microseconds, and how many were lost.

@@ -101,7 +101,7 @@ func (s *stage) release(ctx context.Context, waiting []<-chan zerostage.Answer, 
 		found.Failures = append(found.Failures, fmt.Sprintf("%d × %s", count, failure))
 	}
 	slices.Sort(found.Failures)
-	return errors.Join(errs, s.sleepAll(ctx, s.ways[0], mostApps))
+	return errors.Join(errs, s.sleepAll(ctx, mostApps))
 }
 
 // cancel has as many requests held as may be, and then none.

@@ -135,7 +135,7 @@ func (w way) awaitHeld(ctx context.Context, want int, pause time.Duration) error
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%w: %d requests are held by %s, want %d: %w", errVain, is, w.name, want, err)
+			return errors.Join(fmt.Errorf("%w: %d requests are held by %s, want %d", errVain, is, w.name, want), err)
 		}
 		select {
 		case <-ctx.Done():

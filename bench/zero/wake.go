@@ -67,7 +67,7 @@ func (s *stage) wakeByObjects(ctx context.Context, by way, apps int, fromAnswer,
 		*fromWrite = append(*fromWrite, answer.Sub(one.sent))
 	}
 	slices.SortFunc(moments, func(a, b written) int { return a.at.Compare(b.at) })
-	return moments, errors.Join(errs, s.sleepAll(ctx, by, apps))
+	return moments, errors.Join(errs, s.sleepAll(ctx, apps))
 }
 
 // wakeAll writes the EndpointSlices of apps, so many at a time, and returns what came of each.

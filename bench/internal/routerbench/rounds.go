@@ -31,6 +31,9 @@ func kinds() []string { return []string{setWeight, bareWrite, resync, noResync, 
 // hash is the pod template hash of every Rollout.
 const hash = "6b7c9d8f5"
 
+// minResyncs is how many idle resyncs a round measures at least: they are short, and fewer of them measure how fast the machine wakes up.
+const minResyncs = 400
+
 // preparers is how many objects are prepared for a measurement at a time.
 const preparers = 8
 
@@ -112,11 +115,13 @@ func (r *round) run(ctx context.Context) (map[string]sample, error) {
 	return samples, err
 }
 
-// resyncs measures what changes nothing. As with the writes, the plugin that does nothing stands between the router's halves.
+// resyncs measures what changes nothing, several times for each Rollout where there are few. As with the writes, the plugin that does nothing stands between the
+// router's halves.
 func (r *round) resyncs(ctx context.Context, samples map[string]sample) error {
-	half, all := r.of.Calls/2, r.of.Calls
-	ours := func(n int) error { return reconcile(r.router, r.rollouts[n]) }
-	beside := func(n int) error { return reconcile(r.nothing, r.rollouts[n]) }
+	all := max(r.of.Calls, minResyncs)
+	half := all / 2
+	ours := func(n int) error { return reconcile(r.router, r.rollouts[n%r.of.Calls]) }
+	beside := func(n int) error { return reconcile(r.nothing, r.rollouts[n%r.of.Calls]) }
 	for _, p := range []part{
 		{resync, 0, half, ours}, {noResync, 0, half, beside}, {noResync, half, all, beside}, {resync, half, all, ours},
 	} {

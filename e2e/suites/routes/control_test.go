@@ -25,8 +25,8 @@ const (
 )
 
 // control lets a header rule come and go without any router, under load, and counts what that costs: at once, and by way of a rule that no request meets. Envoy
-// Gateway has a cluster for each rule and sends rules and clusters apart, so that for some milliseconds a worker of its proxy has the one and not the other. So a
-// walk may lose mostClusterGaps requests to that, where Envoy's own log says so.
+// Gateway has a cluster for each rule and sends rules and clusters apart, so that for some milliseconds a worker of its proxy has the one and not the other. The walk
+// loses nothing to that, because the router has a rule come and go for nobody.
 func (r *run) control(t *testing.T) {
 	t.Helper()
 	config := r.target(controlHost)

@@ -85,16 +85,19 @@ func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) 
 	}, log)
 }
 
-// decode takes a route in JSON: the whole of one that somebody uses, of the others the head.
+// decode takes a route in JSON: the whole of one that somebody uses, of the others the head. What the answer to a write has told already is not read again.
 func (c *kindCache) decode(document []byte) (*object, error) {
 	head, err := parseHead(document)
 	if err != nil {
 		return nil, err
 	}
-	if _, isUsed := c.used.Load(head.name); isUsed {
-		return parseObject(document)
+	if _, isUsed := c.used.Load(head.name); !isUsed {
+		return head, nil
 	}
-	return head, nil
+	if known, is, _ := c.Get(head.name); is && known.version == head.version && known.Whole() {
+		return known, nil
+	}
+	return parseObject(document)
 }
 
 // path is where a route is in a version of the Gateway API.

@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ type object struct {
 	owners  []string       // the Rollouts that its record names, as namespace/name
 	made    time.Time      // metadata.creationTimestamp
 	content map[string]any // the whole object; nil where nobody uses the route
+	found   *sync.Map      // the plain Intents that the route was found to be as; nil beside a nil content
 }
 
 // Name is the route's namespace and name.
@@ -75,17 +77,38 @@ func (m metadata) head() *object {
 // parseObject takes a route in JSON, its numbers as int64 and float64. Its managedFields are left out: they are mostly longer than the rest, nobody asks for them,
 // and the API server keeps those of a route that is written without any (k8s.io/apimachinery, managedfields/internal/fieldmanager.go, Update).
 func parseObject(document []byte) (*object, error) {
-	read, err := parseHead(document)
-	if err != nil {
-		return nil, err
-	}
-	if err := utiljson.Unmarshal(document, &read.content); err != nil {
+	var content map[string]any
+	if err := utiljson.Unmarshal(document, &content); err != nil {
 		return nil, fmt.Errorf("not a route: %w", err)
 	}
-	if metadata, is := read.content["metadata"].(map[string]any); is {
-		delete(metadata, "managedFields")
+	fields, _ := content["metadata"].(map[string]any)
+	delete(fields, "managedFields")
+	read := metadata{
+		Namespace: text(fields, "namespace"), Name: text(fields, "name"), ResourceVersion: text(fields, "resourceVersion"),
+		Labels: texts(fields, "labels"), Annotations: texts(fields, "annotations"),
 	}
-	return read, nil
+	if made, err := time.Parse(time.RFC3339, text(fields, "creationTimestamp")); err == nil {
+		read.CreationTimestamp = metav1.NewTime(made)
+	}
+	whole := read.head()
+	whole.content, whole.found = content, new(sync.Map)
+	return whole, nil
+}
+
+// text is the text under key, empty when there is none.
+func text(fields map[string]any, key string) string {
+	value, _ := fields[key].(string)
+	return value
+}
+
+// texts are the texts under key by their names.
+func texts(fields map[string]any, key string) map[string]string {
+	values, _ := fields[key].(map[string]any)
+	found := make(map[string]string, len(values))
+	for name := range values {
+		found[name] = text(values, name)
+	}
+	return found
 }
 
 // parseList takes a list of routes in JSON.

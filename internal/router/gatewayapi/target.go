@@ -77,12 +77,18 @@ func (t *target) Plan(ctx context.Context, found *object) (reconcile.Change, err
 	if err != nil {
 		return reconcile.Change{}, err
 	}
+	if found.isAs(asked) {
+		return reconcile.Change{}, nil
+	}
 	content, report, err := t.apply(ctx, found, &asked)
 	if t.isLeft && errors.Is(err, route.ErrNoRule) {
 		return reconcile.Change{}, nil // it shares nothing between these Services any more
 	}
 	if err != nil {
 		return reconcile.Change{}, err
+	}
+	if !report.Changed && len(report.Warnings) == 0 {
+		found.foundAs(asked)
 	}
 	change := reconcile.Change{Warnings: report.Warnings, Attributes: []any{"active", report.Active}}
 	if report.Changed {
@@ -137,7 +143,7 @@ func names(rollout *v1alpha1.Rollout, t reference, found *object) bool {
 // Holds says whether the route's spec is exactly as is asked for.
 func (t *target) Holds(ctx context.Context, found *object) error {
 	asked, err := t.intent(ctx)
-	if err != nil {
+	if err != nil || found.isAs(asked) {
 		return err
 	}
 	return route.Holds(found.content, asked)

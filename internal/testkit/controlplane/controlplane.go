@@ -122,7 +122,7 @@ func Start(ctx context.Context, binaries Binaries, folder string, flags ...strin
 // Config is a client configuration for the user of token, without a limit on requests.
 func (c *ControlPlane) Config(token string) *rest.Config {
 	return &rest.Config{
-		Host: "https://127.0.0.1:" + strconv.Itoa(c.port), BearerToken: token, QPS: -1,
+		Host: "https://127.0.0.1:" + strconv.Itoa(c.port), BearerToken: token, QPS: -1, WarningHandler: rest.NoWarnings{},
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(c.path("certs"), "apiserver.crt")},
 	}
 }
