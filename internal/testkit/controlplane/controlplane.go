@@ -57,6 +57,8 @@ type Binaries struct {
 	APIServer string
 	// Durable has etcd flush to the disk before it answers, as it does for users: whoever measures wants that.
 	Durable bool
+	// Environment is what the API server gets beside this process's own environment, such as GOGC=400.
+	Environment []string
 }
 
 // FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN. An error names the one that is missing, and the remedy.
@@ -108,7 +110,7 @@ func Start(ctx context.Context, binaries Binaries, folder string, flags ...strin
 	err = errors.Join(
 		c.run(ctx, binaries.Etcd, "--data-dir="+c.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 			"--listen-peer-urls=http://127.0.0.1:"+strconv.Itoa(ports[1]), "--log-level=warn", fsync),
-		c.run(ctx, binaries.APIServer, flags...),
+		c.runWith(ctx, binaries.Environment, binaries.APIServer, flags...),
 	)
 	if err == nil {
 		err = c.ready(ctx)
@@ -167,6 +169,14 @@ func (c *ControlPlane) run(ctx context.Context, binary string, args ...string) e
 		c.processes = append(c.processes, process)
 	}
 	return err
+}
+
+// runWith starts one process with environment beside this one's own.
+func (c *ControlPlane) runWith(ctx context.Context, environment []string, binary string, args ...string) error {
+	if len(environment) == 0 {
+		return c.run(ctx, binary, args...)
+	}
+	return c.run(ctx, "env", slices.Concat(environment, []string{binary}, args)...)
 }
 
 // ready waits until the API server, the last process to be started, says that it is.
