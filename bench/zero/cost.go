@@ -93,7 +93,7 @@ func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (sp
 	if err := by.awaitHeld(ctx, costHeld, settling/2); err != nil { //nolint:mnd // once more
 		return spent{}, err
 	}
-	all := s.wakeAll(ctx, apps, writers)
+	all := writeAll(apps, writers, func(app int) error { return s.SetAwake(ctx, app, true) })
 	var errs error
 	for range apps {
 		errs = errors.Join(errs, (<-all).err)

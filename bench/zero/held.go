@@ -82,7 +82,7 @@ func (s *stage) fill(ctx context.Context) ([]<-chan zerostage.Answer, error) {
 // release wakes all apps together, and puts them to sleep again when all requests have been answered.
 func (s *stage) release(ctx context.Context, waiting []<-chan zerostage.Answer, found *held) error {
 	began := time.Now()
-	all := s.wakeAll(ctx, mostApps, mostApps)
+	all := writeAll(mostApps, mostApps, func(app int) error { return s.SetAwake(ctx, app, true) })
 	var errs error
 	for range mostApps {
 		errs = errors.Join(errs, (<-all).err)

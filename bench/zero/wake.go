@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
@@ -20,18 +19,20 @@ var errAnswer = errors.New("unexpected answer")
 // measureWake wakes 1, 25 and 100 apps together, each with a request that waits, by turns through everything, by direct pushes, and through everything
 // with the peer if there is one.
 func (s *stage) measureWake(ctx context.Context, results *report) error {
+	if err := s.CreateDecoys(ctx); err != nil {
+		return err
+	}
 	for _, apps := range []int{1, 25, mostApps} {
 		found := wake{Apps: apps}
 		for len(found.endpoint) < s.options.samples {
-			moments, err := s.wakeByObjects(ctx, s.ways[0], apps, &found.endpoint, &found.write)
-			if err != nil {
+			if err := s.wakeByObjects(ctx, s.ways[0], apps, &found.endpoint, &found.write); err != nil {
 				return err
 			}
-			if err := s.wakeDirectly(ctx, moments, &found); err != nil {
+			if err := s.wakeDirectly(ctx, apps, &found); err != nil {
 				return err
 			}
 			for _, peer := range s.ways[1:] {
-				if _, err := s.wakeByObjects(ctx, peer, apps, &found.peer, new([]time.Duration)); err != nil {
+				if err := s.wakeByObjects(ctx, peer, apps, &found.peer, new([]time.Duration)); err != nil {
 					return err
 				}
 			}
@@ -49,29 +50,26 @@ type written struct {
 }
 
 // wakeByObjects wakes apps by their EndpointSlices, one after the other by each writer, and puts them to sleep again. It adds the times from the API server's
-// answer, and from the write, and returns when each was written, in this order.
-func (s *stage) wakeByObjects(ctx context.Context, by way, apps int, fromAnswer, fromWrite *[]time.Duration) ([]written, error) {
+// answer, and from the write.
+func (s *stage) wakeByObjects(ctx context.Context, by way, apps int, fromAnswer, fromWrite *[]time.Duration) error {
 	waiting := begin(ctx, by.proxy, apps, apps)
 	if err := by.awaitHeld(ctx, apps, look); err != nil {
-		return nil, err
+		return err
 	}
-	all := s.wakeAll(ctx, apps, writers)
-	var moments []written
+	all := writeAll(apps, writers, func(app int) error { return s.SetAwake(ctx, app, true) })
 	var errs error
 	for range apps {
 		one := <-all
-		moments = append(moments, one)
 		answer, err := served(<-waiting[one.app])
 		errs = errors.Join(errs, one.err, err)
 		*fromAnswer = append(*fromAnswer, max(0, answer.Sub(one.at)))
 		*fromWrite = append(*fromWrite, answer.Sub(one.sent))
 	}
-	slices.SortFunc(moments, func(a, b written) int { return a.at.Compare(b.at) })
-	return moments, errors.Join(errs, s.sleepAll(ctx, apps))
+	return errors.Join(errs, s.sleepAll(ctx, apps))
 }
 
-// wakeAll writes the EndpointSlices of apps, so many at a time, and returns what came of each.
-func (s *stage) wakeAll(ctx context.Context, apps, writers int) <-chan written {
+// writeAll writes something of each app, so many at a time, and returns what came of each.
+func writeAll(apps, writers int, write func(app int) error) <-chan written {
 	all, jobs := make(chan written, apps), make(chan int, apps)
 	for app := range apps {
 		jobs <- app
@@ -81,7 +79,7 @@ func (s *stage) wakeAll(ctx context.Context, apps, writers int) <-chan written {
 		go func() {
 			for app := range jobs {
 				sent := time.Now()
-				err := s.SetAwake(ctx, app, true)
+				err := write(app)
 				all <- written{app, sent, time.Now(), err}
 			}
 		}()
@@ -89,31 +87,32 @@ func (s *stage) wakeAll(ctx context.Context, apps, writers int) <-chan written {
 	return all
 }
 
-// wakeDirectly is the same by pushes, each as long after the first as the API server's answer was.
-func (s *stage) wakeDirectly(ctx context.Context, moments []written, found *wake) error {
-	apps := len(moments)
+// wakeDirectly is the same by pushes, each when the API server has answered to the same write of an EndpointSlice that is no app's: so the machine has the same to do
+// meanwhile, but for the way from the API server to the push.
+func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 	by := s.direct.way()
 	waiting := begin(ctx, by.proxy, apps, apps)
 	if err := by.awaitHeld(ctx, apps, look); err != nil {
 		return err
 	}
 	pushed := make([]time.Time, apps)
+	all := writeAll(apps, writers, func(app int) error {
+		err := s.SetDecoy(ctx, app, true)
+		if err == nil {
+			pushed[app], err = s.direct.setAwake(app, true)
+		}
+		return err
+	})
 	var errs error
-	first := time.Now()
-	for _, each := range moments {
-		time.Sleep(time.Until(first.Add(each.at.Sub(moments[0].at))))
-		var err error
-		pushed[each.app], err = s.direct.setAwake(each.app, true)
-		errs = errors.Join(errs, err)
-	}
-	for app, each := range waiting {
-		at, err := served(<-each)
-		errs = errors.Join(errs, err)
-		found.direct = append(found.direct, at.Sub(pushed[app]))
+	for range apps {
+		one := <-all
+		answer, err := served(<-waiting[one.app])
+		errs = errors.Join(errs, one.err, err)
+		found.direct = append(found.direct, answer.Sub(pushed[one.app]))
 	}
 	for app := range apps {
 		_, err := s.direct.setAwake(app, false)
-		errs = errors.Join(errs, err)
+		errs = errors.Join(errs, err, s.SetDecoy(ctx, app, false))
 	}
 	return errors.Join(errs, asleep(ctx, by, apps))
 }

@@ -79,7 +79,7 @@ func agrees(ctx context.Context, t *testing.T, b *bed.Bed, weight int) {
 	}
 }
 
-// sound checks that doctor has nothing to say.
+// sound checks that doctor has nothing to say. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there, and doctor is right.
 func sound(ctx context.Context, t *testing.T, b *bed.Bed, when string) {
 	t.Helper()
 	out, err := b.Kubectl(ctx, plugin(), "doctor", "--namespace", bed.Namespace, "--output", "json")
@@ -88,12 +88,24 @@ func sound(ctx context.Context, t *testing.T, b *bed.Bed, when string) {
 	}
 	if out != "" && json.Unmarshal([]byte(out), &said) == nil {
 		for _, finding := range said.Findings {
+			if isShared := os.Getenv("E2E_SHARED") != ""; isShared && isOfAgent(finding) {
+				t.Logf("%s doctor says %s, which another suite has killed", when, finding)
+				continue
+			}
 			t.Errorf("%s doctor says %s", when, finding)
 		}
 	}
 	if err != nil && len(said.Findings) == 0 {
 		t.Errorf("%s doctor fails: %v", when, err)
 	}
+}
+
+// isOfAgent says whether a finding is that the agent, or its webhook, is not ready.
+func isOfAgent(finding json.RawMessage) bool {
+	var is struct {
+		Code string `json:"code"`
+	}
+	return json.Unmarshal(finding, &is) == nil && (is.Code == "AgentNotReady" || is.Code == "WebhookNotReady")
 }
 
 // followed are the weights that `split --watch` has told, one after the other.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,14 +31,19 @@ const (
 	mended = 2 * time.Minute
 	// coldStart is the header of an answer that had to wait.
 	coldStart = "X-Keda-Http-Cold-Start"
-	// together is how many requests come at once.
+	// together is how many requests come at once, and how many apps wake up at once.
 	together = 25
+	// crowd bounds the answers when the Pods of all these apps start on one machine.
+	crowd = 2 * time.Minute
+	// appHost is the app's.
+	appHost = "web.test"
 )
 
 // TestRequestsWakeTheApp, whatever happens to the parts that hold them or tell KEDA. None fails.
 func TestRequestsWakeTheApp(t *testing.T) {
 	s, node := launch(t)
 	t.Run("one, and several at once", s.wakesUndisturbed)
+	t.Run("many apps at once", s.wakesManyApps)
 	t.Run("the interceptor is replaced, and killed", s.wakesWithoutInterceptor)
 	for _, program := range []string{"scaler", "keda"} {
 		t.Run(program+" has just been killed", func(t *testing.T) {
@@ -52,11 +59,40 @@ func TestRequestsWakeTheApp(t *testing.T) {
 func (s suite) wakesUndisturbed(t *testing.T) {
 	s.atZero(t)
 	s.wakes(t, 1, woken, func() {})
-	if got := s.ask(t.Context()); got.err != nil || got.status != http.StatusOK || got.isCold {
+	if got := s.ask(t.Context(), appHost); got.err != nil || got.status != http.StatusOK || got.isCold {
 		t.Errorf("a request for an app that runs: %+v", got)
 	}
 	s.atZero(t)
 	s.wakes(t, together, woken, func() {})
+}
+
+// wakesManyApps makes a request for each of many apps at once, all of which are at zero. Their Pods start at the same time.
+func (s suite) wakesManyApps(t *testing.T) {
+	one, err := os.ReadFile("objects.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, app, _ := strings.Cut(string(one), "---\n") // behind the Namespace
+	var names, hosts, manifests []string
+	for i := range together {
+		name := fmt.Sprintf("crowd-%02d", i)
+		names = append(names, "httpscaledobject/"+name)
+		hosts, manifests = append(hosts, name+".test"), append(manifests, regexp.MustCompile(`\bweb\b`).ReplaceAllString(app, name))
+	}
+	file := filepath.Join(t.TempDir(), "apps.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(manifests, "---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(t, "apply", "--server-side", "-f", file)
+	defer s.Do(t, "delete", "-f", file, "--wait=false")
+	for _, ready := range []string{"create", "condition=Programmed"} {
+		s.Do(t, append([]string{"wait", "-n", namespace, "--for=" + ready, "--timeout=120s"}, names...)...)
+	}
+	s.Do(t, "wait", "-n", namespace, "scaledobject", "--all", "--for=condition=Ready", "--timeout=120s")
+	if pods := s.Do(t, "get", "-n", namespace, "pods", "-o", "name"); strings.Contains(pods, "pod/crowd-") {
+		t.Fatalf("apps are awake before there is a request: %s", pods)
+	}
+	s.answered(t, crowd, hosts...)
 }
 
 // wakesWithoutInterceptor wakes an app that takes longer than the parts that hold its requests, while they are replaced.
@@ -133,15 +169,15 @@ type answer struct {
 	err    error
 }
 
-// ask makes a request for the app.
-func (s suite) ask(ctx context.Context) answer {
+// ask makes a request for the app of a host.
+func (s suite) ask(ctx context.Context, host string) answer {
 	ctx, cancel := context.WithTimeout(ctx, mended)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/color", http.NoBody)
 	if err != nil {
 		return answer{err: err}
 	}
-	request.Host = "web.test"
+	request.Host = host
 	began := time.Now()
 	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 	if err != nil {
@@ -157,16 +193,39 @@ func (s suite) ask(ctx context.Context) answer {
 func (s suite) wakes(t *testing.T, requests int, within time.Duration, meanwhile func()) {
 	t.Helper()
 	began := time.Now()
-	answers := make(chan answer, requests)
-	for range requests {
-		go func() { answers <- s.ask(t.Context()) }()
-	}
+	answers := s.askAll(t, slices.Repeat([]string{appHost}, requests)...)
 	s.reaches(t, "1", within)
 	told := time.Since(began)
 	meanwhile()
 	t.Logf("%d of %d requests still wait", requests-len(answers), requests)
+	times := all(t, answers, within)
+	t.Logf("%d requests at zero: a replica is asked for after %.2f s at most, the answers come after %.2f to %.2f s",
+		requests, told.Seconds(), times[0].Seconds(), times[requests-1].Seconds())
+}
+
+// answered makes a request for each of several apps at zero at once. All have to be answered in a time.
+func (s suite) answered(t *testing.T, within time.Duration, hosts ...string) {
+	t.Helper()
+	times := all(t, s.askAll(t, hosts...), within)
+	t.Logf("%d requests for as many apps at zero: the answers come after %.2f, %.2f and %.2f s: the first, the one in the middle, the last",
+		len(hosts), times[0].Seconds(), times[len(times)/2].Seconds(), times[len(times)-1].Seconds())
+}
+
+// askAll makes a request for each of these hosts at once.
+func (s suite) askAll(t *testing.T, hosts ...string) chan answer {
+	t.Helper()
+	answers := make(chan answer, len(hosts))
+	for _, host := range hosts {
+		go func() { answers <- s.ask(t.Context(), host) }()
+	}
+	return answers
+}
+
+// all are the times of all answers, the shortest first, each of which must be the app's, after a wait, in a time.
+func all(t *testing.T, answers <-chan answer, within time.Duration) []time.Duration {
+	t.Helper()
 	var times []time.Duration
-	for range requests {
+	for range cap(answers) {
 		got := <-answers
 		if got.err != nil || got.status != http.StatusOK || !strings.Contains(got.body, "blue") {
 			t.Errorf("a request at zero: %+v", got)
@@ -179,8 +238,8 @@ func (s suite) wakes(t *testing.T, requests int, within time.Duration, meanwhile
 		}
 		times = append(times, got.after)
 	}
-	t.Logf("%d requests at zero: a replica is asked for after %.2f s at most, the answers come after %.2f to %.2f s",
-		requests, told.Seconds(), slices.Min(times).Seconds(), slices.Max(times).Seconds())
+	slices.Sort(times)
+	return times
 }
 
 // atZero waits until the app has no replica, and no Pod.

@@ -134,11 +134,32 @@ func endpointsAt(addresses ...netip.Addr) []discoveryv1.Endpoint {
 
 // SetAwake gives an app its endpoint, or takes it.
 func (s *Stage) SetAwake(ctx context.Context, app int, isAwake bool) error {
+	return s.setEndpoint(ctx, Name(app), isAwake)
+}
+
+// setEndpoint gives a Service its endpoint, or takes it.
+func (s *Stage) setEndpoint(ctx context.Context, service string, has bool) error {
 	var endpoints []discoveryv1.Endpoint
-	if isAwake {
+	if has {
 		endpoints = endpointsAt(netspace.Address())
 	}
-	return controlplane.Patch(ctx, s.Admin, slicesPath(Namespace)+"/"+Name(app), "test", map[string]any{"endpoints": endpoints})
+	return controlplane.Patch(ctx, s.Admin, slicesPath(Namespace)+"/"+service, "test", map[string]any{"endpoints": endpoints})
+}
+
+// decoy is the name of a Service that no app has.
+func decoy(i int) string { return fmt.Sprintf("decoy-%03d", i) }
+
+// CreateDecoys creates the EndpointSlice of a Service beside each app's that no app has: what is written to it costs the API server, and whoever watches, as much as
+// what is written to the app's.
+func (s *Stage) CreateDecoys(ctx context.Context) error {
+	return s.EachApp(ctx, func(ctx context.Context, app int) error {
+		return s.createSlice(ctx, Namespace, decoy(app), "http", AppPort)
+	})
+}
+
+// SetDecoy is SetAwake for the Service beside an app's.
+func (s *Stage) SetDecoy(ctx context.Context, app int, has bool) error {
+	return s.setEndpoint(ctx, decoy(app), has)
 }
 
 // slicesPath is the REST path of EndpointSlices.
