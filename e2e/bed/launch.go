@@ -31,6 +31,9 @@ type launch struct {
 	repo     string
 }
 
+// IsShared says whether other suites may use the cluster at the same time.
+func IsShared() bool { return os.Getenv("E2E_SHARED") != "" }
+
 // newLaunch finds the programs by what the Makefile says.
 func newLaunch(t *testing.T, wishes provider.Wishes) launch {
 	t.Helper()
@@ -43,7 +46,7 @@ func newLaunch(t *testing.T, wishes provider.Wishes) launch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status.State == provider.Running && os.Getenv("E2E_SHARED") == "" {
+	if status.State == provider.Running && !IsShared() {
 		t.Fatal("a cluster of this checkout runs already, and this test would break it: run `make cluster-down` first, or set E2E_SHARED=1")
 	}
 	kubectlCache := t.TempDir()

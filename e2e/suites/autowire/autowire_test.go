@@ -35,10 +35,10 @@ const (
 	start, cool = 90 * time.Second, 90 * time.Second
 	// rate is how many requests come in a second, through each front.
 	rate = 100
-	// gap bounds how many requests may fail when all proxies go away at once: those of two seconds. The Ingress controller
+	// gap bounds how many requests may fail when all proxies go away at once: those of a second. The Ingress controller
 	// learns of it as soon as the agent does, and has nowhere to send them until it has seen the agent's write: 5 to 26 were lost,
-	// and 130 where two other suites ran on the same two processors.
-	gap = 2 * rate
+	// and 59 on a machine with much other work. Beside other suites on the same two processors it was 130, so there it is twice as many.
+	gap = rate
 	// settled is how long the load goes on after each change.
 	settled = 3 * time.Second
 )
@@ -108,7 +108,11 @@ func (w *way) uninstall(t *testing.T, original []string) {
 // lose has all proxies go at once, and come back.
 func (w *way) lose(t *testing.T) {
 	t.Helper()
-	w.step(t, "the proxies go away", direct, soon, gap, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
+	lost := gap
+	if bed.IsShared() {
+		lost = 2 * gap
+	}
+	w.step(t, "the proxies go away", direct, soon, lost, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
 	w.step(t, "the proxies are back", proxied, cool, 0, func() {
 		w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
 		w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=60s")

@@ -97,7 +97,7 @@ func (c *kindCache) decode(document []byte) (*object, error) {
 	if known, is, _ := c.Get(head.name); is && known.version == head.version && known.Whole() {
 		return known, nil
 	}
-	return parseObject(document)
+	return head.whole(document)
 }
 
 // path is where a route is in a version of the Gateway API.

@@ -47,68 +47,48 @@ func (o *object) after(known *object) *object {
 
 // parseHead takes from a route in JSON what is kept of routes that nobody uses: a cluster may have thousands.
 func parseHead(document []byte) (*object, error) {
-	var read struct {
-		Metadata metadata `json:"metadata"`
+	var head struct {
+		Metadata struct {
+			Namespace         string            `json:"namespace"`
+			Name              string            `json:"name"`
+			ResourceVersion   string            `json:"resourceVersion"`
+			CreationTimestamp metav1.Time       `json:"creationTimestamp"`
+			Labels            map[string]string `json:"labels"`
+			Annotations       map[string]string `json:"annotations"`
+		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(document, &read); err != nil {
+	if err := json.Unmarshal(document, &head); err != nil {
 		return nil, fmt.Errorf("not a route: %w", err)
 	}
-	return read.Metadata.head(), nil
-}
-
-// metadata is what a head is made of.
-type metadata struct {
-	Namespace         string            `json:"namespace"`
-	Name              string            `json:"name"`
-	ResourceVersion   string            `json:"resourceVersion"`
-	CreationTimestamp metav1.Time       `json:"creationTimestamp"`
-	Labels            map[string]string `json:"labels"`
-	Annotations       map[string]string `json:"annotations"`
-}
-
-// head is the route without its content.
-func (m metadata) head() *object {
+	read := head.Metadata
 	return &object{
-		name: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, version: m.ResourceVersion, labels: m.Labels,
-		owners: route.Owners(m.Annotations[route.Annotation]), made: m.CreationTimestamp.Time,
-	}
+		name: types.NamespacedName{Namespace: read.Namespace, Name: read.Name}, version: read.ResourceVersion, labels: read.Labels,
+		owners: route.Owners(read.Annotations[route.Annotation]), made: read.CreationTimestamp.Time,
+	}, nil
 }
 
-// parseObject takes a route in JSON, its numbers as int64 and float64. Its managedFields are left out: they are mostly longer than the rest, nobody asks for them,
-// and the API server keeps those of a route that is written without any (k8s.io/apimachinery, managedfields/internal/fieldmanager.go, Update).
+// parseObject takes a route in JSON.
 func parseObject(document []byte) (*object, error) {
-	var content map[string]any
-	if err := utiljson.Unmarshal(document, &content); err != nil {
+	head, err := parseHead(document)
+	if err != nil {
+		return nil, err
+	}
+	return head.whole(document)
+}
+
+// whole is the route with its content, of the document that the head is of; its numbers are int64 and float64. Its managedFields are left out: they are mostly longer
+// than the rest, nobody asks for them, and the API server keeps those of a route that is written without any (k8s.io/apimachinery,
+// managedfields/internal/fieldmanager.go, Update).
+func (o *object) whole(document []byte) (*object, error) {
+	read := *o
+	if err := utiljson.Unmarshal(document, &read.content); err != nil {
 		return nil, fmt.Errorf("not a route: %w", err)
 	}
-	fields, _ := content["metadata"].(map[string]any)
-	delete(fields, "managedFields")
-	read := metadata{
-		Namespace: text(fields, "namespace"), Name: text(fields, "name"), ResourceVersion: text(fields, "resourceVersion"),
-		Labels: texts(fields, "labels"), Annotations: texts(fields, "annotations"),
+	if fields, is := read.content["metadata"].(map[string]any); is {
+		delete(fields, "managedFields")
 	}
-	if made, err := time.Parse(time.RFC3339, text(fields, "creationTimestamp")); err == nil {
-		read.CreationTimestamp = metav1.NewTime(made)
-	}
-	whole := read.head()
-	whole.content, whole.found = content, new(sync.Map)
-	return whole, nil
-}
-
-// text is the text under key, empty when there is none.
-func text(fields map[string]any, key string) string {
-	value, _ := fields[key].(string)
-	return value
-}
-
-// texts are the texts under key by their names.
-func texts(fields map[string]any, key string) map[string]string {
-	values, _ := fields[key].(map[string]any)
-	found := make(map[string]string, len(values))
-	for name := range values {
-		found[name] = text(values, name)
-	}
-	return found
+	read.found = new(sync.Map)
+	return &read, nil
 }
 
 // parseList takes a list of routes in JSON.

@@ -18,8 +18,8 @@ func ConfigOf(rollout *v1alpha1.Rollout, router string) json.RawMessage {
 	return nil
 }
 
-// Memo remembers what configurations were read as. The controller sends a Rollout with the same one four times in each reconcile, and to read it costs more than to
-// find out that nothing is to be done. What is wrong is read again each time. Calls may come concurrently.
+// Memo remembers what configurations were read as. The controller sends a Rollout with the same one four times in each reconcile, and reading it was a third of what a call
+// took that finds nothing to do. What is wrong is read again each time. Calls may come concurrently.
 type Memo[V any] struct {
 	router string
 	parse  func(*v1alpha1.Rollout) (V, error)
