@@ -91,13 +91,14 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(told.next.Sub(s.now())):
 			_, urgent = s.held()
-			before := told.number
-			if !takesChanges {
-				before = 0
+			before, known := told.number, 0
+			if takesChanges {
+				known = before
 			}
-			told, err = s.lines.newest(s, before)
-			if line = told.whole; told.changes != nil {
-				line = told.changes
+			if told, err = s.lines.newest(s, known); told.number == before {
+				line = nil // The timer was ahead of the clock: nobody is told a report twice.
+			} else if line = told.changes; line == nil {
+				line = told.whole
 			}
 		case <-urgent:
 			var report demand.Report
