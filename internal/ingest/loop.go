@@ -23,15 +23,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-const (
-	// DefaultInterval is the longest pause between two passes when Options name none.
-	DefaultInterval = 10 * time.Millisecond
-	// shortestPause is the shortest one.
-	shortestPause = time.Millisecond
-	// idleShare is how many times as long as a pass took nothing is done after it, so that passes take a
-	// fifth of one processor at most.
-	idleShare = 4
-)
+// DefaultInterval is the longest pause between two passes when Options name none.
+const DefaultInterval = 10 * time.Millisecond
 
 // Publisher takes what the proxies are to serve.
 type Publisher interface {
@@ -244,6 +237,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		group.Go(func() { s.run(ctx) })
 	}
 	l.wake()
+	pace := newPace(l.interval)
 	for {
 		select {
 		case <-ctx.Done():
@@ -265,7 +259,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(min(l.interval, max(shortestPause, idleShare*time.Since(began)))):
+		case <-time.After(pace.after(began, time.Now())):
 		}
 	}
 }
