@@ -63,6 +63,8 @@ CANARY ?=
 ZERO_ONLY ?=
 # The Ingress controller of `make test-autowire`: traefik or contour.
 INGRESS ?= traefik
+# How many requests a second come by each of the two ways of `make test-autowire`, 100 if this is empty.
+RATE ?=
 # The one version of Argo Rollouts, such as 1.9.1, that `make test-scenarios` plays all scenarios with; without it
 # they are played with the newest one, and a few with the one before.
 ROLLOUTS ?=
@@ -269,8 +271,8 @@ test-zero: tools-cluster ## have requests wake an app without replicas, on a rea
 	$(call suite,zero,30m,,$(if $(ZERO_ONLY),TestRequestsWakeTheApp/$(ZERO_ONLY)))
 
 .PHONY: test-autowire
-test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik (INGRESS=contour) and Envoy Gateway, on a real cluster (AUTOWIRE=TestProxies; needs root, about 10 minutes)
-	$(call suite,autowire,30m,AUTOWIRE_INGRESS=$(INGRESS),$(AUTOWIRE))
+test-autowire: tools-cluster ## have the guide's Ingress and an HTTPRoute wired and unwired under load, behind Traefik (INGRESS=contour) and Envoy Gateway, on a real cluster (AUTOWIRE=TestProxies RATE=250; needs root, about 10 minutes)
+	$(call suite,autowire,30m,AUTOWIRE_INGRESS=$(INGRESS) AUTOWIRE_RATE=$(RATE),$(AUTOWIRE))
 
 .PHONY: test-guide
 test-guide: tools-cluster ## type the canary guide's commands, and compare what they print with the guide (needs root, about 6 minutes)

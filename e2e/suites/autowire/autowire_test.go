@@ -3,9 +3,11 @@ package autowire
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,12 +35,14 @@ const (
 	takeover = 30 * time.Second
 	// start bounds the start of Pods, and cool what comes after the agent's cool-down.
 	start, cool = 90 * time.Second, 90 * time.Second
-	// rate is how many requests come in a second, through each front.
-	rate = 100
-	// gap bounds how many requests may fail when all proxies go away at once: those of a second. The Ingress controller
-	// learns of it as soon as the agent does, and has nowhere to send them until it has seen the agent's write: 5 to 26 were lost,
-	// and 59 on a machine with much other work. Beside other suites on the same two processors it was 130, so there it is twice as many.
-	gap = rate
+	// usualRate is how many requests come in a second, through each front, where AUTOWIRE_RATE asks for no other number.
+	usualRate = 100
+	// gap bounds for how long requests may fail when all proxies go away at once, as if none came through in it. The Ingress controller
+	// learns of it as soon as the agent does, and has nowhere to send them until it has seen the agent's write: 5 to 26 of 100 a second were lost,
+	// and 59 on a machine with much other work. Beside other suites on the same two processors it was 130, so there it is twice as long.
+	gap = time.Second
+	// timeout bounds each request.
+	timeout = 5 * time.Second
 	// settled is how long the load goes on after each change.
 	settled = 3 * time.Second
 )
@@ -108,11 +112,11 @@ func (w *way) uninstall(t *testing.T, original []string) {
 // lose has all proxies go at once, and come back.
 func (w *way) lose(t *testing.T) {
 	t.Helper()
-	lost := gap
+	longest := gap
 	if bed.IsShared() {
-		lost = 2 * gap
+		longest = 2 * gap
 	}
-	w.step(t, "the proxies go away", direct, soon, lost, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
+	w.step(t, "the proxies go away", direct, soon, longest, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
 	w.step(t, "the proxies are back", proxied, cool, 0, func() {
 		w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
 		w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=60s")
@@ -127,6 +131,7 @@ type way struct {
 	bed.Kubectl
 
 	repo string
+	rate int // of requests, a second and front
 }
 
 // controller is an Ingress controller.
@@ -161,7 +166,7 @@ func launch(t *testing.T) *way {
 			"autowired":             "autowired-gateway.envoy-gateway-system.svc.cluster.local:80",
 		},
 	})
-	w := &way{Kubectl: bed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo}
+	w := &way{Kubectl: bed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo, rate: rate(t)}
 	t.Cleanup(func() {
 		// The class stays for as long as its Gateway does, whose namespace is gone when the proxies in it have drained.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
@@ -191,6 +196,20 @@ func launch(t *testing.T) *way {
 	return w
 }
 
+// rate is how many requests come in a second, through each front.
+func rate(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("AUTOWIRE_RATE")
+	if text == "" {
+		return usualRate
+	}
+	asked, err := strconv.Atoi(text)
+	if err != nil || asked < 1 {
+		t.Fatalf("AUTOWIRE_RATE is %q, want a number of requests a second", text)
+	}
+	return asked
+}
+
 // scaled applies the guide's ScaledObject, for both kinds of fronts. Further changes are texts, each followed by what comes in its place.
 func (w *way) scaled(t *testing.T, changes ...string) {
 	t.Helper()
@@ -217,24 +236,26 @@ func (w *way) areOriginal(t *testing.T, original []string) {
 	}
 }
 
-// load are the requests through a front, for the guide's host.
+// load are the requests through a front, for the guide's host. As many may be under way as come in the time that one may take: else this client would
+// be the first to fail where everything stands still for a while.
 func (w *way) load(front front) load.Config {
 	return load.Config{
-		Address: w.Addresses[front.name], Host: host, Path: "/color", Rate: rate, Timeout: 5 * time.Second,
-		MaxInFlight: 200, Colors: []string{"blue", "yellow"},
+		Address: w.Addresses[front.name], Host: host, Path: "/color", Rate: float64(w.rate), Timeout: timeout,
+		MaxInFlight: w.rate * int(timeout/time.Second), Colors: []string{"blue", "yellow"},
 	}
 }
 
 // step makes a change under load, after which the fronts' objects have to name a Service within some time; as soon as the
-// change is made where that is 0. So many requests may fail through each front.
-func (w *way) step(t *testing.T, name, backend string, within time.Duration, lost int, change func()) {
+// change is made where that is 0. As many requests may fail through each front as come in the time gap.
+func (w *way) step(t *testing.T, name, backend string, within, gap time.Duration, change func()) {
 	t.Helper()
-	w.stepTo(t, name, []string{backend, backend}, within, lost, change)
+	w.stepTo(t, name, []string{backend, backend}, within, gap, change)
 }
 
 // stepTo is a step after which each front's object names a Service of its own.
-func (w *way) stepTo(t *testing.T, name string, backends []string, within time.Duration, lost int, change func()) {
+func (w *way) stepTo(t *testing.T, name string, backends []string, within, gap time.Duration, change func()) {
 	t.Helper()
+	lost := int(gap.Seconds() * float64(w.rate))
 	var clients []*load.Client
 	for _, front := range fronts() {
 		client, err := load.Start(t.Context(), w.load(front))
@@ -258,12 +279,21 @@ func (w *way) stepTo(t *testing.T, name string, backends []string, within time.D
 	<-time.After(settled)
 	for i, front := range fronts() {
 		totals, _ := clients[i].Stop()
-		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, at most %d may, %s %v", name, front.object, backends[i],
-			took[i].Seconds(), totals.Failed, totals.Ended, lost, outage(clients[i].Results(), began), totals.Reasons)
+		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, at most %d may, %s %v; %s", name, front.object, backends[i],
+			took[i].Seconds(), totals.Failed, totals.Ended, lost, w.outage(clients[i].Results(), began), totals.Reasons, slowest(clients[i].Results()))
 		if totals.Failed > lost {
 			t.Errorf("%s: %d of %d requests through %s failed, at most %d may", name, totals.Failed, totals.Ended, front.name, lost)
 		}
 	}
+}
+
+// slowest says how late a request was sent, and answered, at worst: what it takes where this client, or all of the machine, stood still.
+func slowest(results []load.Result) string {
+	var lag, latency time.Duration
+	for _, result := range results {
+		lag, latency = max(lag, result.Lag), max(latency, result.Latency)
+	}
+	return fmt.Sprintf("sent %.2f s late at worst, and over after %.2f s", lag.Seconds(), latency.Seconds())
 }
 
 // specs are what is written in the fronts' objects.

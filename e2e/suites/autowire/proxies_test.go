@@ -18,9 +18,9 @@ import (
 const (
 	// drained bounds the end of Pods that drain, 22 s, on a busy machine.
 	drained = 90 * time.Second
-	// killed bounds how many requests may fail when all proxies are killed: those of five seconds. The kubelet, then the endpoints, then the
+	// killed bounds for how long requests may fail when all proxies are killed. The kubelet, then the endpoints, then the
 	// agent and at last the Ingress controller have to learn of it.
-	killed = 5 * rate
+	killed = 5 * time.Second
 )
 
 // TestProxies takes proxies away, in each way there is, under load: some of them, and all. Where their end is somebody's decision the backends are
@@ -45,7 +45,7 @@ func TestProxies(t *testing.T) {
 	step("one of two is evicted", proxied, 0, func() { w.evict(t) })
 	for _, end := range []struct {
 		name  string
-		lost  int
+		gap   time.Duration
 		begin func()
 	}{
 		{"scaled to zero", 0, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") }},
@@ -55,7 +55,7 @@ func TestProxies(t *testing.T) {
 		{"all Pods are deleted", gap, func() { w.Do(t, "delete", "pod", "-l", "app=kedify-proxy", "--wait=false") }},
 		{"kill -9 of all", killed, func() { w.kill(t, node) }},
 	} {
-		w.step(t, end.name, direct, soon, end.lost, end.begin)
+		w.step(t, end.name, direct, soon, end.gap, end.begin)
 		step("two are there again", proxied, cool, func() {
 			w.Do(t, "wait", "deployment/kedify-proxy", "--for=create", "--timeout=30s")
 			w.replicas(t, 2)
@@ -116,7 +116,7 @@ func (w *way) kill(t *testing.T, node *inside.Cluster) {
 }
 
 // outage says for how long one request failed after the other, at the longest, and how long after a moment the first one did.
-func outage(results []load.Result, after time.Time) string {
+func (w *way) outage(results []load.Result, after time.Time) string {
 	var since, first time.Time
 	var longest time.Duration
 	for _, result := range results {
@@ -130,7 +130,7 @@ func outage(results []load.Result, after time.Time) string {
 		if first.IsZero() {
 			first = result.Due
 		}
-		longest = max(longest, result.Due.Sub(since)+time.Second/rate)
+		longest = max(longest, result.Due.Sub(since)+time.Second/time.Duration(w.rate))
 	}
 	if longest == 0 {
 		return "none in a row"

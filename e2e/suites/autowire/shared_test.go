@@ -11,9 +11,9 @@ import (
 func TestShared(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
-	step := func(name, backend string, within time.Duration, lost int, change func()) {
+	step := func(name, backend string, within, gap time.Duration, change func()) {
 		t.Helper()
-		w.stepTo(t, name, []string{direct, backend}, within, lost, change)
+		w.stepTo(t, name, []string{direct, backend}, within, gap, change)
 		want := ""
 		if backend == proxied {
 			want = "keda"
