@@ -1,6 +1,7 @@
 package autowire
 
 import (
+	"net/netip"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,10 +18,50 @@ type Proxies struct {
 	Endpoints []discoveryv1.EndpointSlice
 	// Deployment is Deployment kedify-proxy, nil if there is none. Proxies of somebody else's may be something else.
 	Deployment *appsv1.Deployment
+	// Gone are those of Ready that take no connections any more, which endpoints may not tell yet.
+	Gone []netip.AddrPort
+}
+
+// Ready are the ready endpoints for requests to a port of Service kedify-proxy, in their order.
+func (p *Proxies) Ready(asked int32) (found []netip.AddrPort) {
+	if p.Service == nil {
+		return nil
+	}
+	at := slices.IndexFunc(p.Service.Spec.Ports, func(port corev1.ServicePort) bool { return port.Port == asked })
+	if at < 0 {
+		return nil
+	}
+	name := p.Service.Spec.Ports[at].Name
+	for _, slice := range p.Endpoints {
+		for _, port := range slice.Ports {
+			if port.Port == nil || port.Name != nil && *port.Name != name {
+				continue
+			}
+			for _, endpoint := range slice.Endpoints {
+				found = append(found, addresses(endpoint, uint16(*port.Port))...) //nolint:gosec // A port, as the API server has checked.
+			}
+		}
+	}
+	return found
+}
+
+// addresses are those of an endpoint, if it is ready.
+func addresses(endpoint discoveryv1.Endpoint, port uint16) (found []netip.AddrPort) {
+	for _, text := range endpoint.Addresses {
+		if address, err := netip.ParseAddr(text); err == nil && isReady(endpoint) { // else it is a name (AddressType FQDN)
+			found = append(found, netip.AddrPortFrom(address, port))
+		}
+	}
+	return found
+}
+
+// isReady says whether an endpoint is. Unknown means ready (discovery.k8s.io/v1).
+func isReady(endpoint discoveryv1.Endpoint) bool {
+	return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 }
 
 // Serve says whether a proxy is there for requests to a port, and is to stay: Service kedify-proxy has the port and a
-// ready endpoint, and nobody has decided on the end of all Pods behind it. Endpoints tell about that end when it has begun,
+// ready endpoint that takes connections, and nobody has decided on the end of all Pods behind it. Endpoints tell about that end when it has begun,
 // and then load balancers learn of it when the agent does, with no other way to go.
 func (p *Proxies) Serve(asked int32) bool {
 	hasPort := p.Service != nil && slices.ContainsFunc(p.Service.Spec.Ports, func(port corev1.ServicePort) bool {
@@ -28,8 +69,17 @@ func (p *Proxies) Serve(asked int32) bool {
 	})
 	return hasPort && !p.areEnding() && slices.ContainsFunc(p.Endpoints, func(slice discoveryv1.EndpointSlice) bool {
 		return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool {
-			// Unknown means ready (discovery.k8s.io/v1).
-			return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
+			return isReady(endpoint) && !p.isGone(endpoint)
+		})
+	})
+}
+
+// isGone says whether an endpoint's process is known to have ended.
+func (p *Proxies) isGone(endpoint discoveryv1.Endpoint) bool {
+	return slices.ContainsFunc(p.Gone, func(proxy netip.AddrPort) bool {
+		return slices.ContainsFunc(endpoint.Addresses, func(text string) bool {
+			address, err := netip.ParseAddr(text)
+			return err == nil && address == proxy.Addr()
 		})
 	})
 }

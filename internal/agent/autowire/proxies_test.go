@@ -1,6 +1,7 @@
 package autowire_test
 
 import (
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -54,6 +55,51 @@ func TestProxiesServe(t *testing.T) {
 			}
 			if proxies.Serve(autowire.TLSPort) {
 				t.Error("Serve says that there is one for TLS")
+			}
+		})
+	}
+}
+
+// TestGoneProxiesDoNotServe has proxies whose processes have ended, which endpoints do not tell yet.
+func TestGoneProxiesDoNotServe(t *testing.T) {
+	t.Parallel()
+	const both = `[{ports: [{name: https, port: 10443}, {name: http, port: 10080}], endpoints: [{addresses: [10.0.0.1]}, {addresses: [10.0.0.2]}]},
+		{ports: [{name: http, port: 10080}], endpoints: [{addresses: [10.0.0.3], conditions: {ready: false}}]}]`
+	for name, test := range map[string]struct {
+		service, slices string
+		ready           []string
+		gone            []int // by their places in ready
+		want            bool
+	}{
+		"none of two":      {`{spec: {ports: [{name: http, port: 8080}]}}`, both, []string{"10.0.0.1:10080", "10.0.0.2:10080"}, nil, true},
+		"one of two":       {`{spec: {ports: [{name: http, port: 8080}]}}`, both, []string{"10.0.0.1:10080", "10.0.0.2:10080"}, []int{1}, true},
+		"both":             {`{spec: {ports: [{name: http, port: 8080}]}}`, both, []string{"10.0.0.1:10080", "10.0.0.2:10080"}, []int{0, 1}, false},
+		"over IPv6":        {`{spec: {ports: [{port: 8080}]}}`, `[{ports: [{port: 80}], endpoints: [{addresses: ["fd00:0::1"]}]}]`, []string{"[fd00::1]:80"}, []int{0}, false},
+		"by name":          {`{spec: {ports: [{port: 8080}]}}`, `[{ports: [{port: 80}], endpoints: [{addresses: [shop.example.com]}]}]`, nil, nil, true},
+		"no port is known": {`{spec: {ports: [{port: 8080}]}}`, `[{endpoints: [{addresses: [10.0.0.1]}]}]`, nil, nil, true},
+		"another port":     {`{spec: {ports: [{port: 80}]}}`, both, nil, nil, false},
+		"no Service":       {"", both, nil, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var proxies autowire.Proxies
+			read(t, test.service, &proxies.Service)
+			if err := yaml.UnmarshalStrict([]byte(test.slices), &proxies.Endpoints); err != nil {
+				t.Fatal(err)
+			}
+			ready := proxies.Ready(autowire.ProxyPort)
+			var got []string
+			for _, each := range ready {
+				got = append(got, each.String())
+			}
+			if !slices.Equal(got, test.ready) {
+				t.Fatalf("ready are %v, want %v", got, test.ready)
+			}
+			for _, at := range test.gone {
+				proxies.Gone = append(proxies.Gone, ready[at])
+			}
+			if got := proxies.Serve(autowire.ProxyPort); got != test.want {
+				t.Errorf("Serve = %v", got)
 			}
 		})
 	}

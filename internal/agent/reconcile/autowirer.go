@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -54,6 +55,8 @@ type Autowirer struct {
 	Namespaces []string
 	// Grants reads the ReferenceGrants of namespace Shared, once they are known. Register sets it.
 	Grants func(context.Context) (grants []objects.ReferenceGrant, areKnown bool, err error)
+	// Keep keeps a connection to each proxy of a namespace, and returns those that have suddenly ended. Register sets it; nil knows of none.
+	Keep func(namespace string, proxies []netip.AddrPort) (gone []netip.AddrPort)
 	// IsServed says whether the API server is known to have a kind that need not be installed: HTTPRoutes,
 	// Rollouts. Register sets it.
 	IsServed func(schema.GroupVersionKind) bool
@@ -112,6 +115,7 @@ func (a *Autowirer) read(
 		}
 	}
 	namespace.Name = name
+	a.keep(name, &proxies, len(all.Items) > 0 || name == a.Shared)
 	namespace.HasProxy, namespace.HasTLSProxy = proxies.Serve(autowire.ProxyPort), proxies.Serve(autowire.TLSPort)
 	if namespace.Shared, err = a.shared(ctx); err != nil {
 		return namespace, nil, err
@@ -127,6 +131,18 @@ func (a *Autowirer) read(
 		}
 	}
 	return namespace, all.Items, nil
+}
+
+// keep keeps connections to the proxies of a namespace as long as backends may go there, and takes note of those that have ended.
+func (a *Autowirer) keep(namespace string, proxies *autowire.Proxies, areUsed bool) {
+	if a.Keep == nil {
+		return
+	}
+	var ready []netip.AddrPort
+	if areUsed && !a.IsOff {
+		ready = proxies.Ready(autowire.ProxyPort)
+	}
+	proxies.Gone = a.Keep(namespace, ready)
 }
 
 // proxies reads what says whether a namespace has proxies, but for their Service.

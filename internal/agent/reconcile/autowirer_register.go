@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	selectors "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/contact"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 )
 
@@ -61,6 +63,8 @@ func (a *Autowirer) Register(mgr manager.Manager) error {
 		return err
 	}
 	a.Grants = grants.read
+	keeper, ended := newKeeper()
+	a.Keep = keeper.Keep
 	isOther := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	running, err := ctrl.NewControllerManagedBy(mgr).
 		Named("autowire").
@@ -75,6 +79,7 @@ func (a *Autowirer) Register(mgr manager.Manager) error {
 		Watches(&appsv1.Deployment{}, a.ofProxies(),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherEnd})).
 		WatchesRawSource(source.Channel(grants.changed, ofNamespaces(granted))).
+		WatchesRawSource(source.Channel(ended, a.ofProxies())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: timeLimit, UsePriorityQueue: new(true),
 		}).
@@ -86,9 +91,21 @@ func (a *Autowirer) Register(mgr manager.Manager) error {
 	a.IsServed = late.isServed
 	return errors.Join(
 		mgr.Add(grants),
+		mgr.Add(keeper),
 		late.watch(objects.RolloutKind(), &objects.Rollout{}, ofNamespaces(routed), predicate.Funcs{UpdateFunc: otherRouting}),
 		late.watch(objects.HTTPRouteKind(), &objects.HTTPRoute{}, ofNamespaces(itsOwn),
 			predicate.Or(isOther, predicate.LabelChangedPredicate{})))
+}
+
+// newKeeper keeps connections to proxies, and tells of those that have ended, or are back, as if their EndpointSlice had changed.
+func newKeeper() (*contact.Keeper, <-chan event.GenericEvent) {
+	ended := make(chan event.GenericEvent)
+	return contact.New(func(ctx context.Context, namespace string) {
+		select {
+		case ended <- event.GenericEvent{Object: &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}}:
+		case <-ctx.Done():
+		}
+	}), ended
 }
 
 // ofNamespaces asks for the namespaces that an object decides about.

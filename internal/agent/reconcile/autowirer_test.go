@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,7 +67,10 @@ func newTeam(t *testing.T) *team {
 	all := []client.Object{
 		shop,
 		&corev1.Service{ObjectMeta: in("kedify-proxy"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}},
-		&discoveryv1.EndpointSlice{ObjectMeta: slice, Endpoints: []discoveryv1.Endpoint{{}}},
+		&discoveryv1.EndpointSlice{
+			ObjectMeta: slice, Ports: []discoveryv1.EndpointPort{{Port: new(int32(10080))}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}},
+		},
 	}
 	for i := range 2 {
 		ref := objects.HTTPBackendRef{Name: "shop", Port: 80}
@@ -151,6 +155,42 @@ func (m *team) shop(t *testing.T) *httpv1alpha1.HTTPScaledObject {
 		t.Fatal(err)
 	}
 	return shop
+}
+
+// TestProxiesThatHaveEndedAreLeft before their endpoints tell of it: when the connection to the last one is lost for good.
+func TestProxiesThatHaveEndedAreLeft(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.agent.Shared = ""
+	var kept, gone []netip.AddrPort
+	m.agent.Keep = func(namespace string, proxies []netip.AddrPort) []netip.AddrPort {
+		if namespace != "team" {
+			t.Errorf("namespace %s is looked at", namespace)
+		}
+		kept = proxies
+		return gone
+	}
+	names := func(what, want string, proxies int) {
+		t.Helper()
+		if err := m.again(t); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{want, want, want, want}, m.services(t)); diff != "" {
+			t.Errorf("%s: Services (-want +got):\n%s", what, diff)
+		}
+		if len(kept) != proxies {
+			t.Errorf("%s: connections to %v, want %d", what, kept, proxies)
+		}
+	}
+	names("both are there", "kedify-proxy", 2)
+	gone = kept[:1]
+	names("one has ended", "kedify-proxy", 2)
+	gone = kept
+	names("both have ended", "shop", 2)
+	gone = nil
+	names("they are back", "kedify-proxy", 2)
+	m.agent.IsOff = true
+	names("nothing may be wired", "shop", 0)
 }
 
 // TestTheGrantIsRefused has the API server forbid the ReferenceGrant: nothing is wired, the condition names it, and it is tried again.

@@ -152,6 +152,7 @@ func (a *Autowirer) shared(ctx context.Context) (found autowire.Shared, err erro
 	case !apierrors.IsNotFound(err):
 		return found, fmt.Errorf("read Service %s: %w", key, err)
 	}
+	a.keep(a.Shared, &proxies, true)
 	found.HasProxy = proxies.Serve(autowire.ProxyPort)
 	return found, nil
 }
