@@ -15,14 +15,15 @@ func KEDA() string {
 	return "keda"
 }
 
-// SeeKEDA sees that the version of KEDA runs that was asked for, by what its operator says of itself.
-func (k Kubectl) SeeKEDA(t *testing.T) {
+// SeeKEDA sees that the version of KEDA runs that was asked for, by what its operator says of itself, and returns it.
+func (k Kubectl) SeeKEDA(t *testing.T) (version string) {
 	t.Helper()
 	const says = "KEDA Version: "
-	_, version, said := strings.Cut(k.Do(t, "logs", "-n", "keda", "deployment/keda-operator"), says)
-	version = strings.TrimRight(strings.SplitN(version, "\n", 2)[0], `"}`)
+	_, rest, said := strings.Cut(k.Do(t, "logs", "-n", "keda", "deployment/keda-operator"), says)
+	version = strings.TrimRight(strings.SplitN(rest, "\n", 2)[0], `"}`)
 	if wanted := os.Getenv("KEDA"); !said || wanted != "" && version != wanted {
 		t.Fatalf("the operator is of KEDA %q, want %q", version, wanted)
 	}
 	t.Logf("KEDA %s", version)
+	return version
 }
