@@ -18,7 +18,7 @@ import (
 const (
 	// drained bounds the end of Pods that drain, 22 s, on a busy machine.
 	drained = 90 * time.Second
-	// killed bounds for how long requests may fail when all proxies are killed: it was 0.24 s with an agent that keeps a connection to each, and 1.8 s
+	// killed bounds for how long requests may fail when all proxies are killed: it was 0.24 and 0.63 s with an agent that keeps a connection to each, and 1.8 s
 	// before, when the kubelet and the endpoints had to tell.
 	killed = time.Second
 )

@@ -24,14 +24,10 @@ type Proxies struct {
 
 // Ready are the ready endpoints for requests to a port of Service kedify-proxy, in their order.
 func (p *Proxies) Ready(asked int32) (found []netip.AddrPort) {
-	if p.Service == nil {
+	name, has := p.port(asked)
+	if !has {
 		return nil
 	}
-	at := slices.IndexFunc(p.Service.Spec.Ports, func(port corev1.ServicePort) bool { return port.Port == asked })
-	if at < 0 {
-		return nil
-	}
-	name := p.Service.Spec.Ports[at].Name
 	for _, slice := range p.Endpoints {
 		for _, port := range slice.Ports {
 			if port.Port == nil || port.Name != nil && *port.Name != name {
@@ -43,6 +39,18 @@ func (p *Proxies) Ready(asked int32) (found []netip.AddrPort) {
 		}
 	}
 	return found
+}
+
+// port is the name of a port of Service kedify-proxy, which has says whether it has.
+func (p *Proxies) port(asked int32) (name string, has bool) {
+	if p.Service == nil {
+		return "", false
+	}
+	at := slices.IndexFunc(p.Service.Spec.Ports, func(port corev1.ServicePort) bool { return port.Port == asked })
+	if at < 0 {
+		return "", false
+	}
+	return p.Service.Spec.Ports[at].Name, true
 }
 
 // addresses are those of an endpoint, if it is ready.
@@ -64,9 +72,7 @@ func isReady(endpoint discoveryv1.Endpoint) bool {
 // ready endpoint that takes connections, and nobody has decided on the end of all Pods behind it. Endpoints tell about that end when it has begun,
 // and then load balancers learn of it when the agent does, with no other way to go.
 func (p *Proxies) Serve(asked int32) bool {
-	hasPort := p.Service != nil && slices.ContainsFunc(p.Service.Spec.Ports, func(port corev1.ServicePort) bool {
-		return port.Port == asked
-	})
+	_, hasPort := p.port(asked)
 	return hasPort && !p.areEnding() && slices.ContainsFunc(p.Endpoints, func(slice discoveryv1.EndpointSlice) bool {
 		return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool {
 			return isReady(endpoint) && !p.isGone(endpoint)

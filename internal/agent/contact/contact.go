@@ -102,10 +102,10 @@ func (k *Keeper) follow(ctx context.Context, run func(func())) {
 			one, end := context.WithCancel(ctx)
 			is.end = end
 			run(func() { k.keep(one, of) })
-		case !is.isWanted && is.end != nil:
-			is.end()
-			delete(k.kept, of)
 		case !is.isWanted:
+			if is.end != nil {
+				is.end()
+			}
 			delete(k.kept, of)
 		}
 	}
