@@ -11,12 +11,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 )
 
-// settle is the time between the implementation's word that it has taken a route
-// and the first request that counts: its proxies follow. Without a fault no
-// request was answered by the route of before then with Envoy Gateway, and none
-// that was due later than 0.22 s with Traefik, which was told to wait 0.1 s for
-// more changes, on a machine that was busy with other things. Each walk prints it.
-const settle = 500 * time.Millisecond
+const (
+	// settle is the time between the implementation's word that it has taken a route and the first request that
+	// a split counts: its proxies follow. Nearly always they have by then.
+	settle = 500 * time.Millisecond
+	// follows bounds how long after that word a request may still be answered by the route of before. How soon
+	// proxies follow is the implementation's affair, and no router's: the bound tells one that is late from one
+	// that never comes. Envoy Gateway was never late. Traefik, told to wait 0.1 s for more changes, was late by
+	// 0.22 s in 20 walks, and by 0.72 s once, when Pods started beside it. Each walk prints it.
+	follows = 2 * time.Second
+)
 
 // split checks that the color's share of the requests is the weight, and that
 // no request has failed so far. While the sample is taken the weight must stand.
@@ -58,15 +62,15 @@ func latencies(w load.Window) string {
 // the color answers all.
 func (c *walk) everything(t *testing.T, color string, since time.Time) {
 	t.Helper()
-	window, err := c.all.Sample(t.Context(), since.Add(settle), c.sample)
+	window, err := c.all.Sample(t.Context(), since.Add(follows), c.sample)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, end := c.all.Next(since), c.all.Next(since.Add(settle))+c.sample
+	first, end := c.all.Next(since), c.all.Next(since.Add(follows))+c.sample
 	turned := turn(c.all.Ended(first, end-first), color, since)
 	t.Logf("%s: asked 100 %%, %s; %s", color, turned, c.quality(window))
-	if turned.last > settle {
-		t.Errorf("%s is to answer all %s after the route was taken: %s", color, settle, turned)
+	if turned.last > follows {
+		t.Errorf("%s is to answer all %s after the route was taken: %s", color, follows, turned)
 	}
 	c.noneFailed(t)
 }
@@ -155,12 +159,12 @@ func (c *walk) asQA(t *testing.T, color string) {
 }
 
 // turnQA checks that the testers, who were answered by one color, are answered by
-// another, at the latest settle after the implementation said, at a moment, that it
+// another, at the latest follows after the implementation said, at a moment, that it
 // has taken the route. Whoever asks when a right answer is in gets one, too, unless
 // the testers are mixed for a while.
 func (c *walk) turnQA(t *testing.T, from, to string, taken time.Time, mixed bool) {
 	t.Helper()
-	results := c.asked(t, taken.Add(settle))
+	results := c.asked(t, taken.Add(follows))
 	turned := turn(results, to, taken)
 	t.Logf("testers: from %s to %s, %s", from, to, turned)
 	for color, n := range load.NewWindow(len(results), results).Colors {
@@ -168,8 +172,8 @@ func (c *walk) turnQA(t *testing.T, from, to string, taken time.Time, mixed bool
 			t.Errorf("%s has answered %d requests of the testers on their way from %s to %s", color, n, from, to)
 		}
 	}
-	if turned.last > settle || (turned.again > 0 && !mixed) {
-		t.Errorf("%s is to answer the testers %s after the route was taken: %s", to, settle, turned)
+	if turned.last > follows || (turned.again > 0 && !mixed) {
+		t.Errorf("%s is to answer the testers %s after the route was taken: %s", to, follows, turned)
 	}
 }
 
