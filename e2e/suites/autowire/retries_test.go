@@ -1,0 +1,128 @@
+package autowire
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+)
+
+const (
+	// halfGone bounds for how long requests may fail when one of two proxies is killed and nobody retries, as if none came through in it.
+	halfGone = 2 * time.Second
+	// kills is how often one of two proxies is killed where requests are retried.
+	kills = 3
+)
+
+// TestRetries kills proxies under load, without the retries of docs/autowire.md and with them. With them no request fails for as long as one proxy is left.
+func TestRetries(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root, to kill processes of the cluster: run make as root")
+	}
+	w := launch(t)
+	node, err := inside.Open(w.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ingress(t).addon == "traefik" {
+		w.middlewares(t)
+	}
+	killOne := func() {
+		before := w.restarts(t)
+		w.kill(t, node, 1)
+		w.restarted(t, before, 1)
+	}
+	w.step(t, "a ScaledObject comes, and a proxy", proxied, start, 0, func() { w.scaled(t) })
+	w.step(t, "scaled out to two", proxied, 0, 0, func() { w.replicas(t, 2) })
+	w.step(t, "kill -9 of one of two", proxied, 0, halfGone, killOne)
+	w.step(t, "requests are retried", proxied, 0, 0, func() { w.retry(t) })
+	for range kills {
+		w.step(t, "kill -9 of one of two, retried", proxied, 0, 0, killOne)
+	}
+	w.step(t, "kill -9 of all, retried", direct, soon, killed, func() { w.kill(t, node, 2) })
+}
+
+// restarts is how often the containers of the proxies were started again, by Pod.
+func (w *way) restarts(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for line := range strings.Lines(w.Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}{"\n"}{end}`)) {
+		if name, state, is := strings.Cut(strings.TrimSpace(line), " "); is {
+			found[name] = state
+		}
+	}
+	return found
+}
+
+// restarted waits until so many proxies are others than before, and all are ready.
+func (w *way) restarted(t *testing.T, before map[string]string, n int) {
+	t.Helper()
+	w.until(t, "killed proxies are ready again", drained, "ready", func() string {
+		others := 0
+		for name, state := range w.restarts(t) {
+			if !strings.HasSuffix(state, "true") {
+				return name + " is not ready"
+			}
+			if state != before[name] {
+				others++
+			}
+		}
+		if others != n {
+			return "no proxy was started again"
+		}
+		return "ready"
+	})
+}
+
+// retry has requests retried by both fronts, as docs/autowire.md says.
+func (w *way) retry(t *testing.T) {
+	t.Helper()
+	commands := w.recipe(t, "sh "+ingress(t).addon+"-retries")
+	w.script(t, strings.ReplaceAll(commands, "shop-retry@kubernetescrd", middleware+"@file"))
+	file := filepath.Join(t.TempDir(), "retries.yaml")
+	text := strings.ReplaceAll(w.recipe(t, "yaml envoy-gateway-retries"), "name: shop", "name: rollouts-demo")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Do(t, "apply", "-f", file)
+	w.Do(t, "wait", "backendtrafficpolicy/rollouts-demo", "--timeout=30s",
+		`--for=jsonpath={.status.ancestors[0].conditions[?(@.type=="Accepted")].status}=True`)
+}
+
+// middleware is the name of the documented Middleware in Traefik's file.
+const middleware = "retry"
+
+// middlewares gives Traefik the documented Middleware by a file, which it reads when it starts: the cluster has none of Traefik's own definitions.
+func (w *way) middlewares(t *testing.T) {
+	t.Helper()
+	var documented struct {
+		Spec map[string]any `json:"spec"`
+	}
+	if err := yaml.Unmarshal([]byte(w.recipe(t, "yaml traefik-retries")), &documented); err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(map[string]any{"http": map[string]any{"middlewares": map[string]any{middleware: documented.Spec}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "middlewares.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Do(t, "create", "-n", "traefik", "configmap", "dynamic", "--from-file="+file)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
+		defer cancel()
+		if _, err := w.Run(ctx, "kubectl", "delete", "-n", "traefik", "configmap", "dynamic"); err != nil {
+			t.Error(err)
+		}
+	})
+	w.restart(t, "traefik", "deployment/traefik")
+}
