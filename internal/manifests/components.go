@@ -50,7 +50,7 @@ func Components() []Component { return []Component{Interceptor, Proxy, Scaler, A
 func files(component Component) []string {
 	switch component {
 	case Interceptor:
-		return []string{"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml"}
+		return []string{"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml"}
 	case Proxy:
 		return []string{"kedify-proxy/configmap.yaml", "kedify-proxy/services.yaml", "kedify-proxy/poddisruptionbudget.yaml", "kedify-proxy/deployment.yaml"}
 	case Scaler:

@@ -61,6 +61,7 @@ ServiceAccount:keda/kedify-http-interceptor ClusterRole:kedify-http-interceptor 
 ClusterRole:kedify-http-interceptor-pages ClusterRoleBinding:kedify-http-interceptor-pages
 ClusterRole:kedify-http-interceptor-settings ClusterRoleBinding:kedify-http-interceptor-settings
 Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
+ClusterRole:kedify-http-interceptor-tls
 Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy
 Service:keda/keda-add-ons-http-interceptor-admin Service:keda/keda-add-ons-http-interceptor-metrics Deployment:keda/keda-add-ons-http-interceptor
 ConfigMap:shop/kedify-proxy-bootstrap Service:shop/kedify-proxy Service:shop/kedify-proxy-admin PodDisruptionBudget:shop/kedify-proxy Deployment:shop/kedify-proxy
