@@ -19,7 +19,8 @@ const (
 	Rate = 125
 	// RequestTimeout bounds one request.
 	RequestTimeout = 5 * time.Second
-	maxInFlight    = 500
+	// maxInFlight is how many come in the time that one may take: else the client would be the first to fail where everything stands still.
+	maxInFlight = Rate * int(RequestTimeout/time.Second)
 )
 
 // ErrSplit is judge.ErrSplit.

@@ -111,7 +111,7 @@ func useAsInterceptor(t *testing.T, namespace string) {
 		})
 	})
 	second.Stop(t)
-	testkit.Eventually(t, time.Second, "the other one takes over at once", func() bool { return *interceptorLease(t).Spec.HolderIdentity == successor })
+	testkit.Eventually(t, 3*time.Second, "the other one takes over at once, and not when it looks again after 5 s", func() bool { return *interceptorLease(t).Spec.HolderIdentity == successor })
 }
 
 // interceptorPod is the name of the interceptor's Pod.

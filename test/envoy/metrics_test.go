@@ -171,31 +171,49 @@ func requestsOf(t *testing.T, registry *prometheus.Registry) map[string]float64 
 	return requests
 }
 
-// steady sends requests evenly, for longer than the window, and wants to see their rate.
+// steady sends requests evenly, for longer than the window, and wants to see their rate. Where this machine stood still meanwhile they were not even: the
+// rate of the window is not that of all of them then, and they are sent again.
 func (s *served) steady(t *testing.T, value func() (demand.Value, error)) {
+	t.Helper()
+	const attempts, still = 5, 150 * time.Millisecond
+	for attempt := 1; ; attempt++ {
+		truth, longest := s.evenly(t)
+		is, err := value()
+		t.Logf("%.1f requests a second are %.1f; at most %s between two", truth, is.RequestRate, longest)
+		if err == nil && math.Abs(is.RequestRate-truth) <= truth/10 {
+			return
+		}
+		if longest < still || attempt == attempts {
+			t.Errorf("%+v, %v; want a rate of %.1f", is, err, truth)
+			return
+		}
+	}
+}
+
+// evenly sends requests for some seconds. It returns how many came in a second, and the longest time between two.
+func (s *served) evenly(t *testing.T) (rate float64, longest time.Duration) {
 	t.Helper()
 	const each, length = 10 * time.Millisecond, 4 * time.Second
 	ticker := time.NewTicker(each)
 	defer ticker.Stop()
-	began, sent := time.Now(), 0.0
-	for ; time.Since(began) < length; sent++ {
+	began := time.Now()
+	sent, last := 0.0, began
+	for ; last.Sub(began) < length; sent++ {
 		<-ticker.C
 		if answer, err := traffic.Ask(t.Context(), "http://"+s.address+"/", "shop.example.com", nil); err != nil || answer.Status != http.StatusOK {
 			t.Fatal(answer, err)
 		}
+		now := time.Now()
+		longest, last = max(longest, now.Sub(last)), now
 	}
-	truth := sent / time.Since(began).Seconds()
-	is, err := value()
-	t.Logf("%.1f requests a second are %.1f", truth, is.RequestRate)
-	if err != nil || math.Abs(is.RequestRate-truth) > truth/10 {
-		t.Errorf("%+v, %v; want a rate of %.1f", is, err, truth)
-	}
+	return sent / last.Sub(began).Seconds(), longest
 }
 
 // TestASinkThatComesBack ends the sink under steady traffic and begins another one. The demand is unknown for a moment, and never
 // less than it is.
-func TestASinkThatComesBack(t *testing.T) {
-	t.Parallel()
+//
+// It does not run beside other tests: its rate is that of a second or less, and what sends the requests must not wait for a processor.
+func TestASinkThatComesBack(t *testing.T) { //nolint:paralleltest // see above
 	key := ir.Key{Namespace: namespace, Name: "shop"}
 	objects := map[ir.Key]*demand.Object{key: {Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"}}}
 	sink := startSink(t, anyPort, objects)

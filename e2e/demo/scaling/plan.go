@@ -22,8 +22,9 @@ const (
 	target, least, most = 5, 2, 10
 	// weight is the canary's share in percent while it pauses.
 	weight = 20
-	// inFlight bounds the requests that are under way at once.
-	inFlight = 100
+	// inFlight bounds the requests that are under way at once: more than come in the time that one may take, or this client would be the first to
+	// fail where everything stands still.
+	inFlight = 500
 )
 
 // phase is a rate of requests.

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 )
@@ -79,33 +81,65 @@ func agrees(ctx context.Context, t *testing.T, b *bed.Bed, weight int) {
 	}
 }
 
+// ready bounds how long a part of the installation may be unready. Where a Pod stands still for a second its probe fails, and doctor is right to say so.
+const ready = 30 * time.Second
+
 // sound checks that doctor has nothing to say. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there, and doctor is right.
 func sound(ctx context.Context, t *testing.T, b *bed.Bed, when string) {
+	t.Helper()
+	for began := time.Now(); ; {
+		wrong, unready := diagnosed(ctx, t, b, when)
+		if len(wrong) == 0 {
+			return
+		}
+		if !unready || time.Since(began) > ready {
+			for _, finding := range wrong {
+				t.Errorf("%s doctor says %s", when, finding)
+			}
+			return
+		}
+		t.Logf("%s doctor says %s", when, wrong)
+	}
+}
+
+// diagnosed is what doctor says without reason to. Unready tells that all of it is that something is not ready.
+func diagnosed(ctx context.Context, t *testing.T, b *bed.Bed, when string) (wrong []string, unready bool) {
 	t.Helper()
 	out, err := b.Kubectl(ctx, plugin(), "doctor", "--namespace", bed.Namespace, "--output", "json")
 	var said struct {
 		Findings []json.RawMessage `json:"findings"`
 	}
+	unready = true
 	if out != "" && json.Unmarshal([]byte(out), &said) == nil {
 		for _, finding := range said.Findings {
 			if bed.IsShared() && isOfAgent(finding) {
 				t.Logf("%s doctor says %s, which another suite has killed", when, finding)
 				continue
 			}
-			t.Errorf("%s doctor says %s", when, finding)
+			wrong = append(wrong, string(finding))
+			unready = unready && strings.HasSuffix(code(finding), "NotReady")
 		}
 	}
 	if err != nil && len(said.Findings) == 0 {
-		t.Errorf("%s doctor fails: %v", when, err)
+		return []string{err.Error()}, false
 	}
+	return wrong, unready
+}
+
+// code is that of a finding.
+func code(finding json.RawMessage) string {
+	var is struct {
+		Code string `json:"code"`
+	}
+	if json.Unmarshal(finding, &is) != nil {
+		return ""
+	}
+	return is.Code
 }
 
 // isOfAgent says whether a finding is that the agent, or its webhook, is not ready.
 func isOfAgent(finding json.RawMessage) bool {
-	var is struct {
-		Code string `json:"code"`
-	}
-	return json.Unmarshal(finding, &is) == nil && (is.Code == "AgentNotReady" || is.Code == "WebhookNotReady")
+	return code(finding) == "AgentNotReady" || code(finding) == "WebhookNotReady"
 }
 
 // followed are the weights that `split --watch` has told, one after the other.

@@ -114,6 +114,8 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 	t.Helper()
 	config := c.target()
 	config.Rate, config.Header = rate, header
+	// As many as come in the time that one may take: else this client would be the first to fail where everything stands still.
+	config.MaxInFlight = int(rate * requestTimeout.Seconds())
 	client, err := load.Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +143,7 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 func (c *walk) target() load.Config {
 	return load.Config{
 		Address: c.addresses[c.gateway], Host: c.host, Path: c.path,
-		Timeout: requestTimeout, MaxInFlight: 500, Colors: c.colors,
+		Timeout: requestTimeout, MaxInFlight: 1, Colors: c.colors,
 	}
 }
 

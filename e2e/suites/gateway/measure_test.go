@@ -97,7 +97,7 @@ type turned struct {
 	// the wrong ones since then.
 	last time.Duration
 	late int
-	// again counts the wrong ones that were asked when a right answer was in.
+	// again counts the wrong ones that were asked when a right answer had been in for settle: a proxy's workers take a route over one by one.
 	again int
 }
 
@@ -119,7 +119,7 @@ func turn(results []load.Result, color string, moment time.Time) turned {
 			if all.last >= 0 {
 				all.late++
 			}
-			if all.right > 0 && r.Due.After(answered) {
+			if all.right > 0 && r.Due.After(answered.Add(settle)) {
 				all.again++
 			}
 		}
@@ -132,7 +132,7 @@ func (a turned) String() string {
 	if a.wrong == 0 {
 		return fmt.Sprintf("%d right, none wrong", a.right)
 	}
-	return fmt.Sprintf("%d right, %d wrong, %d of them since the route was taken, the last %s after that, %d when a right answer was in",
+	return fmt.Sprintf("%d right, %d wrong, %d of them since the route was taken, the last %s after that, %d long after a right answer was in",
 		a.right, a.wrong, a.late, a.last, a.again)
 }
 
@@ -160,7 +160,7 @@ func (c *walk) asQA(t *testing.T, color string) {
 
 // turnQA checks that the testers, who were answered by one color, are answered by
 // another, at the latest follows after the implementation said, at a moment, that it
-// has taken the route. Whoever asks when a right answer is in gets one, too, unless
+// has taken the route. Whoever asks when a right answer has been in for a while gets one, too, unless
 // the testers are mixed for a while.
 func (c *walk) turnQA(t *testing.T, from, to string, taken time.Time, mixed bool) {
 	t.Helper()
@@ -216,9 +216,14 @@ func TestTurn(t *testing.T) {
 			turned{right: 2, wrong: 1, last: 10, late: 1},
 		},
 		{
-			"asked when a right one was in",
+			"asked when a right one was just in",
 			[]load.Result{result("v2", 0, 5), result("v1", 10, 5)},
-			turned{right: 1, wrong: 1, last: 10, late: 1, again: 1},
+			turned{right: 1, wrong: 1, last: 10, late: 1},
+		},
+		{
+			"asked long after a right one was in",
+			[]load.Result{result("v2", 0, 5), result("v1", int(settle)+10, 5)},
+			turned{right: 1, wrong: 1, last: settle + 10, late: 1, again: 1},
 		},
 		{"never", []load.Result{result("v1", 0, 5)}, turned{wrong: 1, late: 1}},
 		{"failed ones are counted elsewhere", []load.Result{{Err: load.ErrAnswer, Due: moment}}, turned{}},
