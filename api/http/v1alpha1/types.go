@@ -66,9 +66,11 @@ type HTTPScaledObjectSpec struct {
 	// +optional
 	TargetPendingRequests *int32 `json:"targetPendingRequests,omitempty"`
 	// ScaledownPeriod is the time in seconds without requests after which the target goes to zero replicas. Default 300.
+	// It is for the KEDA HTTP add-on; nothing here reads it: say it in the ScaledObject.
 	// +optional
 	ScaledownPeriod *int32 `json:"scaledownPeriod,omitempty"`
 	// InitialCooldownPeriod is the time in seconds after creation during which the target does not go to zero replicas. Default 0.
+	// It is for the KEDA HTTP add-on; nothing here reads it: say it in the ScaledObject.
 	// +optional
 	InitialCooldownPeriod *int32 `json:"initialCooldownPeriod,omitempty"`
 	// ScalingMetric is the measure by which the target scales. Default: concurrency.
@@ -134,7 +136,7 @@ type ReplicaRange struct {
 	// Min is the lowest number of replicas. Default 0.
 	// +optional
 	Min *int32 `json:"min,omitempty"`
-	// Max is the highest number of replicas. Default 100.
+	// Max is the highest number of replicas. Default 100. It is for the KEDA HTTP add-on; nothing here reads it: say it in the ScaledObject.
 	// +optional
 	Max *int32 `json:"max,omitempty"`
 }
