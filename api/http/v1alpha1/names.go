@@ -27,7 +27,7 @@ const (
 	// chart, and beside them the object's UID as uid. The interceptor writes and removes it; StatusOf reads
 	// it.
 	AnnotationStatus = "http.kedify.io/status"
-	// AnnotationFallbackService is what the trigger's key fallbackService says. Nothing acts on it.
+	// AnnotationFallbackService names the real backend behind a Service that autowire has rewritten. Autowire rewrites no Service yet, so nothing acts on it.
 	AnnotationFallbackService = "http.kedify.io/fallback-service"
 	// AnnotationExternalProxyMetricKey is the name of a cluster of a proxy that is not ours. The requests that this proxy reports for it are counted in place of
 	// those for the object's own clusters.

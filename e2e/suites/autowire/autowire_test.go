@@ -338,8 +338,13 @@ func (w *way) recipe(t *testing.T, name string) string {
 // standby applies what Contour needs beside the Ingress.
 func (w *way) standby(t *testing.T) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "standby.yaml")
-	text := strings.NewReplacer("{name: shop, port: 80}", "{name: "+direct+", port: 80}").Replace(w.recipe(t, "yaml contour"))
+	w.apply(t, strings.ReplaceAll(w.recipe(t, "yaml contour"), "{name: shop, port: 80}", "{name: "+direct+", port: 80}"))
+}
+
+// apply applies an object of a page, in the guide's words.
+func (w *way) apply(t *testing.T, text string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "object.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

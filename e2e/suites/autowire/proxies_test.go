@@ -26,14 +26,7 @@ const (
 // TestProxies takes proxies away, in each way there is, under load: some of them, and all. Where their end is somebody's decision the backends are
 // restored before it begins, and nothing is lost. How long requests failed where it is not, is printed.
 func TestProxies(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test needs root, to kill processes of the cluster: run make as root")
-	}
-	w := launch(t)
-	node, err := inside.Open(w.Node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, node := launchToKill(t)
 	step := func(name, backend string, within time.Duration, change func()) {
 		t.Helper()
 		w.step(t, name, backend, within, 0, change)
@@ -61,6 +54,20 @@ func TestProxies(t *testing.T) {
 			w.replicas(t, 2)
 		})
 	}
+}
+
+// launchToKill is launch, with the node's processes.
+func launchToKill(t *testing.T) (*way, *inside.Cluster) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root, to kill processes of the cluster: run make as root")
+	}
+	w := launch(t)
+	node, err := inside.Open(w.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, node
 }
 
 // replicas has so many proxies, and waits until there are neither more nor fewer.

@@ -11,7 +11,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 )
 
@@ -24,14 +23,7 @@ const (
 
 // TestRetries kills proxies under load, without the retries of docs/autowire.md and with them. With them no request fails, whether one proxy is left or, but for Contour, none.
 func TestRetries(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test needs root, to kill processes of the cluster: run make as root")
-	}
-	w := launch(t)
-	node, err := inside.Open(w.Node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, node := launchToKill(t)
 	if ingress(t).addon == "traefik" {
 		w.middlewares(t)
 	}
@@ -92,12 +84,7 @@ func (w *way) retry(t *testing.T) {
 	t.Helper()
 	commands := w.recipe(t, "sh "+ingress(t).addon+"-retries")
 	w.script(t, strings.ReplaceAll(commands, "shop-retry@kubernetescrd", middleware+"@file"))
-	file := filepath.Join(t.TempDir(), "retries.yaml")
-	text := strings.ReplaceAll(w.recipe(t, "yaml envoy-gateway-retries"), "name: shop", "name: rollouts-demo")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.Do(t, "apply", "-f", file)
+	w.apply(t, strings.ReplaceAll(w.recipe(t, "yaml envoy-gateway-retries"), "name: shop", "name: rollouts-demo"))
 	w.Do(t, "wait", "backendtrafficpolicy/rollouts-demo", "--timeout=30s",
 		`--for=jsonpath={.status.ancestors[0].conditions[?(@.type=="Accepted")].status}=True`)
 }
