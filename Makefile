@@ -18,8 +18,9 @@ COMPILE := CGO_ENABLED=0 GOFLAGS="$(FLAGS)"
 # localcluster/build/greed.go.
 GREED := $(shell awk -v cpus="$$(nproc)" '$$1 == "MemTotal:" { share = $$2 / cpus; if (share >= 4194304) printf "GOGC=800 GOMEMLIMIT=%dKiB", share / 4; else printf "GOGC=200" }' /proc/meminfo)
 # Only the compiler is told so: what is tested has Go's own collector. Go vet is among the linters: with the
-# tests it would look at every dependency once more.
-TESTS   := go test -vet=off -toolexec 'env $(GREED)'
+# tests it would look at every dependency once more. No debugger looks at a test's program: without its tables
+# the linker is done in three quarters of the time.
+TESTS   := go test -vet=off -ldflags=-w -toolexec 'env $(GREED)'
 RACE    := GOFLAGS="$(FLAGS)" $(TESTS) -race
 LINT    := $(COMPILE) $(if $(findstring LIMIT,$(GREED)),GOGC=400) $(GOLANGCI) run --allow-parallel-runners
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -155,6 +156,10 @@ test: preflight ticket test-unit test-parts test-cluster ## run every test (asks
 # The other unit tests start programs and read the other module, which Go knows nothing of: they always run.
 KEPT        = $$(go list ./... | grep -v -E '/(test|e2e)(/|$$)')
 TO_SHUFFLE := $(CLUSTER_BIN)/to-shuffle
+# Those that wait longest begin first.
+WAITING := ./e2e/demo/scenario ./e2e/load
+# This one compresses all images, and the race detector would have that take five times as long.
+PACKING := /cmd/localcluster
 
 .PHONY: test-unit
 test-unit: ## run the tests that need nothing but Go
@@ -162,8 +167,9 @@ test-unit: ## run the tests that need nothing but Go
 	$(RACE) $(KEPT) | awk -v list=$(TO_SHUFFLE) '{ print; fflush() } $$1 == "ok" && !/\(cached\)/ { print $$2 >>list }'
 	packages=$$(sort -u $(TO_SHUFFLE)); [ -z "$$packages" ] || $(COMPILE) $(TESTS) -shuffle=on $$packages
 	@rm $(TO_SHUFFLE)
-	$(RACE) -shuffle=on $$(go list ./e2e/... | grep -v /suites/)
-	cd localcluster && $(RACE) -shuffle=on $$(go list ./... | grep -v /test/)
+	$(RACE) -shuffle=on $(PARALLEL) $(WAITING) $$(go list ./e2e/... | grep -v -E '/suites/|$(subst $() ,|,$(WAITING:./%=/%))')
+	cd localcluster && $(RACE) -shuffle=on $$(go list ./... | grep -v -E '/test/|$(PACKING)')
+	cd localcluster && $(COMPILE) $(TESTS) -shuffle=on .$(PACKING)
 
 # The newest Argo Rollouts controller, and the one of the line before.
 CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
@@ -171,18 +177,37 @@ CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rol
 	ROLLOUTS_V1_9_1_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts-v1.9.1)/bin/rollouts-controller-v1.9.1" \
 	ROLLOUTS_V1_9_1_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts-v1.9.1)/share/install.yaml"
 
-# One package more than there are processors: all wait for parts that start.
-.PHONY: test-parts
-test-parts: preflight tools-cluster ## run the tests against real parts: Envoy, Traefik, the built plugins, the API server, the Rollouts controller
-	$(CLUSTER) build --with traefik
-	$(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
-	FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
+# Those in which the project's own goroutines run inside the test: under the race detector. The others start built programs, as users do, and look at
+# them from outside.
+# The longest of each come first.
+INSIDE  := envoy agent apiserver xds counts feature plugin
+LONGEST := cli scenarios held controller refusals
+OUTSIDE  = $(LONGEST) $(filter-out $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
+# What tests against real parts are told.
+PARTS_ENV = FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy" TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
 	ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver" \
 	$(CONTROLLERS) \
 	GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard" \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
-	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
-		$(RACE) -shuffle=on ./test/...
+	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart"
+# One package more than there are processors: all wait for parts that start.
+PARALLEL = -p $$(($$(nproc) + 1))
+
+.PHONY: test-parts
+test-parts: test-inside test-outside ## run the tests against real parts: Envoy, Traefik, the built plugins, the API server, the Rollouts controller
+
+.PHONY: tested-parts
+tested-parts: preflight tools-cluster
+	$(CLUSTER) build --with traefik
+	$(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
+
+.PHONY: test-inside
+test-inside: tested-parts ## run those of them in which this project's own goroutines are the test's, under the race detector
+	$(PARTS_ENV) $(RACE) -shuffle=on $(PARALLEL) $(INSIDE:%=./test/%/...)
+
+.PHONY: test-outside
+test-outside: tested-parts ## run the rest of them, which look at built programs from outside
+	$(PARTS_ENV) $(COMPILE) $(TESTS) -shuffle=on $(PARALLEL) $(OUTSIDE:%=./test/%/...)
 
 .PHONY: test-scenarios
 test-scenarios: preflight tools-cluster ## play what happens to Rollouts with the real controller, and print every weight that was stored (ROLLOUTS=1.9.1: with that one)
@@ -194,15 +219,16 @@ test-scenarios: preflight tools-cluster ## play what happens to Rollouts with th
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## run the tests of the embedded cluster itself (asks for root)
 	$(CLUSTER) build
-	$(COMPILE) $(GREED) go -C localcluster test -c -vet=off -o $(CLUSTER_BIN)/residue.test ./test/residue
+	$(COMPILE) $(GREED) go -C localcluster test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/residue.test ./test/residue
 	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v
 
-# The suites on a cluster are compiled before anything is measured.
+# The suites on a cluster are compiled before anything is measured. BUILT=1 says that they are what `make suites` made
+# of this tree.
 SUITES := autoscaling autowire canary faults gateway guide install keda mutants release routes zero
-compile = $(COMPILE) $(GREED) go test -c -vet=off -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
+compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, which tests, all if that is empty, and further arguments. A choice that no test
 # fits is an error.
-suite   = $(call compile,$(1)) && cd e2e/suites/$(1) && $(if $(4),$(CLUSTER_BIN)/$(1).test -test.list='$(firstword $(subst /, ,$(4)))' | grep ^Test && )\
+suite   = $(if $(BUILT),true,$(call compile,$(1))) && cd e2e/suites/$(1) && $(if $(4),$(CLUSTER_BIN)/$(1).test -test.list='$(firstword $(subst /, ,$(4)))' | grep ^Test && )\
 	$(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(if $(4),-test.run='$(4)') $(5)
 
 # Where mutants are built, and found by who runs them.
@@ -213,10 +239,12 @@ suites: tools-cluster kubectl-plugin ## compile the suites that run on a cluster
 	$(foreach s,$(SUITES),$(call compile,$(s)) &&) true
 	cd e2e/suites/mutants && $(GREED) $(MUTANTS) $(CLUSTER_BIN)/mutants.test -test.run='Edit' -test.v
 
-# What the suites ask of a cluster that they share: see .ci/stages.mk.
+# What the suites ask of a cluster that they share: see .ci/stages.mk. Replicas follow in a third of the time that
+# Kubernetes takes by default.
 .PHONY: cluster-up-shared
 cluster-up-shared: tools-cluster
 	$(CLUSTER) up --with envoy-gateway --with traefik --with keda --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
+		--extra-arg kube-controller-manager=--horizontal-pod-autoscaler-sync-period=5s \
 		--forward autoscaled=kedify-proxy.autoscaled.svc.cluster.local:8080 \
 		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \

@@ -136,7 +136,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err != nil {
 		return nil, err
 	}
-	if err := program.BuildStripped(ctx, chosen.repo, folder, command); err != nil {
+	if err := program.BuildFrom(ctx, chosen.repo, folder, command); err != nil {
 		return nil, err
 	}
 	state := filepath.Join(folder, "controlplane")

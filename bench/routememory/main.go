@@ -97,7 +97,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err := os.Mkdir(plane, 0o700); err != nil {
 		return memory, err
 	}
-	if err := program.BuildStripped(ctx, chosen.repo, folder, command); err != nil {
+	if err := program.BuildFrom(ctx, chosen.repo, folder, command); err != nil {
 		return memory, err
 	}
 	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)

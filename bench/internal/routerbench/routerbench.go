@@ -155,10 +155,6 @@ func (b Benchmark) options(args []string, getenv func(string) string, stderr io.
 	return chosen, b.Subject.Check()
 }
 
-// rareCollections has the API server collect its garbage four times less often than by default. One collection takes a processor as much as a hundred writes, and
-// doubles what the half of a round that meets it shows, the router's or the bare client's.
-const rareCollections = "GOGC=400"
-
 // measure starts everything, measures, and ends everything.
 func (b Benchmark) measure(
 	ctx context.Context, chosen options, folder string, progress io.Writer,
@@ -167,10 +163,11 @@ func (b Benchmark) measure(
 	if err := os.Mkdir(plane, 0o700); err != nil {
 		return report{}, err
 	}
-	if err := program.BuildStripped(ctx, chosen.repo, folder, b.Command); err != nil {
+	if err := program.BuildFrom(ctx, chosen.repo, folder, b.Command); err != nil {
 		return report{}, err
 	}
-	chosen.binaries.Environment = []string{rareCollections}
+	// A collection doubles what the half of a round that meets it shows, the router's or the bare client's.
+	chosen.binaries.Environment = []string{controlplane.RareCollections}
 	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)
 	if err != nil {
 		return report{}, err

@@ -27,14 +27,14 @@ const (
 	shownLog = 8000
 )
 
-// Build builds commands, named as their folders below cmd, into folder, as a release does: without cgo, so that they need nothing beside them. It
-// returns when all are there; an error has the compiler's output.
+// Build builds commands, named as their folders below cmd, into folder, as a release does: without cgo, so that they need nothing beside them, and without
+// symbols. It returns when all are there; an error has the compiler's output.
 func Build(ctx context.Context, folder, version string, commands ...string) error {
-	return build(ctx, "", folder, "-X main.version="+version, commands)
+	return build(ctx, "", folder, "-s -w -X main.version="+version, commands)
 }
 
-// BuildStripped builds as Build does, from the repository in the folder repo, but without a version, and without symbols as a release is: for what is measured.
-func BuildStripped(ctx context.Context, repo, folder string, commands ...string) error {
+// BuildFrom builds as Build does, from the repository in the folder repo, but without a version: for what is measured.
+func BuildFrom(ctx context.Context, repo, folder string, commands ...string) error {
 	return build(ctx, repo, folder, "-s -w", commands)
 }
 
