@@ -239,12 +239,10 @@ suites: tools-cluster kubectl-plugin ## compile the suites that run on a cluster
 	$(foreach s,$(SUITES),$(call compile,$(s)) &&) true
 	cd e2e/suites/mutants && $(GREED) $(MUTANTS) $(CLUSTER_BIN)/mutants.test -test.run='Edit' -test.v
 
-# What the suites ask of a cluster that they share: see .ci/stages.mk. Replicas follow in a third of the time that
-# Kubernetes takes by default.
+# What the suites ask of a cluster that they share: see .ci/stages.mk.
 .PHONY: cluster-up-shared
 cluster-up-shared: tools-cluster
 	$(CLUSTER) up --with envoy-gateway --with traefik --with keda --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
-		--extra-arg kube-controller-manager=--horizontal-pod-autoscaler-sync-period=5s \
 		--forward autoscaled=kedify-proxy.autoscaled.svc.cluster.local:8080 \
 		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
 		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \
