@@ -363,7 +363,7 @@ container: tools-cluster ## run the demo in a privileged container, without Dock
 ##@ Code
 
 .PHONY: ci-quick
-ci-quick: ## lint, the unit tests, those against real parts and the demo: the inner loop of CI
+ci-quick: ## lint, the unit tests, those of our own goroutines among real parts, and the demo's canary: the inner loop of CI
 	.ci/run quick
 
 .PHONY: linter
