@@ -93,8 +93,10 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	holding := &wiring.Holding{Checks: answers, Patience: chosen.patience}
-	server := xds.NewServer(xds.WithGrace(chosen.clusterGrace), xds.WithMaxStreams(chosen.maxStreams), xds.WithMetrics(counted), xds.WithLogger(logger),
-		xds.WithRemedy(membershipRemedy), xds.WithFollower(holding), xds.WithLeaving(xds.DefaultLeaveDelay, translate.ListenerName, translate.TLSListenerName))
+	server := xds.NewServer(xds.Options{
+		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Follower: holding, Remedy: membershipRemedy,
+		LeftListeners: []string{translate.ListenerName, translate.TLSListenerName}, LeaveDelay: xds.DefaultLeaveDelay,
+	})
 	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     wiring.ProxyStates{Server: server},

@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"net/netip"
 	"time"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -25,29 +24,23 @@ type Holding struct {
 
 // Opened is xds.Follower's.
 func (h *Holding) Opened(stream xds.StreamState) {
-	if proxy, known := addressOf(stream); known {
+	if proxy := stream.Address(); proxy.IsValid() {
 		h.Checks.Opened(proxy, stream)
 	}
 }
 
 // Closed is xds.Follower's.
 func (h *Holding) Closed(stream xds.StreamState) {
-	if proxy, known := addressOf(stream); known {
+	if proxy := stream.Address(); proxy.IsValid() {
 		h.Checks.Closed(proxy, stream)
 	}
 }
 
 // Confirmed is xds.Follower's.
 func (h *Holding) Confirmed(stream xds.StreamState) {
-	if proxy, known := addressOf(stream); known {
+	if proxy := stream.Address(); proxy.IsValid() {
 		h.Checks.Confirmed(proxy)
 	}
-}
-
-// addressOf is the address of the proxy at the other end.
-func addressOf(stream xds.StreamState) (address netip.Addr, known bool) {
-	at, err := netip.ParseAddrPort(stream.Peer())
-	return at.Addr().Unmap().WithZone(""), err == nil
 }
 
 // Held are the requests that are held, as a metricsink.Sink asks for them.

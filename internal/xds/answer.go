@@ -2,13 +2,13 @@ package xds
 
 import "slices"
 
-// settle takes the answer out of a request and tells whether there was one. A nonce that names no
-// pending response is stale and means nothing.
-func (s *session) settle(k kind, r request, out *output) bool {
+// settle takes the answer out of a request, nil for none. A nonce that names no pending response is
+// stale and means nothing.
+func (s *session) settle(k kind, r request) *verdict {
 	sub := &s.subs[k]
-	i := slices.IndexFunc(sub.pending, func(p pendingResponse) bool { return p.nonce == r.nonce })
-	if r.nonce == "" || i < 0 {
-		return false
+	i := slices.IndexFunc(sub.pending, func(p response) bool { return p.nonce == r.nonce })
+	if i < 0 {
+		return nil
 	}
 	answered := sub.pending[i]
 	if s.mode == ModeStateOfTheWorld {
@@ -17,20 +17,19 @@ func (s *session) settle(k kind, r request, out *output) bool {
 	} else {
 		sub.pending = slices.Delete(sub.pending, i, i+1)
 	}
-	v := verdict{kind: k, accepted: !r.refused, message: r.message}
+	v := &verdict{kind: k, accepted: !r.refused, message: r.message}
 	if r.refused {
 		v.names = s.refuse(k, answered, r.message)
 	} else {
 		s.accept(k, answered)
 	}
-	out.verdicts = append(out.verdicts, v)
-	return true
+	return v
 }
 
 // settleEarlier closes the responses before the one that is answered. In state of the world a
 // client may answer the last of several only. A list of all resources is replaced by the later one;
 // of the other kinds each response stands for itself, and a refusal would have been said.
-func (s *session) settleEarlier(k kind, pending []pendingResponse) {
+func (s *session) settleEarlier(k kind, pending []response) {
 	if s.lists(k) {
 		return
 	}
@@ -40,7 +39,7 @@ func (s *session) settleEarlier(k kind, pending []pendingResponse) {
 }
 
 // accept takes an ACK.
-func (s *session) accept(k kind, p pendingResponse) {
+func (s *session) accept(k kind, p response) {
 	sub := &s.subs[k]
 	for _, res := range p.resources {
 		rec := sub.records[res.name]
@@ -74,7 +73,7 @@ func (s *session) accept(k kind, p pendingResponse) {
 // refuse takes a NACK. Envoy may have dropped good resources beside the bad one, so none of the
 // response counts as ACKed any more, and each goes out again alone until the culprit was refused
 // alone. It returns the names of the suspects.
-func (s *session) refuse(k kind, p pendingResponse, message string) []string {
+func (s *session) refuse(k kind, p response, message string) []string {
 	sub := &s.subs[k]
 	suspects := s.suspects(k, p)
 	alone := len(suspects) == 1
@@ -98,7 +97,7 @@ func (s *session) refuse(k kind, p pendingResponse, message string) []string {
 
 // suspects returns the names of the resources for which a response may have been refused: the one
 // that was sent alone, of a list those that differ from what was ACKed.
-func (s *session) suspects(k kind, p pendingResponse) []string {
+func (s *session) suspects(k kind, p response) []string {
 	if p.alone != "" {
 		return []string{p.alone}
 	}
@@ -141,7 +140,7 @@ func (s *session) refuseOne(
 
 // removeAgain has the removals of a refused response repeated: whether they were carried out isn't
 // known.
-func (s *session) removeAgain(k kind, p pendingResponse) {
+func (s *session) removeAgain(k kind, p response) {
 	sub := &s.subs[k]
 	if s.lists(k) || len(p.resources) == 0 {
 		return // The next list has them no more either; what has removals only would be refused again.

@@ -61,7 +61,7 @@ func hostsFor(name string) []string {
 // names under which the stream knows them: when a certificate is new, or when a host came that has none.
 func (s *session) certificatesChanged(changes []change, w *snapshot) []change {
 	names := s.subs[secretKind].names
-	if s.snapshot == nil || len(names) == 0 || !s.concernCertificates(changes, w) {
+	if len(names) == 0 || !s.concernCertificates(changes, w) {
 		return nil
 	}
 	var changed []change

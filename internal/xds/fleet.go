@@ -3,9 +3,6 @@ package xds
 import (
 	"sync"
 	"sync/atomic"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // fleet is what is published to the proxies that serve the same, and what they have refused of it.
@@ -62,8 +59,3 @@ func (f *fleet) follow(successor func(before *snapshot) (*snapshot, error)) erro
 
 // current is the latest edition.
 func (f *fleet) current() *edition { return f.edition.Load() }
-
-// errRetired is the status with which Retire ends streams.
-func errRetired(fleet string) error {
-	return status.Errorf(codes.Unavailable, "fleet %q has neither objects nor proxies any more", fleet)
-}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -18,18 +19,17 @@ const (
 	wait // none of these now, but look again at the next step
 )
 
-// flush sends what is due, in the order that makes before it breaks.
-func (s *session) flush(now time.Time, out *output) {
-	if s.snapshot == nil {
-		return
-	}
+// tick sends what is due, in the order that makes before it breaks. Time alone makes something due at
+// the time that wake returns.
+func (s *session) tick(now time.Time) (out output) {
 	s.alarm = time.Time{}
 	s.releaseDue(now)
 	for k := range kind(kindCount) {
-		for s.flushKind(now, k, out) {
+		for s.flushKind(now, k, &out) {
 		}
 	}
 	s.scheduleRemovals(now)
+	return out
 }
 
 // flushKind sends one response of a kind, if one is due, and tells whether it did.
@@ -60,7 +60,7 @@ func (s *session) flushKind(now time.Time, k kind, out *output) bool {
 // waits for its answer nothing else of the kind is sent, so that the verdict is about it only: in
 // state of the world Envoy may answer several responses at once.
 func (sub *subscription) maySend() bool {
-	isAlone := func(p pendingResponse) bool { return p.alone != "" }
+	isAlone := func(p response) bool { return p.alone != "" }
 	return len(sub.pending) < sub.inFlight && !sub.mustDrain && !slices.ContainsFunc(sub.pending, isAlone)
 }
 
@@ -225,7 +225,8 @@ func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, act
 func (s *session) emit(k kind, sending []*resource, removed []string, alone string, out *output) {
 	sub := &s.subs[k]
 	first := sub.nonce == ""
-	number, nonce := s.nextNonce()
+	s.sent++
+	number := s.sent
 	for i, res := range sending {
 		sub.note(res.name)
 		sending[i] = s.dress(k, res)
@@ -241,9 +242,9 @@ func (s *session) emit(k kind, sending []*resource, removed []string, alone stri
 	if s.lists(k) {
 		sending, removed = s.complete(k, number)
 	}
-	sub.mustReply, sub.nonce = false, nonce
-	sub.pending = append(sub.pending, pendingResponse{number, nonce, sending, removed, alone})
-	out.responses = append(out.responses, response{k, nonce, sending, removed})
+	sub.mustReply, sub.nonce = false, strconv.FormatUint(number, 10)
+	next := response{k, number, sub.nonce, sending, removed, alone}
+	sub.pending, out.responses = append(sub.pending, next), append(out.responses, next)
 }
 
 // dress puts a resource into bytes that the proxy can't have seen in a refused response. Of a proxy

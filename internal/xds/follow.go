@@ -1,7 +1,5 @@
 package xds
 
-import "slices"
-
 // Follower is told of streams as things happen on them, for what can't wait for a poll. Its methods
 // are called from the streams' goroutines and must not block. It may keep what it is shown until the
 // stream is closed.
@@ -13,25 +11,12 @@ type Follower interface {
 	Confirmed(stream StreamState)
 }
 
-// WithFollower has the follower told of streams.
-func WithFollower(follower Follower) Option {
-	return func(s *Server) { s.follower = follower }
-}
-
 // nobody is the Follower of a server that was given none.
 type nobody struct{}
 
 func (nobody) Opened(StreamState)    {}
 func (nobody) Closed(StreamState)    {}
 func (nobody) Confirmed(StreamState) {}
-
-// tellFollower tells the follower of endpoints that were confirmed.
-func (s *Server) tellFollower(st *stream, verdicts []verdict) {
-	areConfirmed := func(v verdict) bool { return v.accepted && v.kind == endpointKind }
-	if slices.ContainsFunc(verdicts, areConfirmed) {
-		s.follower.Confirmed(StreamState{stream: st})
-	}
-}
 
 // Serves says that the proxy has confirmed the endpoints of that name as it was last sent them, and
 // that one of them takes new requests.

@@ -39,7 +39,7 @@ func TestAFollowerHearsWhatAProxyServes(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			w := &witness{heard: make(chan struct{}, 100)}
-			s := serve(t, WithFollower(w))
+			s := serve(t, Options{Follower: w})
 			s.world("a/1.none listener:web web>a")
 			client := testkit.NewXDSClient(t, s.conn, mode)
 			client.WaitFor(s.settled)

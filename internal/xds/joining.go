@@ -24,17 +24,13 @@ func (s *Server) admit(ctx context.Context, f *fleet) (joined func()) {
 	}
 	select {
 	case s.joining <- struct{}{}:
+		end := sync.OnceFunc(func() { <-s.joining })
+		time.AfterFunc(joinPatience, end)
+		return end
 	case <-ctx.Done():
-		return func() {}
 	case <-s.closed:
-		return func() {}
 	}
-	end := sync.OnceFunc(func() { <-s.joining })
-	timer := time.AfterFunc(joinPatience, end)
-	return func() {
-		timer.Stop()
-		end()
-	}
+	return func() {}
 }
 
 // hasJoined tells whether the proxy has answered its first scopes, which are the last that it asks for.
@@ -49,11 +45,8 @@ func (st *stream) hasJoined() bool {
 func (s *snapshot) count() int {
 	count := 0
 	for _, each := range s.resources {
-		if each.parts == nil {
-			continue
-		}
-		for _, in := range each.parts {
-			count += len(in)
+		for range each.all() {
+			count++
 		}
 	}
 	return count

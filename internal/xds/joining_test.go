@@ -22,7 +22,7 @@ func TestProxiesOfALargeFleetJoinInTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := NewServer()
+				s := NewServer(Options{})
 				if err := s.Publish(testFleet, manyApplications(t, test.applications)); err != nil {
 					t.Fatal(err)
 				}

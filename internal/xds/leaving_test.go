@@ -63,20 +63,24 @@ func TestAProxyThatLeavesLosesItsListener(t *testing.T) {
 	for name, test := range map[string]struct {
 		form     Mode
 		after    [][]string
-		options  []Option
-		isBefore bool // the stream comes when the proxy is known to go
+		listener string // that it loses
+		isBefore bool   // the stream comes when the proxy is known to go
 	}{
-		"delta":                {form: ModeDelta, options: []Option{WithLeaving(5*time.Second, "web")}, after: [][]string{{"net", "web"}, {"-web"}}},
-		"state of the world":   {form: ModeStateOfTheWorld, options: []Option{WithLeaving(5*time.Second, "web")}, after: [][]string{{"net", "web"}, {"net"}}},
-		"a stream that begins": {form: ModeDelta, options: []Option{WithLeaving(5*time.Second, "web")}, isBefore: true, after: [][]string{{"net", "web"}, {"-web"}}},
-		"of another name":      {form: ModeDelta, options: []Option{WithLeaving(5*time.Second, "other")}, after: [][]string{{"net", "web"}}},
+		"delta":                {form: ModeDelta, listener: "web", after: [][]string{{"net", "web"}, {"-web"}}},
+		"state of the world":   {form: ModeStateOfTheWorld, listener: "web", after: [][]string{{"net", "web"}, {"net"}}},
+		"a stream that begins": {form: ModeDelta, listener: "web", isBefore: true, after: [][]string{{"net", "web"}, {"-web"}}},
+		"of another name":      {form: ModeDelta, listener: "other", after: [][]string{{"net", "web"}}},
 		"without the option":   {form: ModeDelta, after: [][]string{{"net", "web"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				at := netip.MustParseAddr("10.0.0.7")
-				s := NewServer(test.options...)
+				options := Options{LeaveDelay: 5 * time.Second}
+				if test.listener != "" {
+					options.LeftListeners = []string{test.listener}
+				}
+				s := NewServer(options)
 				members := map[netip.Addr][]string{at: {"a"}}
 				s.SetMembers(members)
 				leave := func() { s.SetMembers(members, at) }

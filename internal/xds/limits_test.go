@@ -19,7 +19,7 @@ import (
 
 func TestServerCloses(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serve(t, Options{})
 	s.world("a listener:web web>a")
 	client := testkit.NewXDSClient(t, s.conn, testkit.XDSDelta)
 	client.WaitFor(s.settled)
@@ -39,7 +39,7 @@ func TestServerCloses(t *testing.T) {
 
 func TestServerKeepsItsLimits(t *testing.T) {
 	t.Parallel()
-	s := serve(t, WithMaxStreams(1))
+	s := serve(t, Options{MaxStreams: 1})
 	first := testkit.NewXDSClient(t, s.conn, testkit.XDSDelta)
 	s.world("a")
 	first.WaitFor(func(state testkit.XDSState) bool { return len(state.Clusters) == 1 })
@@ -96,7 +96,7 @@ func TestServerBoundsTheNamesOfAStream(t *testing.T) {
 // TestOneAddressCannotTakeAllStreams has one proxy open stream after stream.
 func TestOneAddressCannotTakeAllStreams(t *testing.T) {
 	t.Parallel()
-	s := NewServer()
+	s := NewServer(Options{})
 	for i := range streamsPerAddress {
 		if _, err := s.open(ModeDelta, fmt.Sprintf("10.0.0.7:%d", 40000+i), "apps"); err != nil {
 			t.Fatalf("stream %d: %v", i, err)
@@ -112,7 +112,7 @@ func TestOneAddressCannotTakeAllStreams(t *testing.T) {
 
 func TestServerKeepsTheLastGoodWorld(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serve(t, Options{})
 	s.world("a listener:web web>a")
 	before := s.versions(resourcev3.ScopedRouteType)
 	if err := s.Publish(testFleet, desiredWorld(t, "a listener:web web/2>ghost")); !errors.Is(err, ErrInconsistent) {

@@ -24,17 +24,12 @@ type membership struct {
 	superseded chan struct{}
 }
 
-// WithRemedy sets what a proxy that belongs to no fleet, and the log, are told to do about it.
-func WithRemedy(text string) Option {
-	return func(s *Server) { s.remedy = text }
-}
-
 // SetMembers says which fleets the proxies belong to, by their addresses. A stream belongs to the
 // fleet of its peer's address. It waits a second for an address that is not known yet, and is refused
 // then. An address of several fleets is one of none: it can't be told whose proxy connects.
 //
 // A stream whose address is no longer known goes on. It is ended when the address has become one of
-// another fleet. leaving are the addresses of proxies that are about to go: see WithLeaving. Nobody may change
+// another fleet. leaving are the addresses of proxies that are about to go: see Options. Nobody may change
 // fleets afterwards.
 func (s *Server) SetMembers(fleets map[netip.Addr][]string, leaving ...netip.Addr) {
 	next := &membership{fleets: fleets, leaving: map[netip.Addr]struct{}{}, superseded: make(chan struct{})}
@@ -50,27 +45,18 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 	if fleets := s.membership.Load().fleets[addressOf(peer)]; len(fleets) == 1 {
 		return fleets[0], nil
 	}
-	if !s.wait(1) {
-		return "", errFull(s.maxStreams)
+	select {
+	case s.waiting <- struct{}{}:
+		defer func() { <-s.waiting }()
+	default:
+		return "", s.errFull()
 	}
-	defer s.wait(-1)
 	fleet, err := s.awaitFleet(ctx, peer)
 	if status.Code(err) == codes.PermissionDenied {
-		s.logger.WarnContext(ctx, "Proxy refused",
+		s.options.Logger.WarnContext(ctx, "Proxy refused",
 			slog.String("peer", peer), slog.String("reason", status.Convert(err).Message()))
 	}
 	return fleet, err
-}
-
-// wait counts the streams that wait for their fleet, and says whether there is room for one more.
-func (s *Server) wait(change int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting+change > s.maxStreams {
-		return false
-	}
-	s.waiting += change
-	return true
 }
 
 // awaitFleet is fleetOf for an address that isn't known yet.
@@ -103,15 +89,15 @@ func (s *Server) errStranger(peer string, fleets []string) error {
 		reason = fmt.Sprintf("the address %s is that of proxies of several fleets: %s",
 			hostOf(peer), strings.Join(sorted, ", "))
 	}
-	if s.remedy != "" {
-		reason += "; " + s.remedy
+	if s.options.Remedy != "" {
+		reason += "; " + s.options.Remedy
 	}
 	return status.Error(codes.PermissionDenied, reason)
 }
 
 // check returns the status with which a stream ends whose address has become one of another fleet.
 func (m *membership) check(st *stream) error {
-	fleets := m.fleets[addressOf(st.peer)]
+	fleets := m.fleets[st.address]
 	if len(fleets) != 1 || fleets[0] == st.fleet.name {
 		return nil
 	}

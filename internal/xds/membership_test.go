@@ -56,7 +56,7 @@ func TestFleetOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := NewServer(WithRemedy("do this"))
+				s := NewServer(Options{Remedy: "do this"})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				began := time.Now()
@@ -69,8 +69,8 @@ func TestFleetOf(t *testing.T) {
 				if took := time.Since(began); took != test.after {
 					t.Errorf("it took %v, want %v", took, test.after)
 				}
-				if s.waiting != 0 {
-					t.Errorf("%d streams still count as waiting", s.waiting)
+				if len(s.waiting) != 0 {
+					t.Errorf("%d streams still count as waiting", len(s.waiting))
 				}
 				synctest.Wait()
 			})
@@ -82,7 +82,7 @@ func TestFleetOf(t *testing.T) {
 func TestStrangersTakeNoRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewServer(WithMaxStreams(1))
+		s := NewServer(Options{MaxStreams: 1})
 		known := netip.MustParseAddr("10.0.0.7")
 		s.SetMembers(map[netip.Addr][]string{known: {"apps"}})
 		go func() { _, _ = s.fleetOf(t.Context(), "10.0.0.8:1") }()
@@ -100,7 +100,7 @@ func TestStrangersTakeNoRoom(t *testing.T) {
 // TestFleetsHaveNothingInCommon publishes the same name to two fleets.
 func TestFleetsHaveNothingInCommon(t *testing.T) {
 	t.Parallel()
-	s := NewServer()
+	s := NewServer(Options{})
 	for fleet, items := range map[string]string{"a": "x listener:web web/1>x", "b": "y listener:web web/2>y"} {
 		if err := s.Publish(fleet, desiredWorld(t, items)); err != nil {
 			t.Fatal(err)

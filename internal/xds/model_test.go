@@ -137,7 +137,7 @@ func (m *model) reconnect() {
 		m.sent(m.session.publish(m.now, m.snapshot))
 	}
 	m.hello()
-	for len(m.toServer) > 0 {
+	for m.snapshot != nil && len(m.toServer) > 0 {
 		m.serverStep()
 	}
 }
@@ -253,9 +253,9 @@ func (m *model) checkApart(r response) {
 	m.begun = true
 }
 
-// serverStep delivers the next request.
+// serverStep delivers the next request, which waits for the first world.
 func (m *model) serverStep() {
-	if len(m.toServer) == 0 {
+	if len(m.toServer) == 0 || m.snapshot == nil {
 		return
 	}
 	r := m.toServer[0]

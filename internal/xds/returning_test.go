@@ -116,7 +116,7 @@ func TestServerKeepsWhatAReturningProxyUses(t *testing.T) {
 	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, WithGrace(time.Millisecond))
+			s := serve(t, Options{Grace: time.Millisecond})
 			s.world("stable canary listener:web web/1>stable,canary")
 			client := testkit.NewXDSClient(t, s.conn, mode)
 			client.WaitFor(s.settled)

@@ -60,7 +60,7 @@ func TestOneOfAThousandSession(t *testing.T) {
 // TestOneOfAThousandOnTheWire is the same through gRPC.
 func TestOneOfAThousandOnTheWire(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serve(t, Options{})
 	desired := manyApplications(t, 1000)
 	if err := s.Publish(testFleet, desired); err != nil {
 		t.Fatal(err)

@@ -207,6 +207,7 @@ type script struct {
 	world   *snapshot
 	now     time.Time
 	names   map[kind][]string // the last subscription in state of the world
+	early   []request         // those before the first world, which the stream doesn't read yet
 }
 
 // runScript plays the inputs of a script and compares what comes out.
@@ -244,6 +245,14 @@ func (s *script) play(words []string) []string {
 		}
 		s.world = w
 		out = s.session.publish(s.now, w)
+		for _, r := range s.early {
+			more, err := s.session.receive(s.now, r)
+			if err != nil {
+				return []string{"< error " + err.Error()}
+			}
+			out.responses = append(out.responses, more.responses...)
+		}
+		s.early = nil
 	case "after":
 		d, err := time.ParseDuration(words[1])
 		if err != nil {
@@ -252,8 +261,13 @@ func (s *script) play(words []string) []string {
 		s.now = s.now.Add(d)
 		out = s.session.tick(s.now)
 	default:
+		r := s.request(words)
+		if s.world == nil {
+			s.early = append(s.early, r)
+			return nil
+		}
 		var err error
-		if out, err = s.session.receive(s.now, s.request(words)); err != nil {
+		if out, err = s.session.receive(s.now, r); err != nil {
 			return []string{"< error " + err.Error()}
 		}
 	}

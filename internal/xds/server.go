@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -45,31 +46,28 @@ const (
 	saltLength = 8
 )
 
-// Option changes a setting of [NewServer].
-type Option func(*Server)
-
-// WithGrace sets how long a removed cluster outlives the last route that named
-// it, in place of DefaultGrace. Negative durations count as zero.
-func WithGrace(grace time.Duration) Option {
-	return func(s *Server) { s.grace = max(0, grace) }
-}
-
-// WithMaxStreams sets how many streams are served at a time, and how many may wait beside them for
-// their fleet to become known, in place of DefaultMaxStreams; at least 1. Others are refused with
-// ResourceExhausted.
-func WithMaxStreams(streams int) Option {
-	return func(s *Server) { s.maxStreams = max(1, streams) }
-}
-
-// WithMetrics has what happens counted in metrics that can be read.
-func WithMetrics(metrics *Metrics) Option {
-	return func(s *Server) { s.metrics = metrics }
-}
-
-// WithLogger sets the logger for connections and NACKs. Without it nothing is
-// logged.
-func WithLogger(logger *slog.Logger) Option {
-	return func(s *Server) { s.logger = logger }
+// Options are the settings of [NewServer].
+type Options struct {
+	// Grace is how long a removed cluster outlives the last route that named it.
+	Grace time.Duration
+	// MaxStreams is how many streams are served at a time, and how many may wait beside them for their
+	// fleet to become known; 0 stands for DefaultMaxStreams. Others are refused with ResourceExhausted.
+	MaxStreams int
+	// Metrics count what happens; nil for nobody who reads them.
+	Metrics *Metrics
+	// Logger is for connections and NACKs; nil for none.
+	Logger *slog.Logger
+	// Follower is told of streams; nil for none.
+	Follower Follower
+	// Remedy is what a proxy that belongs to no fleet, and the log, are told to do about it.
+	Remedy string
+	// LeftListeners are the names of the listeners that a proxy loses which is about to go, LeaveDelay after
+	// [Server.SetMembers] has said so. Envoy then takes no new connection, and ends the ones that it has in
+	// an orderly way (https://www.envoyproxy.io/docs/envoy/v1.40.0/intro/arch_overview/operations/draining).
+	// The delay is for load balancers, which learn of it no sooner than this server. Without any a proxy that
+	// goes is served like any other.
+	LeftListeners []string
+	LeaveDelay    time.Duration
 }
 
 // Server is the aggregated discovery service. Make it with [NewServer]; all its
@@ -77,45 +75,41 @@ func WithLogger(logger *slog.Logger) Option {
 type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
-	grace      time.Duration
-	leaveDelay time.Duration
-	// leftListeners are what a proxy loses when it goes.
-	leftListeners []string
-	maxStreams    int
-	metrics       *Metrics
-	follower      Follower
-	logger        *slog.Logger
-
-	remedy     string
+	options    Options
 	membership atomic.Pointer[membership]
 	changed    chan struct{}
 	joining    chan struct{} // holds an element for each proxy that joins
+	waiting    chan struct{} // holds an element for each stream whose fleet is not known yet
+	closed     chan struct{}
+	closing    sync.Once
 
 	mu      sync.Mutex // guards what follows
 	fleets  map[string]*fleet
 	streams map[*stream]struct{}
-	waiting int // streams whose fleet is not known yet
 	opened  uint64
-	closed  chan struct{}
 }
 
 // NewServer returns a server that knows no proxy and has nothing to serve: the proxies of a fleet
 // get no answer until Publish was called for it.
-func NewServer(options ...Option) *Server {
-	s := &Server{
-		grace:      DefaultGrace,
-		maxStreams: DefaultMaxStreams,
-		metrics:    newMetrics(),
-		follower:   nobody{},
-		logger:     slog.New(slog.DiscardHandler),
-		changed:    make(chan struct{}, 1),
-		joining:    make(chan struct{}, joinsAtOnce),
-		fleets:     map[string]*fleet{},
-		streams:    map[*stream]struct{}{},
-		closed:     make(chan struct{}),
+func NewServer(options Options) *Server {
+	options.MaxStreams = cmp.Or(options.MaxStreams, DefaultMaxStreams)
+	if options.Metrics == nil {
+		options.Metrics = newMetrics()
 	}
-	for _, option := range options {
-		option(s)
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.Follower == nil {
+		options.Follower = nobody{}
+	}
+	s := &Server{
+		options: options,
+		changed: make(chan struct{}, 1),
+		joining: make(chan struct{}, joinsAtOnce),
+		waiting: make(chan struct{}, options.MaxStreams),
+		closed:  make(chan struct{}),
+		fleets:  map[string]*fleet{},
+		streams: map[*stream]struct{}{},
 	}
 	s.membership.Store(&membership{superseded: make(chan struct{})})
 	return s
@@ -175,15 +169,7 @@ func (s *Server) follow(name string, successor func(before *snapshot) (*snapshot
 
 // Close ends all streams with the status Unavailable, upon which proxies connect
 // again, elsewhere if they can. New streams are refused. Closing twice is fine.
-func (s *Server) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.closed:
-	default:
-		close(s.closed)
-	}
-}
+func (s *Server) Close() { s.closing.Do(func() { close(s.closed) }) }
 
 // DeltaAggregatedResources serves one incremental stream until it ends. It is
 // called by gRPC.
@@ -210,19 +196,22 @@ func (s *Server) open(mode Mode, peer, fleet string) (*stream, error) {
 		return nil, errShuttingDown()
 	default:
 	}
-	if len(s.streams) >= s.maxStreams {
-		return nil, errFull(s.maxStreams)
+	if len(s.streams) >= s.options.MaxStreams {
+		return nil, s.errFull()
 	}
-	if address := addressOf(peer); address.IsValid() && s.streamsOf(address) >= streamsPerAddress {
-		return nil, errGreedy(peer)
+	address := addressOf(peer)
+	if address.IsValid() && s.streamsOf(address) >= streamsPerAddress {
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"the address %s has %d discovery streams, and no proxy needs more than one", hostOf(peer), streamsPerAddress)
 	}
 	s.opened++
 	f := s.fleet(fleet)
 	st := &stream{
 		number:  s.opened,
 		peer:    peer,
+		address: address,
 		fleet:   f,
-		session: newSession(mode, s.grace, rand.Text()[:saltLength], f.rejected),
+		session: newSession(mode, s.options.Grace, rand.Text()[:saltLength], f.rejected),
 	}
 	s.streams[st] = struct{}{}
 	return st, nil
@@ -232,7 +221,7 @@ func (s *Server) open(mode Mode, peer, fleet string) (*stream, error) {
 func (s *Server) streamsOf(address netip.Addr) int {
 	count := 0
 	for st := range s.streams {
-		if addressOf(st.peer) == address {
+		if st.address == address {
 			count++
 		}
 	}
@@ -256,15 +245,9 @@ func (s *Server) signal() {
 }
 
 // errFull is the status of a stream that there is no room for.
-func errFull(limit int) error {
+func (s *Server) errFull() error {
 	return status.Errorf(codes.ResourceExhausted,
-		"this server takes %d discovery streams and has them all", limit)
-}
-
-// errGreedy is the status of a stream of an address that has its share.
-func errGreedy(peer string) error {
-	return status.Errorf(codes.ResourceExhausted, "the address %s has %d discovery streams, and no proxy needs more than one",
-		hostOf(peer), streamsPerAddress)
+		"this server takes %d discovery streams and has them all", s.options.MaxStreams)
 }
 
 // errShuttingDown is the status with which Close ends streams.

@@ -34,9 +34,12 @@ type served struct {
 // testFleet is the fleet of all proxies of a served server.
 const testFleet = "apps"
 
-func serve(tb testing.TB, options ...Option) *served {
+func serve(tb testing.TB, options Options) *served {
 	tb.Helper()
-	s := &served{Server: NewServer(options...), tb: tb}
+	if options.Grace == 0 {
+		options.Grace = DefaultGrace
+	}
+	s := &served{Server: NewServer(options), tb: tb}
 	s.SetMembers(map[netip.Addr][]string{{}: {testFleet}}) // What is in memory has no address.
 	listener := bufconn.Listen(1 << 16)
 	server := grpc.NewServer(GRPCOptions()...)
@@ -126,13 +129,6 @@ func (s *served) settled(state testkit.XDSState) bool {
 	return len(state.Warming) == 0
 }
 
-// hasStarted says whether a stream has asked for clusters.
-func hasStarted(st *stream) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.session.subs[clusterKind].started
-}
-
 // heldBack names what is held back on a stream, with its kind.
 func (v StreamState) heldBack() []string {
 	v.stream.mu.Lock()
@@ -178,7 +174,7 @@ func TestServerLeadsAProxyThroughACanary(t *testing.T) {
 	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, WithGrace(time.Millisecond))
+			s := serve(t, Options{Grace: time.Millisecond})
 			client := testkit.NewXDSClient(t, s.conn, mode)
 			for _, items := range []string{
 				"stable listener:web web/0>stable",
@@ -212,11 +208,9 @@ func TestServerWaitsForItsFirstWorld(t *testing.T) {
 	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t)
+			s := serve(t, Options{})
 			client := testkit.NewXDSClient(t, s.conn, mode)
-			s.await(func(states []StreamState) bool {
-				return len(states) == 1 && hasStarted(states[0].stream)
-			})
+			s.await(func(states []StreamState) bool { return len(states) == 1 })
 			if state := client.State(); len(state.Deliveries) > 0 {
 				t.Fatalf("answered before the first world: %+v", state.Deliveries)
 			}
@@ -230,7 +224,7 @@ func TestServerWaitsForItsFirstWorld(t *testing.T) {
 
 func TestServerSendsAReconnectingProxyTheDifference(t *testing.T) {
 	t.Parallel()
-	s := serve(t, WithGrace(time.Millisecond))
+	s := serve(t, Options{Grace: time.Millisecond})
 	s.world("a b old listener:web web/1>a,old")
 	client := testkit.NewXDSClient(t, s.conn, testkit.XDSDelta)
 	client.WaitFor(s.settled)
@@ -266,7 +260,7 @@ func TestServerSendsAReconnectingProxyTheDifference(t *testing.T) {
 
 func TestServerSendsOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serve(t, Options{})
 	names := manyNames(1000)
 	items := strings.Join(names, " ") + " listener:web web>" + strings.Join(names, ",")
 	s.world(items)
@@ -291,7 +285,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := serve(t, WithMetrics(metrics))
+			s := serve(t, Options{Metrics: metrics})
 			good, bad := testkit.NewXDSClient(t, s.conn, mode), testkit.NewXDSClient(t, s.conn, mode)
 			s.world("a listener:web web/1>a x>a")
 			scopes := resourcev3.ScopedRouteType
@@ -349,7 +343,7 @@ func TestServerRemembersWhatProxiesRefused(t *testing.T) {
 	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t)
+			s := serve(t, Options{})
 			scopes := resourcev3.ScopedRouteType
 			refuse := func(typeURL, name string) error {
 				if typeURL == scopes && name == "bad" {
@@ -395,7 +389,7 @@ func TestServerIsNotHeldUpByAStalledProxy(t *testing.T) {
 	for _, mode := range []testkit.XDSMode{testkit.XDSDelta, testkit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t)
+			s := serve(t, Options{})
 			stalled, lively := testkit.NewXDSClient(t, s.conn, mode), testkit.NewXDSClient(t, s.conn, mode)
 			names := manyNames(200)
 			items := strings.Join(names, " ") + " listener:web web/0>" + strings.Join(names, ",")

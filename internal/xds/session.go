@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -44,9 +43,11 @@ type request struct {
 // was removed is missing.
 type response struct {
 	kind      kind
+	number    uint64
 	nonce     string
 	resources []*resource
 	removed   []string
+	alone     string // the only resource that can be the reason of a NACK; empty for none
 }
 
 // verdict is a proxy's answer to one response.
@@ -60,16 +61,7 @@ type verdict struct {
 // output is what one step of a session leads to.
 type output struct {
 	responses []response
-	verdicts  []verdict
-}
-
-// pendingResponse is a response that the proxy hasn't answered yet.
-type pendingResponse struct {
-	number    uint64
-	nonce     string
-	resources []*resource
-	removed   []string
-	alone     string // the only resource that can be the reason of a NACK; empty for none
+	verdict   *verdict // nil for none
 }
 
 // subscription is what one stream asked for and got of one kind.
@@ -94,8 +86,8 @@ type subscription struct {
 	dirty, retries queue
 	// retried is true when the last response was one of retries: others have their turn.
 	retried bool
-	pending []pendingResponse // oldest first
-	nonce   string            // of the last response
+	pending []response // those that the proxy hasn't answered yet, oldest first
+	nonce   string     // of the last response
 	// rejected are the names of resources of which a version was refused alone.
 	rejected map[string]struct{}
 	// changed are the names of resources of which the state may be another one than at the last poll.
@@ -125,8 +117,11 @@ type session struct {
 	salt string
 	// elsewhere are the versions that proxies on other streams refused.
 	elsewhere *rejections
-	snapshot  *snapshot // nil until the first one is published: nothing is answered
-	subs      [kindCount]subscription
+	// snapshot is what is desired. It is empty before publish, which comes first.
+	snapshot *snapshot
+	// left are the listeners that the proxy has lost, because it is about to go.
+	left []string
+	subs [kindCount]subscription
 	// sent is the number of the last response of any kind.
 	sent uint64
 	// returned is true for a proxy that had a stream before.
@@ -162,7 +157,7 @@ type session struct {
 // named it.
 func newSession(mode Mode, grace time.Duration, salt string, elsewhere *rejections) *session {
 	s := &session{
-		mode: mode, grace: grace, salt: salt, elsewhere: elsewhere,
+		mode: mode, grace: grace, salt: salt, elsewhere: elsewhere, snapshot: &snapshot{},
 		pendingRemoval: map[string]departure{}, warming: map[string]struct{}{},
 		drainingEndpoints: map[string]time.Time{}, uses: map[string]int{},
 	}
@@ -187,23 +182,20 @@ func (s *session) publish(now time.Time, w *snapshot) output {
 		}
 	}
 	s.snapshot = w
-	var out output
-	s.flush(now, &out)
-	return out
+	return s.tick(now)
 }
 
 // receive takes a request of the proxy. The error is errTooMuch, and the end of the stream. A type
 // that isn't served is left unanswered.
 func (s *session) receive(now time.Time, r request) (output, error) {
-	var out output
 	k, served := kindOf(r.typeURL)
 	if !served {
-		return out, nil
+		return output{}, nil
 	}
 	sub := &s.subs[k]
-	answer := s.settle(k, r, &out)
+	answer := s.settle(k, r)
 	defer s.settleAll()
-	if answer && !r.refused && k < listenerKind && !s.progress.IsZero() {
+	if answer != nil && answer.accepted && k < listenerKind && !s.progress.IsZero() {
 		s.progress = now
 	}
 	var err error
@@ -211,21 +203,15 @@ func (s *session) receive(now time.Time, r request) (output, error) {
 		err = s.subscribeDelta(k, r)
 	} else {
 		// An answered nonce that comes again isn't an answer: the proxy asks anew.
-		again := !answer && r.nonce != "" && r.nonce == sub.nonce
+		again := answer == nil && r.nonce != "" && r.nonce == sub.nonce
 		err = s.subscribeWhole(k, r, again)
 	}
 	if err != nil {
-		return out, fmt.Errorf("%s subscription: %w", k, err)
+		return output{verdict: answer}, fmt.Errorf("%s subscription: %w", k, err)
 	}
-	s.flush(now, &out)
+	out := s.tick(now)
+	out.verdict = answer
 	return out, nil
-}
-
-// tick lets the time pass. It is due at the time that wake returns.
-func (s *session) tick(now time.Time) output {
-	var out output
-	s.flush(now, &out)
-	return out
 }
 
 // wake returns the time at which tick has something to do, and false when only a request or a new
@@ -250,12 +236,6 @@ func earlier(a, b time.Time) time.Time {
 
 // lists tells whether each response of the kind is the list of all resources.
 func (s *session) lists(k kind) bool { return s.mode == ModeStateOfTheWorld && s.subs[k].wildcard }
-
-// nextNonce numbers a response.
-func (s *session) nextNonce() (uint64, string) {
-	s.sent++
-	return s.sent, strconv.FormatUint(s.sent, 10)
-}
 
 // namesOf lists the names of resources.
 func namesOf(resources []*resource) []string {

@@ -64,7 +64,7 @@ func (s *session) isSettledWarm(cluster *resource) bool {
 // settleAll drops the records of what is settled, of the kinds of which all is answered: an answer that
 // is still to come has to find the record.
 func (s *session) settleAll() {
-	if s.mode != ModeDelta || s.snapshot == nil {
+	if s.mode != ModeDelta {
 		return
 	}
 	for k := range kind(kindCount) {

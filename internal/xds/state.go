@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 )
 
@@ -55,9 +56,6 @@ func (s *session) state(k kind, name string) ResourceState {
 // heldBack names what is held back of a kind: what was refused alone in the version that is desired.
 func (s *session) heldBack(k kind) []string {
 	sub := &s.subs[k]
-	if s.snapshot == nil || len(sub.rejected) == 0 {
-		return nil
-	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(sub.rejected)) {
 		rec := sub.records[name]
@@ -120,6 +118,9 @@ func (v StreamState) Number() uint64 { return v.stream.number }
 // Peer is the proxy's address, host:port. Every proxy gives the same node id, so this is what tells
 // them apart.
 func (v StreamState) Peer() string { return v.stream.peer }
+
+// Address is that of the proxy without its port, one that is not valid if Peer is none.
+func (v StreamState) Address() netip.Addr { return v.stream.address }
 
 // Fleet is the fleet that the proxy belongs to.
 func (v StreamState) Fleet() string { return v.stream.fleet.name }

@@ -52,9 +52,6 @@ func TestStateTellsWhatIsCertain(t *testing.T) {
 			t.Parallel()
 			s, now := newSession(ModeDelta, scriptGrace, "salt", &rejections{}), time.Unix(0, 0)
 			endpoints := endpointKind.typeURL()
-			if _, err := s.receive(now, request{typeURL: endpoints, subscribe: []string{"a"}}); err != nil {
-				t.Fatal(err)
-			}
 			var w *snapshot
 			versions := map[string]string{"": ""}
 			for i, step := range steps {
@@ -68,6 +65,11 @@ func TestStateTellsWhatIsCertain(t *testing.T) {
 				}
 				if len(step.worlds) > 0 {
 					s.publish(now, w)
+				}
+				if i == 0 {
+					if _, err := s.receive(now, request{typeURL: endpoints, subscribe: []string{"a"}}); err != nil {
+						t.Fatal(err)
+					}
 				}
 				if step.answer != "" {
 					r := request{typeURL: endpoints, nonce: step.answer, refused: step.refuse, message: "no"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -29,9 +30,10 @@ type transport interface {
 
 // stream is a session with what others need to know beside it.
 type stream struct {
-	number uint64
-	peer   string
-	fleet  *fleet
+	number  uint64
+	peer    string
+	address netip.Addr // of the peer
+	fleet   *fleet
 
 	mu      sync.Mutex // guards what follows: Poll reads it
 	session *session
@@ -46,46 +48,14 @@ func (st *stream) step(do func(*session, time.Time) (output, error)) (output, er
 	return do(st.session, time.Now())
 }
 
-// receive hands a request to the session.
-func (st *stream) receive(r request) (output, error) {
-	return st.step(func(s *session, now time.Time) (output, error) {
-		r.message = strings.ToValidUTF8(r.message[:min(len(r.message), messageLimit)], "")
-		return s.receive(now, r)
-	})
-}
-
-// publish hands a snapshot to the session, unless there is none yet.
-func (st *stream) publish(latest *snapshot) output {
-	if latest == nil {
-		return output{}
+// alarm tells when the session's next tick is due, nil for never.
+func (st *stream) alarm() <-chan time.Time {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if at, due := st.session.wake(); due {
+		return time.After(time.Until(at))
 	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.session.publish(time.Now(), latest)
-}
-
-// held returns by how much the number of things that are held back has changed
-// since the last call, for each kind. An ended stream holds nothing back.
-func (st *stream) held(ended bool) (changes [kindCount]int) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for k := range kind(kindCount) {
-		now := 0
-		if !ended {
-			now = len(st.session.heldBack(k))
-		}
-		changes[k], st.heldBack[k] = now-st.heldBack[k], now
-	}
-	return changes
-}
-
-// wake returns how long to wait before the session's next tick, and false when
-// none is due.
-func (st *stream) wake() (time.Duration, bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	at, due := st.session.wake()
-	return time.Until(at), due
+	return nil
 }
 
 // serve runs one stream: it alone steps the session and sends, so a proxy that
@@ -100,17 +70,18 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 	if err != nil {
 		return err
 	}
-	logger := s.logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
+	logger := s.options.Logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
 		slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
 	logger.InfoContext(ctx, "Proxy connected")
-	s.metrics.streams.WithLabelValues(t.mode().String()).Inc()
+	streams := s.options.Metrics.streams.WithLabelValues(t.mode().String())
+	streams.Inc()
 	s.signal()
-	s.follower.Opened(StreamState{stream: st})
+	s.options.Follower.Opened(StreamState{stream: st})
 	defer func() {
-		s.follower.Closed(StreamState{stream: st})
+		s.options.Follower.Closed(StreamState{stream: st})
 		s.leave(st)
 		s.countHeld(st, true)
-		s.metrics.streams.WithLabelValues(t.mode().String()).Dec()
+		streams.Dec()
 		logger.InfoContext(ctx, "Proxy disconnected")
 	}()
 	joined := s.admit(ctx, st.fleet)
@@ -125,17 +96,19 @@ func (s *Server) run(
 	ctx context.Context, st *stream, t transport, logger *slog.Logger,
 	requests <-chan request, ended <-chan error, joined func(),
 ) error {
-	timer := time.NewTimer(pingInterval)
-	timer.Stop()
-	defer timer.Stop()
-	latest := &edition{superseded: closedChannel()}
-	members := s.membership.Load()
-	if err := members.check(st); err != nil { // It may be another one than fleetOf has asked.
-		return err
-	}
-	var going leaving
-	going.heed(s, members, addressOf(st.peer))
+	unread := make(chan struct{})
+	close(unread)
+	latest := &edition{superseded: unread}
+	var answerable <-chan request // once there is something to answer with
+	var leaves, alarm <-chan time.Time
 	for {
+		members := s.membership.Load()
+		if err := members.check(st); err != nil { // It may be another one than fleetOf has asked.
+			return err
+		}
+		if leaves == nil {
+			leaves = s.leaveTime(members, st)
+		}
 		var out output
 		var err error
 		select {
@@ -144,29 +117,25 @@ func (s *Server) run(
 		case <-s.closed:
 			return errShuttingDown()
 		case <-st.fleet.retired:
-			return errRetired(st.fleet.name)
+			return status.Errorf(codes.Unavailable, "fleet %q has neither objects nor proxies any more", st.fleet.name)
 		case <-members.superseded:
-			members = s.membership.Load()
-			if err := members.check(st); err != nil {
-				return err
-			}
-			going.heed(s, members, addressOf(st.peer))
 			continue
 		case end := <-ended:
 			return ending(end)
-		case r := <-requests:
-			out, err = st.receive(r)
-			s.tellVerdicts(ctx, logger, out.verdicts)
-			s.signal()
-			s.tellFollower(st, out.verdicts)
+		case r := <-answerable:
+			r.message = strings.ToValidUTF8(r.message[:min(len(r.message), messageLimit)], "")
+			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.receive(now, r) })
+			s.tellVerdict(ctx, logger, st, out.verdict)
 		case <-latest.superseded:
-			latest = st.fleet.current()
-			out = st.publish(going.view(latest.snapshot))
-		case <-going.due:
+			if latest = st.fleet.current(); latest.snapshot == nil {
+				continue
+			}
+			answerable = requests
+			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.publish(now, latest.snapshot), nil })
+		case <-leaves:
 			logger.InfoContext(ctx, "Proxy is about to go and takes no new connections")
-			going.gone = s.leftListeners
-			out = st.publish(going.view(latest.snapshot))
-		case <-timer.C:
+			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.leave(now, s.options.LeftListeners), nil })
+		case <-alarm:
 			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.tick(now), nil })
 		}
 		if err != nil {
@@ -179,34 +148,41 @@ func (s *Server) run(
 		if st.hasJoined() {
 			joined()
 		}
-		if wait, due := st.wake(); due {
-			timer.Reset(max(0, wait))
-		} else {
-			timer.Stop()
-		}
+		alarm = st.alarm()
 	}
 }
 
-// countHeld counts what is held back from a proxy.
+// countHeld counts what is held back from a proxy, which is nothing once its stream has ended.
 func (s *Server) countHeld(st *stream, ended bool) {
-	for k, change := range st.held(ended) {
-		if change != 0 {
-			s.metrics.heldBack.WithLabelValues(kind(k).String()).Add(float64(change))
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for k := range kind(kindCount) {
+		now := 0
+		if !ended {
+			now = len(st.session.heldBack(k))
+		}
+		if before := st.heldBack[k]; now != before {
+			s.options.Metrics.heldBack.WithLabelValues(k.String()).Add(float64(now - before))
+			st.heldBack[k] = now
 		}
 	}
 }
 
-// tellVerdicts reports what the proxy answered.
-func (s *Server) tellVerdicts(ctx context.Context, logger *slog.Logger, verdicts []verdict) {
-	for _, v := range verdicts {
-		if v.accepted {
-			s.metrics.acks.WithLabelValues(v.kind.String()).Inc()
-		} else {
-			s.metrics.nacks.WithLabelValues(v.kind.String()).Inc()
-			logger.WarnContext(ctx, "Proxy refused resources",
-				slog.String("type", v.kind.String()), slog.Int("resources", len(v.names)),
-				slog.Any("names", v.names[:min(len(v.names), 10)]), slog.String("reason", v.message))
-		}
+// tellVerdict reports what the proxy answered, nil for nothing.
+func (s *Server) tellVerdict(ctx context.Context, logger *slog.Logger, st *stream, v *verdict) {
+	switch {
+	case v == nil:
+	case v.accepted:
+		s.options.Metrics.acks.WithLabelValues(v.kind.String()).Inc()
+	default:
+		s.options.Metrics.nacks.WithLabelValues(v.kind.String()).Inc()
+		logger.WarnContext(ctx, "Proxy refused resources",
+			slog.String("type", v.kind.String()), slog.Int("resources", len(v.names)),
+			slog.Any("names", v.names[:min(len(v.names), 10)]), slog.String("reason", v.message))
+	}
+	s.signal()
+	if v != nil && v.accepted && v.kind == endpointKind {
+		s.options.Follower.Confirmed(StreamState{stream: st})
 	}
 }
 
@@ -216,8 +192,8 @@ func (s *Server) sendAll(t transport, responses []response) error {
 		if err := t.send(r); err != nil {
 			return err
 		}
-		s.metrics.responses.WithLabelValues(r.kind.String()).Inc()
-		s.metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))
+		s.options.Metrics.responses.WithLabelValues(r.kind.String()).Inc()
+		s.options.Metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))
 	}
 	return nil
 }
@@ -254,12 +230,4 @@ func peerOf(ctx context.Context) string {
 		return p.Addr.String()
 	}
 	return "unknown"
-}
-
-// closedChannel returns a channel that is ready to be read: the state before the
-// first edition was looked at.
-func closedChannel() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
 }

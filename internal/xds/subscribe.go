@@ -138,7 +138,8 @@ func (s *session) subscribe(k kind, name string, initial map[string]string) erro
 
 // desired is what is desired of a name, nil for nothing.
 func (s *session) desired(k kind, name string) *resource {
-	if s.snapshot == nil || k == secretKind && s.guesses.isRefused(name) {
+	isLeft := k == listenerKind && slices.Contains(s.left, name)
+	if isLeft || k == secretKind && s.guesses.isRefused(name) {
 		return nil
 	}
 	found := s.snapshot.find(k, name)
@@ -165,18 +166,16 @@ func (s *session) subscribeAll(k kind, initial map[string]string) {
 		return
 	}
 	var unsettled []string
-	if s.snapshot != nil {
-		for name, res := range s.snapshot.resources[k].all() {
-			switch {
-			case s.mode == ModeDelta && sub.wants(name):
-			case s.settlesWith(k, res, initial):
-				sub.note(name)
-			default:
-				if s.mode == ModeDelta && sub.records[name] == nil {
-					sub.records[name] = neverSent(s.sent)
-				}
-				unsettled = append(unsettled, name)
+	for name, res := range s.snapshot.resources[k].all() {
+		switch {
+		case s.mode == ModeDelta && sub.wants(name):
+		case s.settlesWith(k, res, initial):
+			sub.note(name)
+		default:
+			if s.mode == ModeDelta && sub.records[name] == nil {
+				sub.records[name] = neverSent(s.sent)
 			}
+			unsettled = append(unsettled, name)
 		}
 	}
 	for name := range sub.records {

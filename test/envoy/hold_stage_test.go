@@ -56,7 +56,7 @@ func startReplica(t *testing.T, limits hold.Limits) *replica {
 		t.Fatal(err)
 	}
 	r.holding = &wiring.Holding{Checks: r.checks, Patience: time.Minute}
-	r.server = xds.NewServer(xds.WithGrace(100*time.Millisecond), xds.WithFollower(r.holding))
+	r.server = xds.NewServer(xds.Options{Grace: 100 * time.Millisecond, Follower: r.holding})
 	r.server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
 	r.over = grpc.NewServer(append(xds.GRPCOptions(), checks.GRPCOption())...)
 	r.server.Register(r.over)

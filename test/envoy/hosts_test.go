@@ -43,7 +43,7 @@ type served struct {
 func serve(t *testing.T, form string, resources translate.Resources, changes ...[2]string) *served {
 	t.Helper()
 	envoyproc.Binary(t)
-	server := xds.NewServer(xds.WithGrace(100 * time.Millisecond))
+	server := xds.NewServer(xds.Options{Grace: 100 * time.Millisecond})
 	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
 	over := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(over)

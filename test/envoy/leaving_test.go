@@ -75,7 +75,7 @@ func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 	app := startBackend(t, "plain")
 	resources := translated(t, world(t, []*backend{app}, testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
 		translate.DefaultOptions())
-	server := xds.NewServer(xds.WithLeaving(0, translate.ListenerName))
+	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace, LeftListeners: []string{translate.ListenerName}})
 	here := netip.MustParseAddr("127.0.0.1")
 	members := map[netip.Addr][]string{here: {namespace}}
 	server.SetMembers(members)

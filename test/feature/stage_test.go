@@ -253,8 +253,9 @@ func (c *cluster) startReplica(name string, elected status.Elector) *replica {
 	c.t.Helper()
 	logged := new(lines)
 	logger := slog.New(slog.NewTextHandler(logged, nil))
-	r := &replica{logged: logged, xds: xds.NewServer(xds.WithGrace(50*time.Millisecond), xds.WithLogger(logger), xds.WithRemedy("see the guide"),
-		xds.WithLeaving(0, translate.ListenerName))}
+	r := &replica{logged: logged, xds: xds.NewServer(xds.Options{
+		Grace: 50 * time.Millisecond, Logger: logger, Remedy: "see the guide", LeftListeners: []string{translate.ListenerName},
+	})}
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
 		Client: c, Source: wiring.ProxyStates{Server: r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,

@@ -125,7 +125,7 @@ func set(tb testing.TB, size size) *stage {
 	ctx, cancel := context.WithCancel(tb.Context())
 	s.isOver = func() bool { return ctx.Err() != nil }
 	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	discovery := xds.NewServer()
+	discovery := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
 	sink, err := metricsink.New(metricsink.Options{
 		Replica: "interceptor-0", Now: time.Now, MaxStreams: 10, Registerer: registry, Logger: logger,
 	})

@@ -95,7 +95,7 @@ func startBackend(tb testing.TB) *net.TCPAddr {
 
 // startServer serves discovery on a port, 0 for any; stop ends it at once, as a
 // kill does.
-func startServer(tb testing.TB, port int, options ...xds.Option) (server *xds.Server, boundPort int, stop func()) {
+func startServer(tb testing.TB, port int, options xds.Options) (server *xds.Server, boundPort int, stop func()) {
 	tb.Helper()
 	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -105,7 +105,7 @@ func startServer(tb testing.TB, port int, options ...xds.Option) (server *xds.Se
 	if !is {
 		tb.Fatalf("the server listens on %v", listener.Addr())
 	}
-	server = xds.NewServer(options...)
+	server = xds.NewServer(options)
 	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {""}})
 	over := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(over)

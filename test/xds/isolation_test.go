@@ -255,7 +255,7 @@ func TestEnvoyRefusesOneOfAThousand(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			last := fmt.Sprintf("a%d.test", applications-1)
 			f := newFleet(t, applications)
-			server, port, _ := startServer(t, 0)
+			server, port, _ := startServer(t, 0, xds.Options{Grace: xds.DefaultGrace})
 			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
@@ -344,7 +344,7 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 				TypedExtensionConfig: &corev3.TypedExtensionConfig{Name: "unknown", TypedConfig: f.pack(&routerv3.Router{})},
 			}}}
 			f.put(cluster)
-			server, port, _ := startServer(t, 0)
+			server, port, _ := startServer(t, 0, xds.Options{Grace: xds.DefaultGrace})
 			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
@@ -382,7 +382,7 @@ func TestAProxyJoinsAHostThatOthersRefuse(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, 50)
-			server, port, _ := startServer(t, 0)
+			server, port, _ := startServer(t, 0, xds.Options{Grace: xds.DefaultGrace})
 			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
@@ -419,7 +419,7 @@ func TestEnvoyReturnsWithoutAGap(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, 50)
-			server, port, stop := startServer(t, 0)
+			server, port, stop := startServer(t, 0, xds.Options{Grace: xds.DefaultGrace})
 			f.put(f.cluster("canary"))
 			f.put(f.endpoints("canary", f.backend.IP.String(), f.backend.Port))
 			f.host(0, "1", "a0", "canary")
@@ -435,7 +435,7 @@ func TestEnvoyReturnsWithoutAGap(t *testing.T) {
 				delete(f.world[resourcev3.ClusterType], "canary")
 				delete(f.world[resourcev3.EndpointType], "canary")
 				f.host(0, fmt.Sprintf("%d stable", round), "a0")
-				server, _, stop = startServer(t, port, xds.WithGrace(200*time.Millisecond))
+				server, _, stop = startServer(t, port, xds.Options{Grace: 200 * time.Millisecond})
 				f.publish(server)
 				f.put(f.cluster("canary"))
 				f.put(f.endpoints("canary", f.backend.IP.String(), f.backend.Port))
