@@ -134,7 +134,7 @@ func (s *session) refuseOne(
 		rec.sent, rec.lastAcked, rec.warm = nil, nil, false
 	}
 	if k == clusterKind && rec.lastAcked != nil {
-		s.rewarm(rec.lastAcked)
+		s.rewarm(rec, rec.lastAcked)
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 // tick sends what is due, in the order that makes before it breaks. Time alone makes something due at
 // the time that wake returns.
 func (s *session) tick(now time.Time) (out output) {
-	s.alarm = time.Time{}
+	s.ticked, s.alarm = now, time.Time{}
 	s.releaseDue(now)
 	for k := range kind(kindCount) {
 		for s.flushKind(now, k, &out) {
@@ -149,8 +149,7 @@ func (s *session) decide(now time.Time, k kind, name string) (*resource, action)
 	}
 	rec, want := s.subs[k].records[name], s.desired(k, name)
 	if want == nil {
-		delete(s.drainingEndpoints, name)
-		return s.decideAbsent(k, name, rec)
+		return s.decideAbsent(now, k, name, rec)
 	}
 	if k == clusterKind {
 		delete(s.pendingRemoval, name)
@@ -158,7 +157,6 @@ func (s *session) decide(now time.Time, k kind, name string) (*resource, action)
 	if rec == nil {
 		rec = &record{}
 	}
-	s.recognise(rec, want)
 	if rec.isAlone() && rec.lastAcked.is(want) {
 		rec.rejection = nil // What was good before is desired again.
 	}
@@ -169,7 +167,7 @@ func (s *session) decide(now time.Time, k kind, name string) (*resource, action)
 		return rec.fallBack(want)
 	case !s.serves(want):
 		return nil, wait
-	case k == endpointKind && s.awaitsRoutes(now, name, rec, want):
+	case k == endpointKind && s.awaitsRoutes(now, rec, want):
 		return nil, wait
 	case rec.doubtful || rec.isAlone() || s.elsewhere.has(k, want):
 		return want, sendAlone
@@ -194,10 +192,11 @@ func (rec *record) fallBack(want *resource) (*resource, action) {
 }
 
 // decideAbsent is decide for a name that isn't desired.
-func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, action) {
+func (s *session) decideAbsent(now time.Time, k kind, name string, rec *record) (*resource, action) {
 	if rec == nil {
 		return nil, nothing
 	}
+	rec.drainsUntil = time.Time{}
 	if rec.isAlone() {
 		rec.rejection = nil
 	}
@@ -208,7 +207,7 @@ func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, act
 			return nil, nothing
 		}
 		return nil, remove
-	case s.lingers(k, name):
+	case s.lingers(now, k, name):
 		if rec.force && rec.sent.known() {
 			return rec.sent, send
 		}

@@ -23,10 +23,6 @@ func (nobody) Confirmed(StreamState) {}
 func (v StreamState) Serves(endpoints string) bool {
 	v.stream.mu.Lock()
 	defer v.stream.mu.Unlock()
-	session := v.stream.session
-	if session.isSettled(endpointKind, endpoints) {
-		return session.snapshot.resources[endpointKind].get(endpoints).serving
-	}
-	rec := session.subs[endpointKind].records[endpoints]
-	return rec != nil && rec.inSync() && rec.sent.known() && rec.sent.serving
+	rec := v.stream.session.look(endpointKind, endpoints)
+	return rec.inSync() && rec.sent.known() && rec.sent.serving
 }

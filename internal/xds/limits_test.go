@@ -74,7 +74,7 @@ func TestServerBoundsTheNamesOfAStream(t *testing.T) {
 		for i := range count {
 			r.subscribe = append(r.subscribe, fmt.Sprintf("%01000d", from+i))
 		}
-		return s.subscribeDelta(endpointKind, r)
+		return s.resubscribe(endpointKind, r, false)
 	}
 	const most = nameBytesLimit / 1000
 	if err := errors.Join(subscribe(0, most), subscribe(0, most)); err != nil {

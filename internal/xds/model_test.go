@@ -77,8 +77,11 @@ func (m *model) hello() {
 		}
 		r := request{typeURL: k.typeURL(), subscribe: names, names: names, initial: map[string]string{}}
 		for name, res := range m.held[k] {
-			r.initial[name] = res.version.String()
-			r.version = "known"
+			if m.mode == ModeDelta {
+				r.initial[name] = res.version.String()
+			} else {
+				r.version = "known"
+			}
 		}
 		m.toServer = append(m.toServer, r)
 	}

@@ -1,6 +1,9 @@
 package xds
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // record is what one stream knows about one resource that is not settled, see session.isSettled; in
 // state of the world about every one. Its states are drawn in the
@@ -23,6 +26,12 @@ type record struct {
 	// warm is true once the proxy could serve with the cluster. It stays so while a later version
 	// warms or is refused, until the cluster is removed.
 	warm bool
+	// warming is true while a cluster waits for its endpoints, which were not sent behind it yet: Envoy warms
+	// it until they come.
+	warming bool
+	// drainsUntil is until when endpoints wait for routes because none of them serves any more; zero when
+	// they don't.
+	drainsUntil time.Time
 	// since is the number of the last response before the record began: an answer to an older one
 	// says nothing about it.
 	since uint64
@@ -68,25 +77,10 @@ func (rec *record) inSync() bool {
 		rec.sent.version != version{}
 }
 
-// needs tells whether the desired version is to be sent.
+// needs tells whether the desired version is to be sent. What the proxy brought is sent once more when it
+// is desired later on: only then its content is known.
 func (rec *record) needs(want *resource) bool {
-	return rec.force || !rec.sent.is(want) || rec.doubtful && !rec.isPending()
-}
-
-// assume notes what a reconnecting proxy says it has already.
-func (rec *record) assume(r *resource) {
-	rec.sent, rec.lastAcked, rec.force = r, r, false
-}
-
-// recognise puts a known resource in the place of the equal version that the proxy brought along.
-func (rec *record) recognise(r *resource) {
-	if !rec.sent.is(r) || rec.sent.known() {
-		return
-	}
-	if rec.lastAcked == rec.sent {
-		rec.lastAcked = r
-	}
-	rec.sent = r
+	return rec.force || !rec.sent.is(want) || !rec.sent.known() || rec.doubtful && !rec.isPending()
 }
 
 // accept notes an ACK of the response that carried r, and returns false when it is too old to

@@ -2,25 +2,15 @@ package xds
 
 import "time"
 
-// departure is a cluster's way off the stream.
-type departure struct {
-	// due is the end of the grace; zero while the proxy may hold a route that names the cluster.
-	due time.Time
-	// over is true once the grace has passed.
-	over bool
-}
-
 // lingers tells whether a resource that is no longer desired has to stay on the stream for now: a
 // cluster that routes may name, and its endpoints.
-func (s *session) lingers(k kind, name string) bool {
+func (s *session) lingers(now time.Time, k kind, name string) bool {
+	due, leaves := s.pendingRemoval[name]
 	switch k {
 	case clusterKind:
-		if _, leaves := s.pendingRemoval[name]; !leaves {
-			s.pendingRemoval[name] = departure{}
-		}
-		return !s.pendingRemoval[name].over || s.mayBeUsed(name)
+		s.pendingRemoval[name] = due
+		return due.IsZero() || now.Before(due) || s.mayBeUsed(name)
 	case endpointKind:
-		_, leaves := s.pendingRemoval[name]
 		return leaves
 	default:
 		return false
@@ -29,9 +19,8 @@ func (s *session) lingers(k kind, name string) bool {
 
 // releaseDue lets the clusters go whose grace has passed.
 func (s *session) releaseDue(now time.Time) {
-	for name, d := range s.pendingRemoval {
-		if !d.over && !d.due.IsZero() && !now.Before(d.due) {
-			s.pendingRemoval[name] = departure{due: d.due, over: true}
+	for name, due := range s.pendingRemoval {
+		if !due.IsZero() && !now.Before(due) {
 			s.subs[clusterKind].dirty.add(name)
 		}
 	}
@@ -40,12 +29,12 @@ func (s *session) releaseDue(now time.Time) {
 // scheduleRemovals starts the grace of clusters that no route can name any more, and stops it for
 // those that one names again.
 func (s *session) scheduleRemovals(now time.Time) {
-	for name, d := range s.pendingRemoval {
+	for name, due := range s.pendingRemoval {
 		switch used := s.mayBeUsed(name); {
 		case used:
-			s.pendingRemoval[name] = departure{}
-		case d.due.IsZero():
-			s.pendingRemoval[name] = departure{due: now.Add(s.grace)}
+			s.pendingRemoval[name] = time.Time{}
+		case due.IsZero():
+			s.pendingRemoval[name] = now.Add(s.grace)
 		}
 	}
 }
@@ -58,7 +47,7 @@ func (s *session) forgetEndpoints(cluster *record, number uint64) {
 		return
 	}
 	name := cluster.sent.name
-	delete(s.warming, name)
+	cluster.warming = false
 	sub := &s.subs[endpointKind]
 	if rec := s.find(endpointKind, name); rec != nil {
 		sub.note(name)

@@ -70,7 +70,7 @@ func (s *session) mustReturn(now time.Time) bool {
 	}
 	gone, named := false, false
 	for name, rec := range s.subs[clusterKind].records {
-		if s.isGone(name, rec) && s.lingers(clusterKind, name) {
+		if s.isGone(name, rec) && s.lingers(now, clusterKind, name) {
 			gone = true
 			named = named || s.mayBeUsed(name)
 		}

@@ -1,6 +1,9 @@
 package xds
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // noteSent keeps the books of a resource that goes out.
 func (s *session) noteSent(k kind, res *resource, number uint64) {
@@ -11,11 +14,13 @@ func (s *session) noteSent(k kind, res *resource, number uint64) {
 	switch k {
 	case clusterKind:
 		if !before.is(res) || rec.doubtful {
-			s.rewarm(res)
+			s.rewarm(rec, res)
 		}
 	case endpointKind:
-		delete(s.warming, res.name)
-		delete(s.drainingEndpoints, res.name)
+		rec.drainsUntil = time.Time{}
+		if cluster := s.subs[clusterKind].records[res.name]; cluster != nil {
+			cluster.warming = false
+		}
 	case scopeKind:
 		s.setMaybeActive(rec, append(slices.Clip(rec.maybeActive), activeVersion{res, number}))
 	default:
@@ -24,13 +29,10 @@ func (s *session) noteSent(k kind, res *resource, number uint64) {
 
 // rewarm has the endpoints of a cluster sent behind it, which waits for them. If the proxy hasn't
 // subscribed to them yet, it will and then gets them anyway.
-func (s *session) rewarm(cluster *resource) {
-	if !cluster.byEDS {
-		return
-	}
-	s.warming[cluster.name] = struct{}{}
-	if rec := s.find(endpointKind, cluster.name); rec != nil {
-		rec.force = true
+func (s *session) rewarm(rec *record, cluster *resource) {
+	rec.warming = cluster.byEDS
+	if endpoints := s.find(endpointKind, cluster.name); endpoints != nil && cluster.byEDS {
+		endpoints.force = true
 		s.subs[endpointKind].dirty.add(cluster.name)
 	}
 }
@@ -76,22 +78,6 @@ func (s *session) countUses(versions []activeVersion, by int) {
 			}
 		}
 	}
-}
-
-// recognise takes over the content of a version that the proxy brought along.
-func (s *session) recognise(rec *record, want *resource) {
-	rec.recognise(want)
-	isBrought := func(v activeVersion) bool { return !v.resource.known() && v.resource.is(want) }
-	if !slices.ContainsFunc(rec.maybeActive, isBrought) {
-		return
-	}
-	versions := slices.Clone(rec.maybeActive)
-	for i := range versions {
-		if isBrought(versions[i]) {
-			versions[i].resource = want
-		}
-	}
-	s.setMaybeActive(rec, versions)
 }
 
 // mayBeUsed tells whether the proxy may hold a route that names the cluster. One that comes back

@@ -126,20 +126,17 @@ type session struct {
 	sent uint64
 	// returned is true for a proxy that had a stream before.
 	returned bool
-	// pendingRemoval are clusters that are no longer desired but still on the stream.
-	pendingRemoval map[string]departure
-	// warming are the names of endpoints whose cluster was sent after them: Envoy warms the cluster
-	// until they come again.
-	warming map[string]struct{}
-	// drainingEndpoints are the names of endpoints that wait for routes because none of them serves
-	// any more, and until when they do.
-	drainingEndpoints map[string]time.Time
+	// pendingRemoval are clusters that are no longer desired but still on the stream, with the end of
+	// their grace; zero while the proxy may hold a route that names the cluster.
+	pendingRemoval map[string]time.Time
 	// uses counts for each cluster the versions of scopes that name it and may be active, and
 	// unknownUses the versions of which the content is unknown.
 	uses        map[string]int
 	unknownUses int
 	// guesses are the names of certificates that no resource has as its own.
 	guesses guesses
+	// ticked is when tick was called last.
+	ticked time.Time
 	// alarm is when something that is withheld is to be looked at again; zero for never.
 	alarm time.Time
 	// progress is when the scopes were first held back, or when the proxy has accepted a cluster or
@@ -158,8 +155,7 @@ type session struct {
 func newSession(mode Mode, grace time.Duration, salt string, elsewhere *rejections) *session {
 	s := &session{
 		mode: mode, grace: grace, salt: salt, elsewhere: elsewhere, snapshot: &snapshot{},
-		pendingRemoval: map[string]departure{}, warming: map[string]struct{}{},
-		drainingEndpoints: map[string]time.Time{}, uses: map[string]int{},
+		pendingRemoval: map[string]time.Time{}, uses: map[string]int{},
 	}
 	for k := range s.subs {
 		s.subs[k] = subscription{
@@ -175,7 +171,7 @@ func (s *session) publish(now time.Time, w *snapshot) output {
 	changes := w.changesSince(s.snapshot)
 	for _, c := range slices.Concat(changes, s.certificatesChanged(changes, w)) {
 		if sub := &s.subs[c.kind]; sub.wants(c.name) {
-			if s.mode == ModeDelta && s.find(c.kind, c.name) == nil {
+			if s.find(c.kind, c.name) == nil {
 				sub.records[c.name] = neverSent(s.sent)
 			}
 			sub.dirty.add(c.name)
@@ -198,15 +194,9 @@ func (s *session) receive(now time.Time, r request) (output, error) {
 	if answer != nil && answer.accepted && k < listenerKind && !s.progress.IsZero() {
 		s.progress = now
 	}
-	var err error
-	if s.mode == ModeDelta {
-		err = s.subscribeDelta(k, r)
-	} else {
-		// An answered nonce that comes again isn't an answer: the proxy asks anew.
-		again := answer == nil && r.nonce != "" && r.nonce == sub.nonce
-		err = s.subscribeWhole(k, r, again)
-	}
-	if err != nil {
+	// In state of the world an answered nonce that comes again isn't an answer: the proxy asks anew.
+	again := s.mode == ModeStateOfTheWorld && answer == nil && r.nonce != "" && r.nonce == sub.nonce
+	if err := s.resubscribe(k, r, again); err != nil {
 		return output{verdict: answer}, fmt.Errorf("%s subscription: %w", k, err)
 	}
 	out := s.tick(now)
@@ -218,9 +208,9 @@ func (s *session) receive(now time.Time, r request) (output, error) {
 // snapshot can change anything.
 func (s *session) wake() (time.Time, bool) {
 	next := s.alarm
-	for _, d := range s.pendingRemoval {
-		if !d.over {
-			next = earlier(next, d.due)
+	for _, due := range s.pendingRemoval {
+		if due.After(s.ticked) { // What is due already waits for something else.
+			next = earlier(next, due)
 		}
 	}
 	return next, !next.IsZero()

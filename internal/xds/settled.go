@@ -16,6 +16,18 @@ func (s *session) isSettled(k kind, name string) bool {
 	return s.mode == ModeDelta && sub.wants(name) && sub.records[name] == nil && s.desired(k, name) != nil
 }
 
+// look returns what is known of a name, nothing at all if the stream has nothing to do with it.
+func (s *session) look(k kind, name string) record {
+	if rec := s.subs[k].records[name]; rec != nil {
+		return *rec
+	}
+	if s.isSettled(k, name) {
+		want := s.desired(k, name)
+		return record{sent: want, lastAcked: want}
+	}
+	return record{}
+}
+
 // find returns the record of a name, and makes that of a settled one. It is nil when the stream has
 // nothing to do with the name.
 func (s *session) find(k kind, name string) *record {
@@ -30,7 +42,7 @@ func (s *session) find(k kind, name string) *record {
 func (s *session) restore(k kind, res *resource) *record {
 	rec := &record{sent: res, lastAcked: res}
 	if k == clusterKind {
-		rec.warm = s.isSettledWarm(res)
+		rec.warm = s.hasEndpoints(res)
 	}
 	s.subs[k].records[res.name] = rec
 	if k == scopeKind {
@@ -51,15 +63,6 @@ func (s *session) record(k kind, name string, since uint64) *record {
 
 // neverSent is the record of what a proxy wants and does not know of.
 func neverSent(since uint64) *record { return &record{since: since, absent: true} }
-
-// isSettledWarm is isWarm for a settled cluster: the proxy has its endpoints, in whatever version.
-func (s *session) isSettledWarm(cluster *resource) bool {
-	if !cluster.needsEndpoints() || s.isSettled(endpointKind, cluster.name) {
-		return true
-	}
-	rec := s.subs[endpointKind].records[cluster.name]
-	return rec != nil && rec.lastAcked != nil
-}
 
 // settleAll drops the records of what is settled, of the kinds of which all is answered: an answer that
 // is still to come has to find the record.
@@ -99,10 +102,9 @@ func (s *session) maySettle(k kind, name string, rec *record) bool {
 	switch k {
 	case clusterKind:
 		_, leaves := s.pendingRemoval[name]
-		return !leaves && s.isSettledWarm(want)
+		return !leaves && !rec.warming && s.hasEndpoints(want)
 	case endpointKind:
-		_, isWarming := s.warming[name]
-		return !isWarming
+		return !s.look(clusterKind, name).warming
 	case scopeKind:
 		return len(rec.maybeActive) == 1 && rec.maybeActive[0].resource.is(want)
 	default:
@@ -117,8 +119,5 @@ func (s *session) shrink(sub *subscription) {
 	sub.records = records
 	if len(s.uses) == 0 {
 		s.uses = map[string]int{}
-	}
-	if len(s.warming) == 0 {
-		s.warming = map[string]struct{}{}
 	}
 }

@@ -28,9 +28,6 @@ type ResourceState struct {
 
 // state copies what is known of one resource.
 func (rec *record) state() ResourceState {
-	if rec == nil {
-		return ResourceState{}
-	}
 	out := ResourceState{InSync: rec.inSync()}
 	if rec.sent != nil {
 		out.Sent = rec.sent.version.String()
@@ -46,11 +43,8 @@ func (rec *record) state() ResourceState {
 
 // state is what is known of one resource.
 func (s *session) state(k kind, name string) ResourceState {
-	if s.isSettled(k, name) {
-		version := s.snapshot.version(k, name).String()
-		return ResourceState{Sent: version, Acked: version, InSync: true}
-	}
-	return s.subs[k].records[name].state()
+	rec := s.look(k, name)
+	return rec.state()
 }
 
 // heldBack names what is held back of a kind: what was refused alone in the version that is desired.

@@ -5,62 +5,33 @@ import "slices"
 // wildcardName subscribes to all resources of a kind.
 const wildcardName = "*"
 
-// subscribeDelta applies an incremental request's changes to the subscription.
-func (s *session) subscribeDelta(k kind, r request) error {
+// resubscribe applies what a request says of the subscription. again is true when the proxy repeats a
+// request that was answered before.
+func (s *session) resubscribe(k kind, r request, again bool) error {
 	sub := &s.subs[k]
 	first := !sub.started
 	sub.started = true
-	var initial map[string]string
+	if s.mode == ModeStateOfTheWorld {
+		r.subscribe, r.unsubscribe = sub.difference(r.names)
+	}
+	changed := len(r.subscribe)+len(r.unsubscribe) > 0
 	if first {
-		initial = r.initial
-		sub.brought = len(initial) > 0
-		s.returned = s.returned || sub.brought
+		sub.brought, sub.accepted = len(r.initial) > 0, r.version != ""
+		s.returned = s.returned || sub.brought || sub.accepted
 	}
-	if first && len(r.subscribe) == 0 {
-		s.subscribeAll(k, initial)
+	if first && sub.wildcard && len(r.subscribe) == 0 {
+		r.subscribe = []string{wildcardName}
 	}
-	sub.named = sub.named || len(r.subscribe) > 0
 	for _, name := range r.subscribe {
-		if err := s.subscribe(k, name, initial); err != nil {
+		if err := s.subscribe(k, name, r.initial); err != nil {
 			return err
 		}
 	}
 	for _, name := range r.unsubscribe {
 		s.unsubscribe(k, name)
 	}
-	for name, version := range initial {
+	for name, version := range r.initial {
 		if err := s.assume(k, name, version); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// subscribeWhole applies a request that lists the whole subscription. again is
-// true when the proxy repeats a request that was answered before.
-func (s *session) subscribeWhole(k kind, r request, again bool) error {
-	sub := &s.subs[k]
-	first := !sub.started
-	sub.started = true
-	sub.named = sub.named || len(r.names) > 0
-	if !sub.named {
-		if first {
-			s.subscribeAll(k, nil)
-			return s.welcome(k, r)
-		}
-		return nil
-	}
-	want := make(map[string]struct{}, len(r.names))
-	for _, name := range r.names {
-		want[name] = struct{}{}
-	}
-	changed := s.unsubscribeMissing(k, want)
-	for name := range want {
-		if _, had := sub.names[name]; had || name == wildcardName && sub.subscribed {
-			continue
-		}
-		changed = true
-		if err := s.subscribe(k, name, nil); err != nil {
 			return err
 		}
 	}
@@ -72,29 +43,36 @@ func (s *session) subscribeWhole(k kind, r request, again bool) error {
 		}
 	}
 	// A list that got shorter is a change of the complete response too.
-	sub.mustReply = sub.mustReply || sub.wildcard && (first || changed)
+	sub.mustReply = sub.mustReply || s.lists(k) && (first || changed)
 	if first {
 		return s.welcome(k, r)
 	}
 	return nil
 }
 
-// unsubscribeMissing takes back what is no longer wanted and tells whether there
-// was anything.
-func (s *session) unsubscribeMissing(k kind, want map[string]struct{}) bool {
-	sub := &s.subs[k]
-	changed := false
-	if _, star := want[wildcardName]; sub.subscribed && !star {
-		s.unsubscribe(k, wildcardName)
-		changed = true
+// difference is what a request in state of the world, which lists the whole subscription, adds to it and
+// takes back from it.
+func (sub *subscription) difference(names []string) (added, gone []string) {
+	sub.named = sub.named || len(names) > 0
+	if !sub.named {
+		return nil, nil
+	}
+	want := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		want[name] = struct{}{}
+		if _, had := sub.names[name]; !had && (name != wildcardName || !sub.subscribed) {
+			added = append(added, name)
+		}
 	}
 	for name := range sub.names {
 		if _, kept := want[name]; !kept {
-			s.unsubscribe(k, name)
-			changed = true
+			gone = append(gone, name)
 		}
 	}
-	return changed
+	if _, kept := want[wildcardName]; sub.subscribed && !kept {
+		gone = append(gone, wildcardName)
+	}
+	return added, gone
 }
 
 // subscribe adds one name. A name that is subscribed to already is answered once
@@ -119,18 +97,15 @@ func (s *session) subscribe(k kind, name string, initial map[string]string) erro
 	if desired != nil {
 		name = desired.name // One text for all streams.
 	}
-	if !had && !sub.wants(name) {
-		if s.settlesWith(k, desired, initial) {
-			sub.note(name)
-		} else if sub.records[name] == nil {
-			sub.records[name] = &record{since: s.sent}
-		}
-		sub.names[name] = struct{}{}
-		if s.isSettled(k, name) {
-			return nil
-		}
-	}
+	isNew := !sub.wants(name)
 	sub.names[name] = struct{}{}
+	if isNew && s.settlesWith(k, desired, initial) {
+		sub.note(name)
+		return nil
+	}
+	if isNew {
+		sub.records[name] = &record{since: s.sent}
+	}
 	s.record(k, name, s.sent).force = true
 	sub.dirty.add(name)
 	return nil
@@ -154,8 +129,7 @@ func (s *session) settlesWith(k kind, desired *resource, initial map[string]stri
 	if s.mode != ModeDelta || desired == nil || versionOf(initial[desired.name]) != desired.version {
 		return false
 	}
-	_, isWarming := s.warming[desired.name]
-	return k != endpointKind || !isWarming
+	return k != endpointKind || !s.look(clusterKind, desired.name).warming
 }
 
 // subscribeAll makes the subscription a wildcard, for the kinds that have it. initial are the versions
@@ -168,18 +142,11 @@ func (s *session) subscribeAll(k kind, initial map[string]string) {
 	var unsettled []string
 	for name, res := range s.snapshot.resources[k].all() {
 		switch {
-		case s.mode == ModeDelta && sub.wants(name):
+		case sub.wants(name):
 		case s.settlesWith(k, res, initial):
 			sub.note(name)
 		default:
-			if s.mode == ModeDelta && sub.records[name] == nil {
-				sub.records[name] = neverSent(s.sent)
-			}
-			unsettled = append(unsettled, name)
-		}
-	}
-	for name := range sub.records {
-		if s.desired(k, name) == nil {
+			sub.records[name] = neverSent(s.sent)
 			unsettled = append(unsettled, name)
 		}
 	}
@@ -232,8 +199,6 @@ func (s *session) drop(k kind, name string) {
 	switch k {
 	case clusterKind:
 		delete(s.pendingRemoval, name)
-	case endpointKind:
-		delete(s.drainingEndpoints, name)
 	case secretKind:
 		s.guesses.forget(name)
 	default:
@@ -253,13 +218,11 @@ func (s *session) assume(k kind, name, brought string) error {
 	sub.note(name)
 	rec := s.record(k, name, s.sent)
 	r := &resource{name: name, version: versionOf(brought)}
-	rec.assume(r)
+	rec.sent, rec.lastAcked = r, r
 	if k == scopeKind {
 		s.setMaybeActive(rec, []activeVersion{{r, 0}})
 	}
-	if _, warming := s.warming[name]; k == endpointKind && warming {
-		rec.force = true
-	}
+	rec.force = k == endpointKind && s.look(clusterKind, name).warming
 	sub.dirty.add(name)
 	return nil
 }

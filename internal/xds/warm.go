@@ -20,26 +20,17 @@ func (s *session) serves(r *resource) bool {
 // isWarm tells whether the proxy can serve the cluster: it has ACKed it and, if it gets them by
 // EDS, its endpoints.
 func (s *session) isWarm(cluster string) bool {
-	rec := s.subs[clusterKind].records[cluster]
-	switch {
-	case s.isSettled(clusterKind, cluster):
-		return s.isSettledWarm(s.snapshot.resources[clusterKind].get(cluster))
-	case rec == nil:
-		return false
-	case rec.warm:
-		return true
-	case rec.lastAcked == nil:
-		return false
+	rec := s.look(clusterKind, cluster)
+	isWarm := rec.warm || rec.lastAcked != nil && s.hasEndpoints(rec.lastAcked)
+	if kept := s.subs[clusterKind].records[cluster]; kept != nil {
+		kept.warm = isWarm
 	}
-	if rec.lastAcked.needsEndpoints() {
-		endpoints := s.subs[endpointKind].records[cluster]
-		isMissing := endpoints == nil || endpoints.lastAcked == nil
-		if isMissing && !s.isSettled(endpointKind, cluster) {
-			return false
-		}
-	}
-	rec.warm = true
-	return true
+	return isWarm
+}
+
+// hasEndpoints tells whether the proxy has the endpoints that a cluster needs, in whatever version.
+func (s *session) hasEndpoints(cluster *resource) bool {
+	return !cluster.needsEndpoints() || s.look(endpointKind, cluster.name).lastAcked != nil
 }
 
 // holdsScopes tells whether the first scopes are held back. They make a fresh Envoy ready, and in
@@ -86,29 +77,27 @@ func (s *session) isHopeless(scope *resource) bool {
 
 // isRejected tells whether a resource was refused alone as it is desired.
 func (s *session) isRejected(k kind, name string) bool {
-	rec := s.subs[k].records[name]
-	return rec != nil && rec.rejects(s.desired(k, name))
+	rec := s.look(k, name)
+	return rec.rejects(s.desired(k, name))
 }
 
 // awaitsRoutes tells whether endpoints of which none can serve any more have to wait, in place of
 // those that the proxy has, because its routes to them are about to go elsewhere. It ends with the
 // ACK of those routes, and after drainingPatience at the latest: a proxy that doesn't take its
 // routes has to learn of the loss all the same.
-func (s *session) awaitsRoutes(now time.Time, name string, rec *record, want *resource) bool {
+func (s *session) awaitsRoutes(now time.Time, rec *record, want *resource) bool {
 	hasNone := rec.sent == nil || rec.sent.known() && !rec.sent.serving
-	if want.serving || hasNone || !s.routesLeave(name) {
-		delete(s.drainingEndpoints, name)
+	if want.serving || hasNone || !s.routesLeave(want.name) {
+		rec.drainsUntil = time.Time{}
 		return false
 	}
-	end, known := s.drainingEndpoints[name]
-	if !known {
-		end = now.Add(drainingPatience)
-		s.drainingEndpoints[name] = end
+	if rec.drainsUntil.IsZero() {
+		rec.drainsUntil = now.Add(drainingPatience)
 	}
-	if !now.Before(end) {
+	if !now.Before(rec.drainsUntil) {
 		return false
 	}
-	s.alarm = earlier(s.alarm, end)
+	s.alarm = earlier(s.alarm, rec.drainsUntil)
 	return true
 }
 
