@@ -131,7 +131,7 @@ func TestStateOfTheWorldHasNoTLS(t *testing.T) {
 // that there is no such certificate; the names of hosts are never taken back.
 func TestNamesBelowAWildcardAreBounded(t *testing.T) {
 	t.Parallel()
-	w, err := (*snapshot)(nil).replace(desiredWorld(t, "secret:*.test secret:shop.test"))
+	w, err := new(snapshot).replace(desiredWorld(t, "secret:*.test secret:shop.test"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 )
@@ -47,7 +48,7 @@ func (f *fleet) follow(successor func(before *snapshot) (*snapshot, error)) erro
 	f.publishing.Lock()
 	defer f.publishing.Unlock()
 	before := f.current()
-	next, err := successor(before.snapshot)
+	next, err := successor(cmp.Or(before.snapshot, new(snapshot)))
 	if err != nil || before.snapshot != nil && next.resources == before.snapshot.resources {
 		return err
 	}

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -90,7 +91,7 @@ func (m *model) hello() {
 // publish gives the session a new world.
 func (m *model) publish(items string) {
 	m.t.Helper()
-	w, err := m.snapshot.replace(desiredWorld(m.t, items))
+	w, err := cmp.Or(m.snapshot, new(snapshot)).replace(desiredWorld(m.t, items))
 	if err != nil {
 		m.t.Fatal(err)
 	}

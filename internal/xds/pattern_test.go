@@ -49,7 +49,7 @@ func TestResourcesShareWhatTheySay(t *testing.T) {
 		}
 		scope.RouteConfiguration.RequestHeadersToRemove = manyNames(50)
 	}
-	w, err := (*snapshot)(nil).replace(desired)
+	w, err := new(snapshot).replace(desired)
 	if err != nil {
 		t.Fatal(err)
 	}

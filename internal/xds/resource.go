@@ -94,13 +94,13 @@ func (r *resource) inspect(k kind, message proto.Message) (string, error) {
 }
 
 // inOtherBytes is a scope with the same content and version in other bytes. To the marshalled form
-// it appends the route configuration once more with nothing but another name: a field that stands
+// it appends the route configuration once more with nothing but a name of its own: a field that stands
 // there twice is merged, and of a text in it the last one counts
 // (https://protobuf.dev/programming-guides/encoding/#last-one-wins).
 func (r *resource) inOtherBytes(salt string) *resource {
 	var routes []byte
 	routes = protowire.AppendTag(routes, nameField, protowire.BytesType)
-	routes = protowire.AppendString(routes, r.routesName()+"@"+salt)
+	routes = protowire.AppendString(routes, r.name+"@"+salt)
 	body := protowire.AppendTag(slices.Clone(r.message()), routesField, protowire.BytesType)
 	body = protowire.AppendBytes(body, routes)
 	other := *r
@@ -127,15 +127,6 @@ func (r *resource) wrapped() *anypb.Any {
 		body = protowire.AppendString(body, r.name) // The last one counts, see inOtherBytes.
 	}
 	return &anypb.Any{TypeUrl: r.kind.typeURL(), Value: body}
-}
-
-// routesName is the name of the route configuration of a scope.
-func (r *resource) routesName() string {
-	scope := new(routev3.ScopedRouteConfiguration)
-	if err := proto.Unmarshal(r.message(), scope); err != nil { // It was marshalled here.
-		return r.name
-	}
-	return scope.GetRouteConfiguration().GetName()
 }
 
 // refersTo tells whether a scope may send requests to the cluster. Of an unknown one the worst is

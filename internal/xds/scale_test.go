@@ -91,7 +91,7 @@ func TestOneOfAThousandOnTheWire(t *testing.T) {
 func TestAJoiningProxyIsSentPieces(t *testing.T) {
 	t.Parallel()
 	const clusters = 2*resourcesAtOnce + 100
-	w, err := (*snapshot)(nil).replace(manyApplications(t, clusters))
+	w, err := new(snapshot).replace(manyApplications(t, clusters))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestAJoiningProxyIsSentPieces(t *testing.T) {
 // settledSession is a delta session whose proxy has ACKed the whole world.
 func settledSession(tb testing.TB, desired map[string]map[string]proto.Message) (*session, *snapshot) {
 	tb.Helper()
-	w, err := (*snapshot)(nil).replace(desired)
+	w, err := new(snapshot).replace(desired)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func answerAll(tb testing.TB, s *session, out output) []string {
 func TestApplyDeltaIsPublishOfTheDelta(t *testing.T) {
 	t.Parallel()
 	desired := manyApplications(t, 20)
-	first, err := (*snapshot)(nil).replace(desired)
+	first, err := new(snapshot).replace(desired)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestApplyDeltaIsPublishOfTheDelta(t *testing.T) {
 
 func TestApplyDeltaRefusesContradictions(t *testing.T) {
 	t.Parallel()
-	good, err := (*snapshot)(nil).replace(manyApplications(t, 3))
+	good, err := new(snapshot).replace(manyApplications(t, 3))
 	if err != nil {
 		t.Fatal(err)
 	}

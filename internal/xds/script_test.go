@@ -239,7 +239,11 @@ func (s *script) play(words []string) []string {
 	var out output
 	switch words[0] {
 	case "world":
-		w, err := s.world.replace(desiredWorld(s.tb, strings.Join(words[1:], " ")))
+		before := s.world
+		if before == nil {
+			before = new(snapshot)
+		}
+		w, err := before.replace(desiredWorld(s.tb, strings.Join(words[1:], " ")))
 		if err != nil {
 			s.tb.Fatal(err)
 		}

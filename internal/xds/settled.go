@@ -31,22 +31,14 @@ func (s *session) look(k kind, name string) record {
 // find returns the record of a name, and makes that of a settled one. It is nil when the stream has
 // nothing to do with the name.
 func (s *session) find(k kind, name string) *record {
-	sub := &s.subs[k]
-	if s.isSettled(k, name) {
-		s.restore(k, s.desired(k, name))
+	if !s.isSettled(k, name) {
+		return s.subs[k].records[name]
 	}
-	return sub.records[name]
-}
-
-// restore makes the record of a resource that the proxy has.
-func (s *session) restore(k kind, res *resource) *record {
-	rec := &record{sent: res, lastAcked: res}
-	if k == clusterKind {
-		rec.warm = s.hasEndpoints(res)
-	}
-	s.subs[k].records[res.name] = rec
+	has := s.desired(k, name)
+	rec := &record{sent: has, lastAcked: has, warm: k == clusterKind && s.hasEndpoints(has)}
+	s.subs[k].records[has.name] = rec
 	if k == scopeKind {
-		s.setMaybeActive(rec, []activeVersion{{res, 0}})
+		s.setMaybeActive(rec, []activeVersion{{has, 0}})
 	}
 	return rec
 }

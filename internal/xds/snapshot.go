@@ -24,17 +24,6 @@ type Delta struct {
 	Removed map[string][]string
 }
 
-// check refuses types that are not served.
-func (d Delta) check() error {
-	types := slices.Concat(slices.Collect(maps.Keys(d.Changed)), slices.Collect(maps.Keys(d.Removed)))
-	for _, typeURL := range types {
-		if _, served := kindOf(typeURL); !served {
-			return fmt.Errorf("type URL %q is not served: %w", typeURL, ErrInconsistent)
-		}
-	}
-	return nil
-}
-
 // change says that a resource came, went or got another version.
 type change struct {
 	kind kind
@@ -48,14 +37,11 @@ type snapshot struct {
 	patterns [kindCount]*pattern
 }
 
-// replace builds the snapshot that follows s (nil for the first one) and has exactly what is
-// desired. What didn't change is taken over.
+// replace builds the snapshot that follows s and has exactly what is desired. What didn't change is taken
+// over.
 func (s *snapshot) replace(desired map[string]map[string]proto.Message) (*snapshot, error) {
 	removed := map[string][]string{}
 	for k := range kind(kindCount) {
-		if s == nil {
-			break
-		}
 		for name := range s.resources[k].all() {
 			if _, wanted := desired[k.typeURL()][name]; !wanted {
 				removed[k.typeURL()] = append(removed[k.typeURL()], name)
@@ -65,15 +51,13 @@ func (s *snapshot) replace(desired map[string]map[string]proto.Message) (*snapsh
 	return s.apply(Delta{Changed: desired, Removed: removed})
 }
 
-// apply builds the snapshot that follows s (nil for the first one) and differs from it as d says.
-// It costs what d holds. An error is about the first thing found wrong, and the snapshot is of no use
-// then.
+// apply builds the snapshot that follows s and differs from it as d says. It costs what d holds. An
+// error is about the first thing found wrong, and the snapshot is of no use then.
 func (s *snapshot) apply(d Delta) (*snapshot, error) {
-	if s == nil {
-		s = &snapshot{}
-	}
-	if err := d.check(); err != nil {
-		return nil, err
+	for _, typeURL := range slices.AppendSeq(slices.Collect(maps.Keys(d.Changed)), maps.Keys(d.Removed)) {
+		if _, served := kindOf(typeURL); !served {
+			return nil, fmt.Errorf("type URL %q is not served: %w", typeURL, ErrInconsistent)
+		}
 	}
 	next := &snapshot{resources: s.resources, patterns: s.patterns}
 	for k := range kind(kindCount) {
@@ -127,11 +111,8 @@ func (s *snapshot) share(r *resource) {
 	}
 }
 
-// changesSince returns what differs from an earlier snapshot, nil for one without anything.
+// changesSince returns what differs from an earlier snapshot.
 func (s *snapshot) changesSince(earlier *snapshot) []change {
-	if earlier == nil {
-		earlier = &snapshot{}
-	}
 	var changes []change
 	for k := range kind(kindCount) {
 		for _, name := range s.resources[k].changedSince(earlier.resources[k]) {
@@ -186,9 +167,6 @@ func (s *snapshot) checkReferences(r *resource) error {
 
 // version returns the version of a resource, none when it isn't there.
 func (s *snapshot) version(k kind, name string) version {
-	if s == nil {
-		return version{}
-	}
 	if found := s.find(k, name); found != nil {
 		return found.version
 	}

@@ -17,7 +17,7 @@ import (
 func TestSnapshotTakesOverWhatIsTheSame(t *testing.T) {
 	t.Parallel()
 	desired := desiredWorld(t, "a b web>a")
-	first, err := (*snapshot)(nil).replace(desired)
+	first, err := new(snapshot).replace(desired)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestSnapshotTakesOverWhatIsTheSame(t *testing.T) {
 
 func TestSnapshotNamesItsChanges(t *testing.T) {
 	t.Parallel()
-	first, err := (*snapshot)(nil).replace(desiredWorld(t, "a b c web>a"))
+	first, err := new(snapshot).replace(desiredWorld(t, "a b c web>a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestSnapshotNamesItsChanges(t *testing.T) {
 
 func TestSnapshotRefusesContradictions(t *testing.T) {
 	t.Parallel()
-	good, err := (*snapshot)(nil).replace(desiredWorld(t, "a web>a"))
+	good, err := new(snapshot).replace(desiredWorld(t, "a web>a"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (s *session) heldBack(k kind) []string {
 // StreamState shows one open stream. It goes on meanwhile: what is asked later may be newer.
 type StreamState struct {
 	stream  *stream
-	changed [kindCount]map[string]struct{}
+	changed map[string]map[string]struct{} // by type URL
 }
 
 // Poll shows every open stream to see, in order of their numbers, and forgets what has changed on
@@ -96,10 +96,10 @@ func (s *Server) listed() []*stream {
 func (st *stream) poll() StreamState {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	v := StreamState{stream: st}
+	v := StreamState{stream: st, changed: map[string]map[string]struct{}{}}
 	for k := range kind(kindCount) {
 		if sub := &st.session.subs[k]; len(sub.changed) > 0 {
-			v.changed[k], sub.changed = sub.changed, map[string]struct{}{}
+			v.changed[k.typeURL()], sub.changed = sub.changed, map[string]struct{}{}
 		}
 	}
 	return v
@@ -121,13 +121,7 @@ func (v StreamState) Fleet() string { return v.stream.fleet.name }
 
 // Changed visits the names of the resources of a type of which Resource may say something else than
 // at the poll before, in no order. All others are as they were.
-func (v StreamState) Changed(typeURL string) iter.Seq[string] {
-	k, served := kindOf(typeURL)
-	if !served {
-		return maps.Keys(map[string]struct{}(nil))
-	}
-	return maps.Keys(v.changed[k])
-}
+func (v StreamState) Changed(typeURL string) iter.Seq[string] { return maps.Keys(v.changed[typeURL]) }
 
 // Resource is what the proxy was sent of one resource and has answered, the zero value if it knows
 // nothing of it.
@@ -153,9 +147,9 @@ func (s *Server) Versions() func(fleet, typeURL, name string) string {
 	s.mu.Unlock()
 	return func(fleet, typeURL, name string) string {
 		k, served := kindOf(typeURL)
-		if !served {
-			return ""
+		if published := snapshots[fleet]; served && published != nil {
+			return published.version(k, name).String()
 		}
-		return snapshots[fleet].version(k, name).String()
+		return ""
 	}
 }

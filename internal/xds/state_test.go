@@ -52,7 +52,7 @@ func TestStateTellsWhatIsCertain(t *testing.T) {
 			t.Parallel()
 			s, now := newSession(ModeDelta, scriptGrace, "salt", &rejections{}), time.Unix(0, 0)
 			endpoints := endpointKind.typeURL()
-			var w *snapshot
+			w := new(snapshot)
 			versions := map[string]string{"": ""}
 			for i, step := range steps {
 				for _, items := range step.worlds {

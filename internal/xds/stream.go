@@ -121,7 +121,7 @@ func (s *Server) run(
 		case <-members.superseded:
 			continue
 		case end := <-ended:
-			return ending(end)
+			return end
 		case r := <-answerable:
 			r.message = strings.ToValidUTF8(r.message[:min(len(r.message), messageLimit)], "")
 			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.receive(now, r) })
@@ -198,11 +198,15 @@ func (s *Server) sendAll(t transport, responses []response) error {
 	return nil
 }
 
-// receiveAll passes the proxy's requests on, one at a time, until the stream
-// ends.
+// receiveAll passes the proxy's requests on, one at a time, until the stream ends. That a proxy is done is
+// no error.
 func receiveAll(ctx context.Context, t transport, requests chan<- request, ended chan<- error) {
 	for {
 		r, err := t.receive()
+		if errors.Is(err, io.EOF) {
+			close(ended)
+			return
+		}
 		if err != nil {
 			ended <- err
 			return
@@ -213,15 +217,6 @@ func receiveAll(ctx context.Context, t transport, requests chan<- request, ended
 			return
 		}
 	}
-}
-
-// ending turns the error that ended the requests into that of the stream: a
-// proxy that is done is no error.
-func ending(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // peerOf is the address of the proxy.

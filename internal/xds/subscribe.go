@@ -126,10 +126,8 @@ func (s *session) desired(k kind, name string) *resource {
 
 // settlesWith tells whether a resource is settled by the version that the proxy brings of it.
 func (s *session) settlesWith(k kind, desired *resource, initial map[string]string) bool {
-	if s.mode != ModeDelta || desired == nil || versionOf(initial[desired.name]) != desired.version {
-		return false
-	}
-	return k != endpointKind || !s.look(clusterKind, desired.name).warming
+	return desired != nil && versionOf(initial[desired.name]) == desired.version &&
+		(k != endpointKind || !s.look(clusterKind, desired.name).warming)
 }
 
 // subscribeAll makes the subscription a wildcard, for the kinds that have it. initial are the versions

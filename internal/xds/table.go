@@ -30,38 +30,36 @@ func partOf(name string) int {
 	return int((hash ^ hash>>16) % tableParts)
 }
 
-// find returns the place of a name, and whether it is there.
-func (p part) find(name string) (place int, isThere bool) {
-	return slices.BinarySearchFunc(p, name, func(res *resource, name string) int {
-		return strings.Compare(res.name, name)
-	})
-}
-
 // isSame tells whether two parts are one.
 func (p part) isSame(other part) bool {
 	return len(p) == len(other) && (len(p) == 0 || &p[0] == &other[0])
 }
 
-// get returns the resource of a name, nil for none.
-func (t table) get(name string) *resource {
+// part returns one of the parts.
+func (t table) part(at int) part {
 	if t.parts == nil {
 		return nil
 	}
-	in := t.parts[partOf(name)]
-	if place, isThere := in.find(name); isThere {
-		return in[place]
+	return t.parts[at]
+}
+
+// get returns the resource of a name, nil for none.
+func (t table) get(name string) *resource {
+	in := t.part(partOf(name))
+	place, isThere := slices.BinarySearchFunc(in, name, func(res *resource, name string) int {
+		return strings.Compare(res.name, name)
+	})
+	if !isThere {
+		return nil
 	}
-	return nil
+	return in[place]
 }
 
 // all visits all resources, in no order.
 func (t table) all() iter.Seq2[string, *resource] {
 	return func(yield func(string, *resource) bool) {
-		if t.parts == nil {
-			return
-		}
-		for _, in := range t.parts {
-			for _, res := range in {
+		for at := range tableParts {
+			for _, res := range t.part(at) {
 				if !yield(res.name, res) {
 					return
 				}
@@ -80,29 +78,25 @@ func (t table) with(changed map[string]*resource) table {
 		byPart[partOf(name)] = append(byPart[partOf(name)], name)
 	}
 	next := new([tableParts]part)
-	if t.parts != nil {
-		*next = *t.parts
-	}
 	for at, names := range byPart {
-		if len(names) > 0 {
-			next[at] = next[at].with(names, changed)
-		}
+		next[at] = t.part(at).with(names, changed)
 	}
 	return table{next}
 }
 
 // with is table.with for the names that are in the part.
 func (p part) with(names []string, changed map[string]*resource) part {
-	isChanged := make(map[string]struct{}, len(names))
+	if len(names) == 0 {
+		return p
+	}
 	next := make(part, 0, len(p)+len(names))
 	for _, name := range names {
-		isChanged[name] = struct{}{}
 		if res := changed[name]; res != nil {
 			next = append(next, res)
 		}
 	}
 	for _, res := range p {
-		if _, is := isChanged[res.name]; !is {
+		if _, isChanged := changed[res.name]; !isChanged {
 			next = append(next, res)
 		}
 	}
@@ -112,26 +106,19 @@ func (p part) with(names []string, changed map[string]*resource) part {
 
 // changedSince are the names that have another version than in an earlier table, in order.
 func (t table) changedSince(earlier table) []string {
-	var none [tableParts]part
-	before, now := &none, &none
-	if earlier.parts != nil {
-		before = earlier.parts
-	}
-	if t.parts != nil {
-		now = t.parts
-	}
 	var names []string
 	for at := range tableParts {
-		if now[at].isSame(before[at]) {
+		before, now := earlier.part(at), t.part(at)
+		if now.isSame(before) {
 			continue
 		}
-		for _, res := range now[at] {
-			if place, isThere := before[at].find(res.name); !isThere || !before[at][place].is(res) {
+		for _, res := range now {
+			if !earlier.get(res.name).is(res) {
 				names = append(names, res.name)
 			}
 		}
-		for _, res := range before[at] {
-			if _, still := now[at].find(res.name); !still {
+		for _, res := range before {
+			if t.get(res.name) == nil {
 				names = append(names, res.name)
 			}
 		}
