@@ -67,21 +67,13 @@ func (k kind) typeURL() string { return k.traits().typeURL }
 // String is the kind's name in logs and metric labels.
 func (k kind) String() string { return k.traits().label }
 
-// Mode is the form of the protocol that a stream speaks.
-type Mode int
+// Mode is the form of the protocol that a stream speaks, by its name in logs and metric labels.
+type Mode string
 
 const (
 	// ModeDelta is the incremental form (DELTA_GRPC in a bootstrap): only what changed travels.
-	ModeDelta Mode = iota
+	ModeDelta Mode = "delta"
 	// ModeStateOfTheWorld is the older form (GRPC in a bootstrap): every response of a kind that has
 	// a wildcard holds all resources.
-	ModeStateOfTheWorld
+	ModeStateOfTheWorld Mode = "sotw"
 )
-
-// String is the mode's name in logs and metric labels.
-func (m Mode) String() string {
-	if m == ModeStateOfTheWorld {
-		return "sotw"
-	}
-	return "delta"
-}

@@ -51,16 +51,6 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 	default:
 		return "", s.errFull()
 	}
-	fleet, err := s.awaitFleet(ctx, peer)
-	if status.Code(err) == codes.PermissionDenied {
-		s.options.Logger.WarnContext(ctx, "Proxy refused",
-			slog.String("peer", peer), slog.String("reason", status.Convert(err).Message()))
-	}
-	return fleet, err
-}
-
-// awaitFleet is fleetOf for an address that isn't known yet.
-func (s *Server) awaitFleet(ctx context.Context, peer string) (string, error) {
 	patience := time.NewTimer(membershipPatience)
 	defer patience.Stop()
 	for {
@@ -75,14 +65,14 @@ func (s *Server) awaitFleet(ctx context.Context, peer string) (string, error) {
 		case <-s.closed:
 			return "", errShuttingDown()
 		case <-patience.C:
-			return "", s.errStranger(peer, fleets)
+			return "", s.refuse(ctx, peer, fleets)
 		case <-members.superseded:
 		}
 	}
 }
 
-// errStranger is the status for a stream whose address belongs to no fleet, or to several.
-func (s *Server) errStranger(peer string, fleets []string) error {
+// refuse returns the status for a stream whose address belongs to no fleet, or to several, and logs it.
+func (s *Server) refuse(ctx context.Context, peer string, fleets []string) error {
 	reason := "no fleet has a proxy with the address " + hostOf(peer)
 	if len(fleets) > 1 {
 		sorted := slices.Sorted(slices.Values(fleets))
@@ -92,6 +82,7 @@ func (s *Server) errStranger(peer string, fleets []string) error {
 	if s.options.Remedy != "" {
 		reason += "; " + s.options.Remedy
 	}
+	s.options.Logger.WarnContext(ctx, "Proxy refused", slog.String("peer", peer), slog.String("reason", reason))
 	return status.Error(codes.PermissionDenied, reason)
 }
 

@@ -56,7 +56,7 @@ type model struct {
 func newModel(t *testing.T, mode Mode, seed uint64) *model {
 	t.Helper()
 	m := &model{
-		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(mode))), session: newSession(mode, scriptGrace, "salt", &rejections{}),
+		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(len(mode)))), session: newSession(mode, scriptGrace, "salt", &rejections{}),
 		now: time.Unix(1_700_000_000, 0), active: map[string]bool{}, warming: map[string]bool{}, answered: map[string]response{},
 		direct: map[string]bool{}, given: map[string]*resource{}, emptied: map[string]time.Time{},
 		recorded: map[string]string{},

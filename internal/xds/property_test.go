@@ -19,7 +19,7 @@ import (
 func TestAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{ModeDelta, ModeStateOfTheWorld} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(200) {
 				newModel(t, mode, seed).play(150)

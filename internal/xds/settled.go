@@ -78,8 +78,8 @@ func (s *session) settleAll() {
 			delete(sub.records, name)
 			dropped++
 		}
-		if dropped > sweepLimit {
-			s.shrink(sub)
+		if dropped > sweepLimit { // A map keeps the room of what was in it.
+			sub.records, s.uses = maps.Collect(maps.All(sub.records)), maps.Collect(maps.All(s.uses))
 		}
 	}
 }
@@ -101,15 +101,5 @@ func (s *session) maySettle(k kind, name string, rec *record) bool {
 		return len(rec.maybeActive) == 1 && rec.maybeActive[0].resource.is(want)
 	default:
 		return true
-	}
-}
-
-// shrink gives back the room of what a stream once needed: maps keep theirs.
-func (s *session) shrink(sub *subscription) {
-	records := make(map[string]*record, len(sub.records))
-	maps.Copy(records, sub.records)
-	sub.records = records
-	if len(s.uses) == 0 {
-		s.uses = map[string]int{}
 	}
 }

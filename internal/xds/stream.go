@@ -71,9 +71,9 @@ func (s *Server) serve(ctx context.Context, t transport) error {
 		return err
 	}
 	logger := s.options.Logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
-		slog.String("peer", st.peer), slog.String("mode", t.mode().String()))
+		slog.String("peer", st.peer), slog.String("mode", string(t.mode())))
 	logger.InfoContext(ctx, "Proxy connected")
-	streams := s.options.Metrics.streams.WithLabelValues(t.mode().String())
+	streams := s.options.Metrics.streams.WithLabelValues(string(t.mode()))
 	streams.Inc()
 	s.signal()
 	s.options.Follower.Opened(StreamState{stream: st})
@@ -203,12 +203,11 @@ func (s *Server) sendAll(t transport, responses []response) error {
 func receiveAll(ctx context.Context, t transport, requests chan<- request, ended chan<- error) {
 	for {
 		r, err := t.receive()
-		if errors.Is(err, io.EOF) {
-			close(ended)
-			return
-		}
 		if err != nil {
-			ended <- err
+			if !errors.Is(err, io.EOF) {
+				ended <- err
+			}
+			close(ended)
 			return
 		}
 		select {

@@ -130,11 +130,10 @@ func (s *session) settlesWith(k kind, desired *resource, initial map[string]stri
 		(k != endpointKind || !s.look(clusterKind, desired.name).warming)
 }
 
-// subscribeAll makes the subscription a wildcard, for the kinds that have it. initial are the versions
-// that the proxy brings.
+// subscribeAll makes the subscription a wildcard. initial are the versions that the proxy brings.
 func (s *session) subscribeAll(k kind, initial map[string]string) {
 	sub := &s.subs[k]
-	if !sub.wildcard || sub.subscribed {
+	if sub.subscribed {
 		return
 	}
 	var unsettled []string
@@ -193,7 +192,6 @@ func (s *session) drop(k kind, name string) {
 	delete(sub.records, name)
 	sub.dirty.remove(name)
 	sub.retries.remove(name)
-	delete(sub.rejected, name)
 	switch k {
 	case clusterKind:
 		delete(s.pendingRemoval, name)

@@ -44,15 +44,17 @@ func (t table) part(at int) part {
 }
 
 // get returns the resource of a name, nil for none.
-func (t table) get(name string) *resource {
-	in := t.part(partOf(name))
-	place, isThere := slices.BinarySearchFunc(in, name, func(res *resource, name string) int {
+func (t table) get(name string) *resource { return t.part(partOf(name)).get(name) }
+
+// get is table.get for a name of the part.
+func (p part) get(name string) *resource {
+	place, isThere := slices.BinarySearchFunc(p, name, func(res *resource, name string) int {
 		return strings.Compare(res.name, name)
 	})
 	if !isThere {
 		return nil
 	}
-	return in[place]
+	return p[place]
 }
 
 // all visits all resources, in no order.
@@ -113,12 +115,12 @@ func (t table) changedSince(earlier table) []string {
 			continue
 		}
 		for _, res := range now {
-			if !earlier.get(res.name).is(res) {
+			if !before.get(res.name).is(res) {
 				names = append(names, res.name)
 			}
 		}
 		for _, res := range before {
-			if t.get(res.name) == nil {
+			if now.get(res.name) == nil {
 				names = append(names, res.name)
 			}
 		}
