@@ -22,38 +22,38 @@ const (
 // tick sends what is due, in the order that makes before it breaks. Time alone makes something due at
 // the time that wake returns.
 func (s *session) tick(now time.Time) (out output) {
-	s.ticked, s.alarm = now, time.Time{}
-	s.releaseDue(now)
+	s.now, s.alarm = now, time.Time{}
+	s.releaseDue()
 	for k := range kind(kindCount) {
-		for s.flushKind(now, k, &out) {
+		for s.flushKind(k, &out) {
 		}
 	}
-	s.scheduleRemovals(now)
+	s.scheduleRemovals()
 	return out
 }
 
 // flushKind sends one response of a kind, if one is due, and tells whether it did.
-func (s *session) flushKind(now time.Time, k kind, out *output) bool {
+func (s *session) flushKind(k kind, out *output) bool {
 	sub := &s.subs[k]
 	sub.mustDrain = sub.mustDrain && len(sub.pending) > 0
-	if !sub.started || s.isHeld(now, k) || !sub.maySend() {
+	if !sub.started || s.isHeld(k) || !sub.maySend() {
 		return false
 	}
 	if sub.retries.count() > 0 && !sub.retried {
-		if s.retry(now, k, out) {
+		if s.retry(k, out) {
 			return true
 		}
 		if sub.retries.count() > 0 {
 			return false // It is the turn of one that waits until all else is answered.
 		}
 	}
-	sending, removed := s.collect(now, k)
+	sending, removed := s.collect(k)
 	if len(sending) > 0 || len(removed) > 0 || sub.mustReply && sub.retries.count() == 0 {
 		sub.retried = false
 		s.emit(k, sending, removed, "", out)
 		return true
 	}
-	return s.retry(now, k, out)
+	return s.retry(k, out)
 }
 
 // maySend tells whether the pending responses allow another one. While a resource that was sent alone
@@ -65,12 +65,12 @@ func (sub *subscription) maySend() bool {
 }
 
 // isHeld tells whether the first response of a kind is held back for now.
-func (s *session) isHeld(now time.Time, k kind) bool {
+func (s *session) isHeld(k kind) bool {
 	switch k {
 	case clusterKind:
-		return s.holdsList(now)
+		return s.holdsList()
 	case scopeKind:
-		return s.holdsScopes(now)
+		return s.holdsScopes()
 	default:
 		return false
 	}
@@ -83,7 +83,7 @@ const resourcesAtOnce = 500
 // collect takes what is due from the names to look at: as much as a response has, or one change of a kind
 // whose changes travel apart. The first scopes go together, since they make Envoy ready, and so does what
 // every response lists.
-func (s *session) collect(now time.Time, k kind) (sending []*resource, removed []string) {
+func (s *session) collect(k kind) (sending []*resource, removed []string) {
 	sub := &s.subs[k]
 	single := sub.apart && sub.nonce != ""
 	divides := !sub.apart && !s.lists(k)
@@ -97,7 +97,7 @@ func (s *session) collect(now time.Time, k kind) (sending []*resource, removed [
 			continue
 		}
 		sub.note(name)
-		switch res, todo := s.decide(now, k, name); {
+		switch res, todo := s.decide(k, name); {
 		case todo == wait || todo == send && single && len(removed) > 0:
 			waiting = append(waiting, name) // Removals travel without a change that could be refused.
 		case todo == send:
@@ -121,7 +121,7 @@ func (s *session) collect(now time.Time, k kind) (sending []*resource, removed [
 }
 
 // retry sends the next of the resources that go alone, when everything else is answered.
-func (s *session) retry(now time.Time, k kind, out *output) bool {
+func (s *session) retry(k kind, out *output) bool {
 	sub := &s.subs[k]
 	for len(sub.pending) == 0 {
 		name, some := sub.retries.pop()
@@ -129,7 +129,7 @@ func (s *session) retry(now time.Time, k kind, out *output) bool {
 			return false
 		}
 		sub.note(name)
-		switch res, todo := s.decide(now, k, name); todo {
+		switch res, todo := s.decide(k, name); todo {
 		case send, sendAlone:
 			sub.retried = true
 			s.emit(k, []*resource{res}, nil, name, out)
@@ -143,13 +143,13 @@ func (s *session) retry(now time.Time, k kind, out *output) bool {
 }
 
 // decide tells what is to be done about one name, and with which version.
-func (s *session) decide(now time.Time, k kind, name string) (*resource, action) {
+func (s *session) decide(k kind, name string) (*resource, action) {
 	if s.isSettled(k, name) {
 		return nil, nothing
 	}
 	rec, want := s.subs[k].records[name], s.desired(k, name)
 	if want == nil {
-		return s.decideAbsent(now, k, name, rec)
+		return s.decideAbsent(k, name, rec)
 	}
 	if k == clusterKind {
 		delete(s.pendingRemoval, name)
@@ -167,7 +167,7 @@ func (s *session) decide(now time.Time, k kind, name string) (*resource, action)
 		return rec.fallBack(want)
 	case !s.serves(want):
 		return nil, wait
-	case k == endpointKind && s.awaitsRoutes(now, rec, want):
+	case k == endpointKind && s.awaitsRoutes(rec, want):
 		return nil, wait
 	case rec.doubtful || rec.isAlone() || s.elsewhere.has(k, want):
 		return want, sendAlone
@@ -192,7 +192,7 @@ func (rec *record) fallBack(want *resource) (*resource, action) {
 }
 
 // decideAbsent is decide for a name that isn't desired.
-func (s *session) decideAbsent(now time.Time, k kind, name string, rec *record) (*resource, action) {
+func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, action) {
 	if rec == nil {
 		return nil, nothing
 	}
@@ -207,7 +207,7 @@ func (s *session) decideAbsent(now time.Time, k kind, name string, rec *record) 
 			return nil, nothing
 		}
 		return nil, remove
-	case s.lingers(now, k, name):
+	case s.lingers(k, name):
 		if rec.force && rec.sent.known() {
 			return rec.sent, send
 		}

@@ -51,8 +51,7 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 	default:
 		return "", s.errFull()
 	}
-	patience := time.NewTimer(membershipPatience)
-	defer patience.Stop()
+	patience := time.After(membershipPatience)
 	for {
 		members := s.membership.Load()
 		fleets := members.fleets[addressOf(peer)]
@@ -64,7 +63,7 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 			return "", status.FromContextError(ctx.Err()).Err()
 		case <-s.closed:
 			return "", errShuttingDown()
-		case <-patience.C:
+		case <-patience:
 			return "", s.refuse(ctx, peer, fleets)
 		case <-members.superseded:
 		}

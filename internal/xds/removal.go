@@ -4,12 +4,12 @@ import "time"
 
 // lingers tells whether a resource that is no longer desired has to stay on the stream for now: a
 // cluster that routes may name, and its endpoints.
-func (s *session) lingers(now time.Time, k kind, name string) bool {
+func (s *session) lingers(k kind, name string) bool {
 	due, leaves := s.pendingRemoval[name]
 	switch k {
 	case clusterKind:
 		s.pendingRemoval[name] = due
-		return due.IsZero() || now.Before(due) || s.mayBeUsed(name)
+		return due.IsZero() || s.now.Before(due) || s.mayBeUsed(name)
 	case endpointKind:
 		return leaves
 	default:
@@ -18,9 +18,9 @@ func (s *session) lingers(now time.Time, k kind, name string) bool {
 }
 
 // releaseDue lets the clusters go whose grace has passed.
-func (s *session) releaseDue(now time.Time) {
+func (s *session) releaseDue() {
 	for name, due := range s.pendingRemoval {
-		if !due.IsZero() && !now.Before(due) {
+		if !due.IsZero() && !s.now.Before(due) {
 			s.subs[clusterKind].dirty.add(name)
 		}
 	}
@@ -28,13 +28,13 @@ func (s *session) releaseDue(now time.Time) {
 
 // scheduleRemovals starts the grace of clusters that no route can name any more, and stops it for
 // those that one names again.
-func (s *session) scheduleRemovals(now time.Time) {
+func (s *session) scheduleRemovals() {
 	for name, due := range s.pendingRemoval {
 		switch used := s.mayBeUsed(name); {
 		case used:
 			s.pendingRemoval[name] = time.Time{}
 		case due.IsZero():
-			s.pendingRemoval[name] = now.Add(s.grace)
+			s.pendingRemoval[name] = s.now.Add(s.grace)
 		}
 	}
 }

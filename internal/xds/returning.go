@@ -1,7 +1,5 @@
 package xds
 
-import "time"
-
 // In state of the world a proxy that reconnects doesn't say which clusters it
 // has, and a list of clusters that lacks one removes it, even if routes still
 // name it. Its subscription to endpoints tells: Envoy asks for those of all its
@@ -38,14 +36,14 @@ func (s *session) welcome(k kind, r request) error {
 }
 
 // holdsList tells whether the list of clusters is held back for now.
-func (s *session) holdsList(now time.Time) bool {
+func (s *session) holdsList() bool {
 	if !s.returning {
 		return false
 	}
 	if s.returnBy.IsZero() {
-		s.returnBy = now.Add(drainingPatience)
+		s.returnBy = s.now.Add(drainingPatience)
 	}
-	if s.mustReturn(now) {
+	if s.mustReturn() {
 		return true
 	}
 	s.returning = false
@@ -59,8 +57,8 @@ func (s *session) holdsList(now time.Time) bool {
 }
 
 // mustReturn tells whether a proxy that came back needs its routes first.
-func (s *session) mustReturn(now time.Time) bool {
-	patient := now.Before(s.returnBy)
+func (s *session) mustReturn() bool {
+	patient := s.now.Before(s.returnBy)
 	if !s.subs[scopeKind].started {
 		// Envoy asks for routes last.
 		if patient {
@@ -70,7 +68,7 @@ func (s *session) mustReturn(now time.Time) bool {
 	}
 	gone, named := false, false
 	for name, rec := range s.subs[clusterKind].records {
-		if s.isGone(name, rec) && s.lingers(now, clusterKind, name) {
+		if s.isGone(name, rec) && s.lingers(clusterKind, name) {
 			gone = true
 			named = named || s.mayBeUsed(name)
 		}

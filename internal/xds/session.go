@@ -135,8 +135,8 @@ type session struct {
 	unknownUses int
 	// guesses are the names of certificates that no resource has as its own.
 	guesses guesses
-	// ticked is when tick was called last.
-	ticked time.Time
+	// now is the time of the last tick.
+	now time.Time
 	// alarm is when something that is withheld is to be looked at again; zero for never.
 	alarm time.Time
 	// progress is when the scopes were first held back, or when the proxy has accepted a cluster or
@@ -209,7 +209,7 @@ func (s *session) receive(now time.Time, r request) (output, error) {
 func (s *session) wake() (time.Time, bool) {
 	next := s.alarm
 	for _, due := range s.pendingRemoval {
-		if due.After(s.ticked) { // What is due already waits for something else.
+		if due.After(s.now) { // What is due already waits for something else.
 			next = earlier(next, due)
 		}
 	}

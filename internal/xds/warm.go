@@ -36,7 +36,7 @@ func (s *session) hasEndpoints(cluster *resource) bool {
 // holdsScopes tells whether the first scopes are held back. They make a fresh Envoy ready, and in
 // state of the world they take the place of all that a returning one has: what is missing is
 // answered with 404. So they wait for clusters that can be expected to become warm.
-func (s *session) holdsScopes(now time.Time) bool {
+func (s *session) holdsScopes() bool {
 	sub := &s.subs[scopeKind]
 	if sub.nonce != "" || sub.brought {
 		return false
@@ -45,10 +45,10 @@ func (s *session) holdsScopes(now time.Time) bool {
 		return false
 	}
 	if s.progress.IsZero() {
-		s.progress = now
+		s.progress = s.now
 	}
 	end := s.progress.Add(firstPatience)
-	if !now.Before(end) {
+	if !s.now.Before(end) {
 		return false
 	}
 	s.alarm = earlier(s.alarm, end)
@@ -85,16 +85,16 @@ func (s *session) isRejected(k kind, name string) bool {
 // those that the proxy has, because its routes to them are about to go elsewhere. It ends with the
 // ACK of those routes, and after drainingPatience at the latest: a proxy that doesn't take its
 // routes has to learn of the loss all the same.
-func (s *session) awaitsRoutes(now time.Time, rec *record, want *resource) bool {
+func (s *session) awaitsRoutes(rec *record, want *resource) bool {
 	hasNone := rec.sent == nil || rec.sent.known() && !rec.sent.serving
 	if want.serving || hasNone || !s.routesLeave(want.name) {
 		rec.drainsUntil = time.Time{}
 		return false
 	}
 	if rec.drainsUntil.IsZero() {
-		rec.drainsUntil = now.Add(drainingPatience)
+		rec.drainsUntil = s.now.Add(drainingPatience)
 	}
-	if !now.Before(rec.drainsUntil) {
+	if !s.now.Before(rec.drainsUntil) {
 		return false
 	}
 	s.alarm = earlier(s.alarm, rec.drainsUntil)
