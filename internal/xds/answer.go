@@ -10,13 +10,12 @@ func (s *session) settle(k kind, r request) *verdict {
 	if i < 0 {
 		return nil
 	}
-	answered := sub.pending[i]
+	answered, first := sub.pending[i], i
 	if s.mode == ModeStateOfTheWorld {
+		first = 0
 		s.settleEarlier(k, sub.pending[:i])
-		sub.pending = slices.Delete(sub.pending, 0, i+1)
-	} else {
-		sub.pending = slices.Delete(sub.pending, i, i+1)
 	}
+	sub.pending = slices.Delete(sub.pending, first, i+1)
 	v := &verdict{kind: k, accepted: !r.refused, message: r.message}
 	if r.refused {
 		v.names = s.refuse(k, answered, r.message)
@@ -76,39 +75,30 @@ func (s *session) accept(k kind, p response) {
 func (s *session) refuse(k kind, p response, message string) []string {
 	sub := &s.subs[k]
 	suspects := s.suspects(k, p)
-	alone := len(suspects) == 1
-	for _, res := range p.resources {
-		rec := sub.records[res.name]
-		if rec == nil {
-			continue
+	for _, res := range suspects {
+		if rec := sub.records[res.name]; rec != nil {
+			sub.note(res.name)
+			s.refuseOne(k, rec, res, p.number, message, len(suspects) == 1)
 		}
-		if !slices.Contains(suspects, res.name) {
-			continue // It stood in the list as before.
-		}
-		sub.note(res.name)
-		s.refuseOne(k, rec, res, p.number, message, alone)
 	}
 	s.removeAgain(k, p)
 	// The proxy has to confirm the list without the culprit.
 	sub.mustReply = sub.mustReply || s.lists(k) && len(suspects) > 0
 	sub.mustDrain = s.lists(k) // Later lists may have it too.
-	return suspects
+	return namesOf(suspects)
 }
 
-// suspects returns the names of the resources for which a response may have been refused: the one
-// that was sent alone, of a list those that differ from what was ACKed.
-func (s *session) suspects(k kind, p response) []string {
-	if p.alone != "" {
-		return []string{p.alone}
-	}
-	var names []string
-	for _, res := range p.resources {
-		if rec := s.subs[k].records[res.name]; s.lists(k) && rec != nil && rec.lastAcked.is(res) {
-			continue
+// suspects returns the resources for which a response may have been refused: the one that was sent
+// alone, of a list those that differ from what was ACKed. One that isn't wanted any more can still have
+// been the reason.
+func (s *session) suspects(k kind, p response) []*resource {
+	return slices.DeleteFunc(slices.Clone(p.resources), func(res *resource) bool {
+		if p.alone != "" {
+			return res.name != p.alone
 		}
-		names = append(names, res.name) // One that isn't wanted any more can still have been the reason.
-	}
-	return names
+		rec := s.subs[k].records[res.name]
+		return s.lists(k) && rec != nil && rec.lastAcked.is(res)
+	})
 }
 
 // refuseOne is refuse for one of the suspects.
@@ -149,7 +139,7 @@ func (s *session) removeAgain(k kind, p response) {
 		if s.desired(k, name) != nil || !sub.wants(name) {
 			continue
 		}
-		if rec := s.record(k, name, p.number); rec.sent == nil {
+		if rec := s.record(k, name); rec.sent == nil {
 			rec.force = true
 			sub.dirty.add(name)
 		}

@@ -144,18 +144,14 @@ func (s *session) retry(k kind, out *output) bool {
 
 // decide tells what is to be done about one name, and with which version.
 func (s *session) decide(k kind, name string) (*resource, action) {
-	if s.isSettled(k, name) {
-		return nil, nothing
-	}
 	rec, want := s.subs[k].records[name], s.desired(k, name)
-	if want == nil {
+	switch {
+	case rec == nil:
+		return nil, nothing // It is settled, or not wanted.
+	case want == nil:
 		return s.decideAbsent(k, name, rec)
-	}
-	if k == clusterKind {
+	case k == clusterKind:
 		delete(s.pendingRemoval, name)
-	}
-	if rec == nil {
-		rec = &record{}
 	}
 	if rec.isAlone() && rec.lastAcked.is(want) {
 		rec.rejection = nil // What was good before is desired again.
@@ -193,9 +189,6 @@ func (rec *record) fallBack(want *resource) (*resource, action) {
 
 // decideAbsent is decide for a name that isn't desired.
 func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, action) {
-	if rec == nil {
-		return nil, nothing
-	}
 	rec.drainsUntil = time.Time{}
 	if rec.isAlone() {
 		rec.rejection = nil
@@ -203,7 +196,7 @@ func (s *session) decideAbsent(k kind, name string, rec *record) (*resource, act
 	switch {
 	case rec.sent == nil:
 		// The proxy has nothing, or may have it from a refused response. Only delta can say so.
-		if s.mode == ModeStateOfTheWorld || rec.absent && !rec.force {
+		if s.mode == ModeStateOfTheWorld || rec.sentIn == 0 && !rec.force {
 			return nil, nothing
 		}
 		return nil, remove
@@ -250,15 +243,12 @@ func (s *session) emit(k kind, sending []*resource, removed []string, alone stri
 // that comes back nobody here knows what it refused before.
 func (s *session) dress(k kind, res *resource) *resource {
 	sub := &s.subs[k]
-	refusals, isUnanswered := 0, true
-	if rec := sub.records[res.name]; rec != nil {
-		refusals, isUnanswered = rec.refusals, rec.answeredIn == 0
-	}
-	isSuspect := refusals > 0 || isUnanswered && s.returned && !sub.accepted
+	rec := sub.records[res.name]
+	isSuspect := rec.refusals > 0 || rec.answeredIn == 0 && s.returned && !sub.accepted
 	if !sub.ignoresRepeats || !isSuspect {
 		return res
 	}
-	return res.inOtherBytes(fmt.Sprintf("%s.%d", s.salt, refusals))
+	return res.inOtherBytes(fmt.Sprintf("%s.%d", s.salt, rec.refusals))
 }
 
 // complete returns everything of a kind that the stream has, in order of name: what a response in

@@ -11,11 +11,19 @@ import (
 type record struct {
 	// sent is what went out last; nil when nothing did, or its removal. After a NACK it is lastAcked.
 	sent   *resource
-	sentIn uint64 // number of the response that carried it
+	sentIn uint64 // number of the response that carried it; 0 when the proxy was sent nothing but a removal
 	// lastAcked is the last version that was ACKed. A NACK doesn't take it back: the proxy then
 	// keeps it or has something newer. Nil says that the proxy has none.
 	lastAcked  *resource
 	answeredIn uint64 // number of the last response that was answered
+	// force asks for the resource once more though it didn't change.
+	force bool
+	// warm is true once the proxy could serve with the cluster. It stays so while a later version
+	// warms or is refused, until the cluster is removed.
+	warm bool
+	// warming is true while a cluster waits for its endpoints, which were not sent behind it yet: Envoy
+	// warms it until they come.
+	warming bool
 	// doubtful is true when a response was refused that carried the resource beside others: the
 	// proxy may have taken it from there or not.
 	doubtful bool
@@ -23,22 +31,12 @@ type record struct {
 	rejection *rejection
 	// refusals counts the refused responses that carried the resource beside others.
 	refusals int
-	// warm is true once the proxy could serve with the cluster. It stays so while a later version
-	// warms or is refused, until the cluster is removed.
-	warm bool
-	// warming is true while a cluster waits for its endpoints, which were not sent behind it yet: Envoy warms
-	// it until they come.
-	warming bool
 	// drainsUntil is until when endpoints wait for routes because none of them serves any more; zero when
 	// they don't.
 	drainsUntil time.Time
 	// since is the number of the last response before the record began: an answer to an older one
 	// says nothing about it.
 	since uint64
-	// absent is true when the proxy was told that the resource doesn't exist, or never of it.
-	absent bool
-	// force asks for the resource once more though it didn't change.
-	force bool
 	// maybeActive are the versions of a scope that the proxy may be using, oldest first: the last
 	// ACKed and all sent since. See session.setMaybeActive.
 	maybeActive []activeVersion

@@ -7,10 +7,9 @@ import (
 
 // noteSent keeps the books of a resource that goes out.
 func (s *session) noteSent(k kind, res *resource, number uint64) {
-	rec := s.record(k, res.name, number-1)
+	rec := s.subs[k].records[res.name]
 	before := rec.sent
-	rec.sent, rec.sentIn = res, number
-	rec.force, rec.absent = false, false
+	rec.sent, rec.sentIn, rec.force = res, number, false
 	switch k {
 	case clusterKind:
 		if !before.is(res) || rec.doubtful {
@@ -40,11 +39,11 @@ func (s *session) rewarm(rec *record, cluster *resource) {
 // noteRemoved keeps the books of a resource whose removal goes out.
 func (s *session) noteRemoved(k kind, name string, number uint64) {
 	sub := &s.subs[k]
-	rec := s.record(k, name, number)
+	rec := sub.records[name]
 	switch k {
 	case scopeKind:
 		// The proxy may use it until it ACKs the removal.
-		*rec = record{since: number, absent: true, maybeActive: rec.maybeActive, refusals: rec.refusals}
+		*rec = record{since: number, maybeActive: rec.maybeActive, refusals: rec.refusals}
 		return
 	case clusterKind:
 		delete(s.pendingRemoval, name)
@@ -52,7 +51,7 @@ func (s *session) noteRemoved(k kind, name string, number uint64) {
 	default:
 	}
 	if _, named := sub.names[name]; named {
-		*rec = record{since: number, absent: true}
+		*rec = record{since: number}
 		return
 	}
 	delete(sub.records, name)

@@ -96,11 +96,8 @@ type subscription struct {
 
 // wants tells whether the proxy asked for the name.
 func (sub *subscription) wants(name string) bool {
-	if sub.subscribed {
-		return true
-	}
 	_, named := sub.names[name]
-	return named
+	return named || sub.subscribed
 }
 
 // note says that what is known of the name may be something else now.
@@ -172,7 +169,7 @@ func (s *session) publish(now time.Time, w *snapshot) output {
 	for _, c := range slices.Concat(changes, s.certificatesChanged(changes, w)) {
 		if sub := &s.subs[c.kind]; sub.wants(c.name) {
 			if s.find(c.kind, c.name) == nil {
-				sub.records[c.name] = neverSent(s.sent)
+				sub.records[c.name] = &record{since: s.sent}
 			}
 			sub.dirty.add(c.name)
 		}

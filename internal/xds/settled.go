@@ -44,17 +44,14 @@ func (s *session) find(k kind, name string) *record {
 }
 
 // record returns the record of a name and begins it if need be.
-func (s *session) record(k kind, name string, since uint64) *record {
-	if rec := s.find(k, name); rec != nil {
-		return rec
+func (s *session) record(k kind, name string) *record {
+	rec := s.find(k, name)
+	if rec == nil {
+		rec = &record{since: s.sent}
+		s.subs[k].records[name] = rec
 	}
-	rec := &record{since: since}
-	s.subs[k].records[name] = rec
 	return rec
 }
-
-// neverSent is the record of what a proxy wants and does not know of.
-func neverSent(since uint64) *record { return &record{since: since, absent: true} }
 
 // settleAll drops the records of what is settled, of the kinds of which all is answered: an answer that
 // is still to come has to find the record.

@@ -26,8 +26,9 @@ type ResourceState struct {
 	NackMessage string
 }
 
-// state copies what is known of one resource.
-func (rec *record) state() ResourceState {
+// state is what is known of one resource.
+func (s *session) state(k kind, name string) ResourceState {
+	rec := s.look(k, name)
 	out := ResourceState{InSync: rec.inSync()}
 	if rec.sent != nil {
 		out.Sent = rec.sent.version.String()
@@ -39,12 +40,6 @@ func (rec *record) state() ResourceState {
 		out.Nacked, out.NackMessage = rec.rejection.version.String(), rec.rejection.message
 	}
 	return out
-}
-
-// state is what is known of one resource.
-func (s *session) state(k kind, name string) ResourceState {
-	rec := s.look(k, name)
-	return rec.state()
 }
 
 // heldBack names what is held back of a kind: what was refused alone in the version that is desired.

@@ -38,7 +38,7 @@ func (s *session) resubscribe(k kind, r request, again bool) error {
 	if again && !changed {
 		// Envoy does this when it warms a cluster whose endpoints it knows.
 		for name := range sub.names {
-			s.record(k, name, s.sent).force = true
+			s.record(k, name).force = true
 			sub.dirty.add(name)
 		}
 	}
@@ -99,14 +99,14 @@ func (s *session) subscribe(k kind, name string, initial map[string]string) erro
 	}
 	isNew := !sub.wants(name)
 	sub.names[name] = struct{}{}
-	if isNew && s.settlesWith(k, desired, initial) {
+	switch {
+	case isNew && s.settlesWith(k, desired, initial):
 		sub.note(name)
 		return nil
-	}
-	if isNew {
+	case isNew:
 		sub.records[name] = &record{since: s.sent}
 	}
-	s.record(k, name, s.sent).force = true
+	s.record(k, name).force = true
 	sub.dirty.add(name)
 	return nil
 }
@@ -143,7 +143,7 @@ func (s *session) subscribeAll(k kind, initial map[string]string) {
 		case s.settlesWith(k, res, initial):
 			sub.note(name)
 		default:
-			sub.records[name] = neverSent(s.sent)
+			sub.records[name] = &record{since: s.sent}
 			unsettled = append(unsettled, name)
 		}
 	}
@@ -175,7 +175,7 @@ func (s *session) unsubscribe(k kind, name string) {
 	if sub.subscribed {
 		// The client can't know whether the wildcard still covers the name, so the
 		// protocol wants an answer.
-		s.record(k, name, s.sent).force = true
+		s.record(k, name).force = true
 		sub.dirty.add(name)
 		return
 	}
@@ -212,7 +212,7 @@ func (s *session) assume(k kind, name, brought string) error {
 		return errTooMuch
 	}
 	sub.note(name)
-	rec := s.record(k, name, s.sent)
+	rec := s.record(k, name)
 	r := &resource{name: name, version: versionOf(brought)}
 	rec.sent, rec.lastAcked = r, r
 	if k == scopeKind {
