@@ -7,8 +7,6 @@ type deltaTransport struct {
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
 }
 
-func (deltaTransport) mode() Mode { return ModeDelta }
-
 func (t deltaTransport) receive() (request, error) {
 	in, err := t.stream.Recv()
 	if err != nil {

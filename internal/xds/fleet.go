@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"cmp"
 	"sync"
 	"sync/atomic"
 )
@@ -41,21 +40,6 @@ func (s *Server) Retire(name string) {
 		delete(s.fleets, name)
 		close(f.retired)
 	}
-}
-
-// follow makes the next snapshot of the one before.
-func (f *fleet) follow(successor func(before *snapshot) (*snapshot, error)) error {
-	f.publishing.Lock()
-	defer f.publishing.Unlock()
-	before := f.current()
-	next, err := successor(cmp.Or(before.snapshot, new(snapshot)))
-	if err != nil || before.snapshot != nil && next.resources == before.snapshot.resources {
-		return err
-	}
-	f.rejected.keep(next)
-	f.edition.Store(&edition{snapshot: next, superseded: make(chan struct{})})
-	close(before.superseded)
-	return nil
 }
 
 // current is the latest edition.

@@ -23,8 +23,6 @@ type tape struct {
 	sent []response
 }
 
-func (t *tape) mode() Mode { return t.form }
-
 func (t *tape) receive() (request, error) {
 	r, open := <-t.requests
 	if !open {
@@ -93,7 +91,7 @@ func TestAProxyThatLeavesLosesItsListener(t *testing.T) {
 				over := &tape{form: test.form, requests: make(chan request)}
 				ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: at.AsSlice(), Port: 40000}})
 				ended := make(chan error)
-				go func() { ended <- s.serve(ctx, over) }()
+				go func() { ended <- s.serve(ctx, test.form, over) }()
 				over.requests <- request{typeURL: listenerKind.typeURL()}
 				synctest.Wait()
 				over.requests <- request{typeURL: listenerKind.typeURL(), nonce: "1"}

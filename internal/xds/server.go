@@ -164,7 +164,17 @@ func (s *Server) follow(name string, successor func(before *snapshot) (*snapshot
 	s.mu.Lock()
 	f := s.fleet(name)
 	s.mu.Unlock()
-	return f.follow(successor)
+	f.publishing.Lock()
+	defer f.publishing.Unlock()
+	before := f.current()
+	next, err := successor(cmp.Or(before.snapshot, new(snapshot)))
+	if err != nil || before.snapshot != nil && next.resources == before.snapshot.resources {
+		return err
+	}
+	f.rejected.keep(next)
+	f.edition.Store(&edition{snapshot: next, superseded: make(chan struct{})})
+	close(before.superseded)
+	return nil
 }
 
 // Close ends all streams with the status Unavailable, upon which proxies connect
@@ -176,7 +186,7 @@ func (s *Server) Close() { s.closing.Do(func() { close(s.closed) }) }
 func (s *Server) DeltaAggregatedResources(
 	st discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
 ) error {
-	return s.serve(st.Context(), deltaTransport{st})
+	return s.serve(st.Context(), ModeDelta, deltaTransport{st})
 }
 
 // StreamAggregatedResources serves one state-of-the-world stream until it ends.
@@ -184,7 +194,7 @@ func (s *Server) DeltaAggregatedResources(
 func (s *Server) StreamAggregatedResources(
 	st discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
 ) error {
-	return s.serve(st.Context(), wholeTransport{st})
+	return s.serve(st.Context(), ModeStateOfTheWorld, wholeTransport{st})
 }
 
 // open enters a stream of a fleet.

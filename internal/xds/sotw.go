@@ -10,8 +10,6 @@ type wholeTransport struct {
 	stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer
 }
 
-func (wholeTransport) mode() Mode { return ModeStateOfTheWorld }
-
 func (t wholeTransport) receive() (request, error) {
 	in, err := t.stream.Recv()
 	if err != nil {

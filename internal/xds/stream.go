@@ -20,8 +20,6 @@ const messageLimit = 4096
 
 // transport is one gRPC stream of either form.
 type transport interface {
-	// mode is the form that the stream speaks.
-	mode() Mode
 	// receive waits for the next request. io.EOF says that the proxy is done.
 	receive() (request, error)
 	// send sends a response. It may wait for a slow proxy.
@@ -60,20 +58,20 @@ func (st *stream) alarm() <-chan time.Time {
 
 // serve runs one stream: it alone steps the session and sends, so a proxy that
 // reads slowly holds up nobody else. Requests wait in gRPC's window meanwhile.
-func (s *Server) serve(ctx context.Context, t transport) error {
+func (s *Server) serve(ctx context.Context, mode Mode, t transport) error {
 	from := peerOf(ctx)
 	name, err := s.fleetOf(ctx, from)
 	if err != nil {
 		return err
 	}
-	st, err := s.open(t.mode(), from, name)
+	st, err := s.open(mode, from, name)
 	if err != nil {
 		return err
 	}
 	logger := s.options.Logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
-		slog.String("peer", st.peer), slog.String("mode", string(t.mode())))
+		slog.String("peer", st.peer), slog.String("mode", string(mode)))
 	logger.InfoContext(ctx, "Proxy connected")
-	streams := s.options.Metrics.streams.WithLabelValues(string(t.mode()))
+	streams := s.options.Metrics.streams.WithLabelValues(string(mode))
 	streams.Inc()
 	s.signal()
 	s.options.Follower.Opened(StreamState{stream: st})

@@ -31,7 +31,7 @@ func TestNothingIsAnsweredBeforeTheFirstPublication(t *testing.T) {
 				over := &tape{form: ModeDelta, requests: make(chan request, 1)}
 				ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: at.AsSlice(), Port: 40000}})
 				ended := make(chan error)
-				go func() { ended <- s.serve(ctx, over) }()
+				go func() { ended <- s.serve(ctx, ModeDelta, over) }()
 				over.requests <- request{typeURL: listenerKind.typeURL()}
 				if err := s.Publish("other", desiredWorld(t, "listener:other")); err != nil {
 					t.Fatal(err)

@@ -38,10 +38,7 @@ func (s *session) hasEndpoints(cluster *resource) bool {
 // answered with 404. So they wait for clusters that can be expected to become warm.
 func (s *session) holdsScopes() bool {
 	sub := &s.subs[scopeKind]
-	if sub.nonce != "" || sub.brought {
-		return false
-	}
-	if !s.anyScopeWaits() {
+	if sub.nonce != "" || sub.brought || !s.anyScopeWaits() {
 		return false
 	}
 	if s.progress.IsZero() {
@@ -102,8 +99,8 @@ func (s *session) awaitsRoutes(rec *record, want *resource) bool {
 }
 
 // routesLeave tells whether the proxy may hold a scope that sends requests to the cluster, and that is
-// to be another one: one of those is on a list of those to look at, or on its way. A proxy that comes
-// back asks for its routes last, and until then nothing is known of them.
+// to be another one. A proxy that comes back asks for its routes last, and until then nothing is known of
+// them.
 func (s *session) routesLeave(cluster string) bool {
 	sub := &s.subs[scopeKind]
 	if !sub.started || s.unlisted {
@@ -112,19 +109,8 @@ func (s *session) routesLeave(cluster string) bool {
 	if !s.mayBeUsed(cluster) {
 		return false
 	}
-	leaves := func(name string) bool {
-		rec := sub.records[name]
-		return rec != nil && rec.mayUseOther(cluster, s.snapshot.resources[scopeKind].get(name))
-	}
-	for _, names := range []map[string]struct{}{sub.dirty.set, sub.retries.set} {
-		for name := range names {
-			if leaves(name) {
-				return true
-			}
-		}
-	}
-	for _, p := range sub.pending {
-		if slices.ContainsFunc(namesOf(p.resources), leaves) || slices.ContainsFunc(p.removed, leaves) {
+	for name, rec := range sub.records {
+		if rec.mayUseOther(cluster, s.snapshot.resources[scopeKind].get(name)) {
 			return true
 		}
 	}
