@@ -93,15 +93,9 @@ type Server struct {
 // get no answer until Publish was called for it.
 func NewServer(options Options) *Server {
 	options.MaxStreams = cmp.Or(options.MaxStreams, DefaultMaxStreams)
-	if options.Metrics == nil {
-		options.Metrics = newMetrics()
-	}
-	if options.Logger == nil {
-		options.Logger = slog.New(slog.DiscardHandler)
-	}
-	if options.Follower == nil {
-		options.Follower = nobody{}
-	}
+	options.Metrics = cmp.Or(options.Metrics, newMetrics())
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
+	options.Follower = cmp.Or[Follower](options.Follower, nobody{})
 	s := &Server{
 		options: options,
 		changed: make(chan struct{}, 1),

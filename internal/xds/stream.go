@@ -84,16 +84,13 @@ func (s *Server) serve(ctx context.Context, mode Mode, t transport) error {
 	}()
 	joined := s.admit(ctx, st.fleet)
 	defer joined()
-	requests, ended := make(chan request), make(chan error, 1)
-	go receiveAll(ctx, t, requests, ended)
-	return s.run(ctx, st, t, logger, requests, ended, joined)
+	return s.run(ctx, st, t, logger, joined)
 }
 
 // run steps the session until the stream ends. It calls joined once the proxy has what it asked for first.
-func (s *Server) run(
-	ctx context.Context, st *stream, t transport, logger *slog.Logger,
-	requests <-chan request, ended <-chan error, joined func(),
-) error {
+func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.Logger, joined func()) error {
+	requests, ended := make(chan request), make(chan error, 1)
+	go receiveAll(ctx, t, requests, ended)
 	unread := make(chan struct{})
 	close(unread)
 	latest := &edition{superseded: unread}
