@@ -126,3 +126,33 @@ func TestAProxyThatLeavesLosesItsListener(t *testing.T) {
 		})
 	}
 }
+
+// TestAListenerThatWasBroughtIsLost has a proxy connect again, with the listener that it has, before it is taken
+// away and after.
+func TestAListenerThatWasBroughtIsLost(t *testing.T) {
+	t.Parallel()
+	for name, isBefore := range map[string]bool{"it leaves, then connects": true, "it connects, then leaves": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, err := new(snapshot).replace(desiredWorld(t, "listener:web listener:net"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, now := newSession(ModeDelta, scriptGrace, "salt", &rejections{}), time.Unix(0, 0)
+			s.publish(now, w)
+			if isBefore {
+				s.leave(now, []string{"web"})
+			}
+			out, err := s.receive(now, request{typeURL: listenerKind.typeURL(), initial: versionsOf(mapOf(w.resources[listenerKind]))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !isBefore {
+				out = s.leave(now, []string{"web"})
+			}
+			if len(out.responses) != 1 || len(out.responses[0].resources) != 0 || !slices.Equal(out.responses[0].removed, []string{"web"}) {
+				t.Errorf("sent: %v, want the removal of web alone", out.responses)
+			}
+		})
+	}
+}

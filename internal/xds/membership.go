@@ -95,6 +95,14 @@ func (m *membership) check(st *stream) error {
 		hostOf(st.peer), fleets[0], st.fleet.name)
 }
 
+// leaveTime is when the proxy of a stream loses listeners, nil for one that is not known to go.
+func (s *Server) leaveTime(members *membership, st *stream) <-chan time.Time {
+	if _, leaves := members.leaving[st.address]; !leaves || len(s.options.LeftListeners) == 0 {
+		return nil
+	}
+	return time.After(s.options.LeaveDelay)
+}
+
 // addressOf is the address of a peer, one that is not valid when it has none.
 func addressOf(peer string) netip.Addr {
 	at, err := netip.ParseAddrPort(peer)

@@ -39,6 +39,16 @@ func (s *session) scheduleRemovals() {
 	}
 }
 
+// leave takes listeners away from the proxy, which is about to go. It doesn't come back from there.
+func (s *session) leave(now time.Time, listeners []string) output {
+	for _, name := range listeners {
+		s.find(listenerKind, name) // What is taken away has to have a record.
+		s.subs[listenerKind].dirty.add(name)
+	}
+	s.left = listeners
+	return s.tick(now)
+}
+
 // forgetEndpoints takes the ACK of the endpoints back with that of their cluster, which goes in the
 // response of the given number: should the cluster return, it has to be warm anew before a route
 // may name it.

@@ -27,6 +27,9 @@ const (
 	DefaultGrace = 5 * time.Second
 	// DefaultMaxStreams is how many proxies one server takes.
 	DefaultMaxStreams = 2048
+	// DefaultLeaveDelay is how long a proxy that is about to go takes new connections yet: longer than
+	// Services and Ingress controllers need to learn of a Pod's end.
+	DefaultLeaveDelay = 5 * time.Second
 
 	// receiveLimit bounds one request in bytes. A reconnecting proxy names all that
 	// it has, about 100 bytes each.
