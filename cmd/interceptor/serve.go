@@ -100,7 +100,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     wiring.ProxyStates{Server: server},
-		Elector:    status.Election{Leases: status.NewLeases(api.leases), Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
+		Elector:    status.Election{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
 		Replica:    chosen.podName,
 		Now:        time.Now,
 		Registerer: registry,

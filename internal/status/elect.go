@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 )
 
 const (
@@ -23,31 +27,22 @@ const (
 	releaseDeadline = 2 * time.Second
 )
 
-// errIdentity says that an Election cannot tell its replica from others.
-var errIdentity = errors.New("the replica has no name, set --pod-name")
-
-// Leases reads and writes Leases. Its errors are those of k8s.io/apimachinery/pkg/api/errors, or of the connection.
-type Leases interface {
-	// Get returns a Lease.
-	Get(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error)
-	// Create creates a Lease.
-	Create(ctx context.Context, lease *coordinationv1.Lease) error
-	// Update changes a Lease, unless it was changed since it was read.
-	Update(ctx context.Context, lease *coordinationv1.Lease) error
-	// Released returns nil as soon as a Lease has no holder, or is gone, in a version after the one
-	// that the caller has seen. An error says that it cannot tell, or that ctx has ended.
-	Released(ctx context.Context, namespace, name, version string) error
-}
+var (
+	// errIdentity says that an Election cannot tell its replica from others.
+	errIdentity = errors.New("the replica has no name, set --pod-name")
+	// errHeld says that another replica holds the Lease.
+	errHeld = errors.New("another replica holds the Lease")
+)
 
 // Election chooses one of several replicas by the Lease httpv1alpha1.DefaultInterceptorLease. It is renewed every httpv1alpha1.LeaseRenewInterval, which makes
 // it the sign of life of whoever writes. A replica that was killed is replaced after httpv1alpha1.LeaseFreshness. One that stops in order gives the Lease up,
 // which the others watch for.
 //
 // A Lease counts as fresh by how long ago this replica saw it change, never by the times in it, because clocks of machines differ. The rules and the fields are
-// those of Kubernetes' own leader election, so other programs can read the Lease. That library is not used, because it links clients for every API group.
+// those of Kubernetes' own leader election, so other programs can read the Lease. That library is not used, because it links the types of every API group.
 type Election struct {
-	// Leases is the client for the Lease. It needs the permissions to get, watch, create and update it.
-	Leases Leases
+	// Client is a REST client of coordination.k8s.io/v1. It needs the permissions to get, watch, create and update the Lease.
+	Client rest.Interface
 	// Namespace is the namespace of the Lease.
 	Namespace string
 	// Identity names this replica among the others, such as by its pod's name.
@@ -64,15 +59,10 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context)) error
 	}
 	c := &candidate{Election: e}
 	for ctx.Err() == nil {
-		switch c.try(ctx) {
-		case heldElse, overtaken:
-			c.standBy(ctx)
-		case held:
+		if c.try(ctx) == nil {
 			c.reign(ctx, lead)
-			wait(ctx, retryPause())
-		default:
-			wait(ctx, retryPause())
 		}
+		c.standBy(ctx)
 	}
 	return nil
 }
@@ -81,7 +71,7 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context)) error
 type candidate struct {
 	Election
 
-	version string    // the resource version of the Lease that was last seen
+	version string    // the resource version of the Lease that was last seen, "" when there was none
 	since   time.Time // when that was first seen
 	told    string    // the holder that was last logged
 	warned  bool      // that the Lease may not be watched
@@ -92,58 +82,79 @@ type candidate struct {
 func (c *candidate) standBy(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, retryPause())
 	defer cancel()
-	err := c.Leases.Released(ctx, c.Namespace, httpv1alpha1.DefaultInterceptorLease, c.version)
-	if err == nil {
-		return
-	}
-	if apierrors.IsForbidden(err) && !c.warned {
-		c.warned = true
-		c.Logger.WarnContext(ctx, "a Lease that is given up is found some seconds later",
-			"remedy", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
+	if c.version != "" {
+		err := c.awaitRelease(ctx)
+		if err == nil {
+			return
+		}
+		if apierrors.IsForbidden(err) && !c.warned {
+			c.warned = true
+			c.Logger.WarnContext(ctx, "a Lease that is given up is found some seconds later",
+				"remedy", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
+		}
 	}
 	<-ctx.Done()
 }
 
-// verdict is how an attempt ended.
-type verdict int
+// awaitRelease returns nil as soon as the Lease has no holder, or is gone, in a version after the one that was last seen. An error says that it cannot tell,
+// or that ctx has ended. It watches with a field selector, so that a role can name the one Lease.
+func (c *candidate) awaitRelease(ctx context.Context) error {
+	watching, err := c.Client.Get().Namespace(c.Namespace).Resource("leases").Param("watch", "true").
+		Param("fieldSelector", "metadata.name="+httpv1alpha1.DefaultInterceptorLease).Param("resourceVersion", c.version).Watch(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = watchtools.UntilWithoutRetry(ctx, watching, func(event watch.Event) (isReleased bool, err error) {
+		if event.Type == watch.Error {
+			return false, apierrors.FromObject(event.Object)
+		}
+		lease, isLease := event.Object.(*coordinationv1.Lease)
+		return isLease && (event.Type == watch.Deleted || holderOf(lease) == ""), nil
+	})
+	return err
+}
 
-const (
-	unknown   verdict = iota // the API server did not say
-	held                     // this replica holds the Lease
-	heldElse                 // another one does
-	overtaken                // somebody else wrote meanwhile
-)
+// get reads the Lease. Where there is none, it returns one that nobody has stored yet.
+func (c *candidate) get(ctx context.Context) (*coordinationv1.Lease, error) {
+	lease := new(coordinationv1.Lease)
+	err := c.Client.Get().Namespace(c.Namespace).Resource("leases").Name(httpv1alpha1.DefaultInterceptorLease).Do(ctx).Into(lease)
+	if apierrors.IsNotFound(err) {
+		name := metav1.ObjectMeta{Namespace: c.Namespace, Name: httpv1alpha1.DefaultInterceptorLease}
+		return &coordinationv1.Lease{ObjectMeta: name}, nil
+	}
+	return lease, err
+}
 
-// try takes or renews the Lease if this replica may.
-func (c *candidate) try(ctx context.Context) verdict {
+// put stores the Lease, unless it was changed since it was read.
+func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) error {
+	request := c.Client.Post()
+	if lease.ResourceVersion != "" {
+		request = c.Client.Put().Name(lease.Name)
+	}
+	return request.Namespace(c.Namespace).Resource("leases").Body(lease).Do(ctx).Error()
+}
+
+// try takes or renews the Lease if this replica may. The error is errHeld when another one holds it, and another one when the API server did not say, or
+// somebody else wrote meanwhile.
+func (c *candidate) try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
 	began := time.Now()
-	lease, err := c.Leases.Get(ctx, c.Namespace, httpv1alpha1.DefaultInterceptorLease)
-	now := time.Now()
-	switch {
-	case apierrors.IsNotFound(err):
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: httpv1alpha1.DefaultInterceptorLease}}
+	lease, err := c.get(ctx)
+	if now := time.Now(); err == nil {
+		if !c.mayTake(ctx, lease, now) {
+			return errHeld
+		}
 		claim(lease, c.Identity, now)
-		err = c.Leases.Create(ctx, lease)
-	case err != nil:
-	case !c.mayTake(ctx, lease, now):
-		return heldElse
-	default:
-		lease = lease.DeepCopy()
-		claim(lease, c.Identity, now)
-		err = c.Leases.Update(ctx, lease)
+		err = c.put(ctx, lease)
 	}
 	switch {
 	case err == nil:
 		c.renewed = began
-		return held
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return overtaken
-	case ctx.Err() == nil:
+	case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil:
 		c.Logger.WarnContext(ctx, "cannot take or renew the Lease; trying again", "identity", c.Identity, "error", err)
 	}
-	return unknown
+	return err
 }
 
 // mayTake says whether the Lease is this replica's, nobody's, or was not renewed for as long as it says.
@@ -186,11 +197,11 @@ func (c *candidate) reign(ctx context.Context, lead func(ctx context.Context)) {
 func (c *candidate) renew(ctx context.Context) {
 	for {
 		end := c.renewed.Add(renewDeadline)
-		wait(ctx, min(retryPause(), time.Until(end)))
+		apiserver.Sleep(ctx, min(retryPause(), time.Until(end)))
 		within, cancel := context.WithDeadline(ctx, end)
-		outcome := c.try(within)
+		err := c.try(within)
 		cancel()
-		if ctx.Err() != nil || outcome == heldElse || outcome != held && !time.Now().Before(end) {
+		if ctx.Err() != nil || errors.Is(err, errHeld) || err != nil && !time.Now().Before(end) {
 			return
 		}
 	}
@@ -200,13 +211,11 @@ func (c *candidate) renew(ctx context.Context) {
 func (c *candidate) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, releaseDeadline)
 	defer cancel()
-	lease, err := c.Leases.Get(ctx, c.Namespace, httpv1alpha1.DefaultInterceptorLease)
+	lease, err := c.get(ctx)
 	if err == nil && holderOf(lease) == c.Identity {
-		lease = lease.DeepCopy()
-		nobody, second := "", int32(1)
-		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &nobody, &second
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
-		err = c.Leases.Update(ctx, lease)
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = new(""), new(int32(1))
+		lease.Spec.RenewTime = new(metav1.NowMicro())
+		err = c.put(ctx, lease)
 	}
 	if err != nil {
 		c.Logger.WarnContext(ctx, "cannot give the Lease back; another replica has to wait until it has run out", "identity", c.Identity, "error", err)
@@ -219,8 +228,7 @@ func claim(lease *coordinationv1.Lease, identity string, now time.Time) {
 	if before := holderOf(lease); before != identity || lease.Spec.AcquireTime == nil {
 		lease.Spec.AcquireTime = &at
 		if changes := lease.Spec.LeaseTransitions; changes != nil {
-			next := *changes + 1
-			lease.Spec.LeaseTransitions = &next
+			lease.Spec.LeaseTransitions = new(*changes + 1)
 		} else {
 			lease.Spec.LeaseTransitions = new(int32)
 		}
@@ -237,16 +245,4 @@ func holderOf(lease *coordinationv1.Lease) string {
 }
 
 // retryPause is the time between two attempts, up to a fifth longer than the interval so that replicas don't try in step.
-func retryPause() time.Duration {
-	return httpv1alpha1.LeaseRenewInterval + rand.N(httpv1alpha1.LeaseRenewInterval/5) //nolint:gosec // Spreads attempts; nobody gains from guessing it.
-}
-
-// wait waits, or until ctx ends.
-func wait(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
+func retryPause() time.Duration { return wait.Jitter(httpv1alpha1.LeaseRenewInterval, 0.2) }

@@ -2,18 +2,26 @@ package status_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
@@ -25,52 +33,120 @@ type candidate struct {
 	stop  func()
 }
 
-// storedLeases are status.Leases in a fake API server.
-type storedLeases struct{ *fake.Clientset }
+// leaseServer is an API server that stores the Lease.
+type leaseServer struct {
+	// refuse is asked before a Lease is written; nil for no refusals. An error of it is one of the connection.
+	refuse func(method string, lease *coordinationv1.Lease) error
 
-// Get is status.Leases'.
-func (s storedLeases) Get(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
-	return s.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+	mu       sync.Mutex
+	lease    *coordinationv1.Lease // nil for none
+	version  int
+	watching map[*io.PipeWriter]struct{}
 }
 
-// Create is status.Leases'.
-func (s storedLeases) Create(ctx context.Context, lease *coordinationv1.Lease) error {
-	_, err := s.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
-	return err
-}
-
-// Update is status.Leases'. Each version has another number, which the fake does not see to.
-func (s storedLeases) Update(ctx context.Context, lease *coordinationv1.Lease) error {
-	lease = lease.DeepCopy()
-	lease.ResourceVersion = lease.Spec.RenewTime.String()
-	_, err := s.CoordinationV1().Leases(lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
-	return err
-}
-
-// Released is status.Leases'.
-func (s storedLeases) Released(ctx context.Context, namespace, name, _ string) error {
-	watching, err := s.CoordinationV1().Leases(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	if err != nil {
-		return err
+// RoundTrip is http.RoundTripper's.
+func (s *leaseServer) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet && request.URL.Query().Get("watch") == "true" {
+		return s.watch(request)
 	}
-	defer watching.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case event := <-watching.ResultChan():
-			if lease, is := event.Object.(*coordinationv1.Lease); is && *lease.Spec.HolderIdentity == "" {
-				return nil
+	lease := new(coordinationv1.Lease)
+	if request.Method != http.MethodGet {
+		if err := json.NewDecoder(request.Body).Decode(lease); err != nil {
+			return nil, err
+		}
+		if s.refuse != nil {
+			if err := s.refuse(request.Method, lease); err != nil {
+				return nil, err
 			}
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leases := coordinationv1.Resource("leases")
+	switch {
+	case request.Method == http.MethodPost && s.lease != nil:
+		return answer(apierrors.NewAlreadyExists(leases, lease.Name).Status())
+	case request.Method == http.MethodPost:
+		return s.store(lease)
+	case s.lease == nil || path.Base(request.URL.Path) != s.lease.Name:
+		return answer(apierrors.NewNotFound(leases, path.Base(request.URL.Path)).Status())
+	case request.Method == http.MethodPut && lease.ResourceVersion != s.lease.ResourceVersion:
+		return answer(apierrors.NewConflict(leases, lease.Name, errors.New("it was changed")).Status())
+	case request.Method == http.MethodPut:
+		return s.store(lease)
+	default:
+		return answer(s.lease)
+	}
 }
 
+// store keeps a Lease and tells whoever watches. The caller holds the lock.
+func (s *leaseServer) store(lease *coordinationv1.Lease) (*http.Response, error) {
+	s.version++
+	lease.ResourceVersion = strconv.Itoa(s.version)
+	s.lease = lease
+	for writer := range s.watching {
+		if err := json.NewEncoder(writer).Encode(s.modified()); err != nil {
+			delete(s.watching, writer) // The watch has ended.
+		}
+	}
+	return answer(lease)
+}
+
+// modified tells of the Lease as it is. The caller holds the lock.
+func (s *leaseServer) modified() metav1.WatchEvent {
+	return metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Object: s.lease}}
+}
+
+// watch begins a watch of the one Lease, which a role can allow.
+func (s *leaseServer) watch(request *http.Request) (*http.Response, error) {
+	query := request.URL.Query()
+	if query.Get("fieldSelector") != "metadata.name="+httpv1alpha1.DefaultInterceptorLease || query.Get("resourceVersion") == "" {
+		return answer(apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("it may watch one Lease")).Status())
+	}
+	reader, writer := io.Pipe()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watching[writer] = struct{}{}
+	if s.lease.ResourceVersion != query.Get("resourceVersion") {
+		missed := s.modified()
+		go func() { _ = json.NewEncoder(writer).Encode(missed) }()
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: reader}, nil
+}
+
+// answer is a response with an object, or with what went wrong.
+func answer(object any) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	recorder.Header().Set("Content-Type", "application/json")
+	if failure, is := object.(metav1.Status); is {
+		recorder.WriteHeader(int(failure.Code))
+	}
+	err := json.NewEncoder(recorder).Encode(object)
+	return recorder.Result(), err
+}
+
+// client returns a REST client of the server.
+func (s *leaseServer) client(t *testing.T) rest.Interface {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	config := &rest.Config{APIPath: "/apis", Transport: s}
+	config.GroupVersion, config.NegotiatedSerializer = &coordinationv1.SchemeGroupVersion, serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err := errors.Join(err, coordinationv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// newLeaseServer returns an API server without a Lease.
+func newLeaseServer() *leaseServer { return &leaseServer{watching: map[*io.PipeWriter]struct{}{}} }
+
 // campaign starts a candidate. leaders counts those who lead.
-func campaign(t *testing.T, leases *fake.Clientset, leaders *atomic.Int32, identity string) *candidate {
+func campaign(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity string) *candidate {
 	t.Helper()
 	c := &candidate{}
-	election := status.Election{Leases: storedLeases{leases}, Namespace: "keda", Identity: identity, Logger: slog.New(slog.DiscardHandler)}
+	election := status.Election{Client: leases.client(t), Namespace: "keda", Identity: identity, Logger: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
@@ -95,13 +171,15 @@ func campaign(t *testing.T, leases *fake.Clientset, leaders *atomic.Int32, ident
 
 func TestElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leases := fake.NewClientset()
+		leases := newLeaseServer()
 		var leaders atomic.Int32
 		var cut atomic.Bool // the first candidate's way to the API server
-		leases.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			lease, ok := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
-			return ok && cut.Load() && *lease.Spec.HolderIdentity == "interceptor-0", nil, errors.New("the API server is away")
-		})
+		leases.refuse = func(_ string, lease *coordinationv1.Lease) error {
+			if cut.Load() && *lease.Spec.HolderIdentity == "interceptor-0" {
+				return errors.New("the API server is away")
+			}
+			return nil
+		}
 		first := campaign(t, leases, &leaders, "interceptor-0")
 		defer first.stop()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
@@ -124,11 +202,9 @@ func TestElection(t *testing.T) {
 			}
 		}
 		renewed := func() time.Time {
-			lease, err := leases.CoordinationV1().Leases("keda").Get(t.Context(), httpv1alpha1.DefaultInterceptorLease, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return lease.Spec.RenewTime.Time
+			leases.mu.Lock()
+			defer leases.mu.Unlock()
+			return leases.lease.Spec.RenewTime.Time
 		}
 		before := renewed()
 		time.Sleep(11 * time.Second)
@@ -143,14 +219,14 @@ func TestElection(t *testing.T) {
 func TestASlowAnswerShortensTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = 8 * time.Second // The clock is synctest's, here and below.
-		leases := fake.NewClientset()
-		leases.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		leases := newLeaseServer()
+		leases.refuse = func(method string, _ *coordinationv1.Lease) error {
+			if method == http.MethodPut {
+				return errors.New("the API server is away")
+			}
 			time.Sleep(slow)
-			return false, nil, nil
-		})
-		leases.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, errors.New("the API server is away")
-		})
+			return nil
+		}
 		var leaders atomic.Int32
 		one := campaign(t, leases, &leaders, "interceptor-0")
 		defer one.stop()
