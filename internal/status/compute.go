@@ -36,19 +36,20 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, ta
 	})
 	status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
 	status.TargetService = targetService(object.Spec.ScaleTargetRef)
-	all := []metav1.Condition{accepted(seen), ready(seen, taken, isAnnotated(object)), programmed(seen, taken)}
-	metric := scalingMetric(object)
-	if metric.Status == metav1.ConditionFalse || meta.FindStatusCondition(status.Conditions, metric.Type) != nil {
-		all = append(all, metric)
+	readiness := ready(seen, taken)
+	if isAnnotated(object) {
+		readiness.Message += elsewhere
 	}
-	page := waitingPage(seen.Page)
-	wasPage := meta.FindStatusCondition(status.Conditions, page.Type) != nil
-	if !seen.Page.IsUnknown && (page.Status == metav1.ConditionFalse || wasPage) {
-		all = append(all, page)
+	all := []metav1.Condition{accepted(seen), readiness, programmed(seen, taken)}
+	// These are there where something is wrong, or was.
+	optional := []metav1.Condition{scalingMetric(object), envoySettings(seen.EnvoySettings)}
+	if !seen.Page.IsUnknown {
+		optional = append(optional, waitingPage(seen.Page))
 	}
-	settings := envoySettings(seen.EnvoySettings)
-	if settings.Status == metav1.ConditionFalse || meta.FindStatusCondition(status.Conditions, settings.Type) != nil {
-		all = append(all, settings)
+	for _, condition := range optional {
+		if condition.Status == metav1.ConditionFalse || meta.FindStatusCondition(status.Conditions, condition.Type) != nil {
+			all = append(all, condition)
+		}
 	}
 	if seen.TLS == nil {
 		meta.RemoveStatusCondition(&status.Conditions, httpv1alpha1.ConditionTLSReady)
@@ -64,20 +65,31 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, ta
 	return status
 }
 
+// ownersConditions are the types of the conditions about the object as its owner wrote it. Events tell of these.
+func ownersConditions() []string {
+	return []string{
+		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted, httpv1alpha1.ConditionWaitingPageAccepted,
+		httpv1alpha1.ConditionTLSReady, httpv1alpha1.ConditionEnvoySettingsAccepted,
+	}
+}
+
+// met is a condition that is True.
+func met(kind, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
+
+// unmet is a condition that is False.
+func unmet(kind, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: shorten(message, maxMessage)}
+}
+
 // accepted judges the object as its owner wrote it.
 func accepted(seen observation.Outcome) metav1.Condition {
-	condition := metav1.Condition{
-		Type:    httpv1alpha1.ConditionAccepted,
-		Status:  metav1.ConditionTrue,
-		Reason:  httpv1alpha1.ReasonAccepted,
-		Message: "The object is understood and every Service that it names can be routed to.",
-	}
 	if len(seen.Problems) > 0 {
-		condition.Status = metav1.ConditionFalse
-		condition.Reason = seen.Problems[0].Reason
-		condition.Message = messages(seen.Problems)
+		return unmet(httpv1alpha1.ConditionAccepted, seen.Problems[0].Reason, messages(seen.Problems))
 	}
-	return condition
+	return met(httpv1alpha1.ConditionAccepted, httpv1alpha1.ReasonAccepted,
+		"The object is understood and every Service that it names can be routed to.")
 }
 
 // elsewhere tells whoever looks for the report in vain where it is.
@@ -91,119 +103,81 @@ func isAnnotated(object *httpv1alpha1.HTTPScaledObject) bool {
 }
 
 // ready tells what of the object is in force.
-func ready(seen observation.Outcome, taken Taken, isAnnotated bool) metav1.Condition {
-	condition := metav1.Condition{Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
+func ready(seen observation.Outcome, taken Taken) metav1.Condition {
+	const kind = httpv1alpha1.ConditionReady
 	switch {
 	case seen.Failure != "":
-		condition.Reason = httpv1alpha1.ReasonPublishFailed
-		condition.Message = shorten("The interceptor could not publish the route, which is a bug in it: "+seen.Failure+". "+inForce(seen.Served), maxMessage)
+		return unmet(kind, httpv1alpha1.ReasonPublishFailed,
+			"The interceptor could not publish the route, which is a bug in it: "+seen.Failure+". "+inForce(seen.Served))
 	case len(seen.Problems) > 0:
-		condition.Reason = httpv1alpha1.ReasonNotAccepted
-		condition.Message = "See the condition " + httpv1alpha1.ConditionAccepted + ". " + inForce(seen.Served)
+		return unmet(kind, httpv1alpha1.ReasonNotAccepted, "See the condition "+httpv1alpha1.ConditionAccepted+". "+inForce(seen.Served))
 	case taken.Refusal != "":
-		condition.Reason = httpv1alpha1.ReasonRefusedByProxy
-		condition.Message = shorten("A proxy refused the route and keeps what it had, which is a bug in the interceptor: "+taken.Refusal, maxMessage)
+		return unmet(kind, httpv1alpha1.ReasonRefusedByProxy,
+			"A proxy refused the route and keeps what it had, which is a bug in the interceptor: "+taken.Refusal)
+	case taken.Proxies.Ready == 0:
+		return met(kind, httpv1alpha1.ReasonServing, noProxy)
 	default:
-		condition.Status = metav1.ConditionTrue
-		condition.Reason = httpv1alpha1.ReasonServing
-		condition.Message = "The route is published to the proxies."
-		if taken.Proxies.Ready == 0 {
-			condition.Message = noProxy
-		}
+		return met(kind, httpv1alpha1.ReasonServing, "The route is published to the proxies.")
 	}
-	if isAnnotated {
-		condition.Message += elsewhere
-	}
-	return condition
 }
 
 // programmed tells whether the proxies have the object as it is.
 func programmed(seen observation.Outcome, taken Taken) metav1.Condition {
-	condition := metav1.Condition{Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
+	const kind = httpv1alpha1.ConditionProgrammed
 	switch {
 	case !seen.IsAccepted() || taken.Refusal != "":
-		condition.Reason = httpv1alpha1.ReasonNotReady
-		condition.Message = "See the condition " + httpv1alpha1.ConditionReady + "."
+		return unmet(kind, httpv1alpha1.ReasonNotReady, "See the condition "+httpv1alpha1.ConditionReady+".")
 	case taken.Proxies.Ready == 0:
-		condition.Reason = httpv1alpha1.ReasonNoReadyProxy
-		condition.Message = "No proxy is Ready. See the condition " + httpv1alpha1.ConditionReady + "."
+		return unmet(kind, httpv1alpha1.ReasonNoReadyProxy, "No proxy is Ready. See the condition "+httpv1alpha1.ConditionReady+".")
 	case taken.isUnacked():
-		condition.Reason = httpv1alpha1.ReasonPending
-		condition.Message = "Not every Ready proxy has acknowledged the object; status.dataPlane.proxies has the numbers."
+		return unmet(kind, httpv1alpha1.ReasonPending,
+			"Not every Ready proxy has acknowledged the object; status.dataPlane.proxies has the numbers.")
 	default:
-		condition.Status = metav1.ConditionTrue
-		condition.Reason = httpv1alpha1.ReasonProgrammed
-		condition.Message = "Every Ready proxy has acknowledged the object."
+		return met(kind, httpv1alpha1.ReasonProgrammed, "Every Ready proxy has acknowledged the object.")
 	}
-	return condition
 }
 
 // scalingMetric tells whether the demand for the object can be measured as it asks.
 func scalingMetric(object *httpv1alpha1.HTTPScaledObject) metav1.Condition {
-	condition := metav1.Condition{
-		Type:    httpv1alpha1.ConditionScalingMetricAccepted,
-		Status:  metav1.ConditionTrue,
-		Reason:  httpv1alpha1.ReasonScalingMetricAccepted,
-		Message: "The scaling metric is understood.",
-	}
+	const kind = httpv1alpha1.ConditionScalingMetricAccepted
 	if _, err := demand.SpecOf(object); err != nil {
-		condition.Status = metav1.ConditionFalse
-		condition.Reason = httpv1alpha1.ReasonInvalidScalingMetric
-		condition.Message = err.Error() + ". Until then the demand is unknown, and the workload keeps its replicas."
+		return unmet(kind, httpv1alpha1.ReasonInvalidScalingMetric,
+			err.Error()+". Until then the demand is unknown, and the workload keeps its replicas.")
 	}
-	return condition
+	return met(kind, httpv1alpha1.ReasonScalingMetricAccepted, "The scaling metric is understood.")
 }
 
 // waitingPage tells whether a browser is shown the page that the object names.
 func waitingPage(state observation.PageState) metav1.Condition {
-	condition := metav1.Condition{
-		Type:    httpv1alpha1.ConditionWaitingPageAccepted,
-		Status:  metav1.ConditionTrue,
-		Reason:  httpv1alpha1.ReasonWaitingPageAccepted,
-		Message: "The waiting page is as the object asks for it.",
-	}
+	const kind = httpv1alpha1.ConditionWaitingPageAccepted
 	if state.Reason != "" {
-		condition.Status = metav1.ConditionFalse
-		condition.Reason = state.Reason
-		condition.Message = shorten(state.Message+". Until then the interceptor's own page is shown.", maxMessage)
+		return unmet(kind, state.Reason, state.Message+". Until then the interceptor's own page is shown.")
 	}
-	return condition
+	return met(kind, httpv1alpha1.ReasonWaitingPageAccepted, "The waiting page is as the object asks for it.")
 }
 
 // envoySettings tells whether the ConfigMaps with settings of Envoy for the object are in force.
 func envoySettings(mistake string) metav1.Condition {
-	condition := metav1.Condition{
-		Type:    httpv1alpha1.ConditionEnvoySettingsAccepted,
-		Status:  metav1.ConditionTrue,
-		Reason:  httpv1alpha1.ReasonEnvoySettingsAccepted,
-		Message: "The settings of Envoy are in force.",
-	}
 	if mistake != "" {
-		condition.Status = metav1.ConditionFalse
-		condition.Reason = httpv1alpha1.ReasonInvalidEnvoySettings
-		condition.Message = shorten(mistake, maxMessage)
+		return unmet(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonInvalidEnvoySettings, mistake)
 	}
-	return condition
+	return met(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonEnvoySettingsAccepted, "The settings of Envoy are in force.")
 }
 
 // tlsReady tells whether the proxies answer TLS as the object asks for it.
 func tlsReady(seen certificates.State) metav1.Condition {
-	condition := metav1.Condition{
-		Type:   httpv1alpha1.ConditionTLSReady,
-		Status: metav1.ConditionTrue,
-		Reason: httpv1alpha1.ReasonTLSReady,
-		Message: fmt.Sprintf("The proxies answer TLS with the certificate in Secret %q, which ends at %s.",
-			seen.Secret, seen.Expires.UTC().Format(time.RFC3339)),
-	}
+	const kind = httpv1alpha1.ConditionTLSReady
 	switch {
 	case len(seen.Problems) > 0:
-		condition.Status, condition.Reason = metav1.ConditionFalse, seen.Problems[0].Reason
-		condition.Message = messages(seen.Problems)
+		return unmet(kind, seen.Problems[0].Reason, messages(seen.Problems))
 	case seen.IsPending:
-		condition.Status, condition.Reason = metav1.ConditionUnknown, httpv1alpha1.ReasonSecretPending
-		condition.Message = fmt.Sprintf("Secret %q has not been read yet.", seen.Secret)
+		pending := unmet(kind, httpv1alpha1.ReasonSecretPending, fmt.Sprintf("Secret %q has not been read yet.", seen.Secret))
+		pending.Status = metav1.ConditionUnknown
+		return pending
+	default:
+		return met(kind, httpv1alpha1.ReasonTLSReady, fmt.Sprintf("The proxies answer TLS with the certificate in Secret %q, which ends at %s.",
+			seen.Secret, seen.Expires.UTC().Format(time.RFC3339)))
 	}
-	return condition
 }
 
 // inForce tells the owner of a route that is not up to date what happens to requests meanwhile.
@@ -220,7 +194,7 @@ func messages(problems []ir.Problem) string {
 	for _, problem := range problems {
 		texts = append(texts, problem.Message)
 	}
-	return shorten(strings.Join(texts, "; "), maxMessage)
+	return strings.Join(texts, "; ")
 }
 
 // targetWorkload names the workload as apiVersion/Kind/name, "" when the object names none. The defaults are those of the HTTP add-on.

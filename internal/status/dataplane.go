@@ -1,10 +1,13 @@
 package status
 
 import (
+	"cmp"
 	"slices"
-	"strconv"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 )
@@ -37,18 +40,12 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, 
 		slices.Sort(report.StableHashes)
 		report.StableHashes = slices.Compact(report.StableHashes)
 	}
-	if isSame := before.AnnotationHash == report.AnnotationHash && before.Proxies == report.Proxies && before.Effective == report.Effective &&
-		before.WeightedBackends == report.WeightedBackends && before.ManagedRoutes == report.ManagedRoutes &&
-		slices.Equal(before.StableHashes, report.StableHashes) && !isOlder(before.ResourceVersion, seen.WrittenAt); isSame {
-		report.ReportedBy, report.ResourceVersion = before.ReportedBy, before.ResourceVersion
+	same := *report
+	same.ReportedBy, same.ResourceVersion = before.ReportedBy, before.ResourceVersion
+	// A report without a resource version comes before every version.
+	isOld := apiserver.Older(cmp.Or(before.ResourceVersion, "0"), seen.WrittenAt)
+	if apiequality.Semantic.DeepEqual(same, *before) && !isOld {
+		return &same
 	}
 	return report
-}
-
-// isOlder says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
-// (KEP-5504, "comparable resource version"); of others nothing is known. A report without one comes before every version.
-func isOlder(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errY == nil && (a == "" || errX == nil && x < y)
 }
