@@ -100,9 +100,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     wiring.ProxyStates{Server: server},
-		Elector:    status.Election{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger},
+		Elect:      status.Election{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger}.Run,
 		Replica:    chosen.podName,
-		Now:        time.Now,
 		Registerer: registry,
 		Logger:     logger,
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -34,31 +35,22 @@ const (
 // errSilent says that a replica gave no sign of life.
 var errSilent = fmt.Errorf("no sign of life for %v", livenessTimeout)
 
-// Options are what Peers work with. All fields are required.
-type Options struct {
-	// Notify is called with what is new about one of the replicas. It may call Read.
-	Notify func(Delta)
-	// Unreachable is called with how many of the replicas tell nothing, whenever that may be new. It may
-	// not call the Peers.
-	Unreachable func(count int)
-	// Logger is told of replicas that tell nothing.
-	Logger *slog.Logger
-}
-
 // Peers know the other replicas while Run runs. They are safe for concurrent use.
 type Peers struct {
-	options Options
+	logger *slog.Logger
+	notify func(Delta)
 
-	mu     sync.Mutex
-	wanted []Replica
-	// states has an element for each replica that is watched, nil while it tells nothing.
-	states  map[Replica]*State
-	changed chan struct{} // holds one element when wanted has changed
+	mu      sync.Mutex
+	wanted  []Replica
+	watched int                // how many replicas are
+	states  map[Replica]*State // of those that tell something
+	changed chan struct{}      // holds one element when wanted has changed
 }
 
-// NewPeers returns Peers that watch nobody.
-func NewPeers(options Options) *Peers {
-	return &Peers{options: options, states: map[Replica]*State{}, changed: make(chan struct{}, 1)}
+// NewPeers returns Peers that watch nobody. logger is told of replicas that tell nothing. notify is
+// called with what is new about one of the replicas; it may call Read.
+func NewPeers(logger *slog.Logger, notify func(Delta)) *Peers {
+	return &Peers{logger: logger, notify: notify, states: map[Replica]*State{}, changed: make(chan struct{}, 1)}
 }
 
 // Follow sets the replicas to watch. Nobody may change others afterwards.
@@ -81,13 +73,14 @@ func (p *Peers) Follow(others []Replica) {
 func (p *Peers) Read(see func([]*State)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	states := make([]*State, 0, len(p.states)+1)
-	for _, state := range p.states {
-		if state != nil {
-			states = append(states, state)
-		}
-	}
-	see(states)
+	see(slices.AppendSeq(make([]*State, 0, len(p.states)+1), maps.Values(p.states)))
+}
+
+// Unreachable returns how many of the replicas tell nothing.
+func (p *Peers) Unreachable() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.watched-len(p.states)) // One that is watched no more may not be forgotten yet.
 }
 
 // Run watches the replicas until ctx ends. Then it forgets everything.
@@ -95,29 +88,33 @@ func (p *Peers) Run(ctx context.Context) {
 	lifecycle.RunEach(ctx, func() []Replica {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.watched = len(p.wanted)
 		return p.wanted
 	}, p.changed, p.keepWatching)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watched = 0
 }
 
 // keepWatching watches one replica until ctx ends.
 func (p *Peers) keepWatching(ctx context.Context, replica Replica) {
-	logger := p.options.Logger.With("replica", replica.Name, "address", replica.Address)
+	logger := p.logger.With("replica", replica.Name, "address", replica.Address)
 	conn, err := dial(replica.Address)
 	if err != nil {
 		logger.ErrorContext(ctx, "cannot watch another replica", "error", err)
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	defer p.put(replica, nil, true)
+	defer p.put(replica, nil)
 	retry, isLogged := retryFirst, false
 	for {
-		p.put(replica, nil, false)
+		p.put(replica, nil)
 		began := time.Now()
-		heard, err := p.watch(ctx, replica, conn)
+		err := p.watch(ctx, replica, conn)
 		if ctx.Err() != nil {
 			return
 		}
-		if heard && time.Since(began) > livenessTimeout {
+		if time.Since(began) > 2*livenessTimeout { // It told something meanwhile.
 			retry, isLogged = retryFirst, false
 		}
 		if !isLogged { // One that starts has nothing to tell until it serves proxies.
@@ -150,36 +147,33 @@ func dial(address string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// watch reads one stream until it fails or ctx ends. heard says that it told anything.
-func (p *Peers) watch(
-	ctx context.Context, replica Replica, conn *grpc.ClientConn,
-) (heard bool, err error) {
+// watch reads one stream until it fails or ctx ends.
+func (p *Peers) watch(ctx context.Context, replica Replica, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	alarm := time.AfterFunc(livenessTimeout, func() { cancel(errSilent) })
 	defer alarm.Stop()
 	stream, err := replicaspb.NewReplicasClient(conn).Watch(ctx, new(replicaspb.WatchRequest))
 	if err != nil {
-		return false, err
+		return err
 	}
 	codec, state := &decoder{objects: map[uint32]ir.Key{}}, newState()
 	for {
 		message, err := stream.Recv()
+		if errors.Is(context.Cause(ctx), errSilent) {
+			return errSilent
+		}
 		if err != nil {
-			if errors.Is(context.Cause(ctx), errSilent) {
-				err = errSilent
-			}
-			return heard, err
+			return err
 		}
 		alarm.Reset(livenessTimeout)
 		delta, err := codec.decode(message)
 		if err != nil {
-			return heard, err
+			return err
 		}
 		if err := p.apply(replica, state, delta); err != nil {
-			return heard, err
+			return err
 		}
-		heard = true
 	}
 }
 
@@ -192,31 +186,22 @@ func (p *Peers) apply(replica Replica, state *State, delta Delta) error {
 	if count > maxEntries {
 		return fmt.Errorf("%w: more than %d objects and unconfirmed objects of proxies", errProtocol, maxEntries)
 	}
-	p.put(replica, state, false)
+	p.put(replica, state)
 	if !news.IsEmpty() {
-		p.options.Notify(news)
+		p.notify(news)
 	}
 	return nil
 }
 
-// put keeps the State of a replica, nil when it tells nothing, or forgets the replica.
-func (p *Peers) put(replica Replica, state *State, forget bool) {
+// put keeps the State of a replica, nil when it tells nothing.
+func (p *Peers) put(replica Replica, state *State) {
 	p.mu.Lock()
 	before := p.states[replica]
-	if forget {
+	if p.states[replica] = state; state == nil {
 		delete(p.states, replica)
-	} else {
-		p.states[replica] = state
 	}
-	silent := 0
-	for _, each := range p.states {
-		if each == nil {
-			silent++
-		}
-	}
-	p.options.Unreachable(silent)
 	p.mu.Unlock()
 	if before != nil && state == nil {
-		p.options.Notify(before.disconnected())
+		p.notify(before.disconnected())
 	}
 }

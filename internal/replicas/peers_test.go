@@ -66,9 +66,6 @@ func listen(t *testing.T, at string, service replicaspb.ReplicasServer) (address
 type observer struct {
 	peers *Peers
 	news  chan Delta
-
-	mu     sync.Mutex
-	silent int
 }
 
 // observe runs Peers that watch the replicas at addresses until the test ends.
@@ -81,17 +78,9 @@ func observe(t *testing.T, addresses ...string) *observer {
 func observeSlowly(t *testing.T, wait func(), addresses ...string) *observer {
 	t.Helper()
 	o := &observer{news: make(chan Delta, 1000)}
-	o.peers = NewPeers(Options{
-		Logger: slog.New(slog.DiscardHandler),
-		Notify: func(d Delta) {
-			wait()
-			o.news <- d
-		},
-		Unreachable: func(count int) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.silent = count
-		},
+	o.peers = NewPeers(slog.New(slog.DiscardHandler), func(d Delta) {
+		wait()
+		o.news <- d
 	})
 	var others []Replica
 	for _, each := range addresses {
@@ -104,17 +93,11 @@ func observeSlowly(t *testing.T, wait func(), addresses ...string) *observer {
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		if o.unreachable() != 0 || o.count() != 0 {
-			t.Errorf("after the end %d replicas are known, and %d are unreachable", o.count(), o.unreachable())
+		if o.peers.Unreachable() != 0 || o.count() != 0 {
+			t.Errorf("after the end %d replicas are known, and %d are unreachable", o.count(), o.peers.Unreachable())
 		}
 	})
 	return o
-}
-
-func (o *observer) unreachable() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.silent
 }
 
 // count is how many replicas tell.
@@ -152,13 +135,13 @@ func TestAReplicaThatEndsIsForgotten(t *testing.T) {
 	o.next(t, "another object", func(d Delta) bool { return d.Objects[key(2)] == digest(2) && len(d.Objects) == 1 })
 	stop()
 	o.next(t, "the end", gone)
-	if o.count() != 0 || o.unreachable() != 1 {
-		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.unreachable())
+	if o.count() != 0 || o.peers.Unreachable() != 1 {
+		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.peers.Unreachable())
 	}
 	listen(t, at, server)
 	o.next(t, "all of it again", has)
-	if o.count() != 1 || o.unreachable() != 0 {
-		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.unreachable())
+	if o.count() != 1 || o.peers.Unreachable() != 0 {
+		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.peers.Unreachable())
 	}
 	server.Close()
 	o.next(t, "an orderly end", gone)
@@ -173,8 +156,8 @@ func TestAReplicaThatIsNoLongerOneIsForgotten(t *testing.T) {
 	o.next(t, "all of it", has)
 	o.peers.Follow(nil)
 	o.next(t, "the end", gone)
-	if o.count() != 0 || o.unreachable() != 0 {
-		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.unreachable())
+	if o.count() != 0 || o.peers.Unreachable() != 0 {
+		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.peers.Unreachable())
 	}
 }
 
@@ -238,22 +221,6 @@ func TestAReplicaThatEndsEachStreamIsAskedLessOften(t *testing.T) {
 	}
 }
 
-// TestTheCountOfTheUnreachableIsInOrder: what is told last is how it is, so it is told under the lock.
-func TestTheCountOfTheUnreachableIsInOrder(t *testing.T) {
-	var peers *Peers
-	told := 0
-	peers = NewPeers(Options{Unreachable: func(int) {
-		if told++; peers.mu.TryLock() {
-			peers.mu.Unlock()
-			t.Error("another count may overtake this one")
-		}
-	}})
-	peers.put(Replica{Name: "a"}, nil, false)
-	if told != 1 {
-		t.Errorf("told %d times", told)
-	}
-}
-
 // talker is a replica that tells whatever it is made to.
 type talker struct {
 	replicaspb.UnimplementedReplicasServer
@@ -305,7 +272,7 @@ func TestAReplicaIsNotBelieved(t *testing.T) {
 
 // TestWhatIsKeptIsBounded has a replica tell of ever more proxies that have none of its objects.
 func TestWhatIsKeptIsBounded(t *testing.T) {
-	peers, other, state := NewPeers(Options{Notify: func(Delta) {}, Unreachable: func(int) {}}), Replica{Name: "a"}, newState()
+	peers, other, state := NewPeers(slog.New(slog.DiscardHandler), func(Delta) {}), Replica{Name: "a"}, newState()
 	all := Delta{Objects: map[ir.Key]string{}}
 	missing := map[ir.Key]Answer{}
 	for i := range 10_000 {

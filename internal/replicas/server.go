@@ -33,7 +33,7 @@ type Server struct {
 	watchers map[*watcher]struct{}
 	admitted map[netip.Addr]struct{}
 	closed   chan struct{}
-	isClosed bool
+	close    func() // closes closed, once
 }
 
 // watcher is one stream to another replica.
@@ -46,7 +46,10 @@ type watcher struct {
 
 // NewServer returns a Server of a replica that publishes nothing and has no proxies.
 func NewServer() *Server {
-	return &Server{state: newState(), watchers: map[*watcher]struct{}{}, closed: make(chan struct{})}
+	closed := make(chan struct{})
+	return &Server{
+		state: newState(), watchers: map[*watcher]struct{}{}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+	}
 }
 
 // Register adds the service to a gRPC server.
@@ -89,14 +92,7 @@ func (s *Server) Read(see func(*State)) {
 }
 
 // Close ends all streams, and refuses others. Closing twice is fine.
-func (s *Server) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.isClosed {
-		s.isClosed = true
-		close(s.closed)
-	}
-}
+func (s *Server) Close() { s.close() }
 
 // Watch serves one stream until it ends. It is called by gRPC.
 func (s *Server) Watch(

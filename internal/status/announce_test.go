@@ -20,7 +20,7 @@ func TestAnnouncements(t *testing.T) {
 		stages := []*stage{
 			{server: &client.server, reporting: newReporting(t, client, newProxies(), "a"), listed: []*httpv1alpha1.HTTPScaledObject{shop()}},
 			{
-				server: &client.server, reporting: newReportingOf(t, client, newProxies(), "b", never{}),
+				server: &client.server, reporting: newReportingOf(t, client, newProxies(), "b", never),
 				listed: []*httpv1alpha1.HTTPScaledObject{shop()},
 			},
 		}

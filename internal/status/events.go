@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -24,43 +25,38 @@ const (
 )
 
 // eventFor returns the Event that tells of the step from one condition about the object as its owner wrote it to the next, or nil when the step is not worth
-// one: when nothing changed, and when an object is fine from the start. was is the zero value for an object that had no condition yet.
-//
-// The name is made of what the Event is about, so that telling the same thing twice, say by two replicas in turn, leaves one Event.
-func eventFor(object *httpv1alpha1.HTTPScaledObject, was, is metav1.Condition, instance string, now time.Time) *eventsv1.Event {
-	fine := is.Status == metav1.ConditionTrue
-	if fine && was.Status != metav1.ConditionFalse || was.Status == is.Status && was.Reason == is.Reason && was.Message == is.Message {
+// one: when nothing changed, and when an object is fine from the start. A condition is nil while the object has none.
+func eventFor(object *httpv1alpha1.HTTPScaledObject, was, is *metav1.Condition, instance string) *eventsv1.Event {
+	was = cmp.Or(was, &metav1.Condition{})
+	if is == nil || was.Status == is.Status && was.Reason == is.Reason && was.Message == is.Message {
 		return nil
 	}
 	kind := corev1.EventTypeWarning
-	if fine {
-		kind = corev1.EventTypeNormal
+	if is.Status == metav1.ConditionTrue {
+		if kind = corev1.EventTypeNormal; was.Status != metav1.ConditionFalse {
+			return nil
+		}
 	}
-	return newEvent(object, happening{kind, is.Reason, is.Message, eventAction, is.LastTransitionTime.Time}, instance, now)
+	return newEvent(object, Announcement{kind, is.Reason, is.Message}, eventAction, is.LastTransitionTime.Time, instance)
 }
 
-// happening is what an Event tells, and since when.
-type happening struct {
-	kind, reason, note, action string
-	since                      time.Time
-}
-
-// newEvent makes the Event.
-func newEvent(object *httpv1alpha1.HTTPScaledObject, is happening, instance string, now time.Time) *eventsv1.Event {
+// newEvent makes the Event that tells something that is so since a time. Its name is made of what it tells, so that telling the same thing twice, say by two
+// replicas in turn, leaves one Event.
+func newEvent(object *httpv1alpha1.HTTPScaledObject, is Announcement, action string, since time.Time, instance string) *eventsv1.Event {
 	digest := fnv.New64a()
-	_, _ = fmt.Fprintf(digest, "%s\n%d\n%s\n%s", object.UID, is.since.Unix(), is.reason, is.note)
+	_, _ = fmt.Fprintf(digest, "%s\n%d\n%s\n%s", object.UID, since.Unix(), is.Reason, is.Note)
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: object.Namespace,
 			Name:      fmt.Sprintf("%s.%016x", shorten(object.Name, 200), digest.Sum64()),
 		},
-		EventTime:           metav1.NewMicroTime(now),
+		EventTime:           metav1.NowMicro(),
 		ReportingController: reportingController,
 		ReportingInstance:   shorten(instance, maxInstance),
-		Action:              is.action,
-		Reason:              is.reason,
-		Note:                shorten(is.note, maxNote),
-		Type:                is.kind,
+		Action:              action,
+		Reason:              is.Reason,
+		Note:                shorten(is.Note, maxNote),
+		Type:                is.Kind,
 		Regarding: corev1.ObjectReference{
 			APIVersion:      httpv1alpha1.SchemeGroupVersion.String(),
 			Kind:            httpv1alpha1.Kind,

@@ -87,21 +87,27 @@ func (p *proxies) Poll() []status.Stream {
 	defer p.mu.Unlock()
 	var streams []status.Stream
 	for peer := range p.streams {
-		streams = append(streams, status.Stream{
-			Number: p.numbers[peer], Peer: peer, Fleet: "apps",
-			Changed: func(typeURL string) iter.Seq[string] {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return slices.Values(slices.Collect(maps.Keys(p.published[typeURL])))
-			},
-			Confirmed: func(typeURL, name string) status.Confirmation {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return p.streams[peer][typeURL][name]
-			},
-		})
+		streams = append(streams, p.stream(peer))
 	}
 	return streams
+}
+
+// stream is that of a proxy. The caller holds the lock.
+func (p *proxies) stream(peer string) status.Stream {
+	at, _ := netip.ParseAddrPort(peer)
+	return status.Stream{
+		Number: p.numbers[peer], Address: at.Addr().Unmap(), Fleet: "apps",
+		Changed: func(typeURL string) iter.Seq[string] {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return slices.Values(slices.Collect(maps.Keys(p.published[typeURL])))
+		},
+		Confirmed: func(typeURL, name string) status.Confirmation {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.streams[peer][typeURL][name]
+		},
+	}
 }
 
 // Versions is status.Source's.
@@ -109,7 +115,7 @@ func (p *proxies) Versions() status.Versions {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	published := p.published
-	return func(resource status.Resource) string { return published[resource.TypeURL][resource.Name] }
+	return func(_ ir.Fleet, typeURL, name string) string { return published[typeURL][name] }
 }
 
 // publications divides what is published by object.

@@ -25,17 +25,9 @@ type Publication struct {
 	AsDesired bool
 }
 
-// Resource names a resource of a fleet.
-type Resource struct {
-	// Fleet is the fleet that it is published to.
-	Fleet ir.Fleet
-	// TypeURL and Name name it.
-	TypeURL, Name string
-}
-
-// Versions returns the version of a resource that is published, "" when it is not. It is a hash of the
-// content.
-type Versions func(Resource) string
+// Versions returns the version of a resource that is published to a fleet, by its type URL and name, ""
+// when it is not. It is a hash of the content.
+type Versions func(fleet ir.Fleet, typeURL, name string) string
 
 // PublicationOf is what is published of one object, given the part of the model that it has.
 func PublicationOf(config ir.Config) Publication {

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
@@ -10,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	eventsv1 "k8s.io/api/events/v1"
 
-	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
@@ -36,25 +35,17 @@ type Source interface {
 	Changed() <-chan struct{}
 }
 
-// Elector chooses one of several replicas.
-type Elector interface {
-	// Run takes part in elections until ctx ends. While this replica is elected, lead runs; its context
-	// ends when that is over.
-	Run(ctx context.Context, lead func(ctx context.Context)) error
-}
-
 // Options are what a Reporting works with. All fields are required.
 type Options struct {
 	// Client writes.
 	Client Client
 	// Source knows what the proxies confirmed.
 	Source Source
-	// Elector chooses the replica that writes.
-	Elector Elector
-	// Replica is the name of this replica, by which the Elector and the others know it: that of its Pod.
+	// Elect takes part in elections of the replica that writes until ctx ends. While this replica is
+	// elected, lead runs; its context ends when that is over.
+	Elect func(ctx context.Context, lead func(ctx context.Context)) error
+	// Replica is the name of this replica, by which those who elect and the others know it: that of its Pod.
 	Replica string
-	// Now is the clock.
-	Now func() time.Time
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
 	// Logger is told of failures.
@@ -64,14 +55,7 @@ type Options struct {
 // Reporting is all that one replica does to report, see the documentation of the package. Make it with
 // New.
 type Reporting struct {
-	source  Source
-	elector Elector
-	replica string
-	now     func() time.Time
-	own     *replicas.Server
-	peers   *replicas.Peers
-	writer  *writer
-
+	writer    *writer
 	announcer *announcer
 
 	looking sync.Mutex // guards tracker
@@ -87,32 +71,24 @@ type Reporting struct {
 
 // New returns a Reporting. An error is that of the registerer, when a metric is there already.
 func New(options Options) (*Reporting, error) {
-	counted, err := newMetrics(options.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("register status metrics: %w", err)
+	w := &writer{Options: options, own: replicas.NewServer(), objects: map[ir.Key]*tracked{}}
+	w.peers = replicas.NewPeers(options.Logger, w.reconsider)
+	var err error
+	if w.writes, err = newMetrics(options.Registerer, w); err != nil {
+		return nil, err
 	}
-	r := &Reporting{
-		source: options.Source, elector: options.Elector, replica: options.Replica, now: options.Now,
-		own: replicas.NewServer(), tracker: NewAckTracker(), reported: make(chan struct{}, 1),
-	}
-	r.writer = newWriter(options, counted, r.taken)
-	r.announcer = newAnnouncer(options, counted, func(key ir.Key) *httpv1alpha1.HTTPScaledObject {
-		found, _ := r.writer.find(key)
-		return found.object
-	})
-	r.peers = replicas.NewPeers(replicas.Options{
-		Logger: options.Logger, Notify: r.writer.reconsider,
-		Unreachable: func(count int) { counted.unreachable.Set(float64(count)) },
-	})
-	return r, nil
+	return &Reporting{
+		writer: w, announcer: &announcer{writer: w, events: make(chan *eventsv1.Event, announceQueue)},
+		tracker: NewAckTracker(), reported: make(chan struct{}, 1),
+	}, nil
 }
 
 // Register adds what the other replicas ask this one to a gRPC server.
-func (r *Reporting) Register(registrar grpc.ServiceRegistrar) { r.own.Register(registrar) }
+func (r *Reporting) Register(registrar grpc.ServiceRegistrar) { r.writer.own.Register(registrar) }
 
 // Observe is observation.Observer's.
 func (r *Reporting) Observe(pass observation.Pass) {
-	versions := r.source.Versions()
+	versions := r.writer.Source.Versions()
 	r.mu.Lock()
 	objects := r.unread.Objects
 	if objects == nil {
@@ -130,7 +106,7 @@ func (r *Reporting) Observe(pass observation.Pass) {
 
 // Run reports until ctx ends. It takes part in elections once observed is closed, which says that
 // everything that reports are made of was read: to hold the Lease is to vouch for the reports. An error
-// is the Elector's.
+// is Elect's.
 func (r *Reporting) Run(ctx context.Context, observed <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -144,34 +120,26 @@ func (r *Reporting) Run(ctx context.Context, observed <-chan struct{}) error {
 	case <-observed:
 	}
 	r.look()
-	return r.elector.Run(ctx, r.lead)
-}
-
-// lead is what the elected replica does beside.
-func (r *Reporting) lead(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() { r.peers.Run(ctx) })
-	r.writer.run(ctx)
+	return r.writer.Elect(ctx, r.writer.run)
 }
 
 // follow keeps up with the reports and the proxies until ctx ends: the first news at once, others not
 // before their pause.
 func (r *Reporting) follow(ctx context.Context) {
-	defer r.own.Close()
+	defer r.writer.own.Close()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.reported:
-		case <-r.source.Changed():
+		case <-r.writer.Source.Changed():
 		}
-		began := r.now()
+		began := time.Now()
 		r.look()
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(pollPace, idleShare*r.now().Sub(began))):
+		case <-time.After(max(pollPace, idleShare*time.Since(began))):
 		}
 	}
 }
@@ -190,21 +158,9 @@ func (r *Reporting) look() {
 			publications[key] = PublicationOf(object.InForce)
 		}
 		r.tracker.Record(publications, versions)
-		r.own.Admit(replicas.Addresses(pass.Replicas))
-		r.peers.Follow(replicas.Others(pass.Replicas, r.replica))
+		r.writer.own.Admit(replicas.Addresses(pass.Replicas))
+		r.writer.peers.Follow(replicas.Others(pass.Replicas, r.writer.Replica))
 		r.writer.assign(pass, publications)
 	}
-	r.writer.reconsider(r.own.Apply(r.tracker.Look(r.source.Poll())))
-}
-
-// taken is what the proxies of this replica and of the others have taken of an object.
-func (r *Reporting) taken(
-	object ir.Key, fleet ir.Fleet, published Publication, proxies []ir.Proxy,
-) (taken Taken) {
-	r.own.Read(func(own *replicas.State) {
-		r.peers.Read(func(others []*replicas.State) {
-			taken = TakenOf(object, fleet, published, proxies, append(others, own))
-		})
-	})
-	return taken
+	r.writer.reconsider(r.writer.own.Apply(r.tracker.Look(r.writer.Source.Poll())))
 }

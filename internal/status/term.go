@@ -7,10 +7,8 @@ import (
 	"sync"
 	"time"
 
-	eventsv1 "k8s.io/api/events/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
@@ -69,14 +67,18 @@ type record struct {
 	notBefore, slot time.Time
 	// nextWrite is the theoretical arrival time of the GCRA that bounds the writes.
 	nextWrite time.Time
-	// counted is what the gauges count.
-	counted Taken
+	// taken is what the proxies had taken at the last plan; it is guarded by the term's lock.
+	taken Taken
 }
 
 // newTerm returns a term in which nothing was done yet.
-func newTerm(w *writer, queue workqueue.TypedDelayingInterface[ir.Key]) *term {
+func newTerm(w *writer) *term {
 	return &term{
-		writer: w, queue: queue, records: map[ir.Key]*record{},
+		writer: w, records: map[ir.Key]*record{},
+		queue: newQueue(func(key ir.Key) bool {
+			each, _ := w.find(key)
+			return each.isCanary()
+		}),
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[ir.Key](retryFirst, retryLast),
 	}
 }
@@ -103,8 +105,7 @@ func (t *term) record(key ir.Key, object *httpv1alpha1.HTTPScaledObject) *record
 		return is
 	}
 	if is != nil {
-		t.giveBack(is, t.now())
-		t.metrics.count(is.counted, Taken{})
+		t.giveBack(is, time.Now())
 		t.retries.Forget(key)
 		delete(t.records, key)
 	}
@@ -119,54 +120,63 @@ func (t *term) record(key ir.Key, object *httpv1alpha1.HTTPScaledObject) *record
 // look brings the status of one object up to date if that is due, and otherwise comes back when it is.
 func (t *term) look(ctx context.Context, key ir.Key) {
 	each, proxies := t.find(key)
-	is, status, before := t.plan(key, each, proxies)
+	is, status := t.plan(key, each, proxies)
 	if status == nil {
 		return
 	}
-	if err := t.bringUpToDate(ctx, each.object, *status, before); err != nil {
-		isFirst := t.retries.NumRequeues(key) == 0
-		delay := t.retries.When(key)
-		if each.isCanary() {
-			delay = min(delay, retryCanary)
-		}
-		if !isFirst || !errors.Is(err, ErrGone) { // The news of one that is gone is on its way.
-			t.logger.WarnContext(ctx, "cannot write the status; trying again", "namespace", key.Namespace,
-				"httpScaledObject", key.Name, "after", delay, "error", err)
-		}
-		is.notBefore = t.now().Add(delay)
-		t.queue.AddAfter(key, delay)
+	err := t.write(ctx, "status", func(ctx context.Context) error { return t.Client.ApplyStatus(ctx, each.object, *status) })
+	if err != nil {
+		is.notBefore = t.postpone(ctx, key, each, err)
 		return
+	}
+	before := each.object.Status.Conditions
+	if is.status != nil {
+		before = is.status.Conditions // A change of the object may overtake the status that was written before it.
+	}
+	for _, kind := range ownersConditions() {
+		was, became := meta.FindStatusCondition(before, kind), meta.FindStatusCondition(status.Conditions, kind)
+		if event := eventFor(each.object, was, became, t.Replica); event != nil {
+			t.createEvent(ctx, event)
+		}
 	}
 	t.retries.Forget(key)
 	is.settled(each.object, status)
 }
 
-// plan returns the status that an object is to be given now, nil when none is, and the conditions that
-// it was last known to have. Plans are made one at a time, so that many objects of which something is
-// new take one processor at most.
-func (t *term) plan(
-	key ir.Key, each tracked, proxies []ir.Proxy,
-) (is *record, status *httpv1alpha1.HTTPScaledObjectStatus, before []metav1.Condition) {
+// postpone comes back to an object whose status could not be written, and returns when.
+func (t *term) postpone(ctx context.Context, key ir.Key, each tracked, err error) time.Time {
+	isFirst := t.retries.NumRequeues(key) == 0
+	delay := t.retries.When(key)
+	if each.isCanary() {
+		delay = min(delay, retryCanary)
+	}
+	if !isFirst || !errors.Is(err, ErrGone) { // The news of one that is gone is on its way.
+		t.Logger.WarnContext(ctx, "cannot write the status; trying again", "namespace", key.Namespace,
+			"httpScaledObject", key.Name, "after", delay, "error", err)
+	}
+	t.queue.AddAfter(key, delay)
+	return time.Now().Add(delay)
+}
+
+// plan returns the status that an object is to be given now, nil when none is. Plans are made one at a
+// time, so that many objects of which something is new take one processor at most.
+func (t *term) plan(key ir.Key, each tracked, proxies []ir.Proxy) (is *record, status *httpv1alpha1.HTTPScaledObjectStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	is = t.record(key, each.object)
-	if is == nil {
-		return nil, nil, nil
+	if is = t.record(key, each.object); is == nil {
+		return nil, nil
 	}
-	taken := t.taken(key, each.fleet, Publication{Digest: each.digest, AsDesired: each.asDesired}, proxies)
-	t.metrics.count(is.counted, taken)
-	is.counted = taken
-	now := t.now()
-	status, before = t.consider(is, each, taken, now)
-	if status == nil {
-		return is, nil, nil
+	is.taken = t.taken(key, each, proxies)
+	now := time.Now()
+	if status = t.consider(is, each, now); status == nil {
+		return is, nil
 	}
-	if at := t.due(is, each, taken, now); at.After(now) {
+	if at := t.due(is, each, now); at.After(now) {
 		t.queue.AddAfter(key, at.Sub(now))
-		return is, nil, nil
+		return is, nil
 	}
 	is.nextWrite = latest(is.nextWrite, now).Add(writesInterval)
-	return is, status, before
+	return is, status
 }
 
 // settled notes that an object has the status that it should have.
@@ -177,40 +187,32 @@ func (r *record) settled(
 	r.waiting, r.notBefore, r.slot = time.Time{}, time.Time{}, time.Time{}
 }
 
-// consider compares an object's status with what it should be. It returns that when it is another one,
-// and the conditions that the object was last known to have.
-func (t *term) consider(
-	is *record, each tracked, taken Taken, now time.Time,
-) (status *httpv1alpha1.HTTPScaledObjectStatus, before []metav1.Condition) {
-	object := each.object
-	base := &object.Status
-	if is.status != nil && is.resourceVersion == object.ResourceVersion {
-		base = is.status // What was written since is not in object yet.
+// consider compares an object's status with what it should be, and returns that when it is another one.
+func (t *term) consider(is *record, each tracked, now time.Time) *httpv1alpha1.HTTPScaledObjectStatus {
+	base := &each.object.Status
+	if is.status != nil && is.resourceVersion == each.object.ResourceVersion {
+		base = is.status // What was written since is not in the object yet.
 	}
-	current := *object
+	current := *each.object
 	current.Status = *base
-	computed := Compute(&current, each.seen, taken, t.instance, now)
+	computed := Compute(&current, each.seen, is.taken, t.Replica, now)
 	if apiequality.Semantic.DeepEqual(*base, computed) {
 		t.giveBack(is, now)
-		is.settled(object, base)
-		return nil, nil
+		is.settled(each.object, base)
+		return nil
 	}
 	if is.waiting.IsZero() {
 		is.waiting = now
 	}
-	before = base.Conditions
-	if is.status != nil {
-		before = is.status.Conditions // A change of the object may overtake the status that was written before it.
-	}
-	return &computed, before
+	return &computed
 }
 
 // due returns when a status may be written: at once when there is no answer of a proxy to wait for, but
 // not more often than allowed.
-func (t *term) due(is *record, each tracked, taken Taken, now time.Time) time.Time {
+func (t *term) due(is *record, each tracked, now time.Time) time.Time {
 	at := is.waiting
 	isWrong := len(each.seen.Problems) > 0 || each.seen.Failure != ""
-	if !isWrong && (taken.isUnacked() || taken.Refusal != "") {
+	if !isWrong && (is.taken.isUnacked() || is.taken.Refusal != "") {
 		at = at.Add(settle)
 	}
 	if allowed := is.nextWrite.Add(-(writesBurst - 1) * writesInterval); allowed.After(now) {
@@ -239,56 +241,3 @@ func (t *term) giveBack(is *record, now time.Time) {
 
 // latest is the last of some times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
-
-// bringUpToDate writes one object's status, and tells of it by Events if that is worth some. before
-// are the conditions that it had.
-func (t *term) bringUpToDate(
-	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, status httpv1alpha1.HTTPScaledObjectStatus,
-	before []metav1.Condition,
-) error {
-	err := t.write(ctx, "status", func(ctx context.Context) error {
-		return t.client.ApplyStatus(ctx, object, status)
-	})
-	if err != nil {
-		return err
-	}
-	for _, of := range []string{
-		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted, httpv1alpha1.ConditionWaitingPageAccepted,
-		httpv1alpha1.ConditionTLSReady, httpv1alpha1.ConditionEnvoySettingsAccepted,
-	} {
-		var was metav1.Condition
-		if found := meta.FindStatusCondition(before, of); found != nil {
-			was = *found
-		}
-		if is := meta.FindStatusCondition(status.Conditions, of); is != nil {
-			t.tell(ctx, object, eventFor(object, was, *is, t.instance, t.now()))
-		}
-	}
-	return nil
-}
-
-// tell creates an Event, unless it is nil.
-func (t *term) tell(ctx context.Context, object *httpv1alpha1.HTTPScaledObject, event *eventsv1.Event) {
-	if event == nil {
-		return
-	}
-	err := t.write(ctx, "event", func(ctx context.Context) error { return t.client.CreateEvent(ctx, event) })
-	if err != nil {
-		// The condition says the same and stays, so nothing is lost that would be worth another try.
-		t.logger.WarnContext(ctx, "cannot create the event", "namespace", object.Namespace,
-			"httpScaledObject", object.Name, "error", err)
-	}
-}
-
-// write makes one request within its deadline and counts it.
-func (t *term) write(ctx context.Context, kind string, request func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
-	defer cancel()
-	err := request(ctx)
-	result := "ok"
-	if err != nil {
-		result = "error"
-	}
-	t.metrics.writes.WithLabelValues(kind, result).Inc()
-	return err
-}

@@ -20,8 +20,8 @@ const noReason = "no reason given"
 type Stream struct {
 	// Number rises with every stream of the replica.
 	Number uint64
-	// Peer is the proxy's address, host:port.
-	Peer string
+	// Address is the proxy's address, one that is not valid when it cannot be read.
+	Address netip.Addr
 	// Fleet is the fleet that the proxy belongs to: it is published what is of that fleet.
 	Fleet ir.Fleet
 	// Changed visits the names of the resources of an xDS type URL about which Confirmed may say
@@ -55,8 +55,8 @@ type AckTracker struct {
 	owners map[scope][]ir.Key
 	// versions are those of what was recorded last.
 	versions Versions
-	// proxies are the newest streams by address.
-	proxies map[netip.Addr]stream
+	// proxies are the numbers of the newest streams by address.
+	proxies map[netip.Addr]uint64
 	// recorded are the digests since the last Look, and suspects the objects that any proxy may have
 	// another answer about.
 	recorded map[ir.Key]string
@@ -69,17 +69,11 @@ type scope struct {
 	name  string
 }
 
-// stream names a stream.
-type stream struct {
-	number uint64
-	fleet  ir.Fleet
-}
-
 // NewAckTracker returns an AckTracker that knows of no publication and no proxy.
 func NewAckTracker() *AckTracker {
 	return &AckTracker{
-		objects: map[ir.Key]Publication{}, owners: map[scope][]ir.Key{}, proxies: map[netip.Addr]stream{},
-		versions: func(Resource) string { return "" },
+		objects: map[ir.Key]Publication{}, owners: map[scope][]ir.Key{}, proxies: map[netip.Addr]uint64{},
+		versions: func(ir.Fleet, string, string) string { return "" },
 		recorded: map[ir.Key]string{}, suspects: map[ir.Key]struct{}{},
 	}
 }
@@ -130,21 +124,20 @@ func (t *AckTracker) Look(streams []Stream) replicas.Delta {
 	delta := replicas.Delta{Objects: t.recorded, Proxies: map[netip.Addr]replicas.Proxy{}}
 	open := map[netip.Addr]Stream{}
 	for _, each := range streams {
-		address := addressOf(each)
-		if other, known := open[address]; address.IsValid() && (!known || other.Number < each.Number) {
-			open[address] = each
+		if other, known := open[each.Address]; each.Address.IsValid() && (!known || other.Number < each.Number) {
+			open[each.Address] = each
 		}
 	}
-	for address, before := range t.proxies {
+	for address := range t.proxies {
 		if _, isOpen := open[address]; !isOpen {
 			delete(t.proxies, address)
-			delta.Proxies[address] = replicas.Proxy{Fleet: before.fleet, Gone: true}
+			delta.Proxies[address] = replicas.Proxy{Gone: true}
 		}
 	}
 	for address, each := range open {
 		before, known := t.proxies[address]
-		t.proxies[address] = stream{each.Number, each.Fleet}
-		isNew := !known || before.number != each.Number
+		t.proxies[address] = each.Number
+		isNew := !known || before != each.Number
 		if answers := t.answers(each, isNew); isNew || len(answers) > 0 {
 			delta.Proxies[address] = replicas.Proxy{Fleet: each.Fleet, Full: isNew, Answers: answers}
 		}
@@ -191,7 +184,7 @@ func (t *AckTracker) answers(each Stream, isNew bool) map[ir.Key]replicas.Answer
 func (t *AckTracker) judge(object Publication, each Stream) replicas.Answer {
 	answer := replicas.Answer{Confirmed: true}
 	look := func(typeURL, name string) {
-		is, version := each.Confirmed(typeURL, name), t.versions(Resource{object.Fleet, typeURL, name})
+		is, version := each.Confirmed(typeURL, name), t.versions(object.Fleet, typeURL, name)
 		if !is.InSync || version == "" || is.Acked != version {
 			answer.Confirmed = false
 		}
@@ -210,14 +203,4 @@ func (t *AckTracker) judge(object Publication, each Stream) replicas.Answer {
 		answer.Refusal = ""
 	}
 	return answer
-}
-
-// addressOf returns the address of the proxy of a stream, one that is not valid when it cannot be
-// read.
-func addressOf(each Stream) netip.Addr {
-	peer, err := netip.ParseAddrPort(each.Peer)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return peer.Addr().Unmap().WithZone("")
 }

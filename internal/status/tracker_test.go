@@ -127,10 +127,11 @@ func TestLooksAtTheNewsAddUpToALookAtAll(t *testing.T) {
 
 // Poll is status.Source's, with what is new since the last time.
 func (a *answers) Poll() []status.Stream {
-	streams := a.proxies.Poll()
-	for i, each := range streams {
-		news := a.news[each.Peer]
-		streams[i].Changed = func(typeURL string) iter.Seq[string] { return maps.Keys(news[typeURL]) }
+	var streams []status.Stream
+	for peer := range a.streams {
+		each, news := a.stream(peer), a.news[peer]
+		each.Changed = func(typeURL string) iter.Seq[string] { return maps.Keys(news[typeURL]) }
+		streams = append(streams, each)
 	}
 	a.news = map[string]map[string]map[string]struct{}{}
 	return streams

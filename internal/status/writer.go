@@ -3,13 +3,12 @@ package status
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"maps"
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/client-go/util/workqueue"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -36,18 +35,16 @@ type Client interface {
 // writer knows the objects, and while this replica is elected it keeps their statuses up to date. It is
 // safe for concurrent use.
 type writer struct {
-	client   Client
-	instance string
-	now      func() time.Time
-	logger   *slog.Logger
-	metrics  *metrics
-	// taken tells what the proxies of all replicas have taken of an object.
-	taken func(ir.Key, ir.Fleet, Publication, []ir.Proxy) Taken
+	Options
+
+	writes *prometheus.CounterVec
+	own    *replicas.Server
+	peers  *replicas.Peers
 
 	mu      sync.Mutex
 	objects map[ir.Key]*tracked // which are never changed
 	fleets  map[ir.Fleet][]ir.Proxy
-	queue   workqueue.TypedDelayingInterface[ir.Key] // nil while this replica is not elected
+	term    *term // nil while this replica is not elected
 }
 
 // tracked is what a status is made of, but for what proxies have taken.
@@ -66,16 +63,6 @@ func (t tracked) isCanary() bool {
 	}
 	_, shares := t.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	return shares
-}
-
-// newWriter returns a writer that knows no objects.
-func newWriter(
-	options Options, counted *metrics, taken func(ir.Key, ir.Fleet, Publication, []ir.Proxy) Taken,
-) *writer {
-	return &writer{
-		client: options.Client, instance: options.Replica, now: options.Now, logger: options.Logger,
-		metrics: counted, taken: taken, objects: map[ir.Key]*tracked{},
-	}
 }
 
 // assign takes note of a pass, and of what is published of the objects in them.
@@ -121,8 +108,8 @@ func (w *writer) reconsider(news replicas.Delta) {
 // enqueue has objects looked at, and all that are served by fleets.
 func (w *writer) enqueue(keys []ir.Key, fleets map[ir.Fleet]struct{}) {
 	w.mu.Lock()
-	queue := w.queue
-	if queue != nil && len(fleets) > 0 {
+	term := w.term
+	if term != nil && len(fleets) > 0 {
 		for key, each := range w.objects {
 			if _, is := fleets[each.fleet]; is {
 				keys = append(keys, key)
@@ -130,11 +117,11 @@ func (w *writer) enqueue(keys []ir.Key, fleets map[ir.Fleet]struct{}) {
 		}
 	}
 	w.mu.Unlock() // The queue asks isCanary.
-	if queue == nil {
+	if term == nil {
 		return
 	}
 	for _, key := range keys {
-		queue.Add(key)
+		term.queue.Add(key)
 	}
 }
 
@@ -161,30 +148,74 @@ func (w *writer) find(key ir.Key) (tracked, []ir.Proxy) {
 	return tracked{}, nil
 }
 
+// taken is what the proxies of this replica and of the others have taken of an object.
+func (w *writer) taken(key ir.Key, each tracked, proxies []ir.Proxy) (taken Taken) {
+	published := Publication{Digest: each.digest, AsDesired: each.asDesired}
+	w.own.Read(func(own *replicas.State) {
+		w.peers.Read(func(others []*replicas.State) {
+			taken = TakenOf(key, each.fleet, published, proxies, append(others, own))
+		})
+	})
+	return taken
+}
+
+// count counts the objects of which the proxies have taken what is asked for; none while this replica is not elected.
+func (w *writer) count(is func(Taken) bool) (count int) {
+	w.mu.Lock()
+	term := w.term
+	w.mu.Unlock()
+	if term == nil {
+		return 0
+	}
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	for _, record := range term.records {
+		if is(record.taken) {
+			count++
+		}
+	}
+	return count
+}
+
 // run writes until ctx ends. Two calls must not overlap.
 func (w *writer) run(ctx context.Context) {
-	queue := newQueue(func(key ir.Key) bool {
-		each, _ := w.find(key)
-		return each.isCanary()
-	})
-	t := newTerm(w, queue) // Another replica may have written since the last one.
-	defer w.metrics.forget()
+	t := newTerm(w) // Another replica may have written since the last one.
 	var working sync.WaitGroup
+	working.Go(func() { w.peers.Run(ctx) })
 	for range parallelWrites {
 		working.Go(func() { t.work(ctx) })
 	}
 	w.mu.Lock()
-	w.queue = queue
-	all := make([]ir.Key, 0, len(w.objects))
-	for key := range w.objects {
-		all = append(all, key)
-	}
+	w.term = t
+	all := slices.Collect(maps.Keys(w.objects))
 	w.mu.Unlock()
 	w.enqueue(all, nil)
 	<-ctx.Done()
 	w.mu.Lock()
-	w.queue = nil
+	w.term = nil
 	w.mu.Unlock()
-	queue.ShutDown()
+	t.queue.ShutDown()
 	working.Wait()
+}
+
+// createEvent creates an Event. What fails is logged and not tried again: a condition says the same and stays, or it happens again, or is over.
+func (w *writer) createEvent(ctx context.Context, event *eventsv1.Event) {
+	err := w.write(ctx, "event", func(ctx context.Context) error { return w.Client.CreateEvent(ctx, event) })
+	if err != nil {
+		w.Logger.WarnContext(ctx, "cannot create the event", "namespace", event.Namespace,
+			"httpScaledObject", event.Regarding.Name, "reason", event.Reason, "error", err)
+	}
+}
+
+// write makes one request within its deadline and counts it.
+func (w *writer) write(ctx context.Context, kind string, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
+	defer cancel()
+	err := request(ctx)
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	w.writes.WithLabelValues(kind, result).Inc()
+	return err
 }

@@ -86,19 +86,13 @@ func (s *server) list() []*httpv1alpha1.HTTPScaledObject {
 }
 
 // never elects.
-type never struct{}
-
-// Run is status.Elector's.
-func (never) Run(ctx context.Context, _ func(context.Context)) error {
+func never(ctx context.Context, _ func(context.Context)) error {
 	<-ctx.Done()
 	return nil
 }
 
 // always elects.
-type always struct{}
-
-// Run is status.Elector's.
-func (always) Run(ctx context.Context, lead func(context.Context)) error {
+func always(ctx context.Context, lead func(context.Context)) error {
 	lead(ctx)
 	return nil
 }
@@ -115,17 +109,18 @@ type stage struct {
 // newReporting returns the Reporting of a replica that is elected whenever it runs.
 func newReporting(t *testing.T, client status.Client, source status.Source, replica string) *status.Reporting {
 	t.Helper()
-	return newReportingOf(t, client, source, replica, always{})
+	return newReportingOf(t, client, source, replica, always)
 }
 
 // newReportingOf returns the Reporting of a replica.
 func newReportingOf(
-	t *testing.T, client status.Client, source status.Source, replica string, elector status.Elector,
+	t *testing.T, client status.Client, source status.Source, replica string,
+	elect func(context.Context, func(context.Context)) error,
 ) *status.Reporting {
 	t.Helper()
 	reporting, err := status.New(status.Options{
-		Client: client, Source: source, Elector: elector, Replica: replica,
-		Now: time.Now, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Client: client, Source: source, Elect: elect, Replica: replica,
+		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

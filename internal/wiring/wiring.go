@@ -116,7 +116,7 @@ func (p ProxyStates) Poll() []status.Stream {
 	p.Server.Poll(func(stream xds.StreamState) {
 		streams = append(streams, status.Stream{
 			Number:  stream.Number(),
-			Peer:    stream.Peer(),
+			Address: stream.Address(),
 			Fleet:   ir.Fleet(stream.Fleet()),
 			Changed: stream.Changed,
 			Confirmed: func(typeURL, name string) status.Confirmation {
@@ -133,9 +133,7 @@ func (p ProxyStates) Poll() []status.Stream {
 // Versions is status.Source's.
 func (p ProxyStates) Versions() status.Versions {
 	versions := p.Server.Versions()
-	return func(resource status.Resource) string {
-		return versions(string(resource.Fleet), resource.TypeURL, resource.Name)
-	}
+	return func(fleet ir.Fleet, typeURL, name string) string { return versions(string(fleet), typeURL, name) }
 }
 
 // Changed is status.Source's.

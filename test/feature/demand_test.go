@@ -108,7 +108,7 @@ func TestTheDemandOfAllReplicas(t *testing.T) {
 	world.tenant("other", 2) // Nobody of namespace apps has a say in it.
 	world.joins("apps", firstProxy, true)
 	world.joins("apps", secondProxy, true)
-	a, b := world.startReplica("interceptor-a", elector(true)), world.startReplica("interceptor-b", elector(false))
+	a, b := world.startReplica("interceptor-a", always), world.startReplica("interceptor-b", never)
 	reader := demandreader.New(slog.New(slog.DiscardHandler))
 	reader.SetReplicas([]demandreader.Replica{{Name: "interceptor-a", Address: a.adminAddress}, {Name: "interceptor-b", Address: b.adminAddress}})
 	ctx, stop := context.WithCancel(t.Context())

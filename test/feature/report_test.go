@@ -153,7 +153,7 @@ func TestARefusedClusterIsReportedOnItsObjectAlone(t *testing.T) {
 // TestReplicasReportTogether also shows that a replica which is not elected serves proxies all the same.
 func TestReplicasReportTogether(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
-	elected, standby := world.startReplica("interceptor-0", elector(true)), world.startReplica("interceptor-1", elector(false))
+	elected, standby := world.startReplica("interceptor-0", always), world.startReplica("interceptor-1", never)
 	world.proxy(elected, testkit.XDSDelta, firstProxy)
 	moving := world.proxy(standby, testkit.XDSDelta, secondProxy)
 	world.waitForReport(shopAt(20), "2/2 effective")
@@ -232,10 +232,10 @@ func TestNeighboursInAScope(t *testing.T) {
 // replica's flags, whether it has what the object asks for does not (F8).
 func TestReplicasWithOtherFlagsCountEachOthersACKs(t *testing.T) {
 	world, other := shopAndOther(t, 20)
-	elected := world.startReplica("interceptor-0", elector(true))
+	elected := world.startReplica("interceptor-0", always)
 	world.flags.AccessLog = !world.flags.AccessLog
 	world.flags.MaxConnections++
-	standby := world.startReplica("interceptor-1", elector(false))
+	standby := world.startReplica("interceptor-1", never)
 	world.proxy(elected, testkit.XDSDelta, firstProxy)
 	world.proxy(standby, testkit.XDSDelta, secondProxy)
 	for _, weight := range []uint32{20, 50} {
@@ -249,8 +249,8 @@ func TestReplicasWithOtherFlagsCountEachOthersACKs(t *testing.T) {
 // what its own proxy has without asking it again.
 func TestAReplicaTakesOver(t *testing.T) {
 	world, other := shopAndOther(t, 20)
-	elected, next := world.startReplica("interceptor-0", elector(true)), make(successor)
-	standby := world.startReplica("interceptor-1", next)
+	elected, next := world.startReplica("interceptor-0", always), make(successor)
+	standby := world.startReplica("interceptor-1", next.elect)
 	moving := world.proxy(elected, testkit.XDSDelta, firstProxy)
 	world.proxy(standby, testkit.XDSDelta, secondProxy)
 	world.waitForReport(shopAt(20), "2/2 effective")

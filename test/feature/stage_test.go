@@ -219,13 +219,17 @@ type replica struct {
 	sinkAddress, adminAddress string
 }
 
-// elector elects the replica or doesn't.
-type elector bool
+// elect elects a replica or doesn't.
+type elect func(ctx context.Context, lead func(context.Context)) error
 
-func (e elector) Run(ctx context.Context, lead func(context.Context)) error {
-	if e {
-		lead(ctx)
-	}
+// always elects.
+func always(ctx context.Context, lead func(context.Context)) error {
+	lead(ctx)
+	return nil
+}
+
+// never elects.
+func never(ctx context.Context, _ func(context.Context)) error {
 	<-ctx.Done()
 	return nil
 }
@@ -233,7 +237,7 @@ func (e elector) Run(ctx context.Context, lead func(context.Context)) error {
 // successor is elected once it is closed.
 type successor chan struct{}
 
-func (s successor) Run(ctx context.Context, lead func(context.Context)) error {
+func (s successor) elect(ctx context.Context, lead func(context.Context)) error {
 	select {
 	case <-ctx.Done():
 	case <-s:
@@ -245,11 +249,11 @@ func (s successor) Run(ctx context.Context, lead func(context.Context)) error {
 // start starts an interceptor that watches c and is elected, and returns when it serves. It stops with the test, or earlier by its stop.
 func (c *cluster) start() *replica {
 	c.t.Helper()
-	return c.startReplica("interceptor-0", elector(true))
+	return c.startReplica("interceptor-0", always)
 }
 
 // startReplica starts an interceptor that watches c, and returns when it serves. It stops with the test, or earlier by its stop.
-func (c *cluster) startReplica(name string, elected status.Elector) *replica {
+func (c *cluster) startReplica(name string, elected elect) *replica {
 	c.t.Helper()
 	logged := new(lines)
 	logger := slog.New(slog.NewTextHandler(logged, nil))
@@ -258,7 +262,7 @@ func (c *cluster) startReplica(name string, elected status.Elector) *replica {
 	})}
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
-		Client: c, Source: wiring.ProxyStates{Server: r.xds}, Elector: elected, Replica: name, Now: time.Now, Registerer: registry, Logger: logger,
+		Client: c, Source: wiring.ProxyStates{Server: r.xds}, Elect: elected, Replica: name, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)

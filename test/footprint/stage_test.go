@@ -96,10 +96,8 @@ func (s *server) isReported() bool {
 	return true
 }
 
-// elected is a status.Elector that elects.
-type elected struct{}
-
-func (elected) Run(ctx context.Context, lead func(context.Context)) error {
+// elect elects.
+func elect(ctx context.Context, lead func(context.Context)) error {
 	lead(ctx)
 	return nil
 }
@@ -131,8 +129,8 @@ func set(tb testing.TB, size size) *stage {
 	})
 	s.must(err)
 	reporting, err := status.New(status.Options{
-		Client: s.server, Source: wiring.ProxyStates{Server: discovery}, Elector: elected{},
-		Replica: "interceptor-0", Now: time.Now, Registerer: registry, Logger: logger,
+		Client: s.server, Source: wiring.ProxyStates{Server: discovery}, Elect: elect,
+		Replica: "interceptor-0", Registerer: registry, Logger: logger,
 	})
 	s.must(err)
 	loop, err := ingest.New(ingest.Options{
