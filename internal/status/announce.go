@@ -2,10 +2,7 @@ package status
 
 import (
 	"context"
-	"sync"
 	"time"
-
-	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
@@ -27,27 +24,17 @@ type Announcement struct {
 	Reason, Note string
 }
 
-// announcer has Events tell of Announcements, on each replica, elected or not: each has requests of its own. The name of an Event says
-// what it tells and in which stretch of announceEvery, so that replicas that tell the same leave one.
-type announcer struct {
-	writer *writer
-	events chan *eventsv1.Event
-
-	mu      sync.Mutex
-	told    map[telling]struct{} // in the present stretch
-	stretch time.Time            // when that began
-}
-
 // telling is what was told of an object.
 type telling struct {
 	object ir.Key
 	reason string
 }
 
-// Announce has an Event tell of something, at most once in five minutes for each object and reason. It returns at once.
+// Announce has an Event tell of something, at most once in five minutes for each object and reason. It returns at once. Each replica tells, elected or not: each
+// has requests of its own. The name of an Event says what it tells and in which stretch of announceEvery, so that replicas that tell the same leave one.
 func (r *Reporting) Announce(object ir.Key, is Announcement) {
 	stretch := time.Now().Truncate(announceEvery)
-	if r.announcer.isTold(telling{object, is.Reason}, stretch) {
+	if r.isTold(telling{object, is.Reason}, stretch) {
 		return
 	}
 	each, _ := r.writer.find(object)
@@ -55,31 +42,31 @@ func (r *Reporting) Announce(object ir.Key, is Announcement) {
 		return
 	}
 	select {
-	case r.announcer.events <- newEvent(each.object, is, holdAction, stretch, r.writer.Replica):
+	case r.announced <- newEvent(each.object, is, holdAction, stretch, r.writer.Replica):
 	default:
 	}
 }
 
 // isTold says whether something was told in a stretch, and has it count as told.
-func (a *announcer) isTold(is telling, stretch time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.stretch.Equal(stretch) {
-		a.told, a.stretch = map[telling]struct{}{}, stretch
+func (r *Reporting) isTold(is telling, stretch time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stretch.Equal(stretch) {
+		r.told, r.stretch = map[telling]struct{}{}, stretch
 	}
-	_, was := a.told[is]
-	a.told[is] = struct{}{}
+	_, was := r.told[is]
+	r.told[is] = struct{}{}
 	return was
 }
 
-// run writes until ctx ends.
-func (a *announcer) run(ctx context.Context) {
+// writeAnnounced writes what is announced until ctx ends.
+func (r *Reporting) writeAnnounced(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case event := <-a.events:
-			a.writer.createEvent(ctx, event)
+		case event := <-r.announced:
+			r.writer.createEvent(ctx, event)
 		}
 	}
 }

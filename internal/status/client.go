@@ -7,24 +7,36 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// FieldManager is the name under which the interceptor applies its fields of a status.
-const FieldManager = "kedify-http-interceptor"
+const (
+	// FieldManager is the name under which the interceptor applies its fields of a status.
+	FieldManager = "kedify-http-interceptor"
+	// deniedPause is the time after which a write that was forbidden is tried again: whoever may
+	// allow it is a person.
+	deniedPause = 30 * time.Second
+)
 
 // apiClient is the Client of a real API server.
 type apiClient struct {
-	scaledObjects rest.Interface
-	events        rest.Interface
-	definition    *definition
+	scaledObjects, events rest.Interface
+	definition            definition
+
+	mu        sync.Mutex // not held during a request
+	forbidden error      // why the annotation may not be written, as of deniedAt
+	deniedAt  time.Time
+	leftover  sync.Once
 }
 
 // NewClient returns a Client. scaledObjects is a REST client of
@@ -34,24 +46,7 @@ type apiClient struct {
 // httpscaledobjects too: such fields go into httpv1alpha1.AnnotationStatus, which is told to
 // logger once, with the remedy.
 func NewClient(scaledObjects, events rest.Interface, logger *slog.Logger) Client {
-	return &apiClient{scaledObjects, events, newDefinition(scaledObjects, logger)}
-}
-
-// appliedObject is the part of an HTTPScaledObject that is applied.
-type appliedObject struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Metadata   appliedMetadata `json:"metadata"`
-	Status     fields          `json:"status,omitempty"`
-}
-
-// appliedMetadata names an object. The UID makes the API server refuse to annotate a successor
-// of the same name; of a status it doesn't look at it (Kubernetes 1.34).
-type appliedMetadata struct {
-	Namespace   string            `json:"namespace"`
-	Name        string            `json:"name"`
-	UID         types.UID         `json:"uid"`
-	Annotations map[string]string `json:"annotations,omitempty"`
+	return &apiClient{scaledObjects: scaledObjects, events: events, definition: definition{client: scaledObjects, logger: logger}}
 }
 
 // ApplyStatus applies by server-side apply, taking over its fields from whoever had them. What
@@ -62,14 +57,14 @@ func (c *apiClient) ApplyStatus(
 	status httpv1alpha1.HTTPScaledObjectStatus,
 ) error {
 	status.Conditions = ownConditions(status.Conditions)
-	all, err := fieldsOf(status)
+	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return fmt.Errorf("encode the status of HTTPScaledObject %s/%s: %w",
 			object.Namespace, object.Name, err)
 	}
 	inStatus, annotated := c.definition.divide(ctx, all)
 	err = c.applyBoth(ctx, object, inStatus, annotated)
-	if err == nil || !mayBeUndeclared(err) || !c.definition.read(ctx) {
+	if !mayBeUndeclared(err) || !c.definition.read(ctx) {
 		return err
 	}
 	if inStatus, annotated = c.definition.divide(ctx, all); len(annotated) == 0 {
@@ -82,7 +77,7 @@ func (c *apiClient) ApplyStatus(
 // annotation goes, once what it held is in the status. If that is forbidden it stays, as
 // httpv1alpha1.StatusOf does not read it then.
 func (c *apiClient) applyBoth(
-	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, inStatus, annotated fields,
+	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, inStatus, annotated map[string]any,
 ) error {
 	if len(annotated) > 0 {
 		annotated["uid"] = object.UID
@@ -91,8 +86,7 @@ func (c *apiClient) applyBoth(
 			return fmt.Errorf("encode the annotation of HTTPScaledObject %s/%s: %w",
 				object.Namespace, object.Name, err)
 		}
-		own := map[string]string{httpv1alpha1.AnnotationStatus: string(text)}
-		err = c.annotate(ctx, object, own)
+		err = c.annotate(ctx, object, map[string]string{httpv1alpha1.AnnotationStatus: string(text)})
 		if apierrors.IsForbidden(err) {
 			return fmt.Errorf("annotation %s: allow the ServiceAccount to patch httpscaledobjects "+
 				"(config/interceptor/rbac.yaml), or install config/crd: %w", httpv1alpha1.AnnotationStatus, err)
@@ -105,38 +99,53 @@ func (c *apiClient) applyBoth(
 	if err != nil || len(annotated) > 0 || !isAnnotated(object) {
 		return err
 	}
-	if err = c.annotate(ctx, object, nil); apierrors.IsForbidden(err) {
-		c.definition.leave(ctx, err)
-		return nil
+	err = c.annotate(ctx, object, nil)
+	if !apierrors.IsForbidden(err) {
+		return err
 	}
-	return err
+	c.leftover.Do(func() {
+		c.definition.logger.WarnContext(ctx, "an annotation stays that nobody reads any more: all of the status has a place now",
+			"annotation", httpv1alpha1.AnnotationStatus, "remedy", "remove it from all objects: "+
+				"kubectl annotate httpscaledobjects -A --all "+httpv1alpha1.AnnotationStatus+"-", "error", err)
+	})
+	return nil
 }
 
-// annotate makes annotations all that the interceptor has on an object.
+// annotate makes annotations all that the interceptor has on an object. After a write that was
+// forbidden none is tried for deniedPause.
 func (c *apiClient) annotate(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, annotations map[string]string,
 ) error {
-	if err := c.definition.denied(); err != nil {
-		return err
+	c.mu.Lock()
+	forbidden, deniedAt := c.forbidden, c.deniedAt
+	c.mu.Unlock()
+	if forbidden != nil && time.Since(deniedAt) < deniedPause {
+		return forbidden
 	}
 	err := c.apply(ctx, object, annotations, nil)
 	if apierrors.IsForbidden(err) {
-		c.definition.deny(err)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.forbidden, c.deniedAt = err, time.Now()
 	}
 	return err
 }
 
-// apply applies to an object or one of its subresources.
+// apply applies to an object or one of its subresources. The UID makes the API server refuse to
+// annotate a successor of the same name; of a status it doesn't look at it (Kubernetes 1.34).
 func (c *apiClient) apply(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject,
-	annotations map[string]string, status fields, subresource ...string,
+	annotations map[string]string, status map[string]any, subresource ...string,
 ) error {
-	body, err := json.Marshal(appliedObject{
-		APIVersion: httpv1alpha1.SchemeGroupVersion.String(),
-		Kind:       httpv1alpha1.Kind,
-		Metadata:   appliedMetadata{object.Namespace, object.Name, object.UID, annotations},
-		Status:     status,
-	})
+	body, err := json.Marshal(struct {
+		metav1.PartialObjectMetadata
+		Status map[string]any `json:"status,omitempty"`
+	}{metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: object.Namespace, Name: object.Name, UID: object.UID, Annotations: annotations,
+		},
+	}, status})
 	if err != nil {
 		return fmt.Errorf("encode HTTPScaledObject %s/%s: %w", object.Namespace, object.Name, err)
 	}
@@ -182,11 +191,7 @@ func (c *apiClient) CreateEvent(ctx context.Context, event *eventsv1.Event) erro
 
 // ownConditions leaves out the conditions of other writers: to apply a field is to own it.
 func ownConditions(conditions []metav1.Condition) []metav1.Condition {
-	own := []string{
-		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionReady, httpv1alpha1.ConditionProgrammed,
-		httpv1alpha1.ConditionScalingMetricAccepted, httpv1alpha1.ConditionWaitingPageAccepted, httpv1alpha1.ConditionTLSReady,
-		httpv1alpha1.ConditionEnvoySettingsAccepted,
-	}
+	own := append(ownersConditions(), httpv1alpha1.ConditionReady, httpv1alpha1.ConditionProgrammed)
 	return slices.DeleteFunc(slices.Clone(conditions), func(condition metav1.Condition) bool {
 		return !slices.Contains(own, condition.Type)
 	})

@@ -23,23 +23,7 @@ const (
 	definitionPause = time.Second
 	// definitionAge is the time after which a definition that lacks something is looked at again.
 	definitionAge = time.Minute
-	// deniedPause is the time after which a write that was forbidden is tried again: whoever may
-	// allow it is a person.
-	deniedPause = 30 * time.Second
 )
-
-// fields are those of a status, by their JSON names.
-type fields map[string]any
-
-// fieldsOf are the fields of a status that have a value.
-func fieldsOf(status httpv1alpha1.HTTPScaledObjectStatus) (fields, error) {
-	text, err := json.Marshal(status)
-	if err != nil {
-		return nil, err
-	}
-	var all fields
-	return all, json.Unmarshal(text, &all)
-}
 
 // definition is what the API server says of the installed CustomResourceDefinition. It is asked
 // only when a status was refused: server-side apply refuses a whole object for one field that
@@ -49,20 +33,12 @@ func fieldsOf(status httpv1alpha1.HTTPScaledObjectStatus) (fields, error) {
 type definition struct {
 	client rest.Interface
 	logger *slog.Logger
-	asking chan struct{} // holds an element while the definition is looked at
+	asking sync.Mutex // held while the definition is looked at
 
-	mu        sync.Mutex // not held during a request
-	status    *structure // of the status; nil while nothing is known, when there is a place for everything
-	readAt    time.Time
-	missing   map[string]struct{} // the fields that were found to have no place, and were told
-	forbidden error
-	deniedAt  time.Time
-	leftover  sync.Once
-}
-
-// newDefinition returns a definition of which nothing is known.
-func newDefinition(client rest.Interface, logger *slog.Logger) *definition {
-	return &definition{client: client, logger: logger, asking: make(chan struct{}, 1)}
+	mu      sync.Mutex // not held during a request
+	status  *structure // of the status; nil while nothing is known, when there is a place for everything
+	readAt  time.Time
+	missing map[string]struct{} // the fields that were found to have no place, and were told
 }
 
 // structure is the part of a schema (OpenAPI 3.0) that says which fields there are.
@@ -95,21 +71,17 @@ func (s structure) declares(value any) bool {
 
 // divide tells the fields that the status has a place for from the others. A definition that lacked
 // something is looked at again when that is long ago, by one caller: the others go by what is known.
-func (d *definition) divide(ctx context.Context, all fields) (inStatus, annotated fields) {
+func (d *definition) divide(ctx context.Context, all map[string]any) (inStatus, annotated map[string]any) {
 	d.mu.Lock()
 	isOld := len(d.missing) > 0 && time.Since(d.readAt) >= definitionAge
 	d.mu.Unlock()
-	if isOld {
-		select {
-		case d.asking <- struct{}{}:
-			d.refresh(ctx)
-			<-d.asking
-		default:
-		}
+	if isOld && d.asking.TryLock() {
+		d.refresh(ctx)
+		d.asking.Unlock()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	inStatus, annotated = fields{}, fields{}
+	inStatus, annotated = map[string]any{}, map[string]any{}
 	for name, value := range all {
 		if d.status == nil || d.status.declares(map[string]any{name: value}) {
 			inStatus[name] = value
@@ -134,15 +106,11 @@ func (d *definition) tell(ctx context.Context, field string) {
 		"remedy", "install ours: kubectl apply --server-side --force-conflicts -f config/crd")
 }
 
-// read looks at the installed definition, after whoever does, and says whether it could.
+// read looks at the installed definition, after whoever does, and says whether it is known.
 func (d *definition) read(ctx context.Context) bool {
-	select {
-	case d.asking <- struct{}{}:
-		defer func() { <-d.asking }()
-		return d.refresh(ctx)
-	case <-ctx.Done():
-		return false
-	}
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	return d.refresh(ctx)
 }
 
 // refresh is read for the one who is asking. It looks once per definitionPause; who comes in between
@@ -151,7 +119,7 @@ func (d *definition) refresh(ctx context.Context) bool {
 	d.mu.Lock()
 	readAt, isKnown := d.readAt, d.status != nil
 	d.mu.Unlock()
-	if !readAt.IsZero() && time.Since(readAt) < definitionPause {
+	if time.Since(readAt) < definitionPause {
 		return isKnown
 	}
 	found, err := d.ask(ctx)
@@ -192,37 +160,9 @@ func (d *definition) ask(ctx context.Context) (*structure, error) {
 	return nil, nil //nolint:nilnil // nothing is known, which is no failure
 }
 
-// deny notes that the annotation may not be written.
-func (d *definition) deny(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.deniedAt, d.forbidden = time.Now(), err
-}
-
-// denied returns the last error that deny was told while it is too early to try again.
-func (d *definition) denied() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.forbidden != nil && time.Since(d.deniedAt) < deniedPause {
-		return d.forbidden
-	}
-	return nil
-}
-
-// leave notes that an annotation has to stay of which nothing is needed any more, and tells so once.
-func (d *definition) leave(ctx context.Context, err error) {
-	d.leftover.Do(func() {
-		d.logger.WarnContext(ctx, "an annotation stays that nobody reads any more: all of the status has a place now",
-			"annotation", httpv1alpha1.AnnotationStatus, "remedy", "remove it from all objects: "+
-				"kubectl annotate httpscaledobjects -A --all "+httpv1alpha1.AnnotationStatus+"-", "error", err)
-	})
-}
-
 // mayBeUndeclared says whether a write may have been refused for a field that the schema lacks.
 // Kubernetes answers that with an internal error.
 func mayBeUndeclared(err error) bool {
-	if errors.Is(err, ErrGone) {
-		return false
-	}
-	return apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+	isRefused := apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+	return isRefused && !errors.Is(err, ErrGone)
 }

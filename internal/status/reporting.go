@@ -56,12 +56,15 @@ type Options struct {
 // New.
 type Reporting struct {
 	writer    *writer
-	announcer *announcer
+	announced chan *eventsv1.Event // holds what is not written yet
 
 	looking sync.Mutex // guards tracker
 	tracker *AckTracker
 
 	mu sync.Mutex
+	// told are the Announcements of the stretch of announceEvery that began at a time.
+	told    map[telling]struct{}
+	stretch time.Time
 	// unread are the passes that look has not read yet, all together, and versions what was
 	// published with the last of them; nil when there is none.
 	unread   observation.Pass
@@ -78,8 +81,7 @@ func New(options Options) (*Reporting, error) {
 		return nil, err
 	}
 	return &Reporting{
-		writer: w, announcer: &announcer{writer: w, events: make(chan *eventsv1.Event, announceQueue)},
-		tracker: NewAckTracker(), reported: make(chan struct{}, 1),
+		writer: w, announced: make(chan *eventsv1.Event, announceQueue), tracker: NewAckTracker(), reported: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -113,7 +115,7 @@ func (r *Reporting) Run(ctx context.Context, observed <-chan struct{}) error {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { r.follow(ctx) })
-	running.Go(func() { r.announcer.run(ctx) })
+	running.Go(func() { r.writeAnnounced(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil

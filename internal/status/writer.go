@@ -37,9 +37,9 @@ type Client interface {
 type writer struct {
 	Options
 
-	writes *prometheus.CounterVec
-	own    *replicas.Server
-	peers  *replicas.Peers
+	writes *prometheus.CounterVec // by kind and result
+	own    *replicas.Server       // tells the other replicas about this one
+	peers  *replicas.Peers        // are the other replicas, while this one is elected
 
 	mu      sync.Mutex
 	objects map[ir.Key]*tracked // which are never changed
