@@ -30,25 +30,20 @@ type Server struct {
 
 	mu       sync.Mutex
 	state    *State
-	watchers map[*watcher]struct{}
+	watchers map[watcher]struct{}
 	admitted map[netip.Addr]struct{}
 	closed   chan struct{}
 	close    func() // closes closed, once
 }
 
-// watcher is one stream to another replica.
-type watcher struct {
-	// unsent is what it was not told yet.
-	unsent Delta
-	// news holds one element when unsent has something.
-	news chan struct{}
-}
+// watcher is one stream to another replica. It holds what that was not told yet, as one Delta.
+type watcher chan Delta
 
 // NewServer returns a Server of a replica that publishes nothing and has no proxies.
 func NewServer() *Server {
 	closed := make(chan struct{})
 	return &Server{
-		state: newState(), watchers: map[*watcher]struct{}{}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+		state: newState(), watchers: map[watcher]struct{}{}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
 
@@ -102,27 +97,32 @@ func (s *Server) Watch(
 	if err != nil {
 		return err
 	}
-	defer s.leave(w)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, w)
+	}()
 	codec := &encoder{numbers: map[ir.Key]uint32{}}
 	pulse := time.NewTicker(heartbeat)
 	defer pulse.Stop()
 	for {
+		var unsent Delta
 		select {
 		case <-stream.Context().Done():
 			return status.FromContextError(stream.Context().Err()).Err()
 		case <-s.closed:
 			return status.Error(codes.Unavailable, "the replica is shutting down")
-		case <-w.news:
+		case unsent = <-w:
 		case <-pulse.C:
 		}
-		if err := stream.Send(codec.encode(s.take(w))); err != nil {
+		if err := stream.Send(codec.encode(unsent)); err != nil {
 			return err
 		}
 	}
 }
 
 // join enters a watcher, which is told everything first.
-func (s *Server) join(from netip.Addr) (*watcher, error) {
+func (s *Server) join(from netip.Addr) (watcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, isReplica := s.admitted[from]; !isReplica {
@@ -132,7 +132,7 @@ func (s *Server) join(from netip.Addr) (*watcher, error) {
 	if len(s.watchers) >= maxWatchers {
 		return nil, status.Errorf(codes.ResourceExhausted, "%d others watch this replica already", maxWatchers)
 	}
-	w := &watcher{news: make(chan struct{}, 1)}
+	w := make(watcher, 1)
 	w.tell(s.state.snapshot())
 	s.watchers[w] = struct{}{}
 	return w, nil
@@ -144,34 +144,16 @@ func addressOf(ctx context.Context) netip.Addr {
 	if !isKnown || caller.Addr == nil {
 		return netip.Addr{}
 	}
-	at, err := netip.ParseAddrPort(caller.Addr.String())
-	if err != nil {
-		return netip.Addr{}
-	}
+	at, _ := netip.ParseAddrPort(caller.Addr.String())
 	return at.Addr().Unmap().WithZone("")
 }
 
-// leave takes a watcher out.
-func (s *Server) leave(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.watchers, w)
-}
-
-// take returns what a watcher was not told yet.
-func (s *Server) take(w *watcher) Delta {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	unsent := w.unsent
-	w.unsent = Delta{}
-	return unsent
-}
-
-// tell adds news. The caller holds the lock of the Server.
-func (w *watcher) tell(news Delta) {
-	w.unsent = w.unsent.with(news)
+// tell adds news. The caller holds the lock of the Server, so nobody else does meanwhile.
+func (w watcher) tell(news Delta) {
+	var unsent Delta
 	select {
-	case w.news <- struct{}{}:
+	case unsent = <-w:
 	default:
 	}
+	w <- unsent.with(news)
 }

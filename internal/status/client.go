@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -171,13 +170,8 @@ func (c *apiClient) apply(
 // isOfAnother says whether a write was refused because another object has the name by now: its UID
 // cannot be changed.
 func isOfAnother(err error) bool {
-	refused, is := errors.AsType[*apierrors.StatusError](err)
-	if !is || refused.ErrStatus.Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(refused.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
-		return cause.Field == "metadata.uid"
-	})
+	cause, is := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return is && cause.Field == "metadata.uid"
 }
 
 // CreateEvent creates event through events.k8s.io.

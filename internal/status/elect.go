@@ -59,10 +59,14 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context)) error
 	}
 	c := &candidate{Election: e}
 	for ctx.Err() == nil {
-		if c.try(ctx) == nil {
+		switch err := c.try(ctx); {
+		case err == nil:
 			c.reign(ctx, lead)
+		case errors.Is(err, errHeld):
+			c.standBy(ctx)
+		default:
+			apiserver.Sleep(ctx, retryPause())
 		}
-		c.standBy(ctx)
 	}
 	return nil
 }
@@ -71,7 +75,7 @@ func (e Election) Run(ctx context.Context, lead func(ctx context.Context)) error
 type candidate struct {
 	Election
 
-	version string    // the resource version of the Lease that was last seen, "" when there was none
+	version string    // the resource version of the Lease that was last seen
 	since   time.Time // when that was first seen
 	told    string    // the holder that was last logged
 	warned  bool      // that the Lease may not be watched
@@ -82,16 +86,14 @@ type candidate struct {
 func (c *candidate) standBy(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, retryPause())
 	defer cancel()
-	if c.version != "" {
-		err := c.awaitRelease(ctx)
-		if err == nil {
-			return
-		}
-		if apierrors.IsForbidden(err) && !c.warned {
-			c.warned = true
-			c.Logger.WarnContext(ctx, "a Lease that is given up is found some seconds later",
-				"remedy", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
-		}
+	err := c.awaitRelease(ctx)
+	if err == nil {
+		return
+	}
+	if apierrors.IsForbidden(err) && !c.warned {
+		c.warned = true
+		c.Logger.WarnContext(ctx, "a Lease that is given up is found some seconds later",
+			"remedy", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
 	}
 	<-ctx.Done()
 }
@@ -134,32 +136,42 @@ func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) error 
 	return request.Namespace(c.Namespace).Resource("leases").Body(lease).Do(ctx).Error()
 }
 
-// try takes or renews the Lease if this replica may. The error is errHeld when another one holds it, and another one when the API server did not say, or
-// somebody else wrote meanwhile.
+// try takes or renews the Lease if this replica may. It looks again where somebody else wrote meanwhile. The error is errHeld when another replica holds it.
 func (c *candidate) try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	began := time.Now()
-	lease, err := c.get(ctx)
-	if now := time.Now(); err == nil {
-		if !c.mayTake(ctx, lease, now) {
-			return errHeld
-		}
-		claim(lease, c.Identity, now)
-		err = c.put(ctx, lease)
+	err := c.attempt(ctx)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		err = c.attempt(ctx)
 	}
-	switch {
-	case err == nil:
-		c.renewed = began
-	case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil:
+	if err != nil && !errors.Is(err, errHeld) && ctx.Err() == nil {
 		c.Logger.WarnContext(ctx, "cannot take or renew the Lease; trying again", "identity", c.Identity, "error", err)
 	}
 	return err
 }
 
+// attempt is try, once.
+func (c *candidate) attempt(ctx context.Context) error {
+	began := time.Now()
+	lease, err := c.get(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if !c.mayTake(ctx, lease, now) {
+		return errHeld
+	}
+	claim(lease, c.Identity, now)
+	if err := c.put(ctx, lease); err != nil {
+		return err
+	}
+	c.renewed = began
+	return nil
+}
+
 // mayTake says whether the Lease is this replica's, nobody's, or was not renewed for as long as it says.
 func (c *candidate) mayTake(ctx context.Context, lease *coordinationv1.Lease, now time.Time) bool {
-	if lease.ResourceVersion != c.version || c.since.IsZero() {
+	if lease.ResourceVersion != c.version {
 		c.version, c.since = lease.ResourceVersion, now
 	}
 	holder := holderOf(lease)

@@ -241,6 +241,34 @@ func TestASlowAnswerShortensTheTerm(t *testing.T) {
 	})
 }
 
+// TestWhoIsOvertakenStandsBy has two replicas create the Lease at once, and the one that could end in good order.
+func TestWhoIsOvertakenStandsBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newLeaseServer()
+		leases.refuse = func(method string, _ *coordinationv1.Lease) error {
+			if method == http.MethodPost {
+				time.Sleep(time.Second) // The clock is synctest's, here and below.
+			}
+			return nil
+		}
+		var leaders atomic.Int32
+		first, second := campaign(t, leases, &leaders, "interceptor-0"), campaign(t, leases, &leaders, "interceptor-1")
+		time.Sleep(2 * time.Second)
+		if first.leads.Load() == second.leads.Load() {
+			t.Errorf("of two replicas %d lead", leaders.Load())
+		}
+		if second.leads.Load() {
+			first, second = second, first
+		}
+		first.stop()
+		time.Sleep(100 * time.Millisecond)
+		if !second.leads.Load() {
+			t.Error("the other one does not lead at once")
+		}
+		second.stop()
+	})
+}
+
 func TestElectionWithoutIdentity(t *testing.T) {
 	err := status.Election{Namespace: "keda", Logger: slog.New(slog.DiscardHandler)}.Run(t.Context(), func(context.Context) {})
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,10 +253,8 @@ func TestWhatTheAPIServerAnswers(t *testing.T) {
 	}
 	const spec, status = `"spec": {}`, `"status": {"targetService": "shop:80"}`
 	isOtherUID := func(err error) bool {
-		var refused *apierrors.StatusError
-		return errors.As(err, &refused) && slices.ContainsFunc(refused.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
-			return cause.Field == "metadata.uid"
-		})
+		cause, is := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+		return is && cause.Field == "metadata.uid"
 	}
 	for name, test := range map[string]struct {
 		err  error
