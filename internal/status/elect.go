@@ -140,33 +140,24 @@ func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) error 
 func (c *candidate) try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	err := c.attempt(ctx)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		err = c.attempt(ctx)
+	began := time.Now()
+	lease, err := c.get(ctx)
+	if now := time.Now(); err == nil {
+		if !c.mayTake(ctx, lease, now) {
+			return errHeld
+		}
+		claim(lease, c.Identity, now)
+		err = c.put(ctx, lease)
 	}
-	if err != nil && !errors.Is(err, errHeld) && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		c.renewed = began
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return c.try(ctx)
+	case ctx.Err() == nil:
 		c.Logger.WarnContext(ctx, "cannot take or renew the Lease; trying again", "identity", c.Identity, "error", err)
 	}
 	return err
-}
-
-// attempt is try, once.
-func (c *candidate) attempt(ctx context.Context) error {
-	began := time.Now()
-	lease, err := c.get(ctx)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	if !c.mayTake(ctx, lease, now) {
-		return errHeld
-	}
-	claim(lease, c.Identity, now)
-	if err := c.put(ctx, lease); err != nil {
-		return err
-	}
-	c.renewed = began
-	return nil
 }
 
 // mayTake says whether the Lease is this replica's, nobody's, or was not renewed for as long as it says.

@@ -57,9 +57,7 @@ type AckTracker struct {
 	versions Versions
 	// proxies are the numbers of the newest streams by address.
 	proxies map[netip.Addr]uint64
-	// recorded are the digests since the last Look, and suspects the objects that any proxy may have
-	// another answer about.
-	recorded map[ir.Key]string
+	// suspects are the objects that any proxy may have another answer about since the last Look.
 	suspects map[ir.Key]struct{}
 }
 
@@ -73,8 +71,7 @@ type scope struct {
 func NewAckTracker() *AckTracker {
 	return &AckTracker{
 		objects: map[ir.Key]Publication{}, owners: map[scope][]ir.Key{}, proxies: map[netip.Addr]uint64{},
-		versions: func(ir.Fleet, string, string) string { return "" },
-		recorded: map[ir.Key]string{}, suspects: map[ir.Key]struct{}{},
+		suspects: map[ir.Key]struct{}{},
 	}
 }
 
@@ -89,9 +86,6 @@ func (t *AckTracker) Record(publications map[ir.Key]Publication, versions Versio
 		before := t.objects[key]
 		if before.isSame(now) {
 			continue
-		}
-		if before.Digest != now.Digest {
-			t.recorded[key] = now.Digest
 		}
 		t.suspects[key] = struct{}{}
 		for _, at := range before.scopes() {
@@ -121,7 +115,10 @@ func (t *AckTracker) Record(publications map[ir.Key]Publication, versions Versio
 // counts: a proxy has one, and the others are remains. A stream without a readable address can't be
 // told whose it is and is left out.
 func (t *AckTracker) Look(streams []Stream) replicas.Delta {
-	delta := replicas.Delta{Objects: t.recorded, Proxies: map[netip.Addr]replicas.Proxy{}}
+	delta := replicas.Delta{Objects: map[ir.Key]string{}, Proxies: map[netip.Addr]replicas.Proxy{}}
+	for key := range t.suspects {
+		delta.Objects[key] = t.objects[key].Digest
+	}
 	open := map[netip.Addr]Stream{}
 	for _, each := range streams {
 		if other, known := open[each.Address]; each.Address.IsValid() && (!known || other.Number < each.Number) {
@@ -142,7 +139,7 @@ func (t *AckTracker) Look(streams []Stream) replicas.Delta {
 			delta.Proxies[address] = replicas.Proxy{Fleet: each.Fleet, Full: isNew, Answers: answers}
 		}
 	}
-	t.recorded, t.suspects = map[ir.Key]string{}, map[ir.Key]struct{}{}
+	t.suspects = map[ir.Key]struct{}{}
 	return delta
 }
 
