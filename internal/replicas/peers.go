@@ -105,10 +105,10 @@ func (p *Peers) keepWatching(ctx context.Context, replica Replica) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	defer p.put(replica, nil)
+	defer p.forget(replica)
 	retry, isLogged := retryFirst, false
 	for {
-		p.put(replica, nil)
+		p.forget(replica)
 		began := time.Now()
 		err := p.watch(ctx, replica, conn)
 		if ctx.Err() != nil {
@@ -181,27 +181,27 @@ func (p *Peers) watch(ctx context.Context, replica Replica, conn *grpc.ClientCon
 func (p *Peers) apply(replica Replica, state *State, delta Delta) error {
 	p.mu.Lock()
 	news := state.apply(delta)
-	count := state.entries()
+	isTooMuch := state.entries() > maxEntries
+	if !isTooMuch {
+		p.states[replica] = state
+	}
 	p.mu.Unlock()
-	if count > maxEntries {
+	if isTooMuch {
 		return fmt.Errorf("%w: more than %d objects and unconfirmed objects of proxies", errProtocol, maxEntries)
 	}
-	p.put(replica, state)
 	if !news.IsEmpty() {
 		p.notify(news)
 	}
 	return nil
 }
 
-// put keeps the State of a replica, nil when it tells nothing.
-func (p *Peers) put(replica Replica, state *State) {
+// forget has a replica count as one that tells nothing.
+func (p *Peers) forget(replica Replica) {
 	p.mu.Lock()
-	before := p.states[replica]
-	if p.states[replica] = state; state == nil {
-		delete(p.states, replica)
-	}
+	state, told := p.states[replica]
+	delete(p.states, replica)
 	p.mu.Unlock()
-	if before != nil && state == nil {
-		p.notify(before.disconnected())
+	if told {
+		p.notify(state.disconnected())
 	}
 }

@@ -79,13 +79,7 @@ func (c *apiClient) applyBoth(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, inStatus, annotated map[string]any,
 ) error {
 	if len(annotated) > 0 {
-		annotated["uid"] = object.UID
-		text, err := json.Marshal(annotated)
-		if err != nil {
-			return fmt.Errorf("encode the annotation of HTTPScaledObject %s/%s: %w",
-				object.Namespace, object.Name, err)
-		}
-		err = c.annotate(ctx, object, map[string]string{httpv1alpha1.AnnotationStatus: string(text)})
+		err := c.annotate(ctx, object, annotated)
 		if apierrors.IsForbidden(err) {
 			return fmt.Errorf("annotation %s: allow the ServiceAccount to patch httpscaledobjects "+
 				"(config/interceptor/rbac.yaml), or install config/crd: %w", httpv1alpha1.AnnotationStatus, err)
@@ -95,7 +89,7 @@ func (c *apiClient) applyBoth(
 		}
 	}
 	err := c.apply(ctx, object, nil, inStatus, "status")
-	if err != nil || len(annotated) > 0 || !isAnnotated(object) {
+	if err != nil || len(annotated) > 0 || !metav1.HasAnnotation(object.ObjectMeta, httpv1alpha1.AnnotationStatus) {
 		return err
 	}
 	err = c.annotate(ctx, object, nil)
@@ -110,11 +104,19 @@ func (c *apiClient) applyBoth(
 	return nil
 }
 
-// annotate makes annotations all that the interceptor has on an object. After a write that was
-// forbidden none is tried for deniedPause.
-func (c *apiClient) annotate(
-	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, annotations map[string]string,
-) error {
+// annotate has the annotation hold fields of a status, or removes it where there are none. After a
+// write that was forbidden none is tried for deniedPause.
+func (c *apiClient) annotate(ctx context.Context, object *httpv1alpha1.HTTPScaledObject, fields map[string]any) error {
+	var annotations map[string]string
+	if len(fields) > 0 {
+		fields["uid"] = object.UID
+		text, err := json.Marshal(fields)
+		if err != nil {
+			return fmt.Errorf("encode the annotation of HTTPScaledObject %s/%s: %w",
+				object.Namespace, object.Name, err)
+		}
+		annotations = map[string]string{httpv1alpha1.AnnotationStatus: string(text)}
+	}
 	c.mu.Lock()
 	forbidden, deniedAt := c.forbidden, c.deniedAt
 	c.mu.Unlock()

@@ -37,7 +37,7 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, ta
 	status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
 	status.TargetService = targetService(object.Spec.ScaleTargetRef)
 	readiness := ready(seen, taken)
-	if isAnnotated(object) {
+	if metav1.HasAnnotation(object.ObjectMeta, httpv1alpha1.AnnotationStatus) {
 		readiness.Message += elsewhere
 	}
 	all := []metav1.Condition{accepted(seen), readiness, programmed(seen, taken)}
@@ -95,12 +95,6 @@ func accepted(seen observation.Outcome) metav1.Condition {
 // elsewhere tells whoever looks for the report in vain where it is.
 const elsewhere = " The CustomResourceDefinition had no place for all of this status: what it lacks is in the annotation " +
 	httpv1alpha1.AnnotationStatus + ". To have it here, install config/crd."
-
-// isAnnotated says whether a part of the object's status is in an annotation.
-func isAnnotated(object *httpv1alpha1.HTTPScaledObject) bool {
-	_, is := object.Annotations[httpv1alpha1.AnnotationStatus]
-	return is
-}
 
 // ready tells what of the object is in force.
 func ready(seen observation.Outcome, taken Taken) metav1.Condition {

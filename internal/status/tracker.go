@@ -119,8 +119,9 @@ func (t *AckTracker) Look(streams []Stream) replicas.Delta {
 	for key := range t.suspects {
 		delta.Objects[key] = t.objects[key].Digest
 	}
-	open := map[netip.Addr]Stream{}
-	for _, each := range streams {
+	open := map[netip.Addr]*Stream{}
+	for i := range streams {
+		each := &streams[i]
 		if other, known := open[each.Address]; each.Address.IsValid() && (!known || other.Number < each.Number) {
 			open[each.Address] = each
 		}
@@ -145,7 +146,7 @@ func (t *AckTracker) Look(streams []Stream) replicas.Delta {
 
 // answers are what a stream has answered about the objects of its fleet: about all when it is new, else
 // about those of which the published form or a confirmation is new.
-func (t *AckTracker) answers(each Stream, isNew bool) map[ir.Key]replicas.Answer {
+func (t *AckTracker) answers(each *Stream, isNew bool) map[ir.Key]replicas.Answer {
 	answers := map[ir.Key]replicas.Answer{}
 	judge := func(key ir.Key) {
 		is := t.objects[key]
@@ -178,7 +179,7 @@ func (t *AckTracker) answers(each Stream, isNew bool) map[ir.Key]replicas.Answer
 // judge says whether a stream has confirmed an object as it is published, and if not, why it may have
 // refused it: what travelled in a response that it refused. Good resources beside the culprit are
 // among those until the proxy confirms them.
-func (t *AckTracker) judge(object Publication, each Stream) replicas.Answer {
+func (t *AckTracker) judge(object Publication, each *Stream) replicas.Answer {
 	answer := replicas.Answer{Confirmed: true}
 	look := func(typeURL, name string) {
 		is, version := each.Confirmed(typeURL, name), t.versions(object.Fleet, typeURL, name)

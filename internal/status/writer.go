@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
@@ -58,11 +59,7 @@ type tracked struct {
 
 // isCanary says whether the object shares requests between Services: somebody waits for its report.
 func (t tracked) isCanary() bool {
-	if t.object == nil {
-		return false
-	}
-	_, shares := t.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
-	return shares
+	return t.object != nil && metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends)
 }
 
 // assign takes note of a pass, and of what is published of the objects in them.
