@@ -2,9 +2,7 @@ package replicas
 
 import (
 	"cmp"
-	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
 
@@ -36,43 +34,25 @@ func Others(endpointSlices []*discoveryv1.EndpointSlice, self string) []Replica 
 // name, in the order of their names. It does not matter whether they are ready: one that starts or ends
 // has proxies too.
 func At(endpointSlices []*discoveryv1.EndpointSlice, portName string) []Replica {
-	found := map[string]Replica{}
+	var found []Replica
 	for _, slice := range endpointSlices {
 		port := portOf(slice, portName)
 		for _, endpoint := range slice.Endpoints {
 			if port == "" || len(endpoint.Addresses) == 0 {
 				continue
 			}
-			address := net.JoinHostPort(endpoint.Addresses[0], port)
-			replica := Replica{Name: endpoint.Addresses[0], Address: address}
+			replica := Replica{Name: endpoint.Addresses[0], Address: net.JoinHostPort(endpoint.Addresses[0], port)}
 			if endpoint.TargetRef != nil {
 				replica.Name = endpoint.TargetRef.Name
 			}
-			// A dual-stack Service has each replica once per family.
-			other, known := found[replica.Name]
-			if !known || replica.Address < other.Address {
-				found[replica.Name] = replica
-			}
+			found = append(found, replica)
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b Replica) int {
-		return cmp.Compare(a.Name, b.Name)
+	slices.SortFunc(found, func(a, b Replica) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Address, b.Address))
 	})
-}
-
-// Addresses returns all addresses of the replicas that are endpoints in endpointSlices.
-func Addresses(endpointSlices []*discoveryv1.EndpointSlice) map[netip.Addr]struct{} {
-	addresses := map[netip.Addr]struct{}{}
-	for _, slice := range endpointSlices {
-		for _, endpoint := range slice.Endpoints {
-			for _, text := range endpoint.Addresses {
-				if address, err := netip.ParseAddr(text); err == nil {
-					addresses[address.Unmap()] = struct{}{}
-				}
-			}
-		}
-	}
-	return addresses
+	// A dual-stack Service has each replica once per family.
+	return slices.CompactFunc(found, func(a, b Replica) bool { return a.Name == b.Name })
 }
 
 // portOf returns the number of a slice's port of that name, "" when there is none.

@@ -39,7 +39,7 @@ func one() Delta {
 // newLocalServer is a Server that replicas on this host may watch.
 func newLocalServer() *Server {
 	server := NewServer()
-	server.Admit(map[netip.Addr]struct{}{netip.MustParseAddr("127.0.0.1"): {}})
+	server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
 	return server
 }
 
@@ -312,7 +312,7 @@ func TestAStrangerIsRefused(t *testing.T) {
 	if _, err := server.join(netip.MustParseAddr("127.0.0.1")); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("join = %v, want PermissionDenied", err)
 	}
-	server.Admit(Addresses(endpointsOf(t, map[string]string{"self": "127.0.0.1:5678"})))
+	server.Admit(endpointsOf(map[string]string{"self": "127.0.0.1:5678"}))
 	o.next(t, "all of it", has)
 }
 
@@ -372,8 +372,7 @@ func TestASlowReaderHoldsNobodyUp(t *testing.T) {
 }
 
 // endpointsOf are the EndpointSlices of replicas at addresses, by name.
-func endpointsOf(t *testing.T, replicas map[string]string) []*discoveryv1.EndpointSlice {
-	t.Helper()
+func endpointsOf(replicas map[string]string) []*discoveryv1.EndpointSlice {
 	var slices []*discoveryv1.EndpointSlice
 	for name, address := range replicas {
 		at := netip.MustParseAddrPort(address)
@@ -390,12 +389,12 @@ func endpointsOf(t *testing.T, replicas map[string]string) []*discoveryv1.Endpoi
 }
 
 func TestOthers(t *testing.T) {
-	slices := endpointsOf(t, map[string]string{
+	slices := endpointsOf(map[string]string{
 		"interceptor-0": "10.0.0.1:5678", "interceptor-1": "10.0.0.2:5678", "interceptor-2": "10.0.0.3:5679",
 	})
-	slices = append(slices, endpointsOf(t, map[string]string{"interceptor-1": "[fd00::2]:5678"})...)
+	slices = append(slices, endpointsOf(map[string]string{"interceptor-1": "[fd00::2]:5678"})...)
 	metrics := "metrics"
-	strange := endpointsOf(t, map[string]string{"interceptor-7": "10.0.0.7:2223"})
+	strange := endpointsOf(map[string]string{"interceptor-7": "10.0.0.7:2223"})
 	strange[0].Ports[0].Name = &metrics
 	got := Others(append(slices, strange...), "interceptor-0")
 	want := []Replica{

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas/replicaspb"
@@ -52,13 +53,23 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 	replicaspb.RegisterReplicasServer(registrar, s)
 }
 
-// Admit sets the addresses from which replicas may watch this one: others are strangers, whom the names
-// of all tenants' objects are no business of. Streams that are open go on. Nobody may change addresses
-// afterwards.
-func (s *Server) Admit(addresses map[netip.Addr]struct{}) {
+// Admit has the replicas that are endpoints in endpointSlices watch this one, from any of their
+// addresses: others are strangers, whom the names of all tenants' objects are no business of. Streams
+// that are open go on.
+func (s *Server) Admit(endpointSlices []*discoveryv1.EndpointSlice) {
+	admitted := map[netip.Addr]struct{}{}
+	for _, slice := range endpointSlices {
+		for _, endpoint := range slice.Endpoints {
+			for _, text := range endpoint.Addresses {
+				if address, err := netip.ParseAddr(text); err == nil {
+					admitted[address.Unmap()] = struct{}{}
+				}
+			}
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.admitted = addresses
+	s.admitted = admitted
 }
 
 // Apply takes note of what is new about this replica, tells it to all who watch, and returns what of

@@ -3,8 +3,6 @@ package status
 import (
 	"slices"
 
-	"k8s.io/client-go/util/workqueue"
-
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
@@ -13,15 +11,6 @@ import (
 type canariesFirst struct {
 	isCanary         func(ir.Key) bool
 	canaries, others []ir.Key
-}
-
-// newQueue returns a queue of objects, each of which one worker has at a time.
-func newQueue(isCanary func(ir.Key) bool) workqueue.TypedDelayingInterface[ir.Key] {
-	return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[ir.Key]{
-		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[ir.Key]{
-			Queue: &canariesFirst{isCanary: isCanary},
-		}),
-	})
 }
 
 // Push is workqueue.Queue's.

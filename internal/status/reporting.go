@@ -160,7 +160,7 @@ func (r *Reporting) look() {
 			publications[key] = PublicationOf(object.InForce)
 		}
 		r.tracker.Record(publications, versions)
-		r.writer.own.Admit(replicas.Addresses(pass.Replicas))
+		r.writer.own.Admit(pass.Replicas)
 		r.writer.peers.Follow(replicas.Others(pass.Replicas, r.writer.Replica))
 		r.writer.assign(pass, publications)
 	}

@@ -73,11 +73,14 @@ type record struct {
 
 // newTerm returns a term in which nothing was done yet.
 func newTerm(w *writer) *term {
+	order := &canariesFirst{isCanary: func(key ir.Key) bool {
+		each, _ := w.find(key)
+		return each.isCanary()
+	}}
 	return &term{
 		writer: w, records: map[ir.Key]*record{},
-		queue: newQueue(func(key ir.Key) bool {
-			each, _ := w.find(key)
-			return each.isCanary()
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[ir.Key]{
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[ir.Key]{Queue: order}),
 		}),
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[ir.Key](retryFirst, retryLast),
 	}
