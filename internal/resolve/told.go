@@ -27,9 +27,21 @@ func (u *update) told() map[ir.Fleet]ir.Update {
 		if claims := u.Resolver.sites[at]; claims != nil {
 			granted = claims.granted
 		}
-		of(at.fleet).Hosts[at.host] = u.config(granted)
+		update := of(at.fleet)
+		if len(granted) > 0 {
+			if own := update.Objects[granted[0].Owner]; isSame(own.Routes, granted) {
+				update.Hosts[at.host] = own // The usual case: an object has its hosts to itself.
+				continue
+			}
+		}
+		update.Hosts[at.host] = u.config(granted)
 	}
 	return updates
+}
+
+// isSame says whether two lists of Routes are one in memory.
+func isSame(one, other []ir.Route) bool {
+	return len(one) == len(other) && len(one) > 0 && &one[0] == &other[0]
 }
 
 // proxies are those of the fleets of which one may be new.
