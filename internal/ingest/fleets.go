@@ -43,10 +43,11 @@ func (l *Loop) advance(found found) (resolve.Outcome, certificates.Outcome, erro
 	}
 	outcome := l.core.resolver.Update(change)
 	certified := l.certify(outcome, found.secrets)
-	concerned := keysOf(outcome.Updates)
-	maps.Copy(concerned, keysOf(outcome.Proxies))
+	concerned := map[ir.Fleet]struct{}{}
+	addKeys(concerned, outcome.Updates)
+	addKeys(concerned, outcome.Proxies)
 	if isFirst {
-		maps.Copy(concerned, l.published)
+		addKeys(concerned, l.published)
 	}
 	areOthers := isFirst || len(outcome.Proxies) > 0
 	if areOthers {
@@ -79,13 +80,11 @@ func (l *Loop) certify(outcome resolve.Outcome, secrets map[ir.Key]*certificates
 	return certified
 }
 
-// keysOf is the set of the keys of a map.
-func keysOf[V any](all map[ir.Fleet]V) map[ir.Fleet]struct{} {
-	keys := make(map[ir.Fleet]struct{}, len(all))
-	for fleet := range all {
-		keys[fleet] = struct{}{}
+// addKeys adds the keys of a map to a set.
+func addKeys[K comparable, V any](keys map[K]struct{}, of map[K]V) {
+	for key := range of {
+		keys[key] = struct{}{}
 	}
-	return keys
 }
 
 // withProxies returns the proxies of all fleets, with those of the fleets that changed; isAll says
@@ -147,8 +146,8 @@ func (l *Loop) publish(fleet ir.Fleet, resources translate.Resources) error {
 }
 
 // salvage publishes as much as it can of the whole world, after an error that is a bug. The next pass
-// begins anew.
-func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]observation.Object {
+// begins anew. The error says what could not be published.
+func (l *Loop) salvage(ctx context.Context, found found) (map[ir.Key]observation.Object, error) {
 	resolver := l.core.resolver
 	l.core = nil
 	world := resolve.World{
@@ -167,13 +166,9 @@ func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]observation.
 		problems[mistake.On] = append(problems[mistake.On], mistake)
 	}
 	keys := make(map[ir.Key]struct{}, len(l.objects))
-	for key := range l.objects {
-		keys[key] = struct{}{}
-	}
-	for key := range found.scaledObjects {
-		keys[key] = struct{}{}
-	}
-	return l.tell(keys, found.scaledObjects, resolver, func(key ir.Key, is *known) ir.Config {
+	addKeys(keys, l.objects)
+	addKeys(keys, found.scaledObjects)
+	told := l.tell(keys, found.scaledObjects, resolver, func(key ir.Key, is *known) ir.Config {
 		is.problems, is.failure = problems[key], ""
 		is.inForce = inForce[key].Routes
 		if is.object == nil {
@@ -184,6 +179,7 @@ func (l *Loop) salvage(ctx context.Context, found found) map[ir.Key]observation.
 		}
 		return inForce[key]
 	})
+	return told, errors.Join(slices.Collect(maps.Values(failures.ofFleet))...)
 }
 
 // failures say what could not be published, and why.
@@ -199,11 +195,11 @@ func (l *Loop) salvageFleets(
 ) (inForce map[ir.Key]ir.Config, failed failures) {
 	failed = failures{map[ir.Fleet]error{}, map[ir.Key]error{}}
 	asked, had := ir.ByFleet(config), ir.ByFleet(before)
-	fleets := keysOf(asked)
-	maps.Copy(fleets, keysOf(l.proxies))
-	maps.Copy(fleets, l.published)
+	fleets := map[ir.Fleet]struct{}{}
+	addKeys(fleets, asked)
+	addKeys(fleets, l.proxies)
+	addKeys(fleets, l.published)
 	inForce = map[ir.Key]ir.Config{}
-	l.failure = nil
 	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
 		config := asked[fleet]
 		config.Certificates = l.certificates.OfFleet(fleet)
@@ -221,7 +217,6 @@ func (l *Loop) salvageFleets(
 			l.index.put(fleet, groupByHost(published.Routes), true)
 		}
 		failed.ofFleet[fleet] = err
-		l.failure = errors.Join(l.failure, err)
 		maps.Copy(inForce, byObject(published))
 	}
 	return inForce, failed

@@ -45,14 +45,15 @@ func (x *index) of(fleet ir.Fleet, host ir.Host) []ir.Route {
 	return x.sites[site{fleet, host}]
 }
 
-// find returns the Route of a request, and false for one that nobody serves. header looks a header
-// up, by its name in lower case.
-func (x *index) find(
+// Find returns the Route in force that a fleet has for a request, and false when nobody serves it.
+// host is the request's Host or :authority, and header looks a header up, by its name in lower case.
+// It may be called at any time from anywhere, and never waits for a pass.
+func (l *Loop) Find(
 	fleet ir.Fleet, host, path string, header func(name string) (value string, present bool),
 ) (ir.Route, bool) {
 	path, _, _ = strings.Cut(path, "?")
 	for _, each := range ir.HostsFor(host) {
-		routes := x.of(fleet, each)
+		routes := l.index.of(fleet, each)
 		if len(routes) == 0 {
 			continue
 		}
@@ -64,15 +65,6 @@ func (x *index) find(
 		return ir.Route{}, false // A known host never falls through to a less specific one.
 	}
 	return ir.Route{}, false
-}
-
-// Find returns the Route in force that a fleet has for a request, and false when nobody serves it.
-// host is the request's Host or :authority, and header looks a header up, by its name in lower case.
-// It may be called at any time from anywhere, and never waits for a pass.
-func (l *Loop) Find(
-	fleet ir.Fleet, host, path string, header func(name string) (value string, present bool),
-) (ir.Route, bool) {
-	return l.index.find(fleet, host, path, header)
 }
 
 // routesByHost are the Routes of each host in an Update.

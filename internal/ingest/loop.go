@@ -120,8 +120,6 @@ type Loop struct {
 	tuned tuned
 	// hasPages says that all pages were listed at the last pass.
 	hasPages bool
-	// failure says why something could not be published in the last pass.
-	failure error
 	// problems and routes count those of objects.
 	problems, routes int
 }
@@ -174,6 +172,7 @@ func (l *Loop) watch(sources Sources) {
 		objects := newStore(shared.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
 		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{}, objects))
 	}
+	l.watchSettings(sources)
 	l.required = len(l.sources)
 	l.watchSecrets(sources.Secret)
 	for _, lists := range sources.Replicas {
@@ -186,7 +185,6 @@ func (l *Loop) watch(sources Sources) {
 		l.pages = append(l.pages, watchInto(l, "configmaps", lists, &corev1.ConfigMap{}, objects))
 	}
 	l.pageSources = l.sources[l.reported:]
-	l.watchSettings(sources)
 }
 
 // watchInto adds the source that fills objects, and returns objects.
@@ -211,11 +209,10 @@ func (l *Loop) Observed() <-chan struct{} { return l.observed }
 
 // Waiting says what the first publication waits for, with remedies where there are some. It is empty when nothing is missing.
 func (l *Loop) Waiting() []string {
-	missing := waiting(l.sources[:l.required])
-	if !l.isSeeded() {
-		missing = append(append(missing, l.secrets.waiting()...), l.settingsWaiting()...)
+	if l.isSeeded() {
+		return nil
 	}
-	return missing
+	return append(waiting(l.sources[:l.required]), l.secrets.waiting()...)
 }
 
 // waiting says what of sources was not listed yet.
@@ -243,9 +240,6 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-l.changed:
-		}
-		if len(waiting(l.sources[:l.required])) > 0 {
-			continue
 		}
 		if !l.isSeeded() {
 			l.secrets.want(ctx, l.namedSecrets(), group.Go)
@@ -283,7 +277,7 @@ func (l *Loop) pass(ctx context.Context) {
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())
 	} else {
-		changed = l.retell(found)
+		changed = l.tellNew(found, resolve.Outcome{}, certificates.Outcome{})
 	}
 	pass := observation.Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
 	for _, observer := range l.observers {

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -94,19 +93,13 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observati
 	}
 	var changed map[ir.Key]observation.Object
 	if err != nil {
-		changed = l.salvage(ctx, found)
+		changed, err = l.salvage(ctx, found)
 	} else {
-		l.failure = nil
-		changed = l.tell(l.concerned(found, outcome, certified), found.scaledObjects, l.core.resolver, func(key ir.Key, is *known) ir.Config {
-			if problems, looked := outcome.Problems[key]; looked {
-				is.problems, is.failure = problems, ""
-			}
-			return l.core.resolver.InForce(key)
-		})
+		changed = l.tellNew(found, outcome, certified)
 	}
 	l.metrics.problems.Set(float64(l.problems))
 	l.metrics.routes.Set(float64(l.routes))
-	if l.failure != nil {
+	if err != nil {
 		return changed
 	}
 	l.metrics.lastSucceeded.SetToCurrentTime()
@@ -117,16 +110,23 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observati
 	return changed
 }
 
-// retell returns the objects that changed in a way that does not matter to routing.
-func (l *Loop) retell(found found) map[ir.Key]observation.Object {
-	keys := make(map[ir.Key]struct{}, len(found.scaledObjects))
-	for key := range found.scaledObjects {
-		keys[key] = struct{}{}
+// tellNew returns the objects of which anything is new after a pass without errors.
+func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified certificates.Outcome) map[ir.Key]observation.Object {
+	updated := map[ir.Key]ir.Config{}
+	for _, update := range outcome.Updates {
+		for key, config := range update.Objects {
+			if len(config.Routes) > 0 { // otherwise it may have moved
+				updated[key] = config
+			}
+		}
 	}
-	for _, key := range found.viewers {
-		keys[key] = struct{}{}
-	}
-	return l.tell(keys, found.scaledObjects, l.core.resolver, func(key ir.Key, _ *known) ir.Config {
+	return l.tell(l.concerned(found, outcome, certified), found.scaledObjects, l.core.resolver, func(key ir.Key, is *known) ir.Config {
+		if problems, looked := outcome.Problems[key]; looked {
+			is.problems, is.failure = problems, ""
+		}
+		if config, isNew := updated[key]; isNew {
+			return config // which was made for the proxies; another one would be a map more
+		}
 		return l.core.resolver.InForce(key)
 	})
 }
@@ -134,18 +134,12 @@ func (l *Loop) retell(found found) map[ir.Key]observation.Object {
 // concerned are the objects of which anything may be new.
 func (l *Loop) concerned(found found, outcome resolve.Outcome, certified certificates.Outcome) map[ir.Key]struct{} {
 	keys := make(map[ir.Key]struct{}, len(outcome.Problems))
-	maps.Copy(keys, certified.Objects)
-	for key := range outcome.Problems {
-		keys[key] = struct{}{}
-	}
+	addKeys(keys, certified.Objects)
+	addKeys(keys, outcome.Problems)
 	for _, update := range outcome.Updates {
-		for key := range update.Objects {
-			keys[key] = struct{}{}
-		}
+		addKeys(keys, update.Objects)
 	}
-	for key := range found.scaledObjects {
-		keys[key] = struct{}{}
-	}
+	addKeys(keys, found.scaledObjects)
 	for _, key := range found.viewers {
 		keys[key] = struct{}{}
 	}

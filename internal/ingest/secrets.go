@@ -122,7 +122,7 @@ func (w *secretWatch) now() *certificates.Secret {
 	case !isListed:
 		return nil
 	}
-	if found, isThere := w.store.get(w.key); isThere {
+	if found, isThere := w.store.find(w.key); isThere {
 		return found
 	}
 	return &certificates.Secret{}

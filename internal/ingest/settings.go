@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/envoysettings"
@@ -80,7 +79,7 @@ func (l *Loop) watchSettings(sources Sources) {
 		watchInto(l, "configmaps with settings of Envoy", lists, &corev1.ConfigMap{}, objects)
 		own := l.sources[len(l.sources)-1]
 		own.remedy, own.isOptional, own.troubled = settingsRemedy, true, l.wake
-		l.settings = append(l.settings, settingsStore{objects, own, isGlobal})
+		l.settings = append(l.settings, settingsStore{objects, isGlobal})
 	}
 	for _, lists := range sources.Settings {
 		add(lists, false)
@@ -94,19 +93,7 @@ func (l *Loop) watchSettings(sources Sources) {
 type settingsStore struct {
 	*store[envoySettings]
 
-	source   *source
 	isGlobal bool // They are for all objects.
-}
-
-// settingsWaiting says which ConfigMaps with settings were neither listed nor refused yet.
-func (l *Loop) settingsWaiting() []string {
-	var missing []string
-	for _, s := range l.settings {
-		if text := s.source.waiting(); text != "" && !apierrors.IsForbidden(s.source.lastTrouble()) {
-			missing = append(missing, text)
-		}
-	}
-	return missing
 }
 
 // takeSettings takes note of what is new among the settings. It returns those that changed, and the objects that they are for.

@@ -46,10 +46,21 @@ func newStore[K metav1.Object, T any](reduce func(K) T, sameRouting func(before,
 }
 
 // Add puts an object that the watch saw for the first time, see cache.ReflectorStore.
-func (s *store[T]) Add(object any) error { return s.put(object) }
+func (s *store[T]) Add(object any) error {
+	name, kept, err := s.read(object)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.note(name, kept, s.objects)
+	s.objects[name] = kept
+	s.mu.Unlock()
+	s.changed()
+	return nil
+}
 
 // Update puts a new version of an object, see cache.ReflectorStore.
-func (s *store[T]) Update(object any) error { return s.put(object) }
+func (s *store[T]) Update(object any) error { return s.Add(object) }
 
 // Delete removes an object, see cache.ReflectorStore.
 func (s *store[T]) Delete(object any) error {
@@ -87,8 +98,8 @@ func (s *store[T]) Replace(list []any, _ string) error {
 		}
 	}
 	for name, object := range objects {
+		s.note(name, object, before)
 		version := s.versionOf(object)
-		s.note(name, version, object, before)
 		if old, known := before[name]; known && s.versionOf(old) != version {
 			s.written[name] = version // What came between, and was undone again, was not seen.
 		}
@@ -101,26 +112,12 @@ func (s *store[T]) Replace(list []any, _ string) error {
 // Resync does nothing: the loop needs no reminders, see cache.ReflectorStore.
 func (s *store[T]) Resync() error { return nil }
 
-// put stores one object.
-func (s *store[T]) put(object any) error {
-	name, kept, err := s.read(object)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.note(name, s.versionOf(kept), kept, s.objects)
-	s.objects[name] = kept
-	s.mu.Unlock()
-	s.changed()
-	return nil
-}
-
 // note says that an object takes the place of the one before. The caller holds the lock.
-func (s *store[T]) note(name ir.Key, version string, object T, before map[ir.Key]T) {
+func (s *store[T]) note(name ir.Key, object T, before map[ir.Key]T) {
 	old, known := before[name]
 	matters := !known || !s.sameRouting(old, object)
 	s.news[name] = s.news[name] || matters
-	if known && matters && version != "" {
+	if version := s.versionOf(object); known && matters && version != "" {
 		s.written[name] = version
 	}
 }
@@ -148,14 +145,6 @@ type piece[T any] struct {
 	matters bool // to routing
 	// written is the resource version of the last change that may have mattered to routing, "" when none was seen.
 	written string
-}
-
-// get returns one object.
-func (s *store[T]) get(name ir.Key) (object T, isThere bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	object, isThere = s.objects[name]
-	return object, isThere
 }
 
 // copyInto adds all objects to those of other stores.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"math"
 	"sync"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
@@ -21,10 +22,12 @@ const (
 	listDeadline = 30 * time.Second
 	// retryFirst and retryLast bound the pause before a failed list or watch is tried again; it doubles in between. The reflector's own pause grows to a
 	// minute, in which a healed API server would go unnoticed. One that has just started may refuse once more, with 403, until it has read its own rules.
-	retryFirst = 100 * time.Millisecond
-	retryLast  = 400 * time.Millisecond
+	// Each is up to two thirds longer, so that several sources do not try in step.
+	retryFirst  = 75 * time.Millisecond
+	retryLast   = 300 * time.Millisecond
+	retryJitter = 2. / 3
 	// retryOptional is retryLast for what can be missing for good, so that it costs the API server little.
-	retryOptional = 10 * time.Second
+	retryOptional = 7500 * time.Millisecond
 	// resyncPeriod only has to be above zero, since Resync does nothing: without a period, reflectors wait for a channel of the whole process, with which
 	// the clock of testing/synctest does not go on.
 	resyncPeriod = 24 * time.Hour
@@ -54,7 +57,8 @@ type source struct {
 
 // run lists and watches until ctx ends. It never gives up: a failure is logged, counted and kept for Loop.Waiting.
 func (s *source) run(ctx context.Context) {
-	reflector := cache.NewReflectorWithOptions(patient{s}, s.object, s.store, cache.ReflectorOptions{
+	lists := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
+	reflector := cache.NewReflectorWithOptions(lists, s.object, s.store, cache.ReflectorOptions{
 		Name: s.resource, TypeDescription: s.resource, ResyncPeriod: resyncPeriod,
 	})
 	pause := s.newPause()
@@ -75,7 +79,10 @@ func (s *source) run(ctx context.Context) {
 			}
 			s.failed()
 		}
-		pause.wait(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause.Step()):
+		}
 	}
 }
 
@@ -98,17 +105,17 @@ func (s *source) lastTrouble() error {
 	return s.trouble
 }
 
-// waiting says what is missing for a complete list, or "" when there was one.
+// waiting says what is missing for a complete list, or "" when there was one, or there may be none.
 func (s *source) waiting() string {
-	if s.isListed() {
+	trouble := s.lastTrouble()
+	switch {
+	case s.isListed(), s.isOptional && apierrors.IsForbidden(trouble):
 		return ""
+	case trouble != nil:
+		return trouble.Error()
+	default:
+		return "the first list of " + s.resource
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.trouble != nil {
-		return s.trouble.Error()
-	}
-	return "the first list of " + s.resource
 }
 
 // explain adds the remedy to the failures that an operator can heal.
@@ -129,81 +136,55 @@ func (s *source) explain(err error) error {
 	}
 }
 
-// patient is a source's ListerWatcher with deadlines, and with retries of its own where the reflector would wait too long.
-type patient struct{ source *source }
-
-// List is List without a context, which the reflector does not call.
-func (p patient) List(options metav1.ListOptions) (runtime.Object, error) {
-	return p.ListWithContext(context.Background(), options)
-}
-
-// Watch is Watch without a context, which the reflector does not call.
-func (p patient) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return p.WatchWithContext(context.Background(), options)
-}
-
-// ListWithContext lists within listDeadline, everything at once.
+// list lists within listDeadline, everything at once.
 //
 // The reflector's first list takes "any version" (0), which a lagging API server may answer from the past; a restarted interceptor must not go back to
 // weights that are no longer asked for, so the newest version is demanded. And it is never divided into pages: after a first list of several pages the
 // reflector asks for pages ever after, and a page of a given version is by the API's rules of exactly that version, so that a list after an outage would
 // bring back the old objects for as long as etcd has them.
-func (p patient) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
 	defer cancel()
 	options.Limit = 0
 	if options.ResourceVersion == "0" {
 		options.ResourceVersion = ""
 	}
-	list, err := p.source.lists.ListWithContext(ctx, options)
+	list, err := s.lists.ListWithContext(ctx, options)
 	if err == nil {
-		p.source.setTrouble(nil)
+		s.setTrouble(nil)
 	}
 	return list, err
 }
 
-// WatchWithContext opens a watch. While the API server is away or sheds load it tries again from the same version, so that an outage costs no new list.
-func (p patient) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	pause := p.source.newPause()
+// watch opens a watch. While the API server is away or sheds load it tries again from the same version, so that an outage costs no new list.
+func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	pause := s.newPause()
 	for {
-		opened, err := p.source.lists.WatchWithContext(ctx, options)
+		opened, err := s.lists.WatchWithContext(ctx, options)
 		if err == nil {
-			p.source.setTrouble(nil)
+			s.setTrouble(nil)
 			return opened, nil
 		}
 		if !utilnet.IsConnectionRefused(err) && !apierrors.IsTooManyRequests(err) {
 			return nil, err
 		}
-		if p.source.setTrouble(p.source.explain(err)) {
-			p.source.logger.WarnContext(ctx, "watch refused; trying again", "resource", p.source.resource, "error", err)
+		if s.setTrouble(s.explain(err)) {
+			s.logger.WarnContext(ctx, "watch refused; trying again", "resource", s.resource, "error", err)
 		}
-		p.source.failed()
-		if !pause.wait(ctx) {
+		s.failed()
+		select {
+		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-time.After(pause.Step()):
 		}
 	}
 }
 
-// pause is a wait that doubles each time, from retryFirst to last, give or take a quarter so that several sources do not try in step.
-type pause struct{ next, last time.Duration }
-
-// newPause returns a pause of retryFirst.
-func (s *source) newPause() *pause {
+// newPause returns the pauses between attempts.
+func (s *source) newPause() *wait.Backoff {
+	last := retryLast
 	if s.isOptional {
-		return &pause{retryFirst, retryOptional}
+		last = retryOptional
 	}
-	return &pause{retryFirst, retryLast}
-}
-
-// wait waits and doubles. It says false when ctx ended first.
-func (p *pause) wait(ctx context.Context) bool {
-	timer := time.NewTimer(p.next*3/4 + rand.N(p.next/2)) //nolint:gosec // Spreads retries; nobody gains from guessing it.
-	defer timer.Stop()
-	p.next = min(2*p.next, p.last)
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return &wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: retryJitter, Cap: last, Steps: math.MaxInt}
 }
