@@ -168,16 +168,13 @@ func (l *Loop) salvage(ctx context.Context, found found) (map[ir.Key]observation
 	keys := make(map[ir.Key]struct{}, len(l.objects))
 	addKeys(keys, l.objects)
 	addKeys(keys, found.scaledObjects)
-	told := l.tell(keys, found.scaledObjects, resolver, func(key ir.Key, is *known) ir.Config {
-		is.problems, is.failure = problems[key], ""
+	told := l.tell(keys, found.scaledObjects, resolver, func(key ir.Key, is *known) (ir.Config, error) {
+		is.problems = problems[key]
 		is.inForce = inForce[key].Routes
 		if is.object == nil {
-			return ir.Config{}
+			return ir.Config{}, nil
 		}
-		if failed := errors.Join(failures.ofFleet[l.fleetOf(*is)], failures.ofObject[key]); failed != nil {
-			is.failure = failed.Error()
-		}
-		return inForce[key]
+		return inForce[key], errors.Join(failures.ofFleet[l.fleetOf(*is)], failures.ofObject[key])
 	})
 	return told, errors.Join(slices.Collect(maps.Values(failures.ofFleet))...)
 }

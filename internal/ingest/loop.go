@@ -158,18 +158,18 @@ func New(options Options) (*Loop, error) {
 
 // watch makes the stores and what fills them.
 func (l *Loop) watch(sources Sources) {
-	var shared texts
+	var known shared
 	for _, lists := range sources.ScaledObjects {
-		objects := newStore(shared.reduceScaledObject, sameScaledObjectRouting, l.wake)
+		objects := newStore(known.reduceScaledObject, sameScaledObjectRouting, l.wake)
 		objects.versionOf = (*httpv1alpha1.HTTPScaledObject).GetResourceVersion
 		l.scaledObjects = append(l.scaledObjects, watchInto(l, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{}, objects))
 	}
 	for _, lists := range sources.Services {
-		objects := newStore(shared.reduceService, (*resolve.Service).Equal, l.wake)
+		objects := newStore(known.reduceService, (*resolve.Service).Equal, l.wake)
 		l.services = append(l.services, watchInto(l, "services", lists, &corev1.Service{}, objects))
 	}
 	for _, lists := range sources.EndpointSlices {
-		objects := newStore(shared.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
+		objects := newStore(known.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
 		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{}, objects))
 	}
 	l.watchSettings(sources)
@@ -312,7 +312,9 @@ func isClosed(channel <-chan struct{}) bool {
 func merge[T any](stores []*store[T]) map[ir.Key]T {
 	all := map[ir.Key]T{}
 	for _, s := range stores {
-		s.copyInto(all)
+		s.mu.Lock()
+		maps.Copy(all, s.objects)
+		s.mu.Unlock()
 	}
 	return all
 }

@@ -61,7 +61,9 @@ func takeAll[T any](stores []*store[T]) (changed map[ir.Key]piece[T], mattering 
 func countAll[T any](stores []*store[T]) int {
 	count := 0
 	for _, s := range stores {
-		count += s.count()
+		s.mu.Lock()
+		count += len(s.objects)
+		s.mu.Unlock()
 	}
 	return count
 }
@@ -76,9 +78,9 @@ func (l *Loop) everything() resolve.Change {
 // known is what is remembered of an HTTPScaledObject from one pass to the next.
 type known struct {
 	object *httpv1alpha1.HTTPScaledObject
-	// problems, failure and writtenAt are as in observation.Outcome.
-	problems           []ir.Problem
-	failure, writtenAt string
+	// problems and writtenAt are as in observation.Outcome.
+	problems  []ir.Problem
+	writtenAt string
 	// inForce are the Routes that are published of it.
 	inForce []ir.Route
 }
@@ -120,14 +122,14 @@ func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified certifica
 			}
 		}
 	}
-	return l.tell(l.concerned(found, outcome, certified), found.scaledObjects, l.core.resolver, func(key ir.Key, is *known) ir.Config {
+	return l.tell(l.concerned(found, outcome, certified), found.scaledObjects, l.core.resolver, func(key ir.Key, is *known) (ir.Config, error) {
 		if problems, looked := outcome.Problems[key]; looked {
-			is.problems, is.failure = problems, ""
+			is.problems = problems
 		}
 		if config, isNew := updated[key]; isNew {
-			return config // which was made for the proxies; another one would be a map more
+			return config, nil // which was made for the proxies; another one would be a map more
 		}
-		return l.core.resolver.InForce(key)
+		return l.core.resolver.InForce(key), nil
 	})
 }
 
@@ -160,10 +162,10 @@ func (l *Loop) concerned(found found, outcome resolve.Outcome, certified certifi
 }
 
 // tell brings what is known of objects up to date, and returns it. scaledObjects are those that changed, and renew changes the rest and returns what is in
-// force of one.
+// force of one, and why nothing newer could be published.
 func (l *Loop) tell(
 	keys map[ir.Key]struct{}, scaledObjects map[ir.Key]piece[*httpv1alpha1.HTTPScaledObject],
-	resolver *resolve.Resolver, renew func(ir.Key, *known) ir.Config,
+	resolver *resolve.Resolver, renew func(ir.Key, *known) (ir.Config, error),
 ) map[ir.Key]observation.Object {
 	told := make(map[ir.Key]observation.Object, len(keys))
 	for key := range keys {
@@ -177,7 +179,7 @@ func (l *Loop) tell(
 				resolver.Renew(is.object)
 			}
 		}
-		inForce := renew(key, &is)
+		inForce, failed := renew(key, &is)
 		is.inForce = inForce.Routes
 		if is.object == nil {
 			l.put(key, known{})
@@ -186,10 +188,14 @@ func (l *Loop) tell(
 		}
 		l.put(key, is)
 		page, state := l.pageOf(is.object)
+		failure := ""
+		if failed != nil {
+			failure = failed.Error()
+		}
 		told[key] = observation.Object{
 			ScaledObject: is.object, Fleet: l.fleetOf(is), InForce: inForce, Page: page,
 			Outcome: observation.Outcome{
-				Problems: is.problems, Served: len(is.inForce) > 0, Failure: is.failure, WeightedBackends: splitOf(is), ManagedRoutes: managedOf(is),
+				Problems: is.problems, Served: len(is.inForce) > 0, Failure: failure, WeightedBackends: splitOf(is), ManagedRoutes: managedOf(is),
 				StableHashes: readyHashes(resolver.Service(stableOf(is))), Page: state, WrittenAt: is.writtenAt, TLS: l.certificates.State(key),
 				EnvoySettings: l.tuned.mistake(key.Namespace),
 			},

@@ -22,7 +22,7 @@ import (
 const maxAnnotation, maxManaged = split.MaxBytes + 1, managedroute.MaxBytes + 1
 
 // reduceScaledObject keeps everything but what only other programs read: managedFields, labels and annotations.
-func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
+func (s *shared) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
 	reduced := &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:              object.Name,
@@ -39,9 +39,13 @@ func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv
 	}
 	reduced.Spec.PathPrefixes = slices.Clone(object.Spec.PathPrefixes)
 	reduced.Status.Conditions = slices.Clip(slices.Clone(reduced.Status.Conditions))
-	t.share(&reduced.Namespace, &reduced.Spec.ScaleTargetRef.APIVersion, &reduced.Spec.ScaleTargetRef.Kind)
+	s.share(&reduced.Namespace, &reduced.Spec.ScaleTargetRef.APIVersion, &reduced.Spec.ScaleTargetRef.Kind)
 	for i := range reduced.Spec.PathPrefixes {
-		t.share(&reduced.Spec.PathPrefixes[i])
+		s.share(&reduced.Spec.PathPrefixes[i])
+	}
+	shareOne(&s.prefixes, &reduced.Spec.PathPrefixes)
+	if target := &reduced.Spec.ScaleTargetRef; target.Name == reduced.Name {
+		target.Name = reduced.Name
 	}
 	if report := reduced.Status.DataPlane; report != nil {
 		shared := *report
@@ -51,12 +55,12 @@ func (t *texts) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv
 		if text := reduced.Annotations[httpv1alpha1.AnnotationManagedRoutes]; text == shared.ManagedRoutes {
 			shared.ManagedRoutes = text
 		}
-		t.share(&shared.ReportedBy)
+		s.share(&shared.ReportedBy)
 		reduced.Status.DataPlane = &shared
 	}
 	for i := range reduced.Status.Conditions {
 		condition := &reduced.Status.Conditions[i]
-		t.share(&condition.Type, (*string)(&condition.Status), &condition.Reason, &condition.Message)
+		s.share(&condition.Type, (*string)(&condition.Status), &condition.Reason, &condition.Message)
 	}
 	return reduced
 }
@@ -121,23 +125,25 @@ func sameAnnotations(before, after map[string]string) bool {
 }
 
 // reduceService keeps what resolve reads of a Service.
-func (t *texts) reduceService(object *corev1.Service) *resolve.Service {
+func (s *shared) reduceService(object *corev1.Service) *resolve.Service {
 	reduced := resolve.NewService(object)
-	t.share(&reduced.Key.Namespace)
+	s.share(&reduced.Key.Namespace)
 	for i := range reduced.Ports {
-		t.share(&reduced.Ports[i].Name)
+		s.share(&reduced.Ports[i].Name)
 	}
+	shareOne(&s.ports, &reduced.Ports)
 	return reduced
 }
 
 // reduceEndpointSlice keeps what resolve reads of an EndpointSlice. Slices are written often for reasons
 // that change none of it, such as the time of the last change of a Pod.
-func (t *texts) reduceEndpointSlice(object *discoveryv1.EndpointSlice) *resolve.EndpointSlice {
+func (s *shared) reduceEndpointSlice(object *discoveryv1.EndpointSlice) *resolve.EndpointSlice {
 	reduced := resolve.NewEndpointSlice(object)
-	t.share(&reduced.Key.Namespace, &reduced.Service.Namespace)
+	s.share(&reduced.Key.Namespace, &reduced.Service.Namespace)
 	for i := range reduced.Ports {
-		t.share(&reduced.Ports[i].Name)
+		s.share(&reduced.Ports[i].Name)
 	}
+	shareOne(&s.slicePorts, &reduced.Ports)
 	return reduced
 }
 

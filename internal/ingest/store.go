@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"fmt"
-	"maps"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,26 +146,12 @@ type piece[T any] struct {
 	written string
 }
 
-// copyInto adds all objects to those of other stores.
-func (s *store[T]) copyInto(all map[ir.Key]T) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.Copy(all, s.objects)
-}
-
 // find returns an object, if it is there.
 func (s *store[T]) find(name ir.Key) (T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	object, isThere := s.objects[name]
 	return object, isThere
-}
-
-// count returns how many objects there are.
-func (s *store[T]) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.objects)
 }
 
 // isListed says whether a complete list has been there.

@@ -144,6 +144,7 @@ func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field
 	if len(mistakes) > 0 {
 		return backend, mistakes
 	}
+	backend.Service = service.Key // the same, and kept once
 	target := portOfTarget(object.Spec.ScaleTargetRef)
 	port, wrong := portOf(target, service)
 	if wrong != "" && canary != nil {

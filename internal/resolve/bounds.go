@@ -70,16 +70,18 @@ func (o Options) allExcess(objects []*httpv1alpha1.HTTPScaledObject) map[ir.Key]
 		censusOf(namespaces, key.Namespace).replace(key, nil, object)
 	}
 	over := map[ir.Key]mistake{}
-	for _, namespace := range namespaces {
-		namespace.judge(o, func(key ir.Key) *httpv1alpha1.HTTPScaledObject { return byKey[key] })
-		maps.Copy(over, namespace.excess)
+	for namespace, own := range namespaces {
+		own.judge(o, func(name string) *httpv1alpha1.HTTPScaledObject {
+			return byKey[ir.Key{Namespace: namespace, Name: name}]
+		})
+		maps.Copy(over, own.excess)
 	}
 	return over
 }
 
 // census counts the objects of one namespace.
 type census struct {
-	objects map[ir.Key]struct{}
+	objects map[string]struct{} // by name
 	hosts   int
 	excess  map[ir.Key]mistake
 }
@@ -88,7 +90,7 @@ type census struct {
 func censusOf(namespaces map[string]*census, namespace string) *census {
 	found := namespaces[namespace]
 	if found == nil {
-		found = &census{objects: map[ir.Key]struct{}{}}
+		found = &census{objects: map[string]struct{}{}}
 		namespaces[namespace] = found
 	}
 	return found
@@ -100,24 +102,24 @@ func (c *census) replace(key ir.Key, before, now *httpv1alpha1.HTTPScaledObject)
 		c.hosts -= countHosts(before)
 	}
 	if now == nil {
-		delete(c.objects, key)
+		delete(c.objects, key.Name)
 		return
 	}
-	c.objects[key] = struct{}{}
+	c.objects[key.Name] = struct{}{}
 	c.hosts += countHosts(now)
 }
 
 // judge finds the objects that are over the bounds, and returns those of which that is new or was
 // otherwise. Within the bounds it costs nothing.
 func (c *census) judge(
-	options Options, find func(ir.Key) *httpv1alpha1.HTTPScaledObject,
+	options Options, find func(name string) *httpv1alpha1.HTTPScaledObject,
 ) (changed []ir.Key) {
 	before := c.excess
 	c.excess = nil
 	if options.exceeded(len(c.objects), c.hosts) {
 		own := make([]*httpv1alpha1.HTTPScaledObject, 0, len(c.objects))
-		for key := range c.objects {
-			own = append(own, find(key))
+		for name := range c.objects {
+			own = append(own, find(name))
 		}
 		c.excess = options.excess(own)
 	}

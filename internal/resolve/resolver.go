@@ -207,7 +207,10 @@ func (u *update) takeScaledObjects(changed map[ir.Key]*httpv1alpha1.HTTPScaledOb
 	}
 	for namespace := range namespaces {
 		own := u.namespaces[namespace]
-		for _, key := range own.judge(u.options, func(key ir.Key) *httpv1alpha1.HTTPScaledObject { return u.objects[key].object }) {
+		find := func(name string) *httpv1alpha1.HTTPScaledObject {
+			return u.objects[ir.Key{Namespace: namespace, Name: name}].object
+		}
+		for _, key := range own.judge(u.options, find) {
 			u.dirty[key] = struct{}{}
 		}
 		if len(own.objects) == 0 {
