@@ -218,7 +218,11 @@ func splitOf(is known) string {
 	for _, backend := range backends {
 		shares = append(shares, split.Backend{Service: backend.Service.Name, Weight: backend.Weight})
 	}
-	return split.Format(shares)
+	text := split.Format(shares)
+	if own := is.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]; own == text {
+		return own // The usual case: the text is kept once.
+	}
+	return text
 }
 
 // managedOf returns the header and mirror routes of what is in force, "" where there are none.
