@@ -136,28 +136,37 @@ func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) error 
 	return request.Namespace(c.Namespace).Resource("leases").Body(lease).Do(ctx).Error()
 }
 
-// try takes or renews the Lease if this replica may. It looks again where somebody else wrote meanwhile. The error is errHeld when another replica holds it.
+// try takes or renews the Lease if this replica may. It looks once more where somebody else wrote meanwhile. The error is errHeld when another replica holds it.
 func (c *candidate) try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	began := time.Now()
-	lease, err := c.get(ctx)
-	if now := time.Now(); err == nil {
-		if !c.mayTake(ctx, lease, now) {
-			return errHeld
-		}
-		claim(lease, c.Identity, now)
-		err = c.put(ctx, lease)
+	err := c.attempt(ctx)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		err = c.attempt(ctx)
 	}
-	switch {
-	case err == nil:
-		c.renewed = began
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return c.try(ctx)
-	case ctx.Err() == nil:
+	if err != nil && !errors.Is(err, errHeld) && ctx.Err() == nil {
 		c.Logger.WarnContext(ctx, "cannot take or renew the Lease; trying again", "identity", c.Identity, "error", err)
 	}
 	return err
+}
+
+// attempt is one look at the Lease, and the write that follows from it.
+func (c *candidate) attempt(ctx context.Context) error {
+	began := time.Now()
+	lease, err := c.get(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if !c.mayTake(ctx, lease, now) {
+		return errHeld
+	}
+	claim(lease, c.Identity, now)
+	if err := c.put(ctx, lease); err != nil {
+		return err
+	}
+	c.renewed = began
+	return nil
 }
 
 // mayTake says whether the Lease is this replica's, nobody's, or was not renewed for as long as it says.
