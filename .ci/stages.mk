@@ -38,13 +38,14 @@ outside: inside
 # On the shared cluster all mostly waits for pods and pauses, and judges splits, replicas and failed requests, not
 # times. The cluster itself takes an eighth of two processors, so it starts late. There are two lanes: the guides of the
 # Gateway API, one at a time, the one with the fewest requests first; and beside them canaries through kedify-proxy and the wiring of backends
-# together, then the demo. The agents are killed in autowire, and restore every Ingress of the cluster, so not
+# together, then the demo's halves, each from its own start: the second one in one run with the first waits for the first
+# one's replicas to go. The agents are killed in autowire, and restore every Ingress of the cluster, so not
 # beside the demo. Bookinfo is beside the demo's second half, which sends little: when a header route goes, Envoy Gateway deletes its cluster before the
 # last worker of Envoy has the route without it, and the window grows with the load. Mutants come when
 # no other proxy may learn from them. Faults come last and alone: they end what all need, and whatever
 # watches the API server backs off for up to a minute afterwards.
 
-.PHONY: cluster demo canary mutants gateway autowire faults
+.PHONY: cluster demo canary mutants gateway autowire scaling faults
 cluster: inside
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 canary: cluster outside
@@ -54,8 +55,10 @@ autowire: cluster outside
 gateway: cluster outside
 	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='my-app,connections,bookinfo,bookinfo on Traefik' $(SHARED)
 demo: canary autowire
-	@$(STAGE) $@ $(MAKE_) demo
-mutants: demo gateway
+	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
+scaling: demo
+	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
+mutants: scaling gateway
 	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
 faults: mutants
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
