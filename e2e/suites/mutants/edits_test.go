@@ -42,12 +42,12 @@ func swappedEndpoints() []edit {
 func clusterFirst() []edit {
 	return []edit{{
 		file:  "internal/xds/removal.go",
-		right: "return !s.pendingRemoval[name].over || s.mayBeUsed(name)",
+		right: "return due.IsZero() || s.now.Before(due) || s.mayBeUsed(name)",
 		wrong: "return false",
 	}, {
 		file:  "internal/xds/stream.go",
-		right: "s.metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))",
-		wrong: `s.metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))
+		right: "s.options.Metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))",
+		wrong: `s.options.Metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))
 		if r.kind == clusterKind && len(r.removed) > 0 {
 			time.Sleep(300 * time.Millisecond)
 		}`,
@@ -58,7 +58,7 @@ func clusterFirst() []edit {
 // published, and takes a while to send it routes.
 func earlyReport() []edit {
 	return []edit{{
-		file:  "internal/status/taken.go",
+		file:  "internal/status/dataplane.go",
 		right: "hasAll = hasAll && (answer.Confirmed || !connected)",
 		wrong: "_ = answer.Confirmed",
 	}, {
