@@ -196,10 +196,12 @@ PARALLEL = -p $$(($$(nproc) + 1))
 .PHONY: test-parts
 test-parts: test-inside test-outside ## run the tests against real parts: Envoy, Traefik, the built plugins, the API server, the Rollouts controller
 
+fluxapply = $(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
+
 .PHONY: tested-parts
 tested-parts: preflight tools-cluster
 	$(CLUSTER) build --with traefik
-	$(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
+	$(fluxapply)
 
 .PHONY: test-inside
 test-inside: tested-parts ## run those of them in which this project's own goroutines are the test's, under the race detector
@@ -370,8 +372,14 @@ ci-quick: ## lint, the unit tests, those of our own goroutines among real parts,
 linter: $(GOLANGCI) ## build the linter
 
 .PHONY: parts
-parts: preflight tools-cluster ## build what the cluster and its add-ons are made of
-	$(CLUSTER) build --with envoy-gateway --with traefik --with keda --with argo-rollouts-v1.9.1
+parts: preflight tools-cluster ## build what the cluster and its add-ons are made of, but what is built on newer libraries
+	$(CLUSTER) build --with traefik --with keda --with argo-rollouts-v1.9.1
+
+# These share next to nothing with the other parts, see localcluster/build/pins_test.go, so they can be built beside them.
+.PHONY: gateway-parts
+gateway-parts: preflight tools-cluster ## build what is made of newer libraries of Kubernetes: Envoy Gateway, and what applies as Flux does
+	$(CLUSTER) path envoy-gateway
+	$(fluxapply)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## run the linters on all modules

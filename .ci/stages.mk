@@ -14,12 +14,16 @@ quick: demo-quick
 
 # Compiling, and what waits. Whatever runs on the cluster is compiled before.
 
-.PHONY: linter parts lint docs unit suites residue inside outside
-linter:
-	@$(STAGE) $@ $(MAKE_) linter
+# What shares libraries is compiled by one after the other: side by side each would compile them for itself.
+
+.PHONY: linter parts gateway-parts lint docs unit suites residue inside outside
 parts:
 	@$(STAGE) $@ $(MAKE_) parts
-lint: linter
+linter:
+	@$(STAGE) $@ $(MAKE_) linter
+gateway-parts: linter
+	@$(STAGE) $@ $(MAKE_) gateway-parts
+lint: linter parts gateway-parts
 	@$(STAGE) $@ $(MAKE_) lint
 docs: lint
 	@$(STAGE) $@ $(MAKE_) test-site test-rules

@@ -1,0 +1,94 @@
+package build
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A package is compiled once for all that build it from the same sources with the same flags: what modules have in common has to be
+// pinned alike, or a cold build compiles Kubernetes' libraries once for each of them.
+func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
+	repo := filepath.Join("..", "..")
+	tests := []struct {
+		name string
+		dirs []string
+		// own are paths of modules, or how they begin, in which a folder may differ: what they are is what is tested.
+		own []string
+	}{
+		{
+			name: "Kubernetes 1.34", dirs: []string{repo, components("cluster"), components("keda"), components("argo-rollouts-v1.9.1")},
+			// Those of the older controller that speak with plugins, and that its sources know in an older form.
+			own: []string{
+				"github.com/argoproj/", "github.com/hashicorp/go-plugin", "github.com/hashicorp/yamux", "github.com/oklog/run",
+				"github.com/expr-lang/expr", "github.com/newrelic/newrelic-client-go", "github.com/slack-go/slack",
+			},
+		},
+		{name: "Kubernetes 1.36", dirs: []string{components("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			first := map[string]struct{ version, dir string }{}
+			for _, dir := range tt.dirs {
+				for module, version := range pins(t, dir) {
+					if isOwn(module, tt.own) {
+						continue
+					}
+					known, seen := first[module]
+					if !seen {
+						first[module] = struct{ version, dir string }{version, dir}
+						continue
+					}
+					if version != known.version {
+						t.Errorf("%s is %s in %s and %s in %s: go -C %s mod edit -require=%[1]s@%[4]s, or -replace if that is older, and go mod tidy",
+							module, version, dir, known.version, known.dir, dir)
+					}
+				}
+			}
+		})
+	}
+}
+
+// pins are the versions of the modules that the go.mod of a folder names.
+func pins(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json")
+	command.Dir = dir
+	text, err := command.Output()
+	if err != nil {
+		t.Fatalf("read go.mod of %s: %v", dir, err)
+	}
+	type module struct{ Path, Version string }
+	var file struct {
+		Require []module
+		Replace []struct{ Old, New module }
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatalf("read go.mod of %s: %v", dir, err)
+	}
+	found := map[string]string{}
+	for _, required := range file.Require {
+		found[required.Path] = required.Version
+	}
+	if len(found) == 0 {
+		t.Fatalf("go.mod of %s requires nothing", dir)
+	}
+	for _, replaced := range file.Replace {
+		if _, isRequired := found[replaced.Old.Path]; isRequired {
+			found[replaced.Old.Path] = replaced.New.Version
+		}
+	}
+	return found
+}
+
+// isOwn tells whether a module is one in which folders may differ.
+func isOwn(module string, own []string) bool {
+	for _, prefix := range own {
+		if strings.HasPrefix(module, prefix) {
+			return true
+		}
+	}
+	return false
+}
