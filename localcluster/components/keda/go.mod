@@ -10,7 +10,7 @@ replace (
 
 	// pin k8s.io to v0.34.3 & sigs.k8s.io/controller-runtime to v0.22.4
 	github.com/google/cel-go => github.com/google/cel-go v0.26.0
-	github.com/prometheus/client_golang => github.com/prometheus/client_golang v1.25.0
+	github.com/prometheus/client_golang => github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/client_model => github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common => github.com/prometheus/common v0.72.0
 	github.com/prometheus/prometheus => github.com/prometheus/prometheus v0.304.2
@@ -372,8 +372,6 @@ replace github.com/grpc-ecosystem/go-grpc-middleware => github.com/grpc-ecosyste
 replace github.com/grpc-ecosystem/go-grpc-middleware/v2 => github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.0
 
 replace github.com/grpc-ecosystem/grpc-gateway/v2 => github.com/grpc-ecosystem/grpc-gateway/v2 v2.27.4
-
-replace github.com/hashicorp/go-retryablehttp => github.com/hashicorp/go-retryablehttp v0.7.7
 
 replace github.com/oapi-codegen/runtime => github.com/oapi-codegen/runtime v1.0.0
 
