@@ -4,6 +4,8 @@
 # target of its own: make test-keda takes the scaler away from everybody else.
 
 STAGE := .ci/stage
+# A stage that has passed with the same programs, manifests and cluster is not run again.
+KEPT  := .ci/kept
 MAKE_ := env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory
 # All that is tested on a cluster from outside is tested on this one.
 SHARED := E2E_SHARED=1 BUILT=1
@@ -32,7 +34,7 @@ unit: lint parts
 suites: unit
 	@$(STAGE) $@ $(MAKE_) suites
 residue: parts
-	@$(STAGE) $@ $(MAKE_) test-cluster
+	@$(KEPT) $@ './cmd/...' '' $(MAKE_) test-cluster
 # What measures is among these: they are alone.
 inside: residue suites docs
 	@$(STAGE) $@ $(MAKE_) test-inside
@@ -41,30 +43,30 @@ outside: inside
 
 # On the shared cluster all mostly waits for pods and pauses, and judges splits, replicas and failed requests, not
 # times. The cluster itself takes an eighth of two processors, so it starts late. Two lanes are side by side: with a third one
-# they were busy nine tenths of the time, and all took a fifth longer. First canaries through kedify-proxy, and the wiring of
-# backends; then the guides of the Gateway API, one at a time, and the demo's halves, each from its own start: right behind the first
-# one the second waits a minute for replicas to go. The agents are killed in autowire, and restore every Ingress of the cluster, so not beside the
-# demo. Bookinfo is beside the demo's second half, which sends little: when a header route goes, Envoy Gateway deletes its
-# cluster before the last worker of Envoy has the route without it, and the window grows with the load. Mutants come when
-# no other proxy may learn from them. Faults come last and alone: they end what all need, and whatever
+# they were busy nine tenths of the time, and all took a fifth longer. One is the wiring of backends and then the demo's halves, which its agents, that are
+# killed and restore every Ingress of the cluster, would disturb; each half from its own start: right behind the first
+# one the second waits a minute for replicas to go. The other one is canaries through kedify-proxy, and then the guides of the Gateway API, one at a time.
+# When a header route goes there, Envoy Gateway deletes its cluster before the last worker of Envoy has the route without it, and the window grows with the
+# load: so not beside canaries. Mutants come when no proxy of the interceptor's may learn from them. Faults come last and alone: they end what all need, and whatever
 # watches the API server backs off for up to a minute afterwards.
 
 .PHONY: cluster demo canary mutants gateway autowire scaling faults
 cluster: inside
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
-canary: cluster outside
-	@$(STAGE) $@ $(MAKE_) test-canary CANARY=TestCanary $(SHARED)
 autowire: cluster outside
-	@$(STAGE) $@ $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
-gateway: canary autowire
-	@$(STAGE) $@ $(MAKE_) test-gateway GATEWAY_WALKS='my-app,connections,bookinfo,bookinfo on Traefik' $(SHARED)
-demo: canary autowire
+	@$(KEPT) $@ './e2e/suites/autowire ./cmd/...' '' $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
+demo: autowire
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
 scaling: demo
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
-mutants: scaling gateway
-	@$(STAGE) $@ $(MAKE_) test-mutants $(SHARED)
-faults: mutants
+canary: cluster outside
+	@$(STAGE) $@ $(MAKE_) test-canary CANARY=TestCanary $(SHARED)
+gateway: canary
+	@$(KEPT) $@ './e2e/suites/gateway ./cmd/gatewayapi-plugin ./cmd/rollouts-plugin-kedify' '' \
+		$(MAKE_) test-gateway GATEWAY_WALKS='my-app,connections,bookinfo,bookinfo on Traefik' $(SHARED)
+mutants: scaling canary
+	@$(KEPT) $@ './e2e/suites/mutants ./cmd/interceptor ./cmd/rollouts-plugin-kedify' '' $(MAKE_) test-mutants $(SHARED)
+faults: mutants gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
 # The inner loop: what is compiled, our own goroutines among real parts, and one canary by the built programs.

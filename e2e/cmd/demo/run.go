@@ -61,6 +61,9 @@ func (o *options) wishes() provider.Wishes {
 	return wishes
 }
 
+// embeddedRest is three syncs of the embedded cluster's HorizontalPodAutoscaler, which has one every 2 s; elsewhere it is one in 15 s.
+const embeddedRest = 6 * time.Second
+
 // run is the whole demo: cluster up, the scenario, the summary, and the end.
 func (o *options) run(ctx context.Context) error {
 	o.settings.Begun = time.Now()
@@ -98,6 +101,9 @@ func (o *options) complete() error {
 		if _, err := os.Stat(filepath.Join(o.repo, name)); err != nil {
 			return fmt.Errorf("--repo %s is not the folder of the project: %w", o.repo, err)
 		}
+	}
+	if o.provider == provider.NameEmbedded {
+		o.scaling.Rest = embeddedRest
 	}
 	return nil
 }
