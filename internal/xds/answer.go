@@ -111,7 +111,6 @@ func (s *session) refuseOne(
 		return
 	}
 	if alone {
-		sub.rejected[res.name] = struct{}{}
 		s.elsewhere.note(k, res.name, res.version)
 		s.setMaybeActive(rec, rec.without(func(v activeVersion) bool { return v.in == number }))
 	}

@@ -3,6 +3,7 @@ package xds
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -15,7 +16,8 @@ type Metrics struct {
 	resources *prometheus.CounterVec
 	acks      *prometheus.CounterVec
 	nacks     *prometheus.CounterVec
-	heldBack  *prometheus.GaugeVec
+	heldBack  [kindCount]prometheus.GaugeFunc
+	server    atomic.Pointer[Server] // is asked what is held back, nil for none yet
 }
 
 // NewMetrics registers the metrics kedify_xds_streams{mode} and, all by {type},
@@ -25,8 +27,11 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
 	var problems []error
-	for _, c := range []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks, m.heldBack} {
+	for _, c := range []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks} {
 		problems = append(problems, registry.Register(c))
+	}
+	for _, gauge := range m.heldBack {
+		problems = append(problems, registry.Register(gauge))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("register discovery metrics: %w", err)
@@ -49,16 +54,20 @@ func newMetrics() *Metrics {
 		resources: counter("resources_total", "Resources that the responses carried, removals included."),
 		acks:      counter("acks_total", "Responses that a proxy accepted."),
 		nacks:     counter("nacks_total", "Responses that a proxy refused."),
-		heldBack: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "kedify", Subsystem: "xds", Name: "held_back",
-			Help: "Resources that are not sent because a proxy refused them, summed over all open streams.",
-		}, []string{"type"}),
 	}
 	for k := range kind(kindCount) {
 		for _, vec := range []*prometheus.CounterVec{m.responses, m.resources, m.acks, m.nacks} {
 			vec.WithLabelValues(k.String())
 		}
-		m.heldBack.WithLabelValues(k.String())
+		m.heldBack[k] = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "kedify", Subsystem: "xds", Name: "held_back", ConstLabels: prometheus.Labels{"type": k.String()},
+			Help: "Resources that are not sent because a proxy refused them, summed over all open streams.",
+		}, func() float64 {
+			if server := m.server.Load(); server != nil {
+				return float64(server.heldBack(k))
+			}
+			return 0
+		})
 	}
 	return m
 }

@@ -56,7 +56,7 @@ type Options struct {
 	// MaxStreams is how many streams are served at a time, and how many may wait beside them for their
 	// fleet to become known; 0 stands for DefaultMaxStreams. Others are refused with ResourceExhausted.
 	MaxStreams int
-	// Metrics count what happens; nil for nobody who reads them.
+	// Metrics count what happens on this server and no other one; nil for nobody who reads them.
 	Metrics *Metrics
 	// Logger is for connections and NACKs; nil for none.
 	Logger *slog.Logger
@@ -109,6 +109,7 @@ func NewServer(options Options) *Server {
 		streams: map[*stream]struct{}{},
 	}
 	s.membership.Store(&membership{superseded: make(chan struct{})})
+	options.Metrics.server.Store(s)
 	return s
 }
 

@@ -314,7 +314,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 					rejections = append(rejections, state.heldBack()...)
 				}
 				return cmp.Equal(seen, map[ResourceState]int{x: 2, taken: 1, refused: 1}) && cmp.Equal(rejections, []string{"scope web"}) &&
-					testutil.ToFloat64(metrics.heldBack.WithLabelValues("scope")) == 1
+					testutil.ToFloat64(metrics.heldBack[scopeKind]) == 1
 			})
 			if n := testutil.ToFloat64(metrics.nacks.WithLabelValues("scope")); n != 1 {
 				t.Errorf("%v NACKs were counted, want 1", n)
@@ -327,7 +327,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			s.world("a listener:web web/1>a x/2>a")
 			all := s.acked(2, scopes)
 			s.await(func(states []StreamState) bool {
-				return all(states) && testutil.ToFloat64(metrics.heldBack.WithLabelValues("scope")) == 0
+				return all(states) && testutil.ToFloat64(metrics.heldBack[scopeKind]) == 0
 			})
 			if again := s.Versions()(testFleet, scopes, "web"); again != first {
 				t.Errorf("the same content has version %s, and had %s", again, first)

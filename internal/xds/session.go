@@ -88,8 +88,6 @@ type subscription struct {
 	retried bool
 	pending []response // those that the proxy hasn't answered yet, oldest first
 	nonce   string     // of the last response
-	// rejected are the names of resources of which a version was refused alone.
-	rejected map[string]struct{}
 	// changed are the names of resources of which the state may be another one than at the last poll.
 	changed map[string]struct{}
 }
@@ -157,7 +155,7 @@ func newSession(mode Mode, grace time.Duration, salt string, elsewhere *rejectio
 	for k := range s.subs {
 		s.subs[k] = subscription{
 			traits: kind(k).traits(), names: map[string]struct{}{}, records: map[string]*record{},
-			rejected: map[string]struct{}{}, changed: map[string]struct{}{},
+			changed: map[string]struct{}{},
 		}
 	}
 	return s

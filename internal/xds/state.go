@@ -44,19 +44,25 @@ func (s *session) state(k kind, name string) ResourceState {
 
 // heldBack names what is held back of a kind: what was refused alone in the version that is desired.
 func (s *session) heldBack(k kind) []string {
-	sub := &s.subs[k]
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(sub.rejected)) {
-		rec := sub.records[name]
-		if rec == nil || !rec.isAlone() {
-			delete(sub.rejected, name)
-			continue
-		}
-		if rec.rejects(s.desired(k, name)) {
+	for name, rec := range s.subs[k].records {
+		if rec.isAlone() && rec.rejects(s.desired(k, name)) {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	return names
+}
+
+// heldBack counts what is held back of a kind on all streams.
+func (s *Server) heldBack(k kind) int {
+	count := 0
+	for _, st := range s.listed() {
+		st.mu.Lock()
+		count += len(st.session.heldBack(k))
+		st.mu.Unlock()
+	}
+	return count
 }
 
 // StreamState shows one open stream. It goes on meanwhile: what is asked later may be newer.

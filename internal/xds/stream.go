@@ -35,8 +35,6 @@ type stream struct {
 
 	mu      sync.Mutex // guards what follows: Poll reads it
 	session *session
-	// heldBack is what was counted last.
-	heldBack [kindCount]int
 }
 
 // step runs one step of the session.
@@ -78,7 +76,6 @@ func (s *Server) serve(ctx context.Context, mode Mode, t transport) error {
 	defer func() {
 		s.options.Follower.Closed(StreamState{stream: st})
 		s.leave(st)
-		s.countHeld(st, true)
 		streams.Dec()
 		logger.InfoContext(ctx, "Proxy disconnected")
 	}()
@@ -136,7 +133,6 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 		if err != nil {
 			return status.Error(codes.ResourceExhausted, err.Error())
 		}
-		s.countHeld(st, false)
 		if err := s.sendAll(t, out.responses); err != nil {
 			return err
 		}
@@ -144,22 +140,6 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			joined()
 		}
 		alarm = st.alarm()
-	}
-}
-
-// countHeld counts what is held back from a proxy, which is nothing once its stream has ended.
-func (s *Server) countHeld(st *stream, ended bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for k := range kind(kindCount) {
-		now := 0
-		if !ended {
-			now = len(st.session.heldBack(k))
-		}
-		if before := st.heldBack[k]; now != before {
-			s.options.Metrics.heldBack.WithLabelValues(k.String()).Add(float64(now - before))
-			st.heldBack[k] = now
-		}
 	}
 }
 
