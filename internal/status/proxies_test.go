@@ -55,7 +55,7 @@ func (p *proxies) confirm(peer string) {
 	for typeURL, versions := range p.published {
 		confirmed[typeURL] = map[string]status.Confirmation{}
 		for name, version := range versions {
-			confirmed[typeURL][name] = status.Confirmation{Acked: version, InSync: true}
+			confirmed[typeURL][name] = status.Confirmation{Acked: version}
 		}
 	}
 	if p.numbers[peer] == 0 {

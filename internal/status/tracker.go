@@ -33,10 +33,9 @@ type Stream struct {
 
 // Confirmation is what one proxy has answered about one resource.
 type Confirmation struct {
-	// Acked is the version that it last confirmed, "" when it never did or when a NACK took that back.
+	// Acked is the version that it runs for certain: it confirmed the last thing that it was sent, and that is
+	// it. "" when there is none.
 	Acked string
-	// InSync says that it confirmed the last thing that it was sent.
-	InSync bool
 	// Nacked is a version that travelled in a response which it refused, "" when there is none of which
 	// no later ACK is known.
 	Nacked string
@@ -183,7 +182,7 @@ func (t *AckTracker) judge(object Publication, each *Stream) replicas.Answer {
 	answer := replicas.Answer{Confirmed: true}
 	look := func(typeURL, name string) {
 		is, version := each.Confirmed(typeURL, name), t.versions(object.Fleet, typeURL, name)
-		if !is.InSync || version == "" || is.Acked != version {
+		if version == "" || is.Acked != version {
 			answer.Confirmed = false
 		}
 		if is.Nacked != "" && is.Nacked == version && answer.Refusal == "" {

@@ -55,9 +55,13 @@ func (a *answers) step() {
 			if a.random.IntN(2) > 0 {
 				continue
 			}
-			is := status.Confirmation{Acked: a.published[typeURL][name], InSync: a.random.IntN(8) > 0}
-			if a.random.IntN(8) == 0 {
-				is = status.Confirmation{Nacked: is.Acked, Message: "bad " + name}
+			var is status.Confirmation
+			switch a.random.IntN(8) {
+			case 0: // It is under way.
+			case 1:
+				is = status.Confirmation{Nacked: a.published[typeURL][name], Message: "bad " + name}
+			default:
+				is = status.Confirmation{Acked: a.published[typeURL][name]}
 			}
 			a.set(peer, typeURL, name, is)
 		}

@@ -120,10 +120,7 @@ func (p ProxyStates) Poll() []status.Stream {
 			Fleet:   ir.Fleet(stream.Fleet()),
 			Changed: stream.Changed,
 			Confirmed: func(typeURL, name string) status.Confirmation {
-				found := stream.Resource(typeURL, name)
-				return status.Confirmation{
-					Acked: found.Acked, InSync: found.InSync, Nacked: found.Nacked, Message: found.NackMessage,
-				}
+				return status.Confirmation(stream.Resource(typeURL, name))
 			},
 		})
 	})

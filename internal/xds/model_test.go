@@ -50,7 +50,7 @@ type model struct {
 	streams  int
 	begun    bool // scopes were sent on the stream
 	// polled is what somebody knows who hears of changes only.
-	polled [kindCount]map[string]ResourceState
+	polled [kindCount]map[string]known
 }
 
 func newModel(t *testing.T, mode Mode, seed uint64) *model {
@@ -121,7 +121,7 @@ func (m *model) pass(d time.Duration) {
 func (m *model) reconnect() {
 	m.note("reconnect")
 	m.session = newSession(m.mode, scriptGrace, fmt.Sprintf("salt%d", m.streams), &rejections{})
-	m.polled = [kindCount]map[string]ResourceState{}
+	m.polled = [kindCount]map[string]known{}
 	m.streams++
 	m.begun = false
 	m.toProxy, m.toServer = nil, nil

@@ -81,15 +81,15 @@ func (s *session) knows(k kind, name string) bool {
 }
 
 // states are what a session knows of the resources of a kind.
-func (s *session) states(k kind) map[string]ResourceState {
-	states := map[string]ResourceState{}
+func (s *session) states(k kind) map[string]known {
+	states := map[string]known{}
 	for name := range s.subs[k].records {
-		states[name] = s.state(k, name)
+		states[name] = s.known(k, name)
 	}
 	if s.snapshot != nil {
 		for name := range s.snapshot.resources[k].all() {
 			if s.isSettled(k, name) {
-				states[name] = s.state(k, name)
+				states[name] = s.known(k, name)
 			}
 		}
 	}
@@ -103,15 +103,18 @@ func (m *model) checkPolled() {
 	v := st.poll()
 	for k := range kind(kindCount) {
 		if m.polled[k] == nil {
-			m.polled[k] = map[string]ResourceState{}
+			m.polled[k] = map[string]known{}
 		}
 		for name := range v.Changed(k.typeURL()) {
-			m.polled[k][name] = v.Resource(k.typeURL(), name)
+			m.polled[k][name] = m.session.known(k, name)
+			if told := v.Resource(k.typeURL(), name); told != m.polled[k][name].told() {
+				m.fail(fmt.Sprintf("%+v is told of the %s %s, which is %+v", told, k, name, m.polled[k][name]))
+			}
 		}
 	}
 	for k := range kind(kindCount) {
 		want := m.session.states(k)
-		isBlank := func(_ string, state ResourceState) bool { return state == ResourceState{} }
+		isBlank := func(_ string, state known) bool { return state == known{} }
 		maps.DeleteFunc(want, isBlank)
 		maps.DeleteFunc(m.polled[k], isBlank)
 		if diff := cmp.Diff(want, m.polled[k]); diff != "" {

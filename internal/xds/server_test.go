@@ -142,6 +142,13 @@ func (v StreamState) heldBack() []string {
 	return names
 }
 
+// known is what the server knows of a resource on a stream.
+func (v StreamState) known(k kind, name string) known {
+	v.stream.mu.Lock()
+	defer v.stream.mu.Unlock()
+	return v.stream.session.known(k, name)
+}
+
 // acked is a condition for await: every stream has ACKed what is published, of these types, and has
 // nothing else.
 func (s *served) acked(streams int, typeURLs ...string) func([]StreamState) bool {
@@ -301,19 +308,22 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			s.world("a listener:web web/2>a x/2>a")
 			second := s.Versions()(testFleet, scopes, "web")
 			good.WaitFor(hasRoutes("2"))
-			refused := ResourceState{Sent: first, Acked: first, InSync: true, Nacked: second, NackMessage: "no such filter"}
+			refused := known{Sent: first, Acked: first, InSync: true, Nacked: second, Message: "no such filter"}
 			s.await(func(states []StreamState) bool {
 				// x is answered by both, whatever becomes of web.
-				x := ResourceState{Sent: s.Versions()(testFleet, scopes, "x"), Acked: s.Versions()(testFleet, scopes, "x"), InSync: true}
-				taken := ResourceState{Sent: second, Acked: second, InSync: true}
-				seen := map[ResourceState]int{}
+				x := known{Sent: s.Versions()(testFleet, scopes, "x"), Acked: s.Versions()(testFleet, scopes, "x"), InSync: true}
+				taken := known{Sent: second, Acked: second, InSync: true}
+				seen, told := map[known]int{}, map[ResourceState]int{}
 				var rejections []string
 				for _, state := range states {
-					seen[state.Resource(scopes, "web")]++
-					seen[state.Resource(scopes, "x")]++
+					for _, name := range []string{"web", "x"} {
+						seen[state.known(scopeKind, name)]++
+						told[state.Resource(scopes, name)]++
+					}
 					rejections = append(rejections, state.heldBack()...)
 				}
-				return cmp.Equal(seen, map[ResourceState]int{x: 2, taken: 1, refused: 1}) && cmp.Equal(rejections, []string{"scope web"}) &&
+				return cmp.Equal(seen, map[known]int{x: 2, taken: 1, refused: 1}) &&
+					cmp.Equal(told, map[ResourceState]int{x.told(): 2, taken.told(): 1, refused.told(): 1}) && cmp.Equal(rejections, []string{"scope web"}) &&
 					testutil.ToFloat64(metrics.heldBack[scopeKind]) == 1
 			})
 			if n := testutil.ToFloat64(metrics.nacks.WithLabelValues("scope")); n != 1 {

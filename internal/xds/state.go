@@ -8,36 +8,28 @@ import (
 	"slices"
 )
 
-// ResourceState is the state of one resource on one stream. Versions are those of [Server.Versions];
-// empty means none.
+// ResourceState is what a proxy has answered about one resource on one stream. Versions are those of
+// [Server.Versions]; empty means none.
 type ResourceState struct {
-	// Sent is the version that was sent last; empty when none was, or when the last was its removal.
-	Sent string
-	// Acked is the version that the proxy last confirmed; empty when it never did or when a NACK took
-	// that back. A later version may be under way: only with InSync is Acked what the proxy runs for
-	// certain.
+	// Acked is the version that the proxy runs for certain: it confirmed the last thing that it was sent, and
+	// that is it.
 	Acked string
-	// InSync is true when the proxy confirmed the last thing that it was sent.
-	InSync bool
 	// Nacked is a version that travelled in a response that the proxy refused and of which no later
 	// ACK is known. It need not be the culprit.
 	Nacked string
-	// NackMessage is the proxy's reason for the refusal.
-	NackMessage string
+	// Message is the proxy's reason for the refusal.
+	Message string
 }
 
-// state is what is known of one resource.
+// state is what is told of one resource.
 func (s *session) state(k kind, name string) ResourceState {
 	rec := s.look(k, name)
-	out := ResourceState{InSync: rec.inSync()}
-	if rec.sent != nil {
-		out.Sent = rec.sent.version.String()
-	}
-	if rec.lastAcked != nil && !rec.doubtful {
-		out.Acked = rec.lastAcked.version.String()
+	var out ResourceState
+	if rec.inSync() {
+		out.Acked = rec.sent.version.String()
 	}
 	if rec.rejection != nil {
-		out.Nacked, out.NackMessage = rec.rejection.version.String(), rec.rejection.message
+		out.Nacked, out.Message = rec.rejection.version.String(), rec.rejection.message
 	}
 	return out
 }

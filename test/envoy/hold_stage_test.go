@@ -246,8 +246,8 @@ func (s *served) hasEndpoints(resources translate.Resources) bool {
 	s.server.Poll(func(state xds.StreamState) {
 		hasAll = true
 		for name := range resources[resourcev3.EndpointType] {
-			is := state.Resource(resourcev3.EndpointType, name)
-			hasAll = hasAll && is.InSync && is.Acked == s.server.Versions()(namespace, resourcev3.EndpointType, name)
+			acked := state.Resource(resourcev3.EndpointType, name).Acked
+			hasAll = hasAll && acked != "" && acked == s.server.Versions()(namespace, resourcev3.EndpointType, name)
 		}
 	})
 	return hasAll

@@ -123,8 +123,8 @@ func (s *served) await(t *testing.T, resources translate.Resources) {
 		s.server.Poll(func(state xds.StreamState) {
 			hasAll = true
 			for name := range resources[resourcev3.ScopedRouteType] {
-				is := state.Resource(resourcev3.ScopedRouteType, name)
-				hasAll = hasAll && is.InSync && is.Acked == s.server.Versions()(namespace, resourcev3.ScopedRouteType, name)
+				acked := state.Resource(resourcev3.ScopedRouteType, name).Acked
+				hasAll = hasAll && acked != "" && acked == s.server.Versions()(namespace, resourcev3.ScopedRouteType, name)
 			}
 		})
 		return hasAll

@@ -221,7 +221,7 @@ func (f *fleet) refused(server *xds.Server, state xds.StreamState) []refusal {
 		for name := range messages {
 			is := state.Resource(typeURL, name)
 			if is.Nacked != "" && is.Nacked == version("", typeURL, name) {
-				all = append(all, refusal{typeURL, name, is.Sent != ""})
+				all = append(all, refusal{typeURL, name, is.Acked != ""})
 			}
 		}
 	}
@@ -237,7 +237,7 @@ func (f *fleet) behind(server *xds.Server, state xds.StreamState) []string {
 	version := server.Versions()
 	for typeURL, messages := range f.world {
 		for name := range messages {
-			if is := state.Resource(typeURL, name); !is.InSync || is.Acked != version("", typeURL, name) {
+			if acked := state.Resource(typeURL, name).Acked; acked == "" || acked != version("", typeURL, name) {
 				behind = append(behind, typeURL+" "+name)
 			}
 		}
