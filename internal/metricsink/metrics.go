@@ -13,7 +13,6 @@ const millisecondsPerSecond = 1000
 
 // metrics are about the sink itself. None has a label that a proxy chooses.
 type metrics struct {
-	streams                           prometheus.Gauge
 	messages, bytes, seen, kept, idle prometheus.Counter
 	refusals                          *prometheus.CounterVec
 }
@@ -25,9 +24,6 @@ func newMetrics(registerer prometheus.Registerer, s *Sink) (*metrics, error) {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 	}
 	m := &metrics{
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "streams", Help: "Metric streams of proxies that are open.",
-		}),
 		messages: counter("messages_total", "Messages that were read."),
 		bytes:    counter("received_bytes_total", "Bytes of them."),
 		seen:     counter("received_metrics_total", "Metrics in them."),
@@ -38,8 +34,15 @@ func newMetrics(registerer prometheus.Registerer, s *Sink) (*metrics, error) {
 			Help: "Metric streams that ended with an error, by gRPC code.",
 		}, []string{"code"}),
 	}
+	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "streams", Help: "Metric streams of proxies that are open.",
+	}, func() float64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return float64(len(s.streams))
+	})
 	var failed error
-	for _, each := range []prometheus.Collector{m.streams, m.messages, m.bytes, m.seen, m.kept, m.idle, m.refusals, newBackends(s)} {
+	for _, each := range []prometheus.Collector{streams, m.messages, m.bytes, m.seen, m.kept, m.idle, m.refusals, newBackends(s)} {
 		failed = errors.Join(failed, registerer.Register(each))
 	}
 	return m, failed

@@ -53,8 +53,8 @@ const (
 // Serve serves proxies on listener until ctx ends; then streams end with the status Unavailable, upon which
 // proxies connect elsewhere. It closes listener in every case. It is called once.
 func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
-	streams, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
+	streams, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
@@ -81,7 +81,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 	}
 	close(s.stopping)
-	end()
+	end(errStopping)
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	err := server.Shutdown(draining)
@@ -157,9 +157,6 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if s.isStopping() {
-		err = errStopping
-	}
 	logger.InfoContext(ctx, "Metric stream ended", slog.Any("error", err))
 	return statusOf(err)
 }
@@ -176,16 +173,6 @@ func interrupt(ctx context.Context, control *http.ResponseController) (release f
 		if !stop() {
 			<-interrupted
 		}
-	}
-}
-
-// isStopping says that Serve is to end.
-func (s *Sink) isStopping() bool {
-	select {
-	case <-s.stopping:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -270,3 +257,6 @@ type member struct {
 	fleet ir.Fleet
 	proxy string
 }
+
+// String is the proxy with its fleet before it.
+func (m member) String() string { return string(m.fleet) + "/" + m.proxy }

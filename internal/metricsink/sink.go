@@ -1,6 +1,7 @@
 package metricsink
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,7 @@ type Sink struct {
 	metrics    *metrics
 	held       func() (map[ir.Key]demand.Held, <-chan struct{})
 	stopping   chan struct{} // closed when Serve is to end
+	waiting    chan struct{} // holds an element for each stream whose proxy is not known yet
 	lines      lines
 
 	mu      sync.Mutex // guards what follows
@@ -64,22 +66,19 @@ type Sink struct {
 	updated chan struct{} // closed when members are others
 	arrived chan struct{} // closed when a batch has come
 	streams map[member]*session
-	waiting int // streams whose proxy is not known yet
 }
 
 // New returns a Sink that knows of no object and no proxy. An error is about Options.Registerer.
 func New(options Options) (*Sink, error) {
 	s := &Sink{
-		replica: options.Replica, now: options.Now, maxStreams: options.MaxStreams, remedy: options.Remedy, logger: options.Logger, held: options.Held,
+		replica: options.Replica, now: options.Now, maxStreams: cmp.Or(options.MaxStreams, DefaultMaxStreams), remedy: options.Remedy, logger: options.Logger, held: options.Held,
 		meter: demand.NewMeter(options.Now()), updated: make(chan struct{}), arrived: make(chan struct{}),
 		stopping: make(chan struct{}), streams: map[member]*session{},
 	}
 	if s.held == nil {
 		s.held = func() (map[ir.Key]demand.Held, <-chan struct{}) { return nil, nil }
 	}
-	if s.maxStreams == 0 {
-		s.maxStreams = DefaultMaxStreams
-	}
+	s.waiting = make(chan struct{}, s.maxStreams)
 	var err error
 	s.metrics, err = newMetrics(options.Registerer, s)
 	return s, err
@@ -170,17 +169,13 @@ func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error)
 	if found, _, _ := s.membersAt(address); len(found) == 1 {
 		return found[0], nil
 	}
-	if !s.enter() {
+	select {
+	case s.waiting <- struct{}{}:
+		defer func() { <-s.waiting }()
+	default:
 		return member{}, s.errFull()
 	}
-	defer s.leave()
-	return s.awaitMember(ctx, address)
-}
-
-// awaitMember is memberOf for an address that is not known yet.
-func (s *Sink) awaitMember(ctx context.Context, address netip.Addr) (member, error) {
-	patience := time.NewTimer(membershipPatience)
-	defer patience.Stop()
+	patience := time.After(membershipPatience)
 	for {
 		found, updated, takesExternal := s.membersAt(address)
 		if len(found) == 1 {
@@ -190,7 +185,7 @@ func (s *Sink) awaitMember(ctx context.Context, address netip.Addr) (member, err
 		case <-ctx.Done():
 			return member{}, status.FromContextError(ctx.Err()).Err()
 		case <-updated:
-		case <-patience.C:
+		case <-patience:
 			if len(found) == 0 && takesExternal {
 				return member{demand.ExternalFleet, address.String()}, nil
 			}
@@ -213,7 +208,7 @@ func (s *Sink) errStranger(address netip.Addr, found []member) error {
 	if len(found) > 1 {
 		var names []string
 		for _, each := range found {
-			names = append(names, string(each.fleet)+"/"+each.proxy)
+			names = append(names, each.String())
 		}
 		slices.Sort(names)
 		reason = "the address " + address.String() + " is that of several proxies: " + strings.Join(names, ", ")
@@ -222,24 +217,6 @@ func (s *Sink) errStranger(address netip.Addr, found []member) error {
 		reason += "; " + s.remedy
 	}
 	return status.Error(codes.PermissionDenied, reason)
-}
-
-// enter counts a stream among those that wait, and says whether there is room for it.
-func (s *Sink) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting >= s.maxStreams {
-		return false
-	}
-	s.waiting++
-	return true
-}
-
-// leave is the end of what enter began.
-func (s *Sink) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting--
 }
 
 // errFull is the status for a stream that there is no room for.
@@ -267,7 +244,6 @@ func (s *Sink) open(address netip.Addr, m member, end context.CancelCauseFunc) *
 	}
 	open := &session{address, m, s.meter.Open(s.now(), m.fleet, m.proxy), end}
 	s.streams[m] = open
-	s.metrics.streams.Set(float64(len(s.streams)))
 	return open
 }
 
@@ -279,7 +255,6 @@ func (s *Sink) close(open *session) {
 	if s.streams[open.member] == open {
 		delete(s.streams, open.member)
 	}
-	s.metrics.streams.Set(float64(len(s.streams)))
 }
 
 // apply takes a batch in.
@@ -290,7 +265,7 @@ func (s *Sink) apply(open *session, batch demand.Batch) error {
 		return errSuperseded
 	}
 	if is := s.members[open.address]; len(is) == 1 && is[0] != open.member {
-		return fmt.Errorf("%w %s/%s", errMoved, is[0].fleet, is[0].proxy)
+		return fmt.Errorf("%w %s", errMoved, is[0])
 	}
 	isNew, err := open.stream.Apply(s.now(), batch)
 	if err != nil {
