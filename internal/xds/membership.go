@@ -20,7 +20,7 @@ const membershipPatience = time.Second
 // membership says which proxies belong to which fleet. It is immutable.
 type membership struct {
 	fleets     map[netip.Addr][]string
-	leaving    map[netip.Addr]struct{} // of proxies that are about to go
+	leaving    []netip.Addr // of proxies that are about to go
 	superseded chan struct{}
 }
 
@@ -30,13 +30,9 @@ type membership struct {
 //
 // A stream whose address is no longer known goes on. It is ended when the address has become one of
 // another fleet. leaving are the addresses of proxies that are about to go: see Options. Nobody may change
-// fleets afterwards.
+// either afterwards.
 func (s *Server) SetMembers(fleets map[netip.Addr][]string, leaving ...netip.Addr) {
-	next := &membership{fleets: fleets, leaving: map[netip.Addr]struct{}{}, superseded: make(chan struct{})}
-	for _, address := range leaving {
-		next.leaving[address] = struct{}{}
-	}
-	before := s.membership.Swap(next)
+	before := s.membership.Swap(&membership{fleets, leaving, make(chan struct{})})
 	close(before.superseded)
 }
 
@@ -97,7 +93,7 @@ func (m *membership) check(st *stream) error {
 
 // leaveTime is when the proxy of a stream loses listeners, nil for one that is not known to go.
 func (s *Server) leaveTime(members *membership, st *stream) <-chan time.Time {
-	if _, leaves := members.leaving[st.address]; !leaves || len(s.options.LeftListeners) == 0 {
+	if len(s.options.LeftListeners) == 0 || !slices.Contains(members.leaving, st.address) {
 		return nil
 	}
 	return time.After(s.options.LeaveDelay)
