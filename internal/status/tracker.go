@@ -20,7 +20,7 @@ const noReason = "no reason given"
 type Stream struct {
 	// Number rises with every stream of the replica.
 	Number uint64
-	// Address is the proxy's address, one that is not valid when it cannot be read.
+	// Address is the proxy's address.
 	Address netip.Addr
 	// Fleet is the fleet that the proxy belongs to: it is published what is of that fleet.
 	Fleet ir.Fleet
@@ -111,8 +111,7 @@ func (t *AckTracker) Record(publications map[ir.Key]Publication, versions Versio
 
 // Look compares what is published with what the streams have confirmed, which are all that are open,
 // and returns what may be news since the last Look. Of several streams of one address the newest
-// counts: a proxy has one, and the others are remains. A stream without a readable address can't be
-// told whose it is and is left out.
+// counts: a proxy has one, and the others are remains.
 func (t *AckTracker) Look(streams []Stream) replicas.Delta {
 	delta := replicas.Delta{Objects: map[ir.Key]string{}, Proxies: map[netip.Addr]replicas.Proxy{}}
 	for key := range t.suspects {
@@ -121,7 +120,7 @@ func (t *AckTracker) Look(streams []Stream) replicas.Delta {
 	open := map[netip.Addr]*Stream{}
 	for i := range streams {
 		each := &streams[i]
-		if other, known := open[each.Address]; each.Address.IsValid() && (!known || other.Number < each.Number) {
+		if other, known := open[each.Address]; !known || other.Number < each.Number {
 			open[each.Address] = each
 		}
 	}

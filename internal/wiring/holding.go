@@ -23,25 +23,13 @@ type Holding struct {
 }
 
 // Opened is xds.Follower's.
-func (h *Holding) Opened(stream xds.StreamState) {
-	if proxy := stream.Address(); proxy.IsValid() {
-		h.Checks.Opened(proxy, stream)
-	}
-}
+func (h *Holding) Opened(stream xds.StreamState) { h.Checks.Opened(stream.Address(), stream) }
 
 // Closed is xds.Follower's.
-func (h *Holding) Closed(stream xds.StreamState) {
-	if proxy := stream.Address(); proxy.IsValid() {
-		h.Checks.Closed(proxy, stream)
-	}
-}
+func (h *Holding) Closed(stream xds.StreamState) { h.Checks.Closed(stream.Address(), stream) }
 
 // Confirmed is xds.Follower's.
-func (h *Holding) Confirmed(stream xds.StreamState) {
-	if proxy := stream.Address(); proxy.IsValid() {
-		h.Checks.Confirmed(proxy)
-	}
-}
+func (h *Holding) Confirmed(stream xds.StreamState) { h.Checks.Confirmed(stream.Address()) }
 
 // Held are the requests that are held, as a metricsink.Sink asks for them.
 func (h *Holding) Held() (held map[ir.Key]demand.Held, urgent <-chan struct{}) {
