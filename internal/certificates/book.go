@@ -26,15 +26,6 @@ type State struct {
 	Expires time.Time
 }
 
-// Outcome is what is new in a Book.
-type Outcome struct {
-	// Certificates are those of hosts that are new, by fleet; nil for a host that has none any more. That of ir.Nameless is for
-	// clients that name no host: the one that the oldest object of the fleet has.
-	Certificates map[ir.Fleet]map[ir.Host]*ir.Certificate
-	// Objects are those of which State may say something else than before.
-	Objects map[ir.Key]struct{}
-}
-
 // Book knows which certificate is in force for each host of each fleet. It is not safe for concurrent use. Make it with NewBook.
 type Book struct {
 	secrets map[ir.Key]*known
@@ -128,14 +119,14 @@ func (b *Book) OfFleet(fleet ir.Fleet) map[ir.Host]*ir.Certificate {
 	return inForce
 }
 
-// Update takes note of the Routes of hosts that changed, none for a host that is gone, and of Secrets, nil for one of which nothing is known any
-// more. It returns what is new.
-func (b *Book) Update(hosts map[ir.Fleet]map[ir.Host][]ir.Route, secrets map[ir.Key]*Secret) Outcome {
-	touched := map[site]struct{}{}
-	out := Outcome{Certificates: map[ir.Fleet]map[ir.Host]*ir.Certificate{}, Objects: map[ir.Key]struct{}{}}
-	for fleet, own := range hosts {
-		for host, routes := range own {
-			b.claim(site{fleet, host}, routes, touched, out.Objects)
+// Update takes note of the hosts that are new in each fleet, and of Secrets, nil for one of which nothing is known any more. It adds the certificates that are
+// new to updates. That of ir.Nameless is for clients that name no host: the one that the oldest object of the fleet has. It returns the objects of which State
+// may say something else than before.
+func (b *Book) Update(updates map[ir.Fleet]ir.Update, secrets map[ir.Key]*Secret) map[ir.Key]struct{} {
+	touched, objects := map[site]struct{}{}, map[ir.Key]struct{}{}
+	for fleet, update := range updates {
+		for host, config := range update.Hosts {
+			b.claim(site{fleet, host}, config.Routes, touched, objects)
 		}
 	}
 	for key, secret := range secrets {
@@ -149,31 +140,33 @@ func (b *Book) Update(hosts map[ir.Fleet]map[ir.Host][]ir.Route, secrets map[ir.
 		fleets[at.fleet] = struct{}{}
 		if is := b.sites[at]; is != nil {
 			for _, each := range is.claims {
-				out.Objects[each.owner] = struct{}{}
+				objects[each.owner] = struct{}{}
 			}
 		}
 		if certificate, changed := b.decide(at); changed {
-			out.add(at.fleet, at.host, certificate)
+			add(updates, at, certificate)
 		}
 	}
 	oldest := b.oldest(fleets)
 	for fleet := range fleets {
 		if certificate := oldest[fleet]; !certificate.Equal(b.nameless[fleet]) {
-			out.add(fleet, ir.Nameless, certificate)
+			add(updates, site{fleet, ir.Nameless}, certificate)
 			if b.nameless[fleet] = certificate; certificate == nil {
 				delete(b.nameless, fleet)
 			}
 		}
 	}
-	return out
+	return objects
 }
 
-// add notes the new certificate of a host.
-func (o *Outcome) add(fleet ir.Fleet, host ir.Host, certificate *ir.Certificate) {
-	if o.Certificates[fleet] == nil {
-		o.Certificates[fleet] = map[ir.Host]*ir.Certificate{}
+// add adds the new certificate of a host to what is new in its fleet.
+func add(updates map[ir.Fleet]ir.Update, at site, certificate *ir.Certificate) {
+	update := updates[at.fleet]
+	if update.Certificates == nil {
+		update.Certificates = map[ir.Host]*ir.Certificate{}
 	}
-	o.Certificates[fleet][host] = certificate
+	update.Certificates[at.host] = certificate
+	updates[at.fleet] = update
 }
 
 // oldest are the certificates of the oldest objects of fleets, of those that have one.

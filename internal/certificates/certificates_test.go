@@ -107,8 +107,17 @@ func route(namespace, owner, secret string, age int, on ir.Host, path string) ir
 	}
 }
 
-// fleetHosts are hosts of fleet apps.
-type fleetHosts = map[ir.Host][]ir.Route
+// fleetHosts are hosts of one fleet.
+type fleetHosts map[ir.Host][]ir.Route
+
+// of is what they are as news of a fleet.
+func (h fleetHosts) of(fleet ir.Fleet) map[ir.Fleet]ir.Update {
+	update := ir.Update{Hosts: map[ir.Host]ir.Config{}}
+	for on, routes := range h {
+		update.Hosts[on] = ir.Config{Routes: routes}
+	}
+	return map[ir.Fleet]ir.Update{fleet: update}
+}
 
 // told is what a Book says at the end of some Updates.
 type told struct {
@@ -237,7 +246,7 @@ func TestBook(t *testing.T) {
 			t.Parallel()
 			book := certificates.NewBook()
 			for _, step := range c.steps {
-				book.Update(map[ir.Fleet]map[ir.Host][]ir.Route{"apps": step.hosts}, step.secrets)
+				book.Update(step.hosts.of("apps"), step.secrets)
 			}
 			var got told
 			for at, certificate := range book.OfFleet("apps") {
@@ -276,9 +285,9 @@ func TestBook(t *testing.T) {
 func TestASecretOfAnotherNamespaceIsNobodys(t *testing.T) {
 	t.Parallel()
 	book := certificates.NewBook()
-	book.Update(map[ir.Fleet]map[ir.Host][]ir.Route{"keda": {
+	book.Update(fleetHosts{
 		"a.test": {route("a", "shop", "tls", 1, "a.test", "/")}, "b.test": {route("b", "shop", "tls", 1, "b.test", "/")},
-	}}, map[ir.Key]*certificates.Secret{
+	}.of("keda"), map[ir.Key]*certificates.Secret{
 		{Namespace: "a", Name: "tls"}: certificates.Read(testkit.NewTLSSecret(t, "a", "tls", 1, "a.test", "b.test")),
 	})
 	got := book.OfFleet("keda")
@@ -314,7 +323,7 @@ func TestMessagesNameObjectFieldAndRemedy(t *testing.T) {
 		for _, each := range []ir.Host{"a.test", "b.test", "c.test", "d.test"} {
 			hosts[each] = []ir.Route{route("apps", "shop", "tls", 1, each, "/")}
 		}
-		book.Update(map[ir.Fleet]map[ir.Host][]ir.Route{"apps": hosts}, map[ir.Key]*certificates.Secret{{Namespace: "apps", Name: "tls"}: c.secret})
+		book.Update(hosts.of("apps"), map[ir.Key]*certificates.Secret{{Namespace: "apps", Name: "tls"}: c.secret})
 		state := book.State(ir.Key{Namespace: "apps", Name: "shop"})
 		if len(state.Problems) != 1 || state.Problems[0].Message != c.want {
 			t.Errorf("%s: %+v, want %s", name, state.Problems, c.want)
@@ -363,14 +372,15 @@ func TestUpdatesAddUp(t *testing.T) {
 				}
 				secrets[name] = read[name]
 			}
-			out := book.Update(map[ir.Fleet]map[ir.Host][]ir.Route{"apps": changed}, read)
-			for on, certificate := range out.Certificates["apps"] {
+			updates := changed.of("apps")
+			book.Update(updates, read)
+			for on, certificate := range updates["apps"].Certificates {
 				if sum[on] = certificate; certificate == nil {
 					delete(sum, on)
 				}
 			}
 			whole := certificates.NewBook()
-			whole.Update(map[ir.Fleet]map[ir.Host][]ir.Route{"apps": hosts}, secrets)
+			whole.Update(hosts.of("apps"), secrets)
 			if diff := cmp.Diff(whole.OfFleet("apps"), sum); diff != "" {
 				t.Fatalf("seed %d, step %d: certificates (-whole +told):\n%s", seed, step, diff)
 			}
@@ -385,7 +395,9 @@ func TestUpdatesAddUp(t *testing.T) {
 			}
 		}
 		book.ForgetHosts()
-		again := book.Update(map[ir.Fleet]map[ir.Host][]ir.Route{"apps": hosts}, nil).Certificates["apps"]
+		updates := hosts.of("apps")
+		book.Update(updates, nil)
+		again := updates["apps"].Certificates
 		maps.DeleteFunc(again, func(_ ir.Host, certificate *ir.Certificate) bool { return certificate == nil })
 		if diff := cmp.Diff(sum, again); diff != "" && len(sum) > 0 {
 			t.Fatalf("seed %d: told anew (-before +again):\n%s", seed, diff)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
@@ -30,8 +29,9 @@ func (l *Loop) fleetOf(is known) ir.Fleet {
 }
 
 // advance resolves, translates and publishes a change; everything when nothing is remembered. What is
-// remembered is of no use after an error, but for looking up Services.
-func (l *Loop) advance(found found) (resolve.Outcome, certificates.Outcome, error) {
+// remembered is of no use after an error, but for looking up Services. certified are the objects of
+// which something may be new about their certificates.
+func (l *Loop) advance(found found) (outcome resolve.Outcome, certified map[ir.Key]struct{}, failed error) {
 	change := found.change
 	isFirst := l.core == nil
 	if isFirst {
@@ -41,8 +41,8 @@ func (l *Loop) advance(found found) (resolve.Outcome, certificates.Outcome, erro
 		change = l.everything()
 		l.certificates.ForgetHosts()
 	}
-	outcome := l.core.resolver.Update(change)
-	certified := l.certify(outcome, found.secrets)
+	outcome = l.core.resolver.Update(change)
+	certified = l.certificates.Update(outcome.Updates, found.secrets)
 	concerned := map[ir.Fleet]struct{}{}
 	addKeys(concerned, outcome.Updates)
 	addKeys(concerned, outcome.Proxies)
@@ -53,7 +53,6 @@ func (l *Loop) advance(found found) (resolve.Outcome, certificates.Outcome, erro
 	if areOthers {
 		l.proxies = l.withProxies(outcome.Proxies, isFirst)
 	}
-	var failed error
 	for _, fleet := range slices.Sorted(maps.Keys(concerned)) {
 		if err := l.advanceFleet(fleet, outcome.Updates[fleet]); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("fleet %s: %w", fleet, err))
@@ -63,21 +62,6 @@ func (l *Loop) advance(found found) (resolve.Outcome, certificates.Outcome, erro
 		l.publisher.Assign(l.proxies)
 	}
 	return outcome, certified, failed
-}
-
-// certify adds to what is new in each fleet the certificates that are.
-func (l *Loop) certify(outcome resolve.Outcome, secrets map[ir.Key]*certificates.Secret) certificates.Outcome {
-	hosts := make(map[ir.Fleet]map[ir.Host][]ir.Route, len(outcome.Updates))
-	for fleet, update := range outcome.Updates {
-		hosts[fleet] = routesByHost(update.Hosts)
-	}
-	certified := l.certificates.Update(hosts, secrets)
-	for fleet, own := range certified.Certificates {
-		update := outcome.Updates[fleet]
-		update.Certificates = own
-		outcome.Updates[fleet] = update
-	}
-	return certified
 }
 
 // addKeys adds the keys of a map to a set.
@@ -126,7 +110,7 @@ func (l *Loop) advanceFleet(fleet ir.Fleet, update ir.Update) error {
 		if err != nil {
 			return err
 		}
-		l.index.put(fleet, routesByHost(update.Hosts), !isKnown)
+		l.index.put(fleet, update.Hosts, !isKnown)
 	}
 	if translator.IsEmpty() && len(l.proxies[fleet]) == 0 {
 		delete(l.core.translators, fleet)
@@ -211,7 +195,7 @@ func (l *Loop) salvageFleets(
 			l.fail(ctx, "publish", err, "fleet", fleet)
 			published = had[fleet]
 		} else {
-			l.index.put(fleet, groupByHost(published.Routes), true)
+			l.index.put(fleet, byHost(published.Routes), true)
 		}
 		failed.ofFleet[fleet] = err
 		maps.Copy(inForce, byObject(published))

@@ -25,14 +25,14 @@ type site struct {
 func newIndex() *index { return &index{sites: map[site][]ir.Route{}} }
 
 // put replaces the Routes of hosts of a fleet. isAll says that it has no other hosts.
-func (x *index) put(fleet ir.Fleet, hosts map[ir.Host][]ir.Route, isAll bool) {
+func (x *index) put(fleet ir.Fleet, hosts map[ir.Host]ir.Config, isAll bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if isAll {
 		maps.DeleteFunc(x.sites, func(at site, _ []ir.Route) bool { return at.fleet == fleet })
 	}
-	for host, routes := range hosts {
-		if x.sites[site{fleet, host}] = routes; len(routes) == 0 {
+	for host, config := range hosts {
+		if x.sites[site{fleet, host}] = config.Routes; len(config.Routes) == 0 {
 			delete(x.sites, site{fleet, host})
 		}
 	}
@@ -67,20 +67,12 @@ func (l *Loop) Find(
 	return ir.Route{}, false
 }
 
-// routesByHost are the Routes of each host in an Update.
-func routesByHost(hosts map[ir.Host]ir.Config) map[ir.Host][]ir.Route {
-	routes := make(map[ir.Host][]ir.Route, len(hosts))
-	for host, config := range hosts {
-		routes[host] = config.Routes
-	}
-	return routes
-}
-
-// groupByHost divides Routes by host, in their order.
-func groupByHost(routes []ir.Route) map[ir.Host][]ir.Route {
-	grouped := map[ir.Host][]ir.Route{}
+// byHost divides Routes by host, in their order.
+func byHost(routes []ir.Route) map[ir.Host]ir.Config {
+	hosts := map[ir.Host]ir.Config{}
 	for _, route := range routes {
-		grouped[route.Match.Host] = append(grouped[route.Match.Host], route)
+		host := route.Match.Host
+		hosts[host] = ir.Config{Routes: append(hosts[host].Routes, route)}
 	}
-	return grouped
+	return hosts
 }

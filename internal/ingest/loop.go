@@ -277,7 +277,7 @@ func (l *Loop) pass(ctx context.Context) {
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())
 	} else {
-		changed = l.tellNew(found, resolve.Outcome{}, certificates.Outcome{})
+		changed = l.tellNew(found, resolve.Outcome{}, nil)
 	}
 	pass := observation.Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
 	for _, observer := range l.observers {

@@ -113,7 +113,7 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observati
 }
 
 // tellNew returns the objects of which anything is new after a pass without errors.
-func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified certificates.Outcome) map[ir.Key]observation.Object {
+func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified map[ir.Key]struct{}) map[ir.Key]observation.Object {
 	updated := map[ir.Key]ir.Config{}
 	for _, update := range outcome.Updates {
 		for key, config := range update.Objects {
@@ -134,9 +134,9 @@ func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified certifica
 }
 
 // concerned are the objects of which anything may be new.
-func (l *Loop) concerned(found found, outcome resolve.Outcome, certified certificates.Outcome) map[ir.Key]struct{} {
+func (l *Loop) concerned(found found, outcome resolve.Outcome, certified map[ir.Key]struct{}) map[ir.Key]struct{} {
 	keys := make(map[ir.Key]struct{}, len(outcome.Problems))
-	addKeys(keys, certified.Objects)
+	addKeys(keys, certified)
 	addKeys(keys, outcome.Problems)
 	for _, update := range outcome.Updates {
 		addKeys(keys, update.Objects)

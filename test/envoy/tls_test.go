@@ -35,15 +35,16 @@ func withTLS(t *testing.T, fleet ir.Fleet, world resolve.World, secrets ...*core
 		t.Fatalf("the test's objects have mistakes: %+v", problems)
 	}
 	config = ir.ByFleet(config)[fleet]
-	hosts, read := map[ir.Host][]ir.Route{}, map[ir.Key]*certificates.Secret{}
+	hosts, read := map[ir.Host]ir.Config{}, map[ir.Key]*certificates.Secret{}
 	for _, route := range config.Routes {
-		hosts[route.Match.Host] = append(hosts[route.Match.Host], route)
+		host := route.Match.Host
+		hosts[host] = ir.Config{Routes: append(hosts[host].Routes, route)}
 	}
 	for _, secret := range secrets {
 		read[ir.Key{Namespace: secret.Namespace, Name: secret.Name}] = certificates.Read(secret)
 	}
 	book := certificates.NewBook()
-	book.Update(map[ir.Fleet]map[ir.Host][]ir.Route{fleet: hosts}, read)
+	book.Update(map[ir.Fleet]ir.Update{fleet: {Hosts: hosts}}, read)
 	config.Certificates = book.OfFleet(fleet)
 	options := translate.DefaultOptions()
 	options.TLS = true
