@@ -13,13 +13,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
-// core remembers what the last pass has made of the objects, so that the next one costs what has
-// changed.
-type core struct {
-	resolver    *resolve.Resolver
-	translators map[ir.Fleet]*translate.Translator
-}
-
 // fleetOf is the fleet that serves an object.
 func (l *Loop) fleetOf(is known) ir.Fleet {
 	if len(is.inForce) > 0 {
@@ -33,21 +26,19 @@ func (l *Loop) fleetOf(is known) ir.Fleet {
 // which something may be new about their certificates.
 func (l *Loop) advance(found found) (outcome resolve.Outcome, certified map[ir.Key]struct{}, failed error) {
 	change := found.change
-	isFirst := l.core == nil
+	isFirst := l.resolver == nil
 	if isFirst {
-		l.core = &core{
-			resolve.NewResolver(l.resolve, l.inForce()), map[ir.Fleet]*translate.Translator{},
-		}
+		l.resolver = resolve.NewResolver(l.resolve, l.inForce())
 		change = l.everything()
 		l.certificates.ForgetHosts()
 	}
-	outcome = l.core.resolver.Update(change)
+	outcome = l.resolver.Update(change)
 	certified = l.certificates.Update(outcome.Updates, found.secrets)
 	concerned := map[ir.Fleet]struct{}{}
 	addKeys(concerned, outcome.Updates)
 	addKeys(concerned, outcome.Proxies)
 	if isFirst {
-		addKeys(concerned, l.published)
+		addKeys(concerned, l.fleets)
 	}
 	areOthers := isFirst || len(outcome.Proxies) > 0
 	if areOthers {
@@ -86,54 +77,49 @@ func (l *Loop) withProxies(changed map[ir.Fleet][]ir.Proxy, isAll bool) map[ir.F
 	return proxies
 }
 
-// advanceFleet translates and publishes what is new in one fleet: all of it when that is the first
-// time. A fleet that has neither objects nor proxies any more is forgotten.
+// advanceFleet translates and publishes what is new in one fleet: all of it when nothing is remembered
+// of it. A fleet that has neither objects nor proxies any more is forgotten.
 func (l *Loop) advanceFleet(fleet ir.Fleet, update ir.Update) error {
-	translator, isKnown := l.core.translators[fleet]
-	if !isKnown {
+	translator := l.fleets[fleet]
+	isWhole := translator == nil
+	if isWhole {
 		var err error
 		if translator, err = translate.NewTranslator(l.translate); err != nil {
 			return err
 		}
-		l.core.translators[fleet] = translator
 	}
-	if !isKnown || !update.IsEmpty() {
+	if isWhole || !update.IsEmpty() {
 		translated, err := translator.Update(update)
-		switch {
-		case err != nil:
-			return err
-		case isKnown:
-			err = l.publisher.Amend(fleet, translated)
-		default:
-			err = l.publish(fleet, translated.Changed)
-		}
 		if err != nil {
 			return err
 		}
-		l.index.put(fleet, update.Hosts, !isKnown)
+		if err = l.publisher.Publish(fleet, translated, isWhole); err != nil {
+			return err
+		}
+		l.fleets[fleet] = translator
+		l.index.put(fleet, update.Hosts, isWhole)
 	}
 	if translator.IsEmpty() && len(l.proxies[fleet]) == 0 {
-		delete(l.core.translators, fleet)
-		delete(l.published, fleet)
+		delete(l.fleets, fleet)
 		l.publisher.Retire(fleet)
 	}
 	return nil
 }
 
-// publish publishes all of one fleet.
-func (l *Loop) publish(fleet ir.Fleet, resources translate.Resources) error {
-	err := l.publisher.Publish(fleet, resources)
-	if err == nil {
-		l.published[fleet] = struct{}{}
+// forget has the next pass begin anew. It returns what knows the Services until then.
+func (l *Loop) forget() *resolve.Resolver {
+	resolver := l.resolver
+	l.resolver = nil
+	for fleet := range l.fleets {
+		l.fleets[fleet] = nil
 	}
-	return err
+	return resolver
 }
 
 // salvage publishes as much as it can of the whole world, after an error that is a bug. The next pass
 // begins anew. The error says what could not be published.
 func (l *Loop) salvage(ctx context.Context, found found) (map[ir.Key]observation.Object, error) {
-	resolver := l.core.resolver
-	l.core = nil
+	resolver := l.forget()
 	world := resolve.World{
 		ScaledObjects:  slices.Collect(maps.Values(merge(l.scaledObjects))),
 		Services:       slices.Collect(maps.Values(merge(l.services))),
@@ -179,7 +165,7 @@ func (l *Loop) salvageFleets(
 	fleets := map[ir.Fleet]struct{}{}
 	addKeys(fleets, asked)
 	addKeys(fleets, l.proxies)
-	addKeys(fleets, l.published)
+	addKeys(fleets, l.fleets)
 	inForce = map[ir.Key]ir.Config{}
 	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
 		config := asked[fleet]
@@ -191,10 +177,11 @@ func (l *Loop) salvageFleets(
 		}
 		if err != nil {
 			l.fail(ctx, "translate", err, "fleet", fleet)
-		} else if err = l.publish(fleet, resources); err != nil {
+		} else if err = l.publisher.Publish(fleet, translate.Update{Changed: resources}, true); err != nil {
 			l.fail(ctx, "publish", err, "fleet", fleet)
 			published = had[fleet]
 		} else {
+			l.fleets[fleet] = nil
 			l.index.put(fleet, byHost(published.Routes), true)
 		}
 		failed.ofFleet[fleet] = err

@@ -28,11 +28,9 @@ const DefaultInterval = 10 * time.Millisecond
 
 // Publisher takes what the proxies are to serve.
 type Publisher interface {
-	// Publish puts resources in the place of what was published to a fleet before. It is called from one goroutine and does not wait for proxies. After an
-	// error the last published resources stay in force.
-	Publish(fleet ir.Fleet, resources translate.Resources) error
-	// Amend changes what was published to a fleet before, all of it or, after an error, nothing. Otherwise it is like Publish, which comes first.
-	Amend(fleet ir.Fleet, update translate.Update) error
+	// Publish changes what was published to a fleet before, all of it or, after an error, nothing. With isWhole, as the first time, what update has takes
+	// the place of everything. It is called from one goroutine and does not wait for proxies.
+	Publish(fleet ir.Fleet, update translate.Update, isWhole bool) error
 	// Retire forgets a fleet that has neither objects nor proxies any more.
 	Retire(fleet ir.Fleet)
 	// Assign says which proxies there are, and to which fleet each belongs. What a fleet with proxies is to serve was published before. Nobody may change
@@ -108,14 +106,14 @@ type Loop struct {
 	secrets  *secretWatches
 
 	// What follows belongs to the goroutine of Run.
-	core    *core             // nil before the first publication and after one that failed
-	objects map[ir.Key]*known // which are never changed
+	resolver *resolve.Resolver // nil before the first publication and after one that failed
+	objects  map[ir.Key]*known // which are never changed
 	// certificates knows what is in force for each host.
 	certificates *certificates.Book
-	// proxies are those of each fleet; the map is never changed. published are the fleets to which
-	// something is.
-	proxies   map[ir.Fleet][]ir.Proxy
-	published map[ir.Fleet]struct{}
+	// proxies are those of each fleet; the map is never changed. fleets are those to which something is
+	// published, nil for one that is to be translated anew.
+	proxies map[ir.Fleet][]ir.Proxy
+	fleets  map[ir.Fleet]*translate.Translator
 	// tuned is what is known of settings of Envoy.
 	tuned tuned
 	// hasPages says that all pages were listed at the last pass.
@@ -145,7 +143,7 @@ func New(options Options) (*Loop, error) {
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
 		objects:   map[ir.Key]*known{},
-		published: map[ir.Fleet]struct{}{},
+		fleets:    map[ir.Fleet]*translate.Translator{},
 
 		certificates: certificates.NewBook(), index: newIndex(),
 	}
@@ -272,7 +270,7 @@ func (l *Loop) pass(ctx context.Context) {
 	isComplete := len(waiting(l.sources[:l.reported])) == 0 // asked before the look, so that the report has what it says
 	found := l.take()
 	var changed map[ir.Key]observation.Object
-	if l.core == nil || found.matters {
+	if l.resolver == nil || found.matters {
 		changed = l.publishAll(ctx, found)
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())

@@ -117,14 +117,8 @@ type stage struct {
 }
 
 // Publish is ingest.Publisher's.
-func (s *stage) Publish(fleet ir.Fleet, resources translate.Resources) error {
-	s.noteSecrets(resources, nil, true)
-	return s.note(fleet)
-}
-
-// Amend is ingest.Publisher's.
-func (s *stage) Amend(fleet ir.Fleet, update translate.Update) error {
-	s.noteSecrets(update.Changed, update.Removed, false)
+func (s *stage) Publish(fleet ir.Fleet, update translate.Update, isWhole bool) error {
+	s.noteSecrets(update.Changed, update.Removed, isWhole)
 	return s.note(fleet)
 }
 

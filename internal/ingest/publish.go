@@ -87,10 +87,10 @@ type known struct {
 
 // publishAll publishes what is new in all fleets, and returns the objects of which anything is.
 func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observation.Object {
-	isFirst := l.core == nil
+	isFirst := l.resolver == nil
 	outcome, certified, err := l.advance(found)
 	if err != nil && ctx.Err() != nil {
-		l.core = nil
+		l.forget()
 		return nil // The publisher stops at the same time.
 	}
 	var changed map[ir.Key]observation.Object
@@ -122,14 +122,14 @@ func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified map[ir.Ke
 			}
 		}
 	}
-	return l.tell(l.concerned(found, outcome, certified), found.scaledObjects, l.core.resolver, func(key ir.Key, is *known) (ir.Config, error) {
+	return l.tell(l.concerned(found, outcome, certified), found.scaledObjects, l.resolver, func(key ir.Key, is *known) (ir.Config, error) {
 		if problems, looked := outcome.Problems[key]; looked {
 			is.problems = problems
 		}
 		if config, isNew := updated[key]; isNew {
 			return config, nil // which was made for the proxies; another one would be a map more
 		}
-		return l.core.resolver.InForce(key), nil
+		return l.resolver.InForce(key), nil
 	})
 }
 
@@ -146,7 +146,7 @@ func (l *Loop) concerned(found found, outcome resolve.Outcome, certified map[ir.
 		keys[key] = struct{}{}
 	}
 	add := func(service ir.Key) {
-		for _, key := range l.core.resolver.Users(service) {
+		for _, key := range l.resolver.Users(service) {
 			keys[key] = struct{}{}
 		}
 	}

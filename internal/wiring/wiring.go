@@ -26,12 +26,10 @@ type Publisher struct {
 }
 
 // Publish is ingest.Publisher's.
-func (p Publisher) Publish(fleet ir.Fleet, resources translate.Resources) error {
-	return p.Server.Publish(string(fleet), resources)
-}
-
-// Amend is ingest.Publisher's.
-func (p Publisher) Amend(fleet ir.Fleet, update translate.Update) error {
+func (p Publisher) Publish(fleet ir.Fleet, update translate.Update, isWhole bool) error {
+	if isWhole {
+		return p.Server.Publish(string(fleet), update.Changed)
+	}
 	return p.Server.ApplyDelta(xds.Delta{
 		Fleet: string(fleet), Changed: update.Changed, Removed: update.Removed,
 	})
