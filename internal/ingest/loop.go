@@ -89,9 +89,6 @@ type Loop struct {
 	metrics   *metrics
 
 	sources       []*source
-	required      int // how many sources, from the first, publication waits for
-	reported      int // how many the first complete report waits for
-	pageSources   []*source
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
 	services      []*store[*resolve.Service]
 	slices        []*store[*resolve.EndpointSlice]
@@ -118,8 +115,6 @@ type Loop struct {
 	tuned tuned
 	// hasPages says that all pages were listed at the last pass.
 	hasPages bool
-	// problems and routes count those of objects.
-	problems, routes int
 }
 
 // New returns a Loop. An error is about options.
@@ -160,34 +155,32 @@ func (l *Loop) watch(sources Sources) {
 	for _, lists := range sources.ScaledObjects {
 		objects := newStore(known.reduceScaledObject, sameScaledObjectRouting, l.wake)
 		objects.versionOf = (*httpv1alpha1.HTTPScaledObject).GetResourceVersion
-		l.scaledObjects = append(l.scaledObjects, watchInto(l, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{}, objects))
+		l.scaledObjects = append(l.scaledObjects, watchInto(l, toPublish, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{}, objects))
 	}
 	for _, lists := range sources.Services {
 		objects := newStore(known.reduceService, (*resolve.Service).Equal, l.wake)
-		l.services = append(l.services, watchInto(l, "services", lists, &corev1.Service{}, objects))
+		l.services = append(l.services, watchInto(l, toPublish, "services", lists, &corev1.Service{}, objects))
 	}
 	for _, lists := range sources.EndpointSlices {
 		objects := newStore(known.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
-		l.slices = append(l.slices, watchInto(l, "endpointslices", lists, &discoveryv1.EndpointSlice{}, objects))
+		l.slices = append(l.slices, watchInto(l, toPublish, "endpointslices", lists, &discoveryv1.EndpointSlice{}, objects))
 	}
 	l.watchSettings(sources)
-	l.required = len(l.sources)
 	l.watchSecrets(sources.Secret)
 	for _, lists := range sources.Replicas {
 		objects := newStore(reduceReplicas, sameReplicas, l.wake)
-		l.replicas = append(l.replicas, watchInto(l, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{}, objects))
+		l.replicas = append(l.replicas, watchInto(l, toReport, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{}, objects))
 	}
-	l.reported = len(l.sources)
 	for _, lists := range sources.Pages {
 		objects := newStore(reducePage, samePage, l.wake)
-		l.pages = append(l.pages, watchInto(l, "configmaps", lists, &corev1.ConfigMap{}, objects))
+		l.pages = append(l.pages, watchInto(l, toNothing, "configmaps", lists, &corev1.ConfigMap{}, objects))
 	}
-	l.pageSources = l.sources[l.reported:]
 }
 
 // watchInto adds the source that fills objects, and returns objects.
-func watchInto[T any](l *Loop, resource string, lists cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
+func watchInto[T any](l *Loop, needed need, resource string, lists cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
 	l.sources = append(l.sources, &source{
+		needed:   needed,
 		resource: resource,
 		lists:    lists,
 		object:   example,
@@ -210,14 +203,14 @@ func (l *Loop) Waiting() []string {
 	if l.isSeeded() {
 		return nil
 	}
-	return append(waiting(l.sources[:l.required]), l.secrets.waiting()...)
+	return append(l.missing(toPublish), l.secrets.waiting()...)
 }
 
-// waiting says what of sources was not listed yet.
-func waiting(sources []*source) []string {
+// missing says what was not listed yet of what is needed.
+func (l *Loop) missing(needed need) []string {
 	var missing []string
-	for _, s := range sources {
-		if text := s.waiting(); text != "" {
+	for _, s := range l.sources {
+		if text := s.waiting(); s.needed <= needed && text != "" {
 			missing = append(missing, text)
 		}
 	}
@@ -267,7 +260,7 @@ func (l *Loop) wake() {
 // pass brings what is published up to date with the stores, and reports.
 func (l *Loop) pass(ctx context.Context) {
 	started := time.Now()
-	isComplete := len(waiting(l.sources[:l.reported])) == 0 // asked before the look, so that the report has what it says
+	isComplete := len(l.missing(toReport)) == 0 // asked before the look, so that the report has what it says
 	found := l.take()
 	var changed map[ir.Key]observation.Object
 	if l.resolver == nil || found.matters {

@@ -104,6 +104,7 @@ type stage struct {
 	secrets                         *secretSources
 	resolve                         resolve.Options
 	loop                            *ingest.Loop
+	registry                        *prometheus.Registry
 
 	mu        sync.Mutex
 	published []time.Time
@@ -204,8 +205,9 @@ func (s *stage) run(t *testing.T) (stop func()) {
 	if s.secrets != nil {
 		sources.Secret, options.TLS = s.secrets.list, true
 	}
+	s.registry = prometheus.NewRegistry()
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []observation.Observer{s}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []observation.Observer{s}, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,7 +34,7 @@ func samePage(before, after page) bool { return before == after }
 func (l *Loop) takePages() []ir.Key {
 	_, changed := takeAll(l.pages)
 	had := l.hasPages
-	l.hasPages = len(waiting(l.pageSources)) == 0
+	l.hasPages = !slices.ContainsFunc(l.pages, func(of *store[page]) bool { return !of.isListed() })
 	if len(changed) == 0 && had == l.hasPages {
 		return nil
 	}

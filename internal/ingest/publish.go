@@ -99,14 +99,16 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[ir.Key]observati
 	} else {
 		changed = l.tellNew(found, outcome, certified)
 	}
-	l.metrics.problems.Set(float64(l.problems))
-	l.metrics.routes.Set(float64(l.routes))
 	if err != nil {
 		return changed
 	}
 	l.metrics.lastSucceeded.SetToCurrentTime()
 	if isFirst && !l.isSeeded() {
-		l.logger.InfoContext(ctx, "seeded", "httpScaledObjects", len(l.objects), "routes", l.routes)
+		routes := 0
+		for _, is := range l.objects {
+			routes += len(is.inForce)
+		}
+		l.logger.InfoContext(ctx, "seeded", "httpScaledObjects", len(l.objects), "routes", routes)
 		close(l.seeded)
 	}
 	return changed
@@ -241,17 +243,16 @@ func stableOf(is known) ir.Key {
 	return ir.Key{Namespace: is.object.Namespace, Name: is.object.Spec.ScaleTargetRef.Service}
 }
 
-// put keeps what is known of an object, nothing of one that is gone.
+// put keeps what is known of an object, nothing of one that is gone, and counts it.
 func (l *Loop) put(key ir.Key, is known) {
-	if before := l.objects[key]; before != nil {
-		l.problems -= len(before.problems)
-		l.routes -= len(before.inForce)
-		delete(l.objects, key)
+	before := l.objects[key]
+	if before == nil {
+		before = &known{}
 	}
-	if is.object != nil {
-		l.problems += len(is.problems)
-		l.routes += len(is.inForce)
-		l.objects[key] = &is
+	l.metrics.problems.Add(float64(len(is.problems) - len(before.problems)))
+	l.metrics.routes.Add(float64(len(is.inForce) - len(before.inForce)))
+	if l.objects[key] = &is; is.object == nil {
+		delete(l.objects, key)
 	}
 }
 

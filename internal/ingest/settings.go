@@ -76,7 +76,7 @@ func (l *Loop) watchSettings(sources Sources) {
 	l.tuned = tuned{resolve.Tunings{}, map[string]string{}}
 	add := func(lists cache.ListerWatcherWithContext, isGlobal bool) {
 		objects := newStore(reduceSettings, sameSettings, l.wake)
-		watchInto(l, "configmaps with settings of Envoy", lists, &corev1.ConfigMap{}, objects)
+		watchInto(l, toPublish, "configmaps with settings of Envoy", lists, &corev1.ConfigMap{}, objects)
 		own := l.sources[len(l.sources)-1]
 		own.remedy, own.isOptional, own.troubled = settingsRemedy, true, l.wake
 		l.settings = append(l.settings, settingsStore{objects, isGlobal})

@@ -35,8 +35,18 @@ const (
 	remindEvery = time.Minute
 )
 
+// need says what waits until a source was listed. What comes later waits for what comes first, too.
+type need int
+
+const (
+	toPublish need = iota // the first publication
+	toReport              // the first complete report
+	toNothing
+)
+
 // source lists and watches one kind in one namespace, or in all, into its store.
 type source struct {
+	needed   need
 	resource string // plural name, for messages
 	lists    cache.ListerWatcherWithContext
 	object   runtime.Object // an empty object of the kind
