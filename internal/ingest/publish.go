@@ -124,7 +124,7 @@ func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified map[ir.Ke
 			}
 		}
 	}
-	return l.tell(l.concerned(found, outcome, certified), found.scaledObjects, l.resolver, func(key ir.Key, is *known) (ir.Config, error) {
+	return l.tell(concerned(found, outcome, certified), found.scaledObjects, l.resolver, func(key ir.Key, is *known) (ir.Config, error) {
 		if problems, looked := outcome.Problems[key]; looked {
 			is.problems = problems
 		}
@@ -136,29 +136,13 @@ func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified map[ir.Ke
 }
 
 // concerned are the objects of which anything may be new.
-func (l *Loop) concerned(found found, outcome resolve.Outcome, certified map[ir.Key]struct{}) map[ir.Key]struct{} {
-	keys := make(map[ir.Key]struct{}, len(outcome.Problems))
+func concerned(found found, outcome resolve.Outcome, certified map[ir.Key]struct{}) map[ir.Key]struct{} {
+	keys := make(map[ir.Key]struct{}, len(outcome.Concerned))
+	addKeys(keys, outcome.Concerned)
 	addKeys(keys, certified)
-	addKeys(keys, outcome.Problems)
-	for _, update := range outcome.Updates {
-		addKeys(keys, update.Objects)
-	}
 	addKeys(keys, found.scaledObjects)
 	for _, key := range found.viewers {
 		keys[key] = struct{}{}
-	}
-	add := func(service ir.Key) {
-		for _, key := range l.resolver.Users(service) {
-			keys[key] = struct{}{}
-		}
-	}
-	for service := range found.change.Services {
-		add(service)
-	}
-	for _, slice := range found.change.EndpointSlices {
-		if slice != nil { // What has gone without its Pods going elsewhere is in outcome.
-			add(slice.Service)
-		}
 	}
 	return keys
 }

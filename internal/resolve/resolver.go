@@ -29,6 +29,9 @@ type Outcome struct {
 	// Problems are the mistakes of each object that was looked at, sorted, and none for one in which nothing is wrong or that is gone. Those of other
 	// objects are what they were.
 	Problems map[ir.Key][]ir.Problem
+	// Concerned are the objects of which anything may be new: those in Updates and Problems, and all that use a Service that changed, be it in its
+	// EndpointSlices alone.
+	Concerned map[ir.Key]struct{}
 	// Proxies are those of each fleet of which one came, changed or went, and none for a fleet that
 	// has none any more.
 	Proxies map[ir.Fleet][]ir.Proxy
@@ -100,19 +103,6 @@ func (r *Resolver) Service(service ir.Key) (*Service, []*EndpointSlice) {
 	return nil, nil
 }
 
-// Users returns the objects that a Service matters to, some maybe twice.
-func (r *Resolver) Users(service ir.Key) []ir.Key {
-	is := r.services[service]
-	if is == nil {
-		return nil
-	}
-	users := slices.Clone(is.readers)
-	for _, port := range is.ports {
-		users = append(users, port.users...)
-	}
-	return users
-}
-
 // InForce returns what an object has in force, the zero value for nothing. Nobody may change it.
 func (r *Resolver) InForce(object ir.Key) ir.Config {
 	if is := r.objects[object]; is != nil {
@@ -144,7 +134,7 @@ func (r *Resolver) Update(change Change) Outcome {
 	}
 	u.refresh()
 	r.isFresh = false
-	outcome := Outcome{Updates: u.told(), Problems: problems, Proxies: u.proxies()}
+	outcome := Outcome{Updates: u.told(), Problems: problems, Concerned: u.concerned, Proxies: u.proxies()}
 	u.forget()
 	return outcome
 }
@@ -156,7 +146,7 @@ type update struct {
 	dirty     map[ir.Key]struct{} // objects to resolve again
 	stale     map[ir.Key]struct{} // Services of which the endpoints may be others
 	touched   map[site]struct{}   // sites of which the claims changed
-	concerned map[ir.Key]struct{} // objects whose Routes in force or Problems may be others
+	concerned map[ir.Key]struct{} // as in Outcome; until refresh, those whose Routes in force or Problems may be others
 	members   map[member]struct{} // objects that are new in the Config of a fleet
 	sites     map[site]struct{}   // sites that are
 	loose     []ir.Key            // Services that may matter to nobody any more
@@ -372,10 +362,12 @@ func (u *update) put(key ir.Key, is *objectState, routes []ir.Route) {
 	}
 }
 
-// refresh looks for the endpoints of Services of which they may be others.
+// refresh looks for the endpoints of Services of which they may be others. Whoever uses such a Service is concerned in any case: its Pods may be others
+// while its endpoints are the same.
 func (u *update) refresh() {
 	for service := range u.stale {
 		of := u.services[service]
+		of.addUsers(u.concerned)
 		for i := range of.ports {
 			port := &of.ports[i]
 			before, now := port.found, endpointsOfPort(of.service, of.slices, port.number)

@@ -196,8 +196,12 @@ func (s toldOfAll) add(t *testing.T, outcome resolve.Outcome) {
 			s.fleets[fleet] = newTold(t)
 		}
 		s.fleets[fleet].add(t, update)
+		for key := range update.Objects {
+			expectConcerned(t, outcome, key, "a Config")
+		}
 	}
 	for key, problems := range outcome.Problems {
+		expectConcerned(t, outcome, key, "Problems")
 		if s.problems[key] = problems; len(problems) == 0 {
 			delete(s.problems, key)
 		}
@@ -205,6 +209,35 @@ func (s toldOfAll) add(t *testing.T, outcome resolve.Outcome) {
 	for fleet, proxies := range outcome.Proxies {
 		if s.proxies[fleet] = proxies; len(proxies) == 0 {
 			delete(s.proxies, fleet)
+		}
+	}
+}
+
+// expectConcerned looks for an object among those of which anything may be new.
+func expectConcerned(t *testing.T, outcome resolve.Outcome, key ir.Key, what string) {
+	t.Helper()
+	if _, is := outcome.Concerned[key]; !is {
+		t.Errorf("%s has %s, and is not concerned", key, what)
+	}
+}
+
+// expectUsersConcerned looks for the objects whose Routes lead to a Service that changed, be it in its EndpointSlices, whether that changes a Route or not.
+func expectUsersConcerned(t *testing.T, change resolve.Change, outcome resolve.Outcome, routes []ir.Route) {
+	t.Helper()
+	changed := map[ir.Key]bool{}
+	for key := range change.Services {
+		changed[key] = true
+	}
+	for _, slice := range change.EndpointSlices {
+		if slice != nil {
+			changed[slice.Service] = true
+		}
+	}
+	for _, route := range routes {
+		for _, port := range route.Destinations() {
+			if changed[port.Service] {
+				expectConcerned(t, outcome, route.Owner, "Service "+port.Service.Name)
+			}
 		}
 	}
 }
@@ -299,8 +332,10 @@ func TestUpdatesAddUpToBuild(t *testing.T) {
 			if step == 0 {
 				change = now.all()
 			}
-			sum.add(t, resolver.Update(change))
+			outcome := resolver.Update(change)
+			sum.add(t, outcome)
 			inForce = sum.check(t, now.world(inForce))
+			expectUsersConcerned(t, change, outcome, inForce.Routes)
 			if t.Failed() {
 				t.Fatalf("seed %d, step %d", seed, step)
 			}

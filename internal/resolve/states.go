@@ -48,6 +48,18 @@ func (s *serviceState) port(number uint32) *portState {
 	return nil
 }
 
+// addUsers adds the objects that the Service matters to.
+func (s *serviceState) addUsers(users map[ir.Key]struct{}) {
+	for _, key := range s.readers {
+		users[key] = struct{}{}
+	}
+	for _, port := range s.ports {
+		for _, key := range port.users {
+			users[key] = struct{}{}
+		}
+	}
+}
+
 // without is a list of objects without one of them.
 func without(objects []ir.Key, object ir.Key) []ir.Key {
 	return slices.DeleteFunc(objects, func(each ir.Key) bool { return each == object })
