@@ -167,7 +167,13 @@ test-unit: ## run the tests that need nothing but Go
 	$(RACE) $(KEPT) | awk -v list=$(TO_SHUFFLE) '{ print; fflush() } $$1 == "ok" && !/\(cached\)/ { print $$2 >>list }'
 	packages=$$(sort -u $(TO_SHUFFLE)); [ -z "$$packages" ] || $(COMPILE) $(TESTS) -shuffle=on $$packages
 	@rm $(TO_SHUFFLE)
+	@$(MAKE) --no-print-directory -j2 test-e2e-unit test-localcluster-unit
+
+# The first of these mostly waits.
+.PHONY: test-e2e-unit test-localcluster-unit
+test-e2e-unit:
 	$(RACE) -shuffle=on $(PARALLEL) $(WAITING) $$(go list ./e2e/... | grep -v -E '/suites/|$(subst $() ,|,$(WAITING:./%=/%))')
+test-localcluster-unit:
 	cd localcluster && $(RACE) -shuffle=on $$(go list ./... | grep -v -E '/test/|$(PACKING)')
 	cd localcluster && $(COMPILE) $(TESTS) -shuffle=on .$(PACKING)
 
