@@ -43,11 +43,12 @@ outside: inside
 
 # On the shared cluster all mostly waits for pods and pauses, and judges splits, replicas and failed requests, not
 # times. The cluster itself takes an eighth of two processors, so it starts late. Two lanes are side by side: with a third one
-# they were busy nine tenths of the time, and all took a fifth longer. One is the wiring of backends and then the demo's halves, which its agents, that are
-# killed and restore every Ingress of the cluster, would disturb; each half from its own start: right behind the first
-# one the second waits a minute for replicas to go. The other one is canaries through kedify-proxy, and then the guides of the Gateway API, one at a time.
-# When a header route goes there, Envoy Gateway deletes its cluster before the last worker of Envoy has the route without it, and the window grows with the
-# load: so not beside canaries. Mutants come when no proxy of the interceptor's may learn from them. Faults come last and alone: they end what all need, and whatever
+# they were busy nine tenths of the time, and all took a fifth longer. First canaries through kedify-proxy, and the wiring of
+# backends; then the guides of the Gateway API, one at a time, and the demo's halves, each from its own start: right behind the first
+# one the second waits a minute for replicas to go. The agents are killed in autowire, and restore every Ingress of the cluster, and the
+# interceptors are replaced in one of the canaries, by which every proxy takes its listener once more: neither may be beside the demo.
+# When a header route goes, Envoy Gateway deletes its cluster before the last worker of Envoy has the route without it, and the window grows with the
+# load: so the guides are not beside canaries. Mutants come when no proxy of the interceptor's may learn from them. Faults come last and alone: they end what all need, and whatever
 # watches the API server backs off for up to a minute afterwards.
 
 .PHONY: cluster demo canary mutants gateway autowire scaling faults
@@ -55,7 +56,7 @@ cluster: inside
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 autowire: cluster outside
 	@$(KEPT) $@ './e2e/suites/autowire ./cmd/...' '' $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
-demo: autowire
+demo: autowire canary
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
 scaling: demo
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
