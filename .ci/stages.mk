@@ -34,7 +34,7 @@ unit: lint parts
 suites: unit
 	@$(STAGE) $@ $(MAKE_) suites
 residue: parts
-	@$(KEPT) $@ './cmd/...' '' $(MAKE_) test-cluster
+	@$(KEPT) $@ '' '' $(MAKE_) test-cluster
 # What measures is among these: they are alone.
 inside: residue suites docs
 	@$(STAGE) $@ $(MAKE_) test-inside
@@ -55,7 +55,7 @@ outside: inside
 cluster: inside
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 autowire: cluster outside
-	@$(KEPT) $@ './e2e/suites/autowire ./cmd/...' '' $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
+	@$(KEPT) $@ ./e2e/suites/autowire docs/autowire.md $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
 demo: autowire canary
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
 scaling: demo
@@ -63,10 +63,9 @@ scaling: demo
 canary: cluster outside
 	@$(STAGE) $@ $(MAKE_) test-canary CANARY=TestCanary $(SHARED)
 gateway: canary
-	@$(KEPT) $@ './e2e/suites/gateway ./cmd/gatewayapi-plugin ./cmd/rollouts-plugin-kedify' '' \
-		$(MAKE_) test-gateway GATEWAY_WALKS='my-app,connections,bookinfo,bookinfo on Traefik' $(SHARED)
+	@$(KEPT) $@ ./e2e/suites/gateway '' $(MAKE_) test-gateway GATEWAY_WALKS='my-app,connections,bookinfo,bookinfo on Traefik' $(SHARED)
 mutants: scaling canary
-	@$(KEPT) $@ './e2e/suites/mutants ./cmd/interceptor ./cmd/rollouts-plugin-kedify' '' $(MAKE_) test-mutants $(SHARED)
+	@$(KEPT) $@ ./e2e/suites/mutants '' $(MAKE_) test-mutants $(SHARED)
 faults: mutants gateway
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 

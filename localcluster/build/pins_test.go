@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,7 +36,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 			first := map[string]struct{ version, dir string }{}
 			for _, dir := range tt.dirs {
 				for module, version := range pins(t, dir) {
-					if isOwn(module, tt.own) {
+					if slices.ContainsFunc(tt.own, func(prefix string) bool { return strings.HasPrefix(module, prefix) }) {
 						continue
 					}
 					known, seen := first[module]
@@ -83,14 +84,4 @@ func pins(t *testing.T, dir string) map[string]string {
 		}
 	}
 	return found
-}
-
-// isOwn tells whether a module is one in which folders may differ.
-func isOwn(module string, own []string) bool {
-	for _, prefix := range own {
-		if strings.HasPrefix(module, prefix) {
-			return true
-		}
-	}
-	return false
 }
