@@ -58,7 +58,7 @@ FAULTS_ONLY   ?=
 GATEWAY_WALKS ?=
 # Which tests `make test-autowire` runs, as a pattern such as TestProxies; all, if this is empty.
 AUTOWIRE ?=
-# Which of the canary's tests, the same way: TestCanary or TestTry.
+# Which of the canary's tests, the same way: TestCanary, TestRollover or TestTry.
 CANARY ?=
 # Which parts of `make test-zero` run, by a word of their names, such as killed; all, if this is empty.
 ZERO_ONLY ?=
@@ -165,15 +165,16 @@ PACKING := /cmd/localcluster
 test-unit: ## run the tests that need nothing but Go
 	@mkdir -p $(CLUSTER_BIN) && touch $(TO_SHUFFLE)
 	$(RACE) $(KEPT) | awk -v list=$(TO_SHUFFLE) '{ print; fflush() } $$1 == "ok" && !/\(cached\)/ { print $$2 >>list }'
-	packages=$$(sort -u $(TO_SHUFFLE)); [ -z "$$packages" ] || $(COMPILE) $(TESTS) -shuffle=on $$packages
-	@rm $(TO_SHUFFLE)
 	@$(MAKE) --no-print-directory -j2 test-e2e-unit test-localcluster-unit
 
-# The first of these mostly waits.
-.PHONY: test-e2e-unit test-localcluster-unit
+# Those of e2e mostly wait, while the others compile on an empty cache.
+.PHONY: test-shuffled test-e2e-unit test-localcluster-unit
+test-shuffled:
+	packages=$$(sort -u $(TO_SHUFFLE)); [ -z "$$packages" ] || $(COMPILE) $(TESTS) -shuffle=on $$packages
+	@rm $(TO_SHUFFLE)
 test-e2e-unit:
 	$(RACE) -shuffle=on $(PARALLEL) $(WAITING) $$(go list ./e2e/... | grep -v -E '/suites/|$(subst $() ,|,$(WAITING:./%=/%))')
-test-localcluster-unit:
+test-localcluster-unit: test-shuffled
 	cd localcluster && $(RACE) -shuffle=on $$(go list ./... | grep -v -E '/test/|$(PACKING)')
 	cd localcluster && $(COMPILE) $(TESTS) -shuffle=on .$(PACKING)
 

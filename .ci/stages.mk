@@ -14,29 +14,33 @@ SHARED := E2E_SHARED=1 BUILT=1
 all: faults
 quick: demo-quick
 
-# Compiling, and what waits. Whatever runs on the cluster is compiled before.
+# Compiling, and what waits. Whatever runs on the cluster is compiled before. What shares libraries is compiled by one
+# after the other: side by side each would compile them for itself. What nothing waits for soon gets less of the processors: of
+# two lanes of compilers the short one a quarter, by which both end at about the same time, and the linter only what
+# tests leave that wait.
 
-# What shares libraries is compiled by one after the other: side by side each would compile them for itself.
+LOW  := nice -n 5
+IDLE := $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
 
-.PHONY: linter parts gateway-parts lint docs unit suites residue inside outside
-parts:
+.PHONY: programs parts gateway-parts linter docs unit suites residue inside outside
+programs:
+	@$(STAGE) $@ $(MAKE_) tools-cluster
+parts: programs
 	@$(STAGE) $@ $(MAKE_) parts
-linter:
-	@$(STAGE) $@ $(MAKE_) linter
-gateway-parts: linter
-	@$(STAGE) $@ $(MAKE_) gateway-parts
-lint: linter parts gateway-parts
-	@$(STAGE) $@ $(MAKE_) lint
-docs: lint
+gateway-parts: programs
+	@$(STAGE) $@ $(LOW) $(MAKE_) gateway-parts
+linter: parts gateway-parts
+	@$(STAGE) $@ $(IDLE) $(MAKE_) linter
+docs: parts gateway-parts
 	@$(STAGE) $@ $(MAKE_) test-site test-rules
-unit: lint parts
+unit: parts gateway-parts
 	@$(STAGE) $@ $(MAKE_) test-unit
 suites: unit
 	@$(STAGE) $@ $(MAKE_) suites
-residue: parts
+residue: parts gateway-parts
 	@$(KEPT) $@ '' '' $(MAKE_) test-cluster
 # What measures is among these: they are alone.
-inside: residue suites docs
+inside: residue suites docs linter
 	@$(STAGE) $@ $(MAKE_) test-inside
 outside: inside
 	@$(STAGE) $@ $(MAKE_) test-outside
@@ -46,33 +50,44 @@ outside: inside
 # they were busy nine tenths of the time, and all took a fifth longer. First canaries through kedify-proxy, and the wiring of
 # backends; then the guides of the Gateway API, one at a time, and the demo's halves, each from its own start: right behind the first
 # one the second waits a minute for replicas to go. The agents are killed in autowire, and restore every Ingress of the cluster, and the
-# interceptors are replaced in one of the canaries, by which every proxy takes its listener once more: neither may be beside the demo.
+# interceptors are replaced in rollover, by which every proxy takes its listener once more: neither may be beside the demo.
 # When a header route goes, Envoy Gateway deletes its cluster before the last worker of Envoy has the route without it, and the window grows with the
 # load: so the guides are not beside canaries. Mutants come when no proxy of the interceptor's may learn from them. Faults come last and alone: they end what all need, and whatever
 # watches the API server backs off for up to a minute afterwards.
 
-.PHONY: cluster demo canary mutants gateway autowire scaling faults
+.PHONY: cluster autowire rollover canary demo scaling gateway mutants faults
 cluster: inside
 	@$(STAGE) $@ $(MAKE_) cluster-up-shared
 autowire: cluster outside
 	@$(KEPT) $@ ./e2e/suites/autowire docs/autowire.md $(MAKE_) test-autowire AUTOWIRE=TestAutowire $(SHARED)
-demo: autowire canary
+rollover: cluster outside
+	@$(STAGE) $@ $(MAKE_) test-canary CANARY=TestRollover $(SHARED)
+canary: rollover
+	@$(STAGE) $@ $(MAKE_) test-canary CANARY=TestCanary $(SHARED)
+demo: autowire rollover
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=canary
 scaling: demo
 	@$(STAGE) $@ $(MAKE_) demo ARGS=--only=scaling
-canary: cluster outside
-	@$(STAGE) $@ $(MAKE_) test-canary CANARY=TestCanary $(SHARED)
 gateway: canary
 	@$(KEPT) $@ ./e2e/suites/gateway '' $(MAKE_) test-gateway GATEWAY_WALKS='my-app,connections,bookinfo,bookinfo on Traefik' $(SHARED)
 mutants: scaling canary
 	@$(KEPT) $@ ./e2e/suites/mutants '' $(MAKE_) test-mutants $(SHARED)
-faults: mutants gateway
+faults: mutants gateway lint
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
-# The inner loop: what is compiled, our own goroutines among real parts, and one canary by the built programs.
+# Linters need much time and none of their own: they get what nobody else wants of the processors, beside the
+# cluster's lanes, which leave a third.
 
-.PHONY: inside-quick demo-quick
-inside-quick: unit
+.PHONY: lint
+lint: linter outside
+	@$(STAGE) $@ $(IDLE) $(MAKE_) lint
+
+# The inner loop: what is compiled, what linters find, our own goroutines among real parts, and one canary by the built programs.
+
+.PHONY: lint-quick inside-quick demo-quick
+lint-quick: linter
+	@$(STAGE) lint $(MAKE_) lint
+inside-quick: unit lint-quick
 	@$(STAGE) inside $(MAKE_) test-inside
 demo-quick: inside-quick
 	@$(STAGE) demo $(MAKE_) demo ARGS=--only=canary

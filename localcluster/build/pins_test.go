@@ -26,7 +26,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 			own: []string{
 				"github.com/prometheus/client_golang",
 				"github.com/argoproj/", "github.com/hashicorp/go-plugin", "github.com/hashicorp/yamux", "github.com/oklog/run",
-				"github.com/expr-lang/expr", "github.com/newrelic/newrelic-client-go", "github.com/slack-go/slack",
+				"github.com/slack-go/slack",
 			},
 		},
 		{name: "Kubernetes 1.36", dirs: []string{components("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply")}},

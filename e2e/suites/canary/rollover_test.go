@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
 const (
@@ -27,8 +28,12 @@ const (
 // other flags, while the Rollout is promoted from 20 % to its end. No request
 // fails, every weight is verified by what the proxies have taken, and no step
 // takes longer than the update.
-func rollover(t *testing.T, b *bed.Bed, from, to string) {
-	t.Helper()
+//
+// Every proxy of the cluster takes its listener once more meanwhile. So this is a
+// test of its own: others count such updates.
+func TestRollover(t *testing.T) {
+	b := bed.Up(t, provider.Wishes{})
+	b.Deploy(t, patient())
 	if err := inKeda(t.Context(), b, "scale", interceptors, "--replicas=2"); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +52,7 @@ func rollover(t *testing.T, b *bed.Bed, from, to string) {
 		}
 	})
 	began := time.Now()
-	c := bed.Canary{From: from, To: to, Left: to, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 100, 0}}
+	c := bed.Canary{From: deployed, To: "red", Left: "red", Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 100, 0}}
 	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
 		if err := trial.Through(ctx, 20); err != nil {
 			return err
