@@ -20,7 +20,7 @@ quick: demo-quick
 # tests leave that wait.
 
 LOW  := nice -n 5
-IDLE := $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
+IDLE := .ci/idle
 
 .PHONY: programs parts gateway-parts linter docs unit suites residue inside outside
 programs:
@@ -76,7 +76,7 @@ faults: mutants gateway lint
 	@$(STAGE) $@ $(MAKE_) faults FAULTS_ROUNDS=1 $(SHARED)
 
 # Linters need much time and none of their own: they get what nobody else wants of the processors, beside the
-# cluster's lanes, which leave a third.
+# cluster's lanes, which leave a third. With a lower priority alone they took as much as the whole cluster, and requests waited for 5 s.
 
 .PHONY: lint
 lint: linter outside

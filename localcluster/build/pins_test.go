@@ -10,7 +10,9 @@ import (
 )
 
 // A package is compiled once for all that build it from the same sources with the same flags: what modules have in common has to be
-// pinned alike, or a cold build compiles Kubernetes' libraries once for each of them.
+// pinned alike, or a cold build compiles Kubernetes' libraries once for each of them. With -trimpath the version that is required is
+// written into a package, and not the one that replaces it: two modules that replace different versions by the same one share nothing. An
+// older version than a dependency requires is therefore pinned by excluding the newer ones.
 func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 	repo := filepath.Join("..", "..")
 	tests := []struct {
@@ -45,7 +47,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 						continue
 					}
 					if version != known.version {
-						t.Errorf("%s is %s in %s and %s in %s: go -C %s mod edit -require=%[1]s@%[4]s, or -replace if that is older, and go mod tidy",
+						t.Errorf("%s is %s in %s and %s in %s: go -C %s mod edit -require=%[1]s@%[4]s, with -exclude=%[1]s@VERSION if a newer one is required, and go mod tidy",
 							module, version, dir, known.version, known.dir, dir)
 					}
 				}
@@ -54,7 +56,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 	}
 }
 
-// pins are the versions of the modules that the go.mod of a folder names.
+// pins are the versions of the modules that the go.mod of a folder names: of one that is replaced both, as "v1.2.0 => v1.1.0".
 func pins(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json")
@@ -79,8 +81,8 @@ func pins(t *testing.T, dir string) map[string]string {
 		t.Fatalf("go.mod of %s requires nothing", dir)
 	}
 	for _, replaced := range file.Replace {
-		if _, isRequired := found[replaced.Old.Path]; isRequired {
-			found[replaced.Old.Path] = replaced.New.Version
+		if required, is := found[replaced.Old.Path]; is {
+			found[replaced.Old.Path] = required + " => " + replaced.New.Version
 		}
 	}
 	return found

@@ -6,18 +6,9 @@ go 1.26.0
 replace (
 	github.com/go-check/check => github.com/go-check/check v0.0.0-20180628173108-788fd7840127
 	github.com/go-telegram-bot-api/telegram-bot-api/v5 => github.com/OvyFlash/telegram-bot-api/v5 v5.0.0-20240108230938-63e5c59035bf
-	k8s.io/api => k8s.io/api v0.34.5
-	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.34.5
-	k8s.io/apimachinery => k8s.io/apimachinery v0.34.5
-	k8s.io/apiserver => k8s.io/apiserver v0.34.5
-	k8s.io/cli-runtime => k8s.io/cli-runtime v0.34.5
-	k8s.io/client-go => k8s.io/client-go v0.34.5
 	k8s.io/cloud-provider => k8s.io/cloud-provider v0.34.1
 	k8s.io/cluster-bootstrap => k8s.io/cluster-bootstrap v0.34.1
 	k8s.io/code-generator => k8s.io/code-generator v0.34.1
-	k8s.io/component-base => k8s.io/component-base v0.34.5
-	k8s.io/component-helpers => k8s.io/component-helpers v0.34.5
-	k8s.io/controller-manager => k8s.io/controller-manager v0.34.5
 	k8s.io/cri-api => k8s.io/cri-api v0.34.1
 	k8s.io/csi-translation-lib => k8s.io/csi-translation-lib v0.34.1
 	k8s.io/dynamic-resource-allocation => k8s.io/dynamic-resource-allocation v0.34.1
@@ -26,8 +17,6 @@ replace (
 	k8s.io/kube-controller-manager => k8s.io/kube-controller-manager v0.34.1
 	k8s.io/kube-proxy => k8s.io/kube-proxy v0.34.1
 	k8s.io/kube-scheduler => k8s.io/kube-scheduler v0.34.1
-	k8s.io/kubectl => k8s.io/kubectl v0.34.5
-	k8s.io/kubelet => k8s.io/kubelet v0.34.5
 	k8s.io/legacy-cloud-providers => k8s.io/legacy-cloud-providers v0.30.14
 	k8s.io/metrics => k8s.io/metrics v0.34.1
 	k8s.io/mount-utils => k8s.io/mount-utils v0.34.1
@@ -203,18 +192,18 @@ require (
 	gopkg.in/sourcemap.v1 v1.0.5 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	k8s.io/api v0.34.5 // indirect
-	k8s.io/apiextensions-apiserver v0.34.1 // indirect
+	k8s.io/apiextensions-apiserver v0.34.5 // indirect
 	k8s.io/apimachinery v0.34.5 // indirect
 	k8s.io/apiserver v0.34.5 // indirect
 	k8s.io/cli-runtime v0.34.5 // indirect
 	k8s.io/client-go v0.34.5 // indirect
 	k8s.io/component-base v0.34.5 // indirect
 	k8s.io/component-helpers v0.34.5 // indirect
-	k8s.io/controller-manager v0.34.1 // indirect
+	k8s.io/controller-manager v0.34.5 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912 // indirect
-	k8s.io/kubectl v0.34.1 // indirect
-	k8s.io/kubelet v0.0.0 // indirect
+	k8s.io/kubectl v0.34.5 // indirect
+	k8s.io/kubelet v0.34.5 // indirect
 	k8s.io/kubernetes v1.34.5 // indirect
 	k8s.io/utils v0.0.0-20251002143259-bc988d571ff4 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
