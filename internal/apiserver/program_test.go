@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -29,17 +28,21 @@ func TestAProgramForCredentialsThatHangs(t *testing.T) {
 			InteractiveMode: api.NeverExecInteractiveMode,
 		}}, nil
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	_, err := client.Do(ctx, apiserver.Request{Path: []string{"healthz"}})
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `program "cat"`) {
-		t.Errorf("the request ends with %v", err)
-	}
-	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the program reads, and ends it
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.Do(ctx, apiserver.Request{Path: []string{"healthz"}})
+		ended <- err
+	}()
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the program reads
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writer.Close(); err != nil {
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), `program "cat"`) {
+		t.Errorf("the request ends with %v", err)
+	}
+	if err := writer.Close(); err != nil { // ends the program
 		t.Error(err)
 	}
 }
