@@ -151,8 +151,8 @@ func TestTheDefinitionRefuses(t *testing.T) {
 	}
 }
 
+// TestPrinterColumns is not parallel: an interceptor of a parallel test serves all namespaces, and would write this status.
 func TestPrinterColumns(t *testing.T) {
-	t.Parallel()
 	const namespace = "columns"
 	shared.newNamespace(t, namespace)
 	if refused := shared.create(t, namespace, "shop", `{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 80}, replicas: {min: 2, max: 10}}`); refused != "" {
@@ -202,8 +202,8 @@ func TestShortName(t *testing.T) {
 }
 
 // TestStatusIsASubresource: who writes a spec changes no status and the other way round, and only a spec is a new generation.
+// The test is not parallel, as TestPrinterColumns is not.
 func TestStatusIsASubresource(t *testing.T) {
-	t.Parallel()
 	const namespace = "subresource"
 	shared.newNamespace(t, namespace)
 	if refused := shared.create(t, namespace, "shop", bare); refused != "" {
@@ -215,7 +215,6 @@ func TestStatusIsASubresource(t *testing.T) {
 		generation              int64
 		service, host, refusals string
 	}{
-		// An interceptor of another test may be there, which serves all namespaces: it writes the same.
 		{"a status", status, `{"status": {"targetService": "shop-stable:80"}}`, 1, "shop-stable:80", "shop.test", ""},
 		{"a status by way of the object", main, `{"status": {"targetService": "forged:80"}}`, 1, "shop-stable:80", "shop.test", ""},
 		{"a spec by way of the status", status, `{"spec": {"hosts": ["forged.test"]}}`, 1, "shop-stable:80", "shop.test", ""},
