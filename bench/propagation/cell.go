@@ -11,6 +11,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 )
 
 const (
@@ -76,6 +77,14 @@ func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) e
 	if err != nil {
 		return err
 	}
+	page, err := traffic.Ask(ctx, s.metricsURL, "", nil)
+	if err != nil {
+		return err
+	}
+	if memory, err = s.interceptorAt.Memory(); err != nil {
+		return err
+	}
+	found.Memory.Page, found.Memory.Read = float64(len(page.Body))/1e6, memory.Resident
 	if _, err = s.cell(ctx, ours, theirs, warmUp); err != nil {
 		return err
 	}

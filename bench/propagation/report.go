@@ -69,6 +69,9 @@ type quantiles struct {
 type memory struct {
 	Idle          float64 `json:"idleMB"`
 	IdleAnonymous float64 `json:"idleAnonymousMB"`
+	// Read is what the interceptor took right after somebody read its metrics while it was idle, and Page how long they were.
+	Read float64 `json:"readMB"`
+	Page float64 `json:"pageMB"`
 	// Busy is the highest of one reading a second among changes.
 	Busy             float64 `json:"busyMB"`
 	BusyAnonymous    float64 `json:"busyAnonymousMB"`
@@ -149,10 +152,10 @@ func (r *report) table(w io.Writer) {
 			each.Cost.Interceptor, each.Cost.Proxy, each.Cost.BareProxy, each.Cost.Bytes, each.Cost.BareBytes)
 	}
 	fmt.Fprintln(columns)
-	fmt.Fprintln(columns, "interceptor\tidle MB\tof that anonymous\tbusy MB\tof that anonymous\t\t")
+	fmt.Fprintln(columns, "interceptor\tidle MB\tof that anonymous\tmetrics read MB\ttheir page MB\tbusy MB\tof that anonymous\t")
 	for _, each := range r.Results {
-		fmt.Fprintf(columns, "%v\t%.1f\t%.1f\t%.1f\t%.1f\t\t\n", each.Shape,
-			each.Memory.Idle, each.Memory.IdleAnonymous, each.Memory.Busy, each.Memory.BusyAnonymous)
+		fmt.Fprintf(columns, "%v\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", each.Shape,
+			each.Memory.Idle, each.Memory.IdleAnonymous, each.Memory.Read, each.Memory.Page, each.Memory.Busy, each.Memory.BusyAnonymous)
 	}
 	fmt.Fprintln(columns)
 	_ = columns.Flush() // See below.

@@ -57,6 +57,7 @@ type stage struct {
 	interceptorAt process.Folder
 	proxiesAt     []process.Folder
 	xdsAt, sinkAt netip.AddrPort
+	metricsURL    string
 	proxies       []*envoyproc.Envoy
 	bare          *bareserver.Server
 	side          int // of the measured host
@@ -178,6 +179,7 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 	if s.interceptorAt, err = process.Find(s.interceptor.PID()); err != nil {
 		return err
 	}
+	s.metricsURL = "http://" + at(3) + "/metrics"
 	return s.interceptor.Await(ctx, startLimit, func(ctx context.Context) error {
 		answer, err := traffic.Ask(ctx, "http://"+at(1)+"/readyz", "", nil)
 		if err == nil && answer.Status != http.StatusOK {

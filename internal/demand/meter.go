@@ -219,23 +219,23 @@ func (m *Meter) prune(now time.Time) {
 	}
 }
 
-// EachBackend visits what every backend of every object was asked since this replica knows of it. The backends that no object has any more
-// are not among them.
-func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals)) {
+// EachBackend visits what every backend of every object was asked since this replica knows of it, and says whether any of the object's was asked at all.
+// The backends that no object has any more are not among them.
+func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals, isInUse bool)) {
 	for key, o := range m.objects {
 		for _, service := range o.Services {
 			var totals Totals
 			if counted := o.totals[service]; counted != nil {
 				totals = *counted
 			}
-			visit(key, service, totals)
+			visit(key, service, totals, len(o.totals) > 0)
 		}
 	}
 }
 
-// count adds to what a backend was asked until an instant, if the object has it.
+// count adds to what a backend was asked until an instant, if the object has it. Most proxies say of most backends that there was nothing: that is not kept.
 func (o *object) count(at time.Duration, service string, more Totals) {
-	if !slices.Contains(o.Services, service) {
+	if more == (Totals{}) || !slices.Contains(o.Services, service) {
 		return
 	}
 	if o.shares(service) {

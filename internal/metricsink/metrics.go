@@ -82,23 +82,28 @@ func (b *backends) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- b.times
 }
 
-// Collect is prometheus.Collector's.
+// Collect is prometheus.Collector's. Counters are there from the beginning, so that rates miss no request. The times of an object's backends are nineteen
+// buckets each, and come once any of them was asked.
 func (b *backends) Collect(series chan<- prometheus.Metric) {
 	type backend struct {
 		key     ir.Key
 		service string
 		totals  demand.Totals
+		isInUse bool
 	}
 	var all []backend
 	b.sink.mu.Lock()
-	b.sink.meter.EachBackend(func(key ir.Key, service string, totals demand.Totals) {
-		all = append(all, backend{key, service, totals})
+	b.sink.meter.EachBackend(func(key ir.Key, service string, totals demand.Totals, isInUse bool) {
+		all = append(all, backend{key, service, totals, isInUse})
 	})
 	b.sink.mu.Unlock()
 	for _, each := range all {
 		labels := []string{each.key.Namespace, each.key.Name, each.service}
 		series <- prometheus.MustNewConstMetric(b.requests, prometheus.CounterValue, each.totals.Requests, labels...)
 		series <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, each.totals.Errors, labels...)
+		if !each.isInUse {
+			continue
+		}
 		buckets := make(map[float64]uint64, demand.TimeBuckets)
 		for i, bound := range demand.TimeBounds() {
 			buckets[bound/millisecondsPerSecond] = each.totals.Times.Cumulative[i]

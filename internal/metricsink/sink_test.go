@@ -134,6 +134,7 @@ func (p *proxy) flush(timestamp, active string) {
 	p.send(strings.NewReplacer("TIME", timestamp, "ACTIVE", active).Replace(`{"envoyMetrics": [
 		{"name": "cluster_manager.cluster_added", "metric": [{"counter": {"value": 0}, "timestampMs": "TIME"}]},
 		{"name": "cluster.apps/shop/shop.upstream_rq_total", "metric": [{"counter": {"value": 100}, "timestampMs": "TIME"}]},
+		{"name": "cluster.apps/idle/idle.upstream_rq_total", "metric": [{"counter": {"value": 0}, "timestampMs": "TIME"}]},
 		{"name": "cluster.apps/shop/shop.upstream_rq_5xx", "metric": [{"counter": {"value": 20}, "timestampMs": "TIME"}]},
 		{"name": "cluster.apps/shop/shop.upstream_rq_active", "metric": [{"gauge": {"value": ACTIVE}, "timestampMs": "TIME"}]},
 		{"name": "cluster.apps/shop/shop.upstream_rq_time", "metric": [{"histogram": {"sampleCount": "100", "sampleSum": 2000,
@@ -214,6 +215,32 @@ kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="
 	if count, err := testutil.GatherAndCount(s.registry, "kedify_backend_requests_total"); err != nil || count != 0 {
 		t.Errorf("%d series of an object that is gone, %v", count, err)
 	}
+}
+
+// TestThePageOfIdleObjects: of an object that nobody has asked a page of metrics has the counters, at 0, and no times, which are most of a page. Once one
+// of its backends was asked it has those of all, so that none begins in the middle of a canary.
+func TestThePageOfIdleObjects(t *testing.T) {
+	s := newStage(t, nil)
+	spec := demand.Spec{Metric: demand.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second}
+	s.SetObjects(map[ir.Key]*demand.Object{
+		shop:                              {Fleet: fleet, Services: []string{"shop", "shop-canary"}, Spec: spec},
+		{Namespace: "apps", Name: "idle"}: {Fleet: fleet, Services: []string{"idle", "idle-canary"}, Spec: spec},
+	})
+	s.joins(fleet)
+	count := func(name string, want int) {
+		t.Helper()
+		if got, err := testutil.GatherAndCount(s.registry, "kedify_backend_"+name); err != nil || got != want {
+			t.Errorf("%d series of %s, %v; want %d", got, name, err, want)
+		}
+	}
+	count("requests_total", 4)
+	count("errors_total", 4)
+	count("response_seconds", 0)
+	p := s.connect()
+	p.flush("1000", "3")
+	p.flush("2000", "3")
+	count("requests_total", 4)
+	count("response_seconds", 2)
 }
 
 // TestAStreamThatEndsIsMissed has the only stream end while the proxy takes requests, or goes on to take
