@@ -96,7 +96,7 @@ func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) e
 		return err
 	}
 	after, err := s.usage(ctx)
-	found.Cost = costOf(before, after, idle, s.samples)
+	found.Cost = costOf(before.until(after), idle, s.samples)
 	return err
 }
 

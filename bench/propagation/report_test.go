@@ -67,10 +67,10 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 
 func TestACostIsWithoutWhatIsUsedAnyway(t *testing.T) {
 	t.Parallel()
-	begin := time.Now()
-	before := usage{at: begin, Interceptor: 100, Bytes: 1000}
-	after := usage{at: begin.Add(2 * time.Second), Interceptor: 1500, Bytes: 9000}
-	got := costOf(before, after, usage{Interceptor: 200, Bytes: 1000}, 10)
+	// Each reading costs 50 µs, which are no weight's.
+	before := reading{ends: usage{seconds: 1, Interceptor: 50, Bytes: 1000}, begins: usage{seconds: 1, Interceptor: 100, Bytes: 1000}}
+	after := reading{ends: usage{seconds: 3, Interceptor: 1500, Bytes: 9000}, begins: usage{seconds: 3, Interceptor: 1550, Bytes: 9000}}
+	got := costOf(before.until(after), usage{Interceptor: 200, Bytes: 1000}, 10)
 	if got.Interceptor != 100 || got.Bytes != 600 {
 		t.Errorf("a weight costs %v µs and %v bytes, want 100 and 600", got.Interceptor, got.Bytes)
 	}

@@ -44,6 +44,7 @@ type stage struct {
 	options
 	shape
 
+	began       time.Time
 	folder      string
 	plane       *controlplane.ControlPlane
 	client      *rest.RESTClient
@@ -65,6 +66,7 @@ type stage struct {
 
 // start starts what is the same for all sizes.
 func (s *stage) start(ctx context.Context) error {
+	s.began = time.Now()
 	s.kubeconfig = filepath.Join(s.folder, "kubeconfig")
 	plane := filepath.Join(s.folder, "controlplane")
 	err := os.Mkdir(plane, 0o700)

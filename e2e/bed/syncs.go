@@ -24,6 +24,7 @@ const (
 	routerFailed   = " via plugin: " // in each error that a router answers with
 	routerAnswered = `msg="Desired weight (stepIdx: `
 	notInForce     = ` not yet verified"`
+	syncFails      = `msg="roCtx.reconcile err `
 )
 
 // Syncs are the controller's reconciliations of the Rollout since a moment, the
@@ -99,6 +100,9 @@ func note(s *trace.Sync, at time.Time, text string) {
 		answer = trace.Unverified
 	case strings.Contains(text, routerAnswered):
 		answer = trace.Verified
+	}
+	if _, failure, found := strings.Cut(text, syncFails); found && s.Ended.IsZero() && ofRollout(text) {
+		s.Failure, _, _ = strings.Cut(failure, `" generation=`)
 	}
 	if answer != trace.Unasked && s.Answer == trace.Unasked {
 		s.Answer, s.Answered = answer, at

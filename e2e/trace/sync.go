@@ -39,7 +39,12 @@ type Sync struct {
 	// Answer is what came of the router, Answered when.
 	Answer   Answer
 	Answered time.Time
+	// Failure is what the controller says of why it ended early, "" if it didn't.
+	Failure string
 }
+
+// asks says whether the controller came to its router, or had no reason not to.
+func (s Sync) asks() bool { return s.Answer != Unasked || s.Failure == "" }
 
 // Draw describes a sync, with the times since a moment.
 func (s Sync) Draw(moment time.Time) string {
@@ -53,14 +58,20 @@ func (s Sync) Draw(moment time.Time) string {
 	if s.Ended.IsZero() {
 		return text + ", no end"
 	}
-	return text + fmt.Sprintf(", ended %+.3f s", s.Ended.Sub(moment).Seconds())
+	text += fmt.Sprintf(", ended %+.3f s", s.Ended.Sub(moment).Seconds())
+	if s.Failure != "" {
+		text += ": " + s.Failure
+	}
+	return text
 }
 
 // Asking is the first of the syncs that works on a version of the Rollout or a
-// later one: from then on the controller asks for what that version says.
+// later one, and in which the controller doesn't fail by itself before it comes to
+// its router, as it does for seconds while some of what it has read is old: from then
+// on it asks for what that version says.
 func Asking(syncs []Sync, version int64) (Sync, bool) {
 	for _, s := range syncs {
-		if s.Version >= version {
+		if s.Version >= version && s.asks() {
 			return s, true
 		}
 	}

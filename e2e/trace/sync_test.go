@@ -85,7 +85,9 @@ func TestRecovered(t *testing.T) {
 	if Came(syncs, second(18)) || !Came(syncs, second(17)) || Came(syncs[:5], second(15)) {
 		t.Error("the controller comes to its router by a sync that begins later and asks it")
 	}
-	if asking, found := Asking(syncs, 5); !found || !cmp.Equal(asking, started) {
+	stale := sync(5, 13, 14, Unasked)
+	stale.Failure = "the object has been modified"
+	if asking, found := Asking(append([]Sync{stale}, syncs...), 5); !found || !cmp.Equal(asking, started) {
 		t.Errorf("version 5 is first worked on in %+v", asking)
 	}
 	if _, found := Asking(syncs, 7); found {

@@ -18,6 +18,12 @@ func starting(s trace.Sync) trace.Sync {
 	return s
 }
 
+// failing is one in which the controller fails by itself.
+func failing(s trace.Sync) trace.Sync {
+	s.Failure = "Operation cannot be fulfilled on replicasets.apps: the object has been modified"
+	return s
+}
+
 // The courses are recorded ones, rounded, and what they would have been with a
 // router that is worse.
 func TestTimes(t *testing.T) {
@@ -60,6 +66,17 @@ func TestTimes(t *testing.T) {
 			call(6, 0.495, 0.52, trace.Failed), starting(call(6, 0.53, 0.68, trace.Verified)), call(7, 0.69, 0.74, trace.Verified),
 		}, 0.01, 0.18, 0.13},
 		{"the watch is back late", away, last, 2.94, 0.01, 0.06},
+		{"some of what the controller has read is old", course{
+			outage: away.outage, accepted: away.accepted, taken: away.taken, version: 7, reached: second(23.2),
+		}, []trace.Sync{
+			call(6, 6.5, 6.51, trace.Verified), failing(call(7, 6.55, 6.56, trace.Unasked)), failing(call(7, 14.8, 14.81, trace.Unasked)),
+			call(7, 23.1, 23.15, trace.Verified),
+		}, 19.49, 0.01, 0.11},
+		{"nothing keeps the controller from its router", course{
+			outage: away.outage, accepted: away.accepted, taken: away.taken, version: 7, reached: second(23.2),
+		}, []trace.Sync{
+			call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.56, trace.Unasked), call(7, 23.1, 23.15, trace.Verified),
+		}, 2.94, 0.01, 16.66},
 		{"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.Unasked)}, last...), 2.94, 0.01, 0.06},
 		{"the router waits", away, append([]trace.Sync{call(6, 0.7, 5.5, trace.Verified)}, last...), 1.04, 2.01, 1.96},
 		{"the router has given up", away, append([]trace.Sync{call(6, 0.7, 3.4, trace.Failed)}, last...), 0.04, 3.01, 2.96},
