@@ -1,6 +1,7 @@
 package metricsink
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,26 +89,32 @@ func (b *backends) Collect(series chan<- prometheus.Metric) {
 	type backend struct {
 		key     ir.Key
 		service string
-		totals  demand.Totals
-		isInUse bool
+		totals  *demand.Totals // nil while nobody has asked any backend of the object
 	}
 	var all []backend
 	b.sink.mu.Lock()
 	b.sink.meter.EachBackend(func(key ir.Key, service string, totals demand.Totals, isInUse bool) {
-		all = append(all, backend{key, service, totals, isInUse})
+		each := backend{key: key, service: service}
+		if isInUse {
+			kept := totals
+			each.totals = &kept
+		}
+		all = append(all, each)
 	})
 	b.sink.mu.Unlock()
+	idle := new(demand.Totals)
 	for _, each := range all {
 		labels := []string{each.key.Namespace, each.key.Name, each.service}
-		series <- prometheus.MustNewConstMetric(b.requests, prometheus.CounterValue, each.totals.Requests, labels...)
-		series <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, each.totals.Errors, labels...)
-		if !each.isInUse {
+		totals := cmp.Or(each.totals, idle)
+		series <- prometheus.MustNewConstMetric(b.requests, prometheus.CounterValue, totals.Requests, labels...)
+		series <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, totals.Errors, labels...)
+		if totals == idle {
 			continue
 		}
 		buckets := make(map[float64]uint64, demand.TimeBuckets)
 		for i, bound := range demand.TimeBounds() {
-			buckets[bound/millisecondsPerSecond] = each.totals.Times.Cumulative[i]
+			buckets[bound/millisecondsPerSecond] = totals.Times.Cumulative[i]
 		}
-		series <- prometheus.MustNewConstHistogram(b.times, each.totals.Times.Count, each.totals.Times.Sum/millisecondsPerSecond, buckets, labels...)
+		series <- prometheus.MustNewConstHistogram(b.times, totals.Times.Count, totals.Times.Sum/millisecondsPerSecond, buckets, labels...)
 	}
 }
