@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
 )
@@ -137,6 +138,11 @@ func resolveObject(
 	}
 	if len(wrongBackends) > 0 {
 		backends, managed = lastGood(object, inForce, backends, find, len(matches))
+	}
+	if fault.UnfinishedAbort && // Only in a mutant.
+		!hasAnnotation(object) && len(inForce) > 0 && len(inForce[0].Backends) == 2 {
+		backends = slices.Clone(inForce[0].Backends)
+		backends[0].Weight, backends[1].Weight = 95, 5
 	}
 	failover, wrongFailover := failoverOf(object, find)
 	if len(wrongFailover) > 0 && len(inForce) > 0 {

@@ -8,6 +8,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
@@ -76,7 +77,7 @@ func TakenOf(
 			for _, state := range known {
 				answer, connected := state.Answer(address, fleet, object, published.Digest)
 				isKnown = isKnown || connected
-				hasAll = hasAll && (answer.Confirmed || !connected)
+				hasAll = hasAll && (answer.Confirmed || !connected || fault.EarlyACK)
 				if answer.Refusal != "" && taken.Refusal == "" {
 					taken.Refusal = "proxy " + address.String() + ": " + answer.Refusal
 				}

@@ -11,6 +11,7 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 )
 
@@ -218,6 +219,10 @@ func destinationsOf(route ir.Route, services map[ir.ServicePort]ir.Endpoints) []
 	for i, backend := range route.Backends {
 		cluster := clusterOf{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol, tuning: tuning}
 		found = append(found, destination{cluster, backend.ServicePort(), held[i]})
+	}
+	if fault.SwappedEndpoints && len(found) == 2 && // Only in a mutant.
+		min(len(services[found[0].at].Ready), len(services[found[1].at].Ready)) > 0 {
+		found[0].at, found[1].at = found[1].at, found[0].at
 	}
 	if failover := route.Failover; failover != nil {
 		cluster := clusterOf{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol, tuning: tuning}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/demand"
+	"github.com/kedify/argo-rollouts-plugin/internal/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
@@ -29,6 +30,9 @@ type Publisher struct {
 func (p Publisher) Publish(fleet ir.Fleet, update translate.Update, isWhole bool) error {
 	if isWhole {
 		return p.Server.Publish(string(fleet), update.Changed)
+	}
+	if fault.BriefWrongWeight { // Only in a mutant.
+		update = publishWrongWeights(p.Server, fleet, update)
 	}
 	return p.Server.ApplyDelta(xds.Delta{
 		Fleet: string(fleet), Changed: update.Changed, Removed: update.Removed,

@@ -1,6 +1,10 @@
 package xds
 
-import "time"
+import (
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/fault"
+)
 
 // lingers tells whether a resource that is no longer desired has to stay on the stream for now: a
 // cluster that routes may name, and its endpoints.
@@ -9,7 +13,7 @@ func (s *session) lingers(k kind, name string) bool {
 	switch k {
 	case clusterKind:
 		s.pendingRemoval[name] = due
-		return due.IsZero() || s.now.Before(due) || s.mayBeUsed(name)
+		return !fault.ClusterBeforeRoute && (due.IsZero() || s.now.Before(due) || s.mayBeUsed(name))
 	case endpointKind:
 		return leaves
 	default:

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/fault"
 )
 
 // messageLimit is how much of a NACK's reason is kept, in bytes.
@@ -164,6 +166,9 @@ func (s *Server) tellVerdict(ctx context.Context, logger *slog.Logger, st *strea
 // sendAll sends what a step decided.
 func (s *Server) sendAll(t transport, responses []response) error {
 	for _, r := range responses {
+		if fault.SlowRoutes && r.kind == scopeKind { // Only in mutants.
+			time.Sleep(time.Second)
+		}
 		if err := t.send(r); err != nil {
 			return err
 		}

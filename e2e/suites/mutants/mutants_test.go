@@ -3,27 +3,37 @@ package mutants
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
-const (
-	// within bounds the way to a pause: a pod starts, and a weight that is not
-	// verified at once is asked about again after 10 s.
-	within = 30 * time.Second
-	// endWithin bounds the end. An abort waits for nothing.
-	endWithin = 10 * time.Second
-)
+// mutant is an interceptor with one fault.
+type mutant struct {
+	name string
+	// fault is what the build tag names, see internal/fault.
+	fault string
+	// caughtBy is the check that finds it.
+	caughtBy bed.Check
+}
+
+// mutants are one for each check.
+func mutants() []mutant {
+	return []mutant{
+		{"endpoints of stable and canary swapped under right weights", "swapped_endpoints", bed.CheckSplit},
+		{"a cluster deleted before its route", "cluster_before_route", bed.CheckFailedRequests},
+		{"an ACK reported before Envoy's", "early_ack", bed.CheckOrder},
+		{"300 ms of a wrong weight", "brief_wrong_weight", bed.CheckStrangeWeights},
+		{"an abort that leaves 5 %", "unfinished_abort", bed.CheckEnd},
+	}
+}
 
 // run is one canary on one interceptor.
 type run struct {
-	name, binary string
+	name, fault, binary string
 	// want are the checks that have to find something, no more and no fewer.
 	want []bed.Check
 }
@@ -55,16 +65,10 @@ func TestMutants(t *testing.T) {
 // fault before and after them.
 func plan(t *testing.T) []run {
 	t.Helper()
-	repo, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := builds(t)
-	proper := build(t, repo, filepath.Join(dir, interceptor), nil)
+	proper := build(t, "")
 	runs := []run{{name: "no fault, at first", binary: proper}}
-	for i, m := range mutants() {
-		binary := filepath.Join(dir, fmt.Sprintf("%s-%d", interceptor, i+1))
-		runs = append(runs, run{name: m.name, binary: build(t, repo, binary, m.edits), want: []bed.Check{m.caughtBy}})
+	for _, m := range mutants() {
+		runs = append(runs, run{name: m.name, fault: m.fault, binary: build(t, m.fault), want: []bed.Check{m.caughtBy}})
 	}
 	return append(runs, run{name: "no fault, in the end", binary: proper})
 }
@@ -72,7 +76,7 @@ func plan(t *testing.T) []run {
 // play plays two weights and an abort.
 func play(ctx context.Context, b *bed.Bed) *bed.Verdict {
 	c := bed.Canary{
-		From: "blue", To: "yellow", Left: "blue", Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}, Within: within, EndWithin: endWithin,
+		From: "blue", To: "yellow", Left: "blue", Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0},
 	}
 	return b.Play(ctx, c, func(ctx context.Context, trial *bed.Trial) error {
 		if err := trial.Through(ctx, 20, 50); err != nil {

@@ -1,0 +1,5 @@
+//go:build mutant_brief_wrong_weight
+
+package fault
+
+const active = briefWrongWeight

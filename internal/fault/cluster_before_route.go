@@ -1,0 +1,5 @@
+//go:build mutant_cluster_before_route
+
+package fault
+
+const active = clusterBeforeRoute

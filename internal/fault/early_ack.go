@@ -1,0 +1,5 @@
+//go:build mutant_early_ack
+
+package fault
+
+const active = earlyACK

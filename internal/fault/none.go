@@ -1,0 +1,5 @@
+//go:build !mutant
+
+package fault
+
+const active = none

@@ -1,0 +1,5 @@
+//go:build mutant_swapped_endpoints
+
+package fault
+
+const active = swappedEndpoints

@@ -1,0 +1,5 @@
+//go:build mutant_unfinished_abort
+
+package fault
+
+const active = unfinishedAbort
