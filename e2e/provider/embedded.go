@@ -18,8 +18,8 @@ type embedded struct {
 	owns, up bool
 }
 
-// Up implements Provider. A cluster that runs gets this checkout's programs; one
-// that an earlier Up has started stays owned.
+// Up implements Provider. A cluster that runs gets this checkout's programs and the
+// add-ons that it lacks; one that an earlier Up has started stays owned.
 func (e *embedded) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
 	began := time.Now()
 	before, err := e.Local.Status(ctx)
@@ -28,7 +28,9 @@ func (e *embedded) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
 	}
 	isOurs := before.State == Stopped || before.State == Broken || before.Transient
 	e.owns = e.owns || isOurs
-	e.Report(beginning(before.State, isOurs))
+	if !e.up {
+		e.Report(beginning(before.State, isOurs))
+	}
 	if err := e.Local.run(ctx, arguments(wishes)...); err != nil {
 		return nil, err
 	}
@@ -39,8 +41,10 @@ func (e *embedded) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
 	if s.State != Running {
 		return nil, fmt.Errorf("the local cluster is %s after its start", s.State)
 	}
+	if !e.up {
+		e.Report(fmt.Sprintf("The local cluster is up after %.1f s.", time.Since(began).Seconds()))
+	}
 	e.up = true
-	e.Report(fmt.Sprintf("The local cluster is up after %.1f s.", time.Since(began).Seconds()))
 	c := &Cluster{
 		Name: "the local cluster", Kubeconfig: s.Kubeconfig, Bin: s.Bin, Logs: s.Logs, Node: s.Node,
 		StartSeconds: s.StartSeconds, Addresses: s.Addresses,

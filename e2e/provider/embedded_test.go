@@ -5,7 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // A cluster that gets other programs while it runs belongs to whoever has started
@@ -32,7 +33,7 @@ up) printf running >$state ;;
 down) printf stopped >$state ;;
 esac`)
 			e := &embedded{Options: Options{
-				Local: LocalCluster{Path: command, Patience: 20 * time.Second}, Report: func(string) {},
+				Local: LocalCluster{Path: command, Patience: await.Patience()}, Report: func(string) {},
 				Cache: func(*Cluster) string { return "" },
 			}}
 			for range 2 {

@@ -82,6 +82,32 @@ func (l LocalCluster) Status(ctx context.Context) (Status, error) {
 	return status, nil
 }
 
+// Estimate is what has to be built before a cluster can start.
+type Estimate struct {
+	// Components are the missing components, Seconds is how long they take on two cores.
+	Components []string `json:"components"`
+	Seconds    float64  `json:"seconds"`
+}
+
+// Estimate asks what a cluster with these add-ons lacks. It builds nothing.
+func (l LocalCluster) Estimate(ctx context.Context, addons ...string) (Estimate, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.Patience)
+	defer cancel()
+	args := []string{"build", "--estimate"}
+	for _, addon := range addons {
+		args = append(args, "--with", addon)
+	}
+	out, err := l.output(ctx, args...)
+	if err != nil {
+		return Estimate{}, err
+	}
+	var e Estimate
+	if err := json.Unmarshal(out, &e); err != nil {
+		return e, fmt.Errorf("read the estimate of %s: %w", l.Path, err)
+	}
+	return e, nil
+}
+
 // output runs a command and returns its standard output.
 func (l LocalCluster) output(ctx context.Context, args ...string) ([]byte, error) {
 	command := l.command(ctx, args...)

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // script is a command that runs a shell script.
@@ -22,15 +23,19 @@ func TestLocalCluster(t *testing.T) {
 	command := script(t, `
 case "$1" in
 status) echo '{"state":"running","kubeconfig":"/k","bin":"/b","logs":"/run/logs","node":77,"startSeconds":13.5,"transient":true,"addresses":{"apiserver":"127.0.0.1:1","proxy":"127.0.0.1:2"}}' ;;
+build) [ "$*" = "build --estimate --with keda" ] && echo '{"components":["keda"],"seconds":300}' ;;
 up) [ "$2" = --transient ] && echo "etcd is ready" >&2 ;;
 *) exit 1 ;;
 esac`)
 	var progress strings.Builder
-	l := LocalCluster{Path: command, Terminal: Terminal{Err: &progress}, Patience: 20 * time.Second}
+	l := LocalCluster{Path: command, Terminal: Terminal{Err: &progress}, Patience: await.Patience()}
 	got, err := l.Status(t.Context())
 	if err != nil || got.State != Running || got.Bin != "/b" || got.Logs != "/run/logs" || got.Node != 77 ||
 		got.StartSeconds != 13.5 || !got.Transient || got.Addresses[ProxyAddress] != "127.0.0.1:2" {
 		t.Errorf("status %+v, %v", got, err)
+	}
+	if e, err := l.Estimate(t.Context(), "keda"); err != nil || len(e.Components) != 1 || e.Seconds != 300 {
+		t.Errorf("estimate %+v, %v", e, err)
 	}
 	if err := l.run(t.Context(), "up", "--transient"); err != nil || progress.String() != "etcd is ready\n" {
 		t.Errorf("up: %v, progress %q", err, progress.String())

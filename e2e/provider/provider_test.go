@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // place is a folder with commands that note their calls and answer by a script.
@@ -31,10 +32,10 @@ func newPlace(t *testing.T, commands map[string]string) place {
 
 func (p place) options(said *[]string, environ ...string) Options {
 	return Options{
-		Local:   LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Patience: 20 * time.Second},
+		Local:   LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Patience: await.Patience()},
 		Environ: append([]string{"PATH=" + p.dir + ":/usr/bin:/bin"}, environ...),
 		Cache:   func(*Cluster) string { return filepath.Join(p.dir, "cache") },
-		Report:  func(line string) { *said = append(*said, line) }, Command: 20 * time.Second,
+		Report:  func(line string) { *said = append(*said, line) }, Command: await.Patience(),
 	}
 }
 

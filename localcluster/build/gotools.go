@@ -83,7 +83,7 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 		"-gcflags=all=-dwarf=false",
 		// What traces gRPC calls brings the template engine, and with it every method of every type: without it a
 		// program that speaks gRPC is a sixth smaller. The Makefile says so too, so that the compiler's cache is shared.
-		"-tags", strings.Join(append([]string{"grpcnotrace"}, g.Tags...), ","),
+		"-tags", g.tags(),
 		"-ldflags", flags,
 		"-o", output,
 	}
@@ -98,6 +98,18 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	}
 	return g.print(ctx, dest, log)
 }
+
+// compiles implements compiler.
+func (g GoTools) compiles() GoTools { return g }
+
+// fetch downloads the modules that the programs are compiled from, and no others that the go.mod names.
+func (g GoTools) fetch(ctx context.Context, log io.Writer) error {
+	args := append([]string{"list", "-deps", "-f", "{{.Name}}", "-tags", g.tags()}, g.Packages...)
+	return run(ctx, g.Dir, log, []string{"CGO_ENABLED=0"}, "go", args...)
+}
+
+// tags are the build tags of all programs, and those of g.
+func (g GoTools) tags() string { return strings.Join(append([]string{"grpcnotrace"}, g.Tags...), ",") }
 
 // linkerFlags leave debug information out and set the stamps.
 func (g GoTools) linkerFlags(ctx context.Context) (string, error) {

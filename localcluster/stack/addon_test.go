@@ -17,6 +17,9 @@ func TestParseAddons(t *testing.T) {
 	if diff := cmp.Diff([]Addon{EnvoyGateway, Traefik, KEDA}, got); diff != "" || err != nil {
 		t.Errorf("%v; add-ons (-want +got):\n%s", err, diff)
 	}
+	if got, err := ParseAddons([]string{"keda-api", "traefik", "keda"}); err != nil || !slices.Equal(got, []Addon{Traefik, KEDA}) {
+		t.Errorf("KEDA and its API: %v, %v", got, err)
+	}
 	if _, err := ParseAddons([]string{"istio"}); !errors.Is(err, ErrUnknownAddon) {
 		t.Errorf("an unknown add-on: error %v", err)
 	}
@@ -55,6 +58,7 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 		{"both share the definitions and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
 		{"KEDA brings the scaler and the agent, and nothing of the Gateway API", []Addon{KEDA}, programs, 3 + 2, 2},
 		{"KEDA in a bare cluster", []Addon{KEDA}, nil, 3, 1},
+		{"the API of KEDA, with the scaler and the agent", []Addon{KEDAAPI}, programs, 2, 2},
 		{"another KEDA", []Addon{"keda-v2.20.2"}, programs, 3 + 2, 2},
 		{"an older controller is an image and nothing else", []Addon{OldRollouts}, programs, 1, 0},
 		{"KEDA beside a gateway", []Addon{Traefik, KEDA}, programs, 1 + 3 + 2 + guides, 5},
@@ -69,7 +73,7 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 			gateways := slices.ContainsFunc(tt.addons, Addon.gateway)
 			for program, wanted := range map[product.Program]bool{
 				product.Plugin: true, product.GatewayPlugin: gateways,
-				product.Scaler: slices.ContainsFunc(tt.addons, Addon.isKEDA), product.Agent: slices.ContainsFunc(tt.addons, Addon.isKEDA),
+				product.Scaler: slices.ContainsFunc(tt.addons, Addon.scaling), product.Agent: slices.ContainsFunc(tt.addons, Addon.scaling),
 			} {
 				if slices.Contains(Programs(tt.addons), program) != wanted {
 					t.Errorf("%s is built: %v", program, !wanted)

@@ -25,7 +25,7 @@ func Programs(addons []Addon) []product.Program {
 	if slices.ContainsFunc(addons, Addon.gateway) {
 		out = append(out, product.GatewayPlugin)
 	}
-	if slices.ContainsFunc(addons, Addon.isKEDA) {
+	if slices.ContainsFunc(addons, Addon.scaling) {
 		out = append(out, product.Scaler, product.Agent)
 	}
 	return out

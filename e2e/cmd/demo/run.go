@@ -51,11 +51,14 @@ func halves() []string { return []string{string(canaryHalf), string(scalingHalf)
 // has says whether a half is to be run.
 func (o *options) has(h half) bool { return o.only == "" || o.only == h }
 
-// wishes are what the cluster is to have. Nothing is installed into a cluster that is not of this project's.
-func (o *options) wishes() provider.Wishes {
+// wishes are what the cluster is to have for a half. Nothing is installed into a cluster that is not of this
+// project's. The canary half needs KEDA's API, from which the agent makes the HTTPScaledObject, and not KEDA: so it
+// starts before KEDA is compiled. That happens afterwards. Next to the canary it would take processors from the pods
+// even at the lowest priority: the kernel shares them out among cgroups first, and each pod has its own.
+func (o *options) wishes(h half) provider.Wishes {
 	wishes := provider.Wishes{Keep: o.keep}
 	if o.provider == provider.NameEmbedded {
-		wishes.Addons = []string{"keda", "traefik"}
+		wishes.Addons = []string{map[half]string{canaryHalf: "keda-api", scalingHalf: "keda"}[h], "traefik"}
 		wishes.Forwards = map[string]string{provider.IngressAddress: provider.IngressTarget}
 	}
 	return wishes
@@ -75,9 +78,14 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	o.screen.Print(o.style.Heading("Canary demo, " + o.version))
+	missing, err := o.missing(ctx)
+	if err != nil {
+		return o.interrupted(ctx, err)
+	}
+	o.screen.Print(append(o.announcement(o.stages(missing)), "")...)
 	cluster, err := o.clusterUp(ctx, from)
 	if err == nil {
-		err = o.present(ctx, cluster)
+		err = o.present(ctx, from, cluster)
 	}
 	return errors.Join(o.interrupted(ctx, err), o.end(context.WithoutCancel(ctx), from, cluster))
 }
@@ -114,7 +122,11 @@ func folder(c *provider.Cluster) string { return filepath.Join(filepath.Dir(c.Lo
 
 // clusterUp makes the cluster ready.
 func (o *options) clusterUp(ctx context.Context, from provider.Provider) (*provider.Cluster, error) {
-	cluster, err := from.Up(ctx, o.wishes())
+	first := canaryHalf
+	if !o.has(first) {
+		first = scalingHalf
+	}
+	cluster, err := from.Up(ctx, o.wishes(first))
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +164,7 @@ func (o *options) terminal(cluster *provider.Cluster) shell.Shell {
 }
 
 // present applies the guide's objects, runs the halves on them, one after the other, and prints the summary.
-func (o *options) present(ctx context.Context, cluster *provider.Cluster) error {
+func (o *options) present(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
 	byHand, err := o.byHand(ctx, cluster)
 	g := o.guide(cluster, byHand)
 	if err == nil {
@@ -164,11 +176,12 @@ func (o *options) present(ctx context.Context, cluster *provider.Cluster) error 
 	}
 	var followed scaling.Outcome
 	if err == nil && o.has(scalingHalf) && !byHand {
-		followed, err = scaling.New(o.terminal(cluster), o.scaling).Run(ctx)
+		followed, err = o.follow(ctx, from, cluster, g)
 	}
 	o.summary(outcome, followed)
 	if err != nil && ctx.Err() == nil {
 		o.screen.Print("", o.style.Bad("Failed: ")+err.Error())
+		o.screen.Print(broken(err, append(outcome.Checks, followed.Checks...))...)
 		scenario.Diagnose(ctx, o.terminal(cluster))
 	}
 	return err
@@ -187,6 +200,20 @@ func (o *options) measure(ctx context.Context, cluster *provider.Cluster, g guid
 		err = g.Target(ctx, guide.GuidesTarget)
 	}
 	return outcome, err
+}
+
+// follow runs the second half, for which the embedded cluster gets KEDA now.
+func (o *options) follow(ctx context.Context, from provider.Provider, cluster *provider.Cluster, g guide.Guide) (scaling.Outcome, error) {
+	if o.provider == provider.NameEmbedded && o.has(canaryHalf) {
+		o.screen.Print("", "The scaling half needs KEDA: it is built if it is missing, and added to the cluster.")
+		if _, err := from.Up(ctx, o.wishes(scalingHalf)); err != nil {
+			return scaling.Outcome{}, err
+		}
+	}
+	if err := g.Scales(ctx); err != nil {
+		return scaling.Outcome{}, err
+	}
+	return scaling.New(o.terminal(cluster), o.scaling).Run(ctx)
 }
 
 // guide is the guide in the cluster.

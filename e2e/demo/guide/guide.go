@@ -90,22 +90,18 @@ func (g Guide) Commands() [][]string {
 	return append(commands, Kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, object)))
 }
 
-// Ready waits until KEDA has taken the ScaledObject, the proxies have what became of it, and the Ingress leads to
-// them, and shows all of it. What is applied by hand needs no waiting.
+// Ready waits until the proxies have what the agent makes of the ScaledObject and the Ingress leads to them, and shows all
+// of it. KEDA may still be missing. What is applied by hand needs no waiting.
 func (g Guide) Ready(ctx context.Context) error {
 	if g.ByHand {
 		return nil
 	}
-	slow := g.Shell
-	slow.Within = g.Patience + g.Shell.Within
 	for _, args := range [][]string{
 		{"rollout/" + App, "--for=jsonpath={.status.phase}=Healthy"},
-		{"scaledobject/" + App, "--for=condition=Ready"},
 		{"ingress/" + App, "--for=jsonpath={.status.loadBalancer.ingress}"},
 		{"ingress/" + App, "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=" + proxied},
 	} {
-		wait := Kubectl(append([]string{"wait"}, append(args, fmt.Sprintf("--timeout=%.0fs", g.Patience.Seconds()))...)...)
-		if _, err := slow.Show(ctx, wait...); err != nil {
+		if err := g.wait(ctx, args...); err != nil {
 			return err
 		}
 	}
@@ -116,6 +112,19 @@ func (g Guide) Ready(ctx context.Context) error {
 	if err == nil && service != Stable {
 		err = fmt.Errorf("%w: the HTTPScaledObject is for Service %q, want that of the Rollout's stable side, %s", ErrCheck, service, Stable)
 	}
+	return err
+}
+
+// Scales waits until KEDA scales the ScaledObject.
+func (g Guide) Scales(ctx context.Context) error {
+	return g.wait(ctx, "scaledobject/"+App, "--for=condition=Ready")
+}
+
+// wait shows a kubectl wait that ends after Patience.
+func (g Guide) wait(ctx context.Context, args ...string) error {
+	slow := g.Shell
+	slow.Within = g.Patience + g.Shell.Within
+	_, err := slow.Show(ctx, Kubectl(append([]string{"wait"}, append(args, fmt.Sprintf("--timeout=%.0fs", g.Patience.Seconds()))...)...)...)
 	return err
 }
 

@@ -62,17 +62,23 @@ func (*world) Columns() int { return 100 }
 
 // guide is the guide in this world.
 func (w *world) guide() Guide {
+	//testbounds:allow the value is only compared
 	return Guide{Shell: w.shell(), Repo: "repo", Patience: 80 * time.Second, Delete: time.Minute}
 }
 
+//testbounds:allow the value is only compared
 func (w *world) shell() shell.Shell { return shell.Shell{Runner: w, Screen: w, Within: time.Minute} }
 
 // deploy applies and waits.
 func (g Guide) deploy(ctx context.Context) error {
-	if err := g.Apply(ctx); err != nil {
-		return err
+	err := g.Apply(ctx)
+	if err == nil {
+		err = g.Ready(ctx)
 	}
-	return g.Ready(ctx)
+	if err == nil && !g.ByHand {
+		err = g.Scales(ctx)
+	}
+	return err
 }
 
 const (
@@ -86,11 +92,11 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 		create,
 		apply + "scaledobject.yaml",
 		"kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy --timeout=80s",
-		"kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready --timeout=80s",
 		"kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress} --timeout=80s",
 		"kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy --timeout=80s",
 		"kubectl -n rollouts-demo get rollout,httpso,scaledobject",
 		"kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath={.spec.scaleTargetRef.service}",
+		"kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready --timeout=80s",
 	}
 	byHand := []string{create, "kubectl -n rollouts-demo apply -k repo/config/kedify-proxy", apply + "httpscaledobject.yaml"}
 	left := []string{
@@ -133,7 +139,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"a namespace that is another's", world{foreign: true}, shell.ErrForeign, "kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
 		{"objects that are refused", world{fails: "apply"}, io.ErrUnexpectedEOF, ""},
-		{"KEDA that does not take the ScaledObject", world{fails: "wait scaledobject"}, io.ErrUnexpectedEOF, ""},
+		{"KEDA that does not take the ScaledObject", world{service: Stable, fails: "wait scaledobject"}, io.ErrUnexpectedEOF, ""},
 		{"an Ingress that is not wired", world{fails: "=kedify-proxy"}, io.ErrUnexpectedEOF, ""},
 		{"another Service", world{service: Canary}, ErrCheck, `Service "rollouts-demo-canary"`},
 	}

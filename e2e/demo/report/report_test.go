@@ -74,7 +74,7 @@ func TestGolden(t *testing.T) {
 		"frame-color":  func() []string { return Style{Color: true}.Frame(live(), 100) },
 		"frame-empty":  func() []string { return Style{}.Frame(Live{Doing: "waiting for the first answer"}, 80) },
 		"checks": func() []string {
-			return Style{}.Checks([]Check{{"no request failed", "0 of 27 431", true}, {"the annotation is gone", "80/20", false}})
+			return Style{}.Checks([]Check{{Name: "no request failed", Detail: "0 of 27 431", OK: true}, {Name: "the annotation is gone", Detail: "80/20"}})
 		},
 	}
 	for name, draw := range scenarios {

@@ -138,6 +138,8 @@ type Check struct {
 	Name, Detail string
 	// OK says whether it holds.
 	OK bool
+	// Invariant is the kind of the product's invariant that is broken if it does not hold; empty for other checks.
+	Invariant string
 }
 
 // Checks draws the checks.

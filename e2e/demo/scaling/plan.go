@@ -9,11 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 	weight = 20
 	// inFlight bounds the requests that are under way at once: more than come in the time that one may take, or this client would be the first to
 	// fail where everything stands still.
-	inFlight = 500
+	inFlight = 4000
 )
 
 // phase is a rate of requests.
@@ -93,7 +94,7 @@ func (d *Demo) settle(ctx context.Context, p phase, began time.Time) (report.Rep
 		return r
 	}
 	d.board.say(fmt.Sprintf("waiting for the %d replicas that %s ask for", row.Wanted, p))
-	err := await.Until(ctx, "the replicas for "+p.String(), d.Followed, func() bool { return p.followed(now()) }, func() string {
+	err := await.Within(ctx, "the replicas for "+p.String(), d.Followed, func() bool { return p.followed(now()) }, func() string {
 		return fmt.Sprintf("%s; %d stable and %d canary pods", d.rollout.Get(), row.Stable, row.Canary)
 	})
 	row.After = time.Since(began)
@@ -101,7 +102,7 @@ func (d *Demo) settle(ctx context.Context, p phase, began time.Time) (report.Rep
 		return row, err
 	}
 	d.board.say(fmt.Sprintf("seeing that they stay for %s", d.Rest))
-	err = await.Until(ctx, "a wrong number of replicas", d.Rest, func() bool { return !right(now().Spec.Replicas, p.rate) }, func() string { return "none" })
+	err = await.Within(ctx, "a wrong number of replicas", d.Rest, func() bool { return !right(now().Spec.Replicas, p.rate) }, func() string { return "none" })
 	switch {
 	case errors.Is(err, await.ErrNotReached): // as it should be
 		row.State = report.Right
@@ -118,6 +119,9 @@ func (d *Demo) judge(rows []report.Replicas, totals load.Totals) ([]report.Check
 	none := report.Check{
 		Name: "no request of the app that scales failed", OK: totals.Failed == 0 && totals.Sent > 0,
 		Detail: fmt.Sprintf("%s of %s", report.Count(totals.Failed), report.Count(totals.Sent)),
+	}
+	if totals.Failed > 0 {
+		none.Invariant = invariant.FailedRequests
 	}
 	for _, reason := range slices.Sorted(maps.Keys(totals.Reasons)) {
 		none.Detail += fmt.Sprintf("; %s × %s", report.Count(totals.Reasons[reason]), reason)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -16,12 +17,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // Settings are what a run depends on.
 type Settings struct {
 	// Entrance is the address of the Ingress controller, as host:port.
 	Entrance string
+	// Dial connects to it, as net.Dialer.DialContext does; nil is that itself.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Stable and Canary are the version that runs, and the one that a canary tries, by their colours.
 	Stable, Canary string
 	// Followed is how long replicas may take to follow a rate.
@@ -34,11 +38,11 @@ type Settings struct {
 	Begun time.Time
 }
 
-// DefaultSettings are the settings of `make demo`. The scaler's figure is about the last minute.
+// DefaultSettings are the settings of `make demo`. What a run fails by is as long as await.Patience.
 func DefaultSettings() Settings {
-	return Settings{
-		Stable: "blue", Canary: "yellow", Followed: 3 * time.Minute, Rest: 16 * time.Second, Timeout: 5 * time.Second, Woken: 30 * time.Second,
-	}
+	patience := await.Patience()
+	//testbounds:allow how long the replicas must stay right
+	return Settings{Stable: "blue", Canary: "yellow", Followed: patience, Rest: 16 * time.Second, Timeout: patience, Woken: patience}
 }
 
 // Scaled are the settings for a machine that takes so many times as long as a usual one.
@@ -113,7 +117,7 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	began := time.Now()
 	d.board.add(report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wanted(p.rate)})
 	client, err := load.Start(ctx, load.Config{
-		Address: d.Entrance, Host: guide.Host, Path: "/color", Rate: p.rate, Timeout: d.Timeout,
+		Address: d.Entrance, Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: p.rate, Timeout: d.Timeout,
 		MaxInFlight: inFlight, Colors: guide.Colors(),
 	})
 	if err != nil {

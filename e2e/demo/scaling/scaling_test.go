@@ -6,21 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/memhttp"
 )
 
 // world stands for the cluster. Its replicas follow: whenever the demo has printed that a rate was
@@ -32,7 +34,7 @@ type world struct {
 	fails   bool // a request gets a 503
 	asleep  bool // nothing wakes the app
 
-	proxy *httptest.Server
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu       sync.Mutex
 	commands []string
@@ -43,14 +45,10 @@ type world struct {
 	lines    []string
 }
 
+// newWorld gives a world a proxy in memory, for a test in a bubble.
 func newWorld(t *testing.T, w *world) *world {
 	t.Helper()
-	w.proxy = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
-	w.proxy.Config.Protocols = new(http.Protocols)
-	w.proxy.Config.Protocols.SetHTTP1(true)
-	w.proxy.Config.Protocols.SetUnencryptedHTTP2(true)
-	w.proxy.Start()
-	t.Cleanup(w.proxy.Close)
+	w.dial = memhttp.Serve(t, memhttp.Server(w.serve))
 	return w
 }
 
@@ -156,7 +154,7 @@ func (*world) Columns() int { return 100 }
 // run is the half in a world.
 func (w *world) run(ctx context.Context) (Outcome, error) {
 	s := DefaultSettings()
-	s.Entrance = w.proxy.Listener.Addr().String()
+	s.Entrance, s.Dial = "proxy:80", w.dial
 	s.Followed, s.Rest, s.Woken, s.Begun = 400*time.Millisecond, 100*time.Millisecond, time.Second, time.Now()
 	if w.drops {
 		s.Followed, s.Rest = time.Minute, time.Minute // it ends before
@@ -166,33 +164,35 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 
 func TestReplicasFollow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, new(world))
-	outcome, err := w.run(t.Context())
-	if err != nil {
-		t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
-	}
-	var got []string
-	for _, r := range outcome.Rows {
-		got = append(got, fmt.Sprintf("%s: %d wanted, %d asked, %d stable, %d canary, right %v", r.Step, r.Wanted, r.Asked, r.Stable, r.Canary, r.State == report.Right))
-	}
-	want := []string{
-		"8 requests/s: 2 wanted, 2 asked, 2 stable, 0 canary, right true",
-		"25 requests/s: 5 wanted, 5 asked, 5 stable, 0 canary, right true",
-		"25 requests/s, canary at 20 %: 5 wanted, 5 asked, 5 stable, 1 canary, right true",
-		"45 requests/s, canary at 20 %: 9 wanted, 9 asked, 9 stable, 2 canary, right true",
-		"8 requests/s, aborted: 2 wanted, 2 asked, 2 stable, 0 canary, right true",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
-	for _, c := range outcome.Checks {
-		if !c.OK {
-			t.Errorf("check %+v", c)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, new(world))
+		outcome, err := w.run(t.Context())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
 		}
-	}
-	if diff := cmp.Diff(commands, w.commands); diff != "" {
-		t.Errorf("commands (-want +got):\n%s", diff)
-	}
+		var got []string
+		for _, r := range outcome.Rows {
+			got = append(got, fmt.Sprintf("%s: %d wanted, %d asked, %d stable, %d canary, right %v", r.Step, r.Wanted, r.Asked, r.Stable, r.Canary, r.State == report.Right))
+		}
+		want := []string{
+			"8 requests/s: 2 wanted, 2 asked, 2 stable, 0 canary, right true",
+			"25 requests/s: 5 wanted, 5 asked, 5 stable, 0 canary, right true",
+			"25 requests/s, canary at 20 %: 5 wanted, 5 asked, 5 stable, 1 canary, right true",
+			"45 requests/s, canary at 20 %: 9 wanted, 9 asked, 9 stable, 2 canary, right true",
+			"8 requests/s, aborted: 2 wanted, 2 asked, 2 stable, 0 canary, right true",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("rows (-want +got):\n%s", diff)
+		}
+		for _, c := range outcome.Checks {
+			if !c.OK {
+				t.Errorf("check %+v", c)
+			}
+		}
+		if diff := cmp.Diff(commands, w.commands); diff != "" {
+			t.Errorf("commands (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // Each fault of the world fails the half, with words that tell which.
@@ -213,11 +213,13 @@ func TestFaultsFailTheHalf(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, tt.world)
-			_, err := w.run(t.Context())
-			if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, strings.Join(w.lines, "\n"))
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, tt.world)
+				_, err := w.run(t.Context())
+				if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, strings.Join(w.lines, "\n"))
+				}
+			})
 		})
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 // toZero has KEDA take the last replica away soon after the last request: the guide's object keeps two, and counts the
@@ -28,7 +29,7 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 		return check, err
 	}
 	d.board.say("waiting for KEDA to take the last replica away")
-	err = await.Until(ctx, "the app at zero", d.Followed, func() bool {
+	err = await.Within(ctx, "the app at zero", d.Followed, func() bool {
 		r := d.rollout.Get()
 		return r.Spec.Replicas == 0 && r.Status.Replicas == 0
 	}, func() string { return d.rollout.Get().String() })
@@ -39,6 +40,7 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 	w := d.ask(ctx)
 	check.OK, check.Detail = w.err == nil, w.String()
 	if w.err != nil {
+		check.Invariant = invariant.FailedRequests
 		return check, fmt.Errorf("%s: %w: %w", check.Name, guide.ErrCheck, w.err)
 	}
 	d.shell.Screen.Print("  " + check.Detail)
@@ -69,7 +71,7 @@ func (d *Demo) ask(ctx context.Context) waking {
 	go func() {
 		var w waking
 		// A replica that is never seen is no answer either, which has a deadline of its own.
-		_ = await.Until(ctx, "a ready replica", d.Woken, func() bool {
+		_ = await.Within(ctx, "a ready replica", d.Woken, func() bool {
 			r, since := d.rollout.Get(), time.Since(began)
 			if w.asked == 0 && r.Spec.Replicas > 0 {
 				w.asked = since
@@ -79,7 +81,9 @@ func (d *Demo) ask(ctx context.Context) waking {
 		}, func() string { return d.rollout.Get().String() })
 		seen <- w
 	}()
-	color, err := load.Probe(ctx, load.Config{Address: d.Entrance, Host: guide.Host, Path: "/color", Timeout: d.Woken, Colors: guide.Colors()})
+	color, err := load.Probe(ctx, load.Config{
+		Address: d.Entrance, Dial: d.Dial, Host: guide.Host, Path: "/color", Timeout: d.Woken, Colors: guide.Colors(),
+	})
 	answered := time.Since(began)
 	w := <-seen
 	w.color, w.err, w.answered = color, err, answered

@@ -7,11 +7,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 // conclude makes the checks that need the load to have ended.
@@ -31,7 +32,7 @@ func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.P
 // finalCounters reads Envoy's counters until they agree with the client's, but
 // not for long: what stands there then is for counterChecks to judge.
 func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (after envoyadmin.Counters, err error) {
-	_ = await.Until(ctx, "Envoy's counters to agree", d.Counters, func() bool { // see above
+	_ = await.Within(ctx, "Envoy's counters to agree", d.Counters, func() bool { // see above
 		after, err = d.envoy.Counters(ctx)
 		requests, success := grown(d.before, after)
 		return err == nil && requests == totals.Sent && success == totals.OK
@@ -50,6 +51,9 @@ func noneFailed(totals load.Totals) report.Check {
 	c := report.Check{
 		Name: "no request failed", OK: totals.Failed == 0 && totals.Sent > 0,
 		Detail: fmt.Sprintf("%s of %s", report.Count(totals.Failed), report.Count(totals.Ended)),
+	}
+	if totals.Failed > 0 {
+		c.Invariant = invariant.FailedRequests
 	}
 	for _, reason := range slices.Sorted(maps.Keys(totals.Reasons)) {
 		c.Detail += fmt.Sprintf("; %s × %s", report.Count(totals.Reasons[reason]), reason)

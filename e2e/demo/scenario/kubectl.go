@@ -11,6 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 // show runs commands and prints them with what they say, as in a terminal.
@@ -61,7 +62,7 @@ func (d *demo) gone(ctx context.Context) error {
 	last := d.board.change(func(*report.Row) {})
 	check := report.Check{
 		Name: "the annotation is gone (" + last.Canary + ", " + last.Step + ")", OK: strings.TrimSpace(out) == "",
-		Detail: kube.ShortWeights(strings.TrimSpace(out)),
+		Detail: kube.ShortWeights(strings.TrimSpace(out)), Invariant: invariant.End,
 	}
 	d.outcome.Checks = append(d.outcome.Checks, check)
 	if !check.OK {

@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // view is what Envoy runs, as last seen.
@@ -34,7 +34,11 @@ func (d *demo) watchEnvoy(ctx context.Context) {
 	ticks := time.NewTicker(d.Poll)
 	defer ticks.Stop()
 	for {
-		d.view.Set(d.look(ctx))
+		v := d.look(ctx)
+		d.view.Set(v)
+		if v.err == nil && !asked(v.shares) {
+			d.strange.Set(shortShares(v.shares))
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -58,7 +62,7 @@ func (d *demo) look(ctx context.Context) view {
 func (d *demo) await(ctx context.Context, what string, within time.Duration, ready func() bool, state func() string) error {
 	d.board.say("waiting for " + what)
 	var overload error
-	err := await.Until(ctx, what, within, func() bool {
+	err := await.Within(ctx, what, within, func() bool {
 		if ready() {
 			return true
 		}

@@ -58,6 +58,7 @@ func (d *demo) pace(ctx context.Context) error {
 	}
 	fitting, err := d.paced(capacity)
 	if c := noneFailed(totals); !c.OK {
+		d.outcome.Checks = append(d.outcome.Checks, c)
 		err = errors.Join(err, fmt.Errorf("measure what this machine carries: %s: %w: %s", c.Name, guide.ErrCheck, c.Detail))
 	}
 	if err != nil {

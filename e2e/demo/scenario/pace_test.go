@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +20,7 @@ import (
 // machine, and none is shorter where it was quick.
 func TestScaled(t *testing.T) {
 	usual := DefaultSettings()
-	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 50: 1, 75: 1.5, 202: 202.0 / 50, 1000: 20, 90000: 20} {
+	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 30: 1, 45: 1.5, 202: 202.0 / 30, 1000: 20, 90000: 20} {
 		scaled := usual.Scaled(start)
 		before, after := reflect.ValueOf(usual.Waits), reflect.ValueOf(scaled.Waits)
 		for i := range before.NumField() {
@@ -55,7 +56,8 @@ func TestPaced(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := DefaultSettings()
-		s.Rate = tt.asked
+		//testbounds:allow a value of a pure function
+		s.Rate, s.Timeout, s.MaxInFlight = tt.asked, 5*time.Second, 1000
 		got, err := s.paced(tt.capacity)
 		if !errors.Is(err, tt.fails) || got.Rate != tt.rate || got.MaxInFlight != tt.inFlight || got.Pause != tt.pause {
 			t.Errorf("%s: %v requests/s, %d in flight, pauses of %s, error %v; want %+v", tt.name, got.Rate, got.MaxInFlight, got.Pause, err, tt)
@@ -67,35 +69,37 @@ func TestPaced(t *testing.T) {
 // told so.
 func TestDemoOnASlowMachine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, faults{})
-	settings := quick(w)
-	settings.Capacity, settings.Sample, settings.Pause = carrying(300), 60, time.Second
-	outcome, err := Run(t.Context(), w, w, report.Style{}, settings)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, w.text())
-	}
-	for _, line := range []string{
-		"This machine carries about 300 requests/s; the load is 100 requests/s instead of 200, so each step takes longer: the judgement needs 60 requests, not a rate.",
-		"A sample and a fresh one of twice the size take up to 1.9 s at 100 requests/s: the guide's timed pauses of 1.0 s are too short for that.",
-		"The load runs: 100 requests/s",
-	} {
-		if !strings.Contains(w.text(), line) {
-			t.Errorf("the transcript lacks %q:\n%s", line, w.text())
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, faults{})
+		settings := quick(w)
+		settings.Capacity, settings.Sample, settings.Pause = carrying(300), 60, time.Second
+		outcome, err := Run(t.Context(), w, w, report.Style{}, settings)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, w.text())
 		}
-	}
-	const patch = `kubectl -n rollouts-demo patch rollout rollouts-demo --type=json -p [` +
-		`{"op":"replace","path":"/spec/strategy/canary/steps/3/pause/duration","value":"10s"},` +
-		`{"op":"replace","path":"/spec/strategy/canary/steps/5/pause/duration","value":"10s"}]`
-	patched := slices.Index(w.commands, patch)
-	started := slices.IndexFunc(w.commands, func(c string) bool { return strings.Contains(c, "set image") })
-	if patched < 0 || patched > started {
-		t.Errorf("the pauses are not changed before the first canary: %q", w.commands)
-	}
-	for _, row := range outcome.Rows {
-		if row.Done != 60 {
-			t.Errorf("step %s was judged by %d requests, want 60", row.Step, row.Done)
+		for _, line := range []string{
+			"This machine carries about 300 requests/s; the load is 100 requests/s instead of 200, so each step takes longer: the judgement needs 60 requests, not a rate.",
+			"A sample and a fresh one of twice the size take up to 1.9 s at 100 requests/s: the guide's timed pauses of 1.0 s are too short for that.",
+			"The load runs: 100 requests/s",
+		} {
+			if !strings.Contains(w.text(), line) {
+				t.Errorf("the transcript lacks %q:\n%s", line, w.text())
+			}
 		}
-	}
+		const patch = `kubectl -n rollouts-demo patch rollout rollouts-demo --type=json -p [` +
+			`{"op":"replace","path":"/spec/strategy/canary/steps/3/pause/duration","value":"10s"},` +
+			`{"op":"replace","path":"/spec/strategy/canary/steps/5/pause/duration","value":"10s"}]`
+		patched := slices.Index(w.commands, patch)
+		started := slices.IndexFunc(w.commands, func(c string) bool { return strings.Contains(c, "set image") })
+		if patched < 0 || patched > started {
+			t.Errorf("the pauses are not changed before the first canary: %q", w.commands)
+		}
+		for _, row := range outcome.Rows {
+			if row.Done != 60 {
+				t.Errorf("step %s was judged by %d requests, want 60", row.Step, row.Done)
+			}
+		}
+	})
 }
 
 // The guide's timed pauses are where they are changed, and as long as is said.
@@ -127,7 +131,8 @@ func TestOverloadNamesNumbersAndARemedy(t *testing.T) {
 		5:   "use one with more or faster cores",
 	} {
 		d := &demo{Settings: DefaultSettings()}
-		d.Rate = rate
+		//testbounds:allow a value of a pure function
+		d.Rate, d.Timeout, d.MaxInFlight = rate, 5*time.Second, 1000
 		err := d.overload(load.Totals{Overloaded: true, InFlight: 12, Lag: 300 * time.Millisecond})
 		if !errors.Is(err, ErrOverload) || !strings.Contains(err.Error(), says) {
 			t.Errorf("at %v requests/s: %v, want %q", rate, err, says)

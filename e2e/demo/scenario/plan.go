@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -96,6 +97,20 @@ func plan(pause, patience time.Duration) []rollout {
 			{name: "aborted", action: abort, weight: 0, color: "yellow", within: patience},
 		}},
 	}
+}
+
+// asked says whether Envoy may run these shares: those of a step, or of one side alone. Before the first object there
+// are none.
+func asked(shares envoyadmin.Shares) bool {
+	if len(shares) == 0 || shares.Equal(pair(0, 1)) {
+		return true
+	}
+	for _, r := range plan(0, 0) {
+		if slices.ContainsFunc(r.steps, func(s step) bool { return shares.Equal(s.shares()) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // shortShares draws what Envoy runs the way annotations are drawn: the shares

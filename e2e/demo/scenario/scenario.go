@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ var (
 	// ErrOverload says that this machine couldn't keep the load up, so nothing
 	// was measured.
 	ErrOverload = errors.New("the load client is overloaded")
+	// ErrWeight says that Envoy ran a weight that no step asks for.
+	ErrWeight = errors.New("a weight that no step asks for")
 	// ErrTooSlow says that this machine carries less than the least load.
 	ErrTooSlow = errors.New("this machine is too slow")
 )
@@ -35,6 +38,9 @@ type Settings struct {
 	// Entrance is where requests are sent to, as host:port; if it is empty, the way to
 	// Service kedify-proxy is `kubectl port-forward`.
 	Entrance string
+	// Dial connects to the entrance and to Envoy's admin interface, as
+	// net.Dialer.DialContext does; nil is that itself.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Rate is the number of requests per second, from MinRate to MaxRate. A
 	// machine that carries less gets less.
 	Rate float64
@@ -56,7 +62,7 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Waits: usualWaits(), Rate: 250, Capacity: load.Capacity, Sample: 2000, Rule: stats.DefaultRule(),
-		Pause: 30 * time.Second, MaxInFlight: 1000,
+		Pause: 30 * time.Second, MaxInFlight: 4000,
 	}
 }
 
@@ -88,6 +94,7 @@ type demo struct {
 	forwarded kube.Latest[string]
 	envoy     *envoyadmin.Client
 	view      kube.Latest[view]
+	strange   kube.Latest[string] // what Envoy ran and no step asks for
 	board     board
 
 	client  *load.Client
@@ -100,7 +107,7 @@ type demo struct {
 // fails; the error says all that was wrong.
 func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style report.Style, settings Settings) (Outcome, error) {
 	d := &demo{Settings: settings, runner: runner, screen: screen, style: style}
-	d.envoy = envoyadmin.NewClient(d.Admin, d.address.Get)
+	d.envoy = envoyadmin.NewClient(d.Admin, d.Dial, d.address.Get)
 	defer d.envoy.Close()
 	err := d.observed(ctx, d.underLoad)
 	d.outcome.Rows = d.board.all()
@@ -150,6 +157,9 @@ func (d *demo) underLoad(ctx context.Context) error {
 	err = d.canaries(ctx)
 	totals, pinned := client.Stop()
 	d.outcome.Totals = totals
+	if shares := d.strange.Get(); shares != "" {
+		err = errors.Join(err, fmt.Errorf("%w: Envoy ran %s", ErrWeight, shares))
+	}
 	if !errors.Is(err, ErrOverload) {
 		err = errors.Join(err, d.overload(totals))
 	}
@@ -162,7 +172,7 @@ func (d *demo) underLoad(ctx context.Context) error {
 // target says where requests go.
 func (d *demo) target() load.Config {
 	return load.Config{
-		Address: d.entrance(), Host: guide.Host, Path: "/color", Rate: d.Rate,
+		Address: d.entrance(), Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: d.Rate,
 		Timeout: d.Timeout, MaxInFlight: d.MaxInFlight, Colors: guide.Colors(),
 	}
 }

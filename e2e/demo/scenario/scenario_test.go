@@ -6,27 +6,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// sampleSize is the number of requests that a step is judged by here. The rate
-// is low: the tests run side by side, under the race detector, on small machines.
+// sampleSize is the number of requests that a step is judged by here.
 const sampleSize = 160
 
 // quick are settings for a world that answers at once.
 func quick(w *world) Settings {
 	s := DefaultSettings()
-	s.Entrance = w.proxy.Listener.Addr().String()
+	s.Entrance, s.Dial = "proxy:80", w.dial
 	s.Rate, s.Sample = 200, sampleSize
 	s.Settle, s.SettleEnd, s.Slack, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
 	s.Burst, s.Capacity = 200*time.Millisecond, carrying(1000)
@@ -45,50 +45,52 @@ func carrying(rate float64) func(context.Context, load.Config, time.Duration) (f
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, faults{})
-	outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, w.text())
-	}
-	var steps []string
-	for _, r := range outcome.Rows {
-		if r.State != report.Right || r.Done != sampleSize || r.Errors != 0 {
-			t.Errorf("row %+v", r)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, faults{})
+		outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, w.text())
 		}
-		steps = append(steps, strings.Join([]string{r.Canary, r.Step, report.Percent(r.Asked), r.Color, r.Annotation, r.Acked, r.Envoy}, " | "))
-	}
-	want := []string{
-		"blue → yellow | 20 % | 20 % | yellow | 80/20 | 80/20 | 80/20",
-		"blue → yellow | 50 % | 50 % | yellow | 50/50 | 50/50 | 50/50",
-		"blue → yellow | 80 % | 80 % | yellow | 20/80 | 20/80 | 20/80",
-		"blue → yellow | done | 100 % | yellow | – | – | 100",
-		"yellow → purple | 20 % | 20 % | purple | 80/20 | 80/20 | 80/20",
-		"yellow → purple | 50 % | 50 % | purple | 50/50 | 50/50 | 50/50",
-		"yellow → purple | aborted | 100 % | yellow | – | – | 100",
-	}
-	if diff := cmp.Diff(want, steps); diff != "" {
-		t.Errorf("steps (-want +got):\n%s", diff)
-	}
-	if len(outcome.Checks) != 7 || slices.ContainsFunc(outcome.Checks, func(c report.Check) bool { return !c.OK }) {
-		t.Errorf("checks %+v", outcome.Checks)
-	}
-	if outcome.RunningCanary == 0 || outcome.Elapsed < outcome.RunningCanary {
-		t.Errorf("%s to a running canary, %s in all", outcome.RunningCanary, outcome.Elapsed)
-	}
-	if diff := cmp.Diff(commands, w.commands); diff != "" {
-		t.Errorf("commands (-want +got):\n%s", diff)
-	}
-	for _, line := range []string{
-		`$ curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo'`,
-		`{"name": "rollouts-demo/rollouts-demo/rollouts-demo-canary", "weight": 20}`,
-	} {
-		if !strings.Contains(w.text(), line) {
-			t.Errorf("the transcript lacks %q", line)
+		var steps []string
+		for _, r := range outcome.Rows {
+			if r.State != report.Right || r.Done != sampleSize || r.Errors != 0 {
+				t.Errorf("row %+v", r)
+			}
+			steps = append(steps, strings.Join([]string{r.Canary, r.Step, report.Percent(r.Asked), r.Color, r.Annotation, r.Acked, r.Envoy}, " | "))
 		}
-	}
-	if strings.Contains(w.text(), "carries") {
-		t.Errorf("a usual machine is talked about:\n%s", w.text())
-	}
+		want := []string{
+			"blue → yellow | 20 % | 20 % | yellow | 80/20 | 80/20 | 80/20",
+			"blue → yellow | 50 % | 50 % | yellow | 50/50 | 50/50 | 50/50",
+			"blue → yellow | 80 % | 80 % | yellow | 20/80 | 20/80 | 20/80",
+			"blue → yellow | done | 100 % | yellow | – | – | 100",
+			"yellow → purple | 20 % | 20 % | purple | 80/20 | 80/20 | 80/20",
+			"yellow → purple | 50 % | 50 % | purple | 50/50 | 50/50 | 50/50",
+			"yellow → purple | aborted | 100 % | yellow | – | – | 100",
+		}
+		if diff := cmp.Diff(want, steps); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		if len(outcome.Checks) != 7 || slices.ContainsFunc(outcome.Checks, func(c report.Check) bool { return !c.OK }) {
+			t.Errorf("checks %+v", outcome.Checks)
+		}
+		if outcome.RunningCanary == 0 || outcome.Elapsed < outcome.RunningCanary {
+			t.Errorf("%s to a running canary, %s in all", outcome.RunningCanary, outcome.Elapsed)
+		}
+		if diff := cmp.Diff(commands, w.commands); diff != "" {
+			t.Errorf("commands (-want +got):\n%s", diff)
+		}
+		for _, line := range []string{
+			`$ curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo'`,
+			`{"name": "rollouts-demo/rollouts-demo/rollouts-demo-canary", "weight": 20}`,
+		} {
+			if !strings.Contains(w.text(), line) {
+				t.Errorf("the transcript lacks %q", line)
+			}
+		}
+		if strings.Contains(w.text(), "carries") {
+			t.Errorf("a usual machine is talked about:\n%s", w.text())
+		}
+	})
 }
 
 // Each fault of the world fails the demo, with words that tell which.
@@ -125,15 +127,17 @@ func TestFaultsFailTheDemo(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, tt.faults)
-			settings := quick(w)
-			if tt.change != nil {
-				tt.change(&settings)
-			}
-			_, err := Run(t.Context(), w, w, report.Style{}, settings)
-			if err == nil || (tt.is != nil && !errors.Is(err, tt.is)) || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, w.text())
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, tt.faults)
+				settings := quick(w)
+				if tt.change != nil {
+					tt.change(&settings)
+				}
+				_, err := Run(t.Context(), w, w, report.Style{}, settings)
+				if err == nil || (tt.is != nil && !errors.Is(err, tt.is)) || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, w.text())
+				}
+			})
 		})
 	}
 }
@@ -142,27 +146,31 @@ func impatient(s *Settings) { s.Patience = 700 * time.Millisecond }
 
 func TestAnOddSampleIsMeasuredAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, faults{oddAtFirst: true})
-	outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, w.text())
-	}
-	if got := outcome.Rows[0].Done; got != 2*sampleSize {
-		t.Errorf("the first step was judged by %d requests, want a fresh sample of %d", got, 2*sampleSize)
-	}
-	if got := outcome.Rows[1].Done; got != sampleSize {
-		t.Errorf("the second step was judged by %d requests, want %d", got, sampleSize)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, faults{oddAtFirst: true})
+		outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, w.text())
+		}
+		if got := outcome.Rows[0].Done; got != 2*sampleSize {
+			t.Errorf("the first step was judged by %d requests, want a fresh sample of %d", got, 2*sampleSize)
+		}
+		if got := outcome.Rows[1].Done; got != sampleSize {
+			t.Errorf("the second step was judged by %d requests, want %d", got, sampleSize)
+		}
+	})
 }
 
 func TestInterruptionEndsTheRun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, faults{})
-	ctx, cancel := context.WithCancel(t.Context())
-	screen := interrupting{world: w, interrupt: cancel}
-	if _, err := Run(ctx, w, screen, report.Style{}, quick(w)); !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, faults{})
+		ctx, cancel := context.WithCancel(t.Context())
+		screen := interrupting{world: w, interrupt: cancel}
+		if _, err := Run(ctx, w, screen, report.Style{}, quick(w)); !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v", err)
+		}
+	})
 }
 
 // interrupting ends the context when the load runs.
@@ -180,16 +188,18 @@ func (i interrupting) Print(lines ...string) {
 }
 
 func TestDiagnoseAsksEveryPart(t *testing.T) {
-	w := newWorld(t, faults{brokenCommands: true})
-	Diagnose(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute})
-	for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts", "component=interceptor", "app=kedify-proxy"} {
-		if !strings.Contains(strings.Join(w.commands, "\n"), part) {
-			t.Errorf("nothing asks for %q", part)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, faults{brokenCommands: true})
+		Diagnose(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute})
+		for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts", "component=interceptor", "app=kedify-proxy"} {
+			if !strings.Contains(strings.Join(w.commands, "\n"), part) {
+				t.Errorf("nothing asks for %q", part)
+			}
 		}
-	}
-	if !strings.Contains(w.text(), "unexpected EOF") {
-		t.Error("a command that fails is not reported")
-	}
+		if !strings.Contains(w.text(), "unexpected EOF") {
+			t.Error("a command that fails is not reported")
+		}
+	})
 }
 
 func TestShortShares(t *testing.T) {

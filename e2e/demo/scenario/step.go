@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // step reaches one step, shows it and measures it. The first step of all also

@@ -1,6 +1,10 @@
 package scenario
 
-import "time"
+import (
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
 
 // Waits are how long a run waits for what.
 type Waits struct {
@@ -35,22 +39,25 @@ type Waits struct {
 	Cleanup time.Duration
 }
 
-// usualWaits are those on a machine of the usual kind.
+// usualWaits are those on a machine of the usual kind. A limit that a run fails by is at least await.Patience: a
+// machine that stands still for a while is no fault of what is shown.
 func usualWaits() Waits {
+	patience := await.Patience()
 	return Waits{
 		Settle: 200 * time.Millisecond, SettleEnd: 2 * time.Second, Slack: 2500 * time.Millisecond,
-		Patience: 40 * time.Second, EnvoyPatience: 12 * time.Second,
-		Poll: 150 * time.Millisecond, Admin: 2 * time.Second, Counters: 3 * time.Second,
-		Timeout: 5 * time.Second, Burst: 1500 * time.Millisecond,
-		Command: 30 * time.Second, Delete: 90 * time.Second, Cleanup: 3 * time.Minute,
+		Patience: patience, EnvoyPatience: patience,
+		//testbounds:allow requests to the admin interface repeat until EnvoyPatience ends
+		Poll: 150 * time.Millisecond, Admin: 2 * time.Second, Counters: patience,
+		Timeout: patience, Burst: 1500 * time.Millisecond,
+		Command: patience, Delete: patience, Cleanup: 2 * patience,
 	}
 }
 
 const (
-	// usualStart is how many seconds a cluster takes to start at most on a
-	// machine of the usual kind, where it is 13 to 20, and 40 to 45 with KEDA.
-	usualStart = 50
-	// maxFactor keeps a wait for something that never comes within an hour.
+	// usualStart is how many seconds a cluster without KEDA takes to start at most on a
+	// machine of the usual kind, where it is 13 to 25.
+	usualStart = 30
+	// maxFactor keeps a wait for something that never comes within an hour or so.
 	maxFactor = 20
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/memhttp"
 )
 
 // faults are what can be wrong with a world.
@@ -43,7 +44,7 @@ type faults struct {
 type world struct {
 	faults
 
-	proxy, admin *httptest.Server
+	dialProxy, dialAdmin func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu          sync.Mutex
 	commands    []string
@@ -61,22 +62,30 @@ type world struct {
 	lines       []string
 }
 
+// adminAddress is where Envoy's admin interface is.
+const adminAddress = "127.0.0.1:9901"
+
+// newWorld returns a world for a test in a bubble: its servers are in memory.
 func newWorld(t *testing.T, f faults) *world {
 	t.Helper()
 	w := &world{faults: f, image: "blue", phase: "Healthy", generation: 1, listeners: 1}
-	w.proxy = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
-	w.proxy.Config.Protocols = new(http.Protocols)
-	w.proxy.Config.Protocols.SetHTTP1(true)
-	w.proxy.Config.Protocols.SetUnencryptedHTTP2(true)
-	w.proxy.Start()
-	w.admin = httptest.NewServer(http.HandlerFunc(w.serveAdmin))
-	t.Cleanup(w.admin.Close)
-	t.Cleanup(w.proxy.Close)
+	w.dialProxy = memhttp.Serve(t, memhttp.Server(w.serve))
+	w.dialAdmin = memhttp.Serve(t, memhttp.Server(w.serveAdmin))
 	return w
 }
 
-// serve answers as kedify-proxy with the pods behind it.
+// dial connects to the proxy or to Envoy's admin interface.
+func (w *world) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if address == adminAddress {
+		return w.dialAdmin(ctx, network, address)
+	}
+	return w.dialProxy(ctx, network, address)
+}
+
+// serve answers as kedify-proxy with the pods behind it. An answer takes a moment:
+// a closed loop of answers that take no time would never end.
 func (w *world) serve(out http.ResponseWriter, r *http.Request) {
+	time.Sleep(20 * time.Millisecond)
 	w.mu.Lock()
 	w.requests++
 	n := w.requests
@@ -233,7 +242,7 @@ func (w *world) Stream(ctx context.Context, read func(io.Reader) error, args ...
 	defer func() { _ = in.Close() }()
 	writer.Go(func() {
 		defer func() { _ = out.Close() }()
-		ticks := time.NewTicker(5 * time.Millisecond)
+		ticks := time.NewTicker(10 * time.Millisecond)
 		defer ticks.Stop()
 		last := ""
 		for {
@@ -259,7 +268,7 @@ func (w *world) output(line string) string {
 	defer w.mu.Unlock()
 	switch {
 	case strings.Contains(line, "port-forward"):
-		return "Forwarding from " + w.admin.Listener.Addr().String() + " -> 9901\n"
+		return "Forwarding from " + adminAddress + " -> 9901\n"
 	case strings.Contains(line, "get httpso"):
 		object := kube.HTTPScaledObject{Metadata: kube.Metadata{Name: app}}
 		object.Status.DataPlane = new(kube.DataPlane)

@@ -49,13 +49,8 @@ func (o *upOptions) request() (request, error) {
 	return r, nil
 }
 
-// check compares the cluster that is there with what is asked for.
+// check compares the cluster that is there with what is asked for. Add-ons are no difference: the cluster gets them.
 func (r request) check(running node.Config, bare bool) error {
-	for _, addon := range r.addons {
-		if !slices.Contains(running.Addons, string(addon)) {
-			return fmt.Errorf("--with %s: %w", addon, errOtherCluster)
-		}
-	}
 	for _, forward := range r.forwards {
 		if !slices.Contains(running.Forwards, forward) {
 			return fmt.Errorf("--forward %s=%s: %w", forward.Name, forward.Target, errOtherCluster)
@@ -72,6 +67,19 @@ func (r request) check(running node.Config, bare bool) error {
 		return fmt.Errorf("a cluster with Argo Rollouts in it: %w", errOtherCluster)
 	}
 	return nil
+}
+
+// join returns the add-ons of the cluster that is there and those that are asked for.
+func (r request) join(running node.Config) ([]stack.Addon, error) {
+	names := slices.Clone(running.Addons)
+	for _, addon := range r.addons {
+		names = append(names, string(addon))
+	}
+	all, err := stack.ParseAddons(names)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, errOtherCluster)
+	}
+	return all, nil
 }
 
 // parseForwards reads addresses inside that a user wants to reach.

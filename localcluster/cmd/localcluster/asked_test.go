@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,13 +38,19 @@ func TestAClusterThatLacksSomethingIsNotTakenForTheOneAskedFor(t *testing.T) {
 		t.Errorf("less than what runs is asked for: %v", err)
 	}
 	for name, other := range map[string]request{
-		"the add-on":   {addons: []stack.Addon{stack.EnvoyGateway}},
 		"the forward":  {forwards: []node.Forward{{Name: "shop", Target: "shop:81"}}},
 		"the argument": {extraArgs: map[string][]string{"etcd": {"--log-level=info"}}},
 	} {
 		if err := other.check(running, true); !errors.Is(err, errOtherCluster) {
 			t.Errorf("without %s: error %v", name, err)
 		}
+	}
+	if all, err := (request{addons: []stack.Addon{stack.KEDA}}).join(running); err != nil || !slices.Equal(all, []stack.Addon{stack.Traefik, stack.KEDA}) {
+		t.Errorf("with another add-on: %v, %v", all, err)
+	}
+	running.Addons = append(running.Addons, "keda-v2.20.2")
+	if _, err := (request{addons: []stack.Addon{stack.KEDA}}).join(running); !errors.Is(err, errOtherCluster) {
+		t.Errorf("with another KEDA: error %v", err)
 	}
 	if err := (request{}).check(running, false); !errors.Is(err, errOtherCluster) {
 		t.Errorf("a bare cluster: error %v", err)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -62,10 +64,31 @@ func checkMachine(ctx context.Context, l *location, parts []build.Part, building
 // each.
 func ensureParts(ctx context.Context, l *location, parts []build.Part) (map[string]string, error) {
 	return l.buildCache().Ensure(ctx, parts, func(s build.Step) {
+		left := s.Remaining.Round(10 * time.Second)
 		if s.Took == 0 {
-			say("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Part, s.Remaining.Round(time.Second))
+			say("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Part, left)
 			return
 		}
-		say("[%d/%d] built %s in %s", s.Number, s.Total, s.Part, s.Took.Round(time.Second))
+		say("[%d/%d] built %s in %s (about %s left in all)", s.Number, s.Total, s.Part, s.Took.Round(time.Second), left)
 	})
+}
+
+// estimate is what has to be built before a cluster can start.
+type estimate struct {
+	// Components are the missing components, Seconds is how long they take on two cores.
+	Components []string `json:"components"`
+	Seconds    float64  `json:"seconds"`
+}
+
+// printEstimate prints, as JSON, what ensureParts would build.
+func printEstimate(out io.Writer, l *location, parts []build.Part) error {
+	missing, err := l.buildCache().Missing(parts)
+	if err != nil {
+		return err
+	}
+	e := estimate{Seconds: build.Planned(missing).Seconds()}
+	for _, part := range missing {
+		e.Components = append(e.Components, part.Name)
+	}
+	return json.NewEncoder(out).Encode(e)
 }

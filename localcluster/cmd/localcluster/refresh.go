@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
@@ -36,19 +37,15 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 	// What the cluster has beyond the request stays.
 	same := *o
 	same.addresses, same.bare, same.transient = running.Settings.Addresses, running.Bare, status.Transient
-	if r.addons, err = stack.ParseAddons(running.Addons); err != nil {
+	if r.addons, err = r.join(running); err != nil {
 		return err
 	}
 	r.forwards, r.extraArgs = running.Forwards[len(stack.Forwards("")):], running.Settings.ExtraArgs
-	wanted, err := partsFor(l, r.addons)
+	parts, other, err := partsNow(ctx, l, running, r.addons)
 	if err != nil {
 		return err
 	}
-	parts, err := ensureParts(ctx, l, wanted)
-	if err != nil {
-		return err
-	}
-	if other := differing(running.Contents.Parts, parts); len(other) > 0 {
+	if len(other) > 0 {
 		say("the cluster that runs is of another version of %s: it is started anew", strings.Join(other, ", "))
 		if err := down(ctx, l); err != nil {
 			return err
@@ -80,6 +77,38 @@ func settled(ctx context.Context, dir string) (host.Status, error) {
 	return host.ReadStatus(dir)
 }
 
+// partsNow makes the parts of a cluster with these add-ons. It returns the folder of each, and the names of those
+// that the cluster that is there has in another version.
+func partsNow(ctx context.Context, l *location, running node.Config, addons []stack.Addon) (parts map[string]string, other []string, err error) {
+	wanted, err := partsFor(l, addons)
+	if err != nil {
+		return nil, nil, err
+	}
+	before, err := stack.ParseAddons(running.Addons)
+	if err != nil {
+		return nil, nil, err
+	}
+	common, err := partsFor(l, before)
+	if err != nil {
+		return nil, nil, err
+	}
+	if parts, err = ensureParts(ctx, l, wanted); err != nil {
+		return nil, nil, err
+	}
+	return parts, differing(running.Contents.Parts, only(parts, common)), nil
+}
+
+// only returns the folders of some parts.
+func only(folders map[string]string, parts []build.Part) map[string]string {
+	out := map[string]string{}
+	for _, part := range parts {
+		if folder, known := folders[part.Name]; known {
+			out[part.Name] = folder
+		}
+	}
+	return out
+}
+
 // differing lists the names whose values are not the same.
 func differing(a, b map[string]string) []string {
 	var out []string
@@ -96,16 +125,17 @@ func differing(a, b map[string]string) []string {
 // many times longer than usual things take here.
 func replace(ctx context.Context, l *location, running, next node.Config, slowness float64) error {
 	programs := differing(running.Contents.Programs, next.Contents.Programs)
-	if len(programs) == 0 && running.Contents.Manifests == next.Contents.Manifests {
+	added := differing(setOf(running.Addons), setOf(next.Addons))
+	if len(programs)+len(added) == 0 && running.Contents.Manifests == next.Contents.Manifests {
 		say("the cluster is running already, with what was just built")
 		return nil
 	}
-	what := strings.Join(programs, ", ")
+	what := strings.Join(append(added, programs...), ", ")
 	if what == "" {
 		what = "the manifests"
 	}
 	say("the cluster is running already; changed since its start: %s", what)
-	changed := images.With(next.Images, pathsOf(l, programs))
+	changed := append(images.With(next.Images, pathsOf(l, programs)), newImages(running.Images, next.Images)...)
 	if err := images.PublishOver(ctx, next.Settings.Path(node.RegistrySocket), changed, runtime.GOARCH); err != nil {
 		return err
 	}
@@ -113,7 +143,11 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 		Program: filepath.Join(next.Settings.Bin, "kubectl"),
 		Env:     []string{"KUBECONFIG=" + next.Settings.Path("kubeconfig"), "KUBECACHEDIR=" + next.Settings.Path("own", "kubectl")},
 	}
-	for _, step := range refreshSteps(next.Steps, programs, running.Contents.Manifests == next.Contents.Manifests) {
+	installed := running.Steps
+	if running.Contents.Manifests != next.Contents.Manifests {
+		installed = nil
+	}
+	for _, step := range refreshSteps(next.Steps, programs, installed) {
 		if err := kubectl.Run(ctx, step.Args, time.Duration(slowness*float64(step.Timeout))); err != nil {
 			return fmt.Errorf("%s: %w", step.Title, err)
 		}
@@ -126,13 +160,28 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 // refreshSteps are the steps of an installation that bring changed programs into a
 // running cluster, and their restarts before the first wait. Manifests that are
 // installed already are not applied again.
-func refreshSteps(all []install.Step, programs []string, installed bool) []install.Step {
+func refreshSteps(all []install.Step, programs []string, installed []install.Step) []install.Step {
 	waits := slices.IndexFunc(all, func(s install.Step) bool { return s.Wait })
-	steps := stack.Restarts(programs)
-	if !installed {
-		steps = append(slices.Clone(all[:waits]), steps...)
+	steps := slices.DeleteFunc(slices.Clone(all[:waits]), func(s install.Step) bool {
+		return slices.ContainsFunc(installed, func(i install.Step) bool { return slices.Equal(i.Args, s.Args) })
+	})
+	return slices.Concat(steps, stack.Restarts(programs), all[waits:])
+}
+
+// newImages are the images that a running cluster does not serve yet.
+func newImages(running, next []images.Spec) []images.Spec {
+	return slices.DeleteFunc(slices.Clone(next), func(spec images.Spec) bool {
+		return slices.ContainsFunc(running, func(r images.Spec) bool { return slices.Equal(r.Names, spec.Names) })
+	})
+}
+
+// setOf is a set of names for differing.
+func setOf(names []string) map[string]string {
+	out := map[string]string{}
+	for _, name := range names {
+		out[name] = name
 	}
-	return append(steps, all[waits:]...)
+	return out
 }
 
 // pathsOf are the paths of programs.

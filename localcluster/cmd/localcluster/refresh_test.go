@@ -12,18 +12,19 @@ import (
 // A program is brought in by its restart and the waits alone, unless manifests
 // have changed, too: mutants replace one program after another.
 func TestRefreshSteps(t *testing.T) {
-	all := []install.Step{{Title: "apply a"}, {Title: "apply b"}, {Title: "wait for a", Wait: true}, {Title: "wait for b", Wait: true}}
+	all := []install.Step{{Title: "apply a", Args: []string{"a"}}, {Title: "apply b", Args: []string{"b"}}, {Title: "wait for a", Wait: true}, {Title: "wait for b", Wait: true}}
 	restart := install.RestartInterceptor().Title
 	tests := []struct {
 		name      string
 		programs  []string
-		installed bool
+		installed []install.Step
 		want      []string
 	}{
-		{"another program", []string{string(product.Interceptor)}, true, []string{restart, "wait for a", "wait for b"}},
-		{"other manifests", nil, false, []string{"apply a", "apply b", "wait for a", "wait for b"}},
-		{"both", []string{string(product.Interceptor)}, false, []string{"apply a", "apply b", restart, "wait for a", "wait for b"}},
-		{"the sample, which its user restarts", []string{"rollouts-demo"}, true, []string{"wait for a", "wait for b"}},
+		{"another program", []string{string(product.Interceptor)}, all, []string{restart, "wait for a", "wait for b"}},
+		{"other manifests", nil, nil, []string{"apply a", "apply b", "wait for a", "wait for b"}},
+		{"both", []string{string(product.Interceptor)}, nil, []string{"apply a", "apply b", restart, "wait for a", "wait for b"}},
+		{"an add-on", nil, all[:1], []string{"apply b", "wait for a", "wait for b"}},
+		{"the sample, which its user restarts", []string{"rollouts-demo"}, all, []string{"wait for a", "wait for b"}},
 	}
 	for _, tt := range tests {
 		var got []string

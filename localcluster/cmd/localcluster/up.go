@@ -43,7 +43,7 @@ func upCommand(l *location) *cobra.Command {
 	flags.StringArrayVar(&o.extraArgs, "extra-arg", nil, "append an argument to a component's command line: COMPONENT=ARGUMENT (repeatable)")
 	flags.StringArrayVar(&o.binaries, "binary", nil, "use another binary for one of this project's programs: PROGRAM=PATH (repeatable)")
 	flags.BoolVar(&o.bare, "bare", false, "start Kubernetes with DNS and install nothing else")
-	flags.StringArrayVar(&o.with, "with", nil, "install an add-on, such as envoy-gateway (repeatable)")
+	flags.StringArrayVar(&o.with, "with", nil, "install an add-on, such as envoy-gateway, also into a cluster that runs (repeatable)")
 	flags.StringArrayVar(&o.forwards, "forward", nil, "open a port on 127.0.0.1 that leads to an address inside: NAME=HOST:PORT (repeatable)")
 	flags.BoolVar(&o.transient, "transient", false, "start the cluster for the command that asks: `make demo` takes it down if that command has died")
 	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node, "address of the node, inside the cluster's own network")
@@ -53,6 +53,7 @@ func upCommand(l *location) *cobra.Command {
 
 func buildCommand(l *location) *cobra.Command {
 	var with []string
+	var estimateOnly bool
 	command := &cobra.Command{
 		Use:   "build",
 		Short: "Build what the cluster is made of, and start nothing",
@@ -69,6 +70,9 @@ func buildCommand(l *location) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if estimateOnly {
+				return printEstimate(c.OutOrStdout(), l, parts)
+			}
 			if err := checkMachine(c.Context(), l, parts, preflight.Nothing); err != nil {
 				return err
 			}
@@ -76,6 +80,7 @@ func buildCommand(l *location) *cobra.Command {
 			return err
 		},
 	}
+	command.Flags().BoolVar(&estimateOnly, "estimate", false, "build nothing, and print as JSON how many components are missing and how long they take on two cores")
 	command.Flags().StringArrayVar(&with, "with", nil, "build what an add-on needs, too, such as envoy-gateway (repeatable)")
 	return command
 }

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
+	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+)
+
+// broken are the lines by which CI finds the invariants of the product that a run has found broken. A machine that does
+// not keep up the load breaks none.
+func broken(err error, checks []report.Check) []string {
+	if errors.Is(err, scenario.ErrOverload) {
+		return nil
+	}
+	var lines []string
+	for _, c := range checks {
+		if !c.OK && c.Invariant != "" {
+			lines = append(lines, invariant.Line(c.Invariant, c.Name+": "+c.Detail))
+		}
+	}
+	if errors.Is(err, judge.ErrSplit) {
+		lines = append(lines, invariant.Line(invariant.Split, err.Error()))
+	}
+	if errors.Is(err, scenario.ErrWeight) {
+		lines = append(lines, invariant.Line(invariant.StrangeWeights, err.Error()))
+	}
+	return lines
+}

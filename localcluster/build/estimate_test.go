@@ -1,0 +1,75 @@
+package build
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// measured is what the parts of a cluster took on two cores, without anything cached, in the order in which they are
+// made.
+func measured() []Cost {
+	took := map[string]time.Duration{
+		"kube-apiserver": 268, "kube-controller-manager": 73, "kube-scheduler": 7, "kubelet": 21, "kube-proxy": 7, "kubectl": 37,
+		"etcd": 34, "containerd": 43, "cni": 5, "coredns": 11, "argo-rollouts": 94, "pause": 1,
+	}
+	var out []Cost
+	compiled, _ := lanes(Parts("..", "debian-12"))
+	for _, part := range compiled {
+		out = append(out, Cost{part.Estimate, took[part.Name] * time.Second})
+	}
+	return out
+}
+
+// From the first part on the estimate is at most a quarter wrong, however fast the machine is.
+func TestLeftCorrectsItself(t *testing.T) {
+	for _, factor := range []float64{0.4, 1, 3, 20} {
+		costs := measured()
+		for made := 1; made < len(costs)-1; made++ {
+			var now []Cost
+			var want time.Duration
+			for i, c := range costs {
+				took := time.Duration(float64(c.Took) * factor)
+				if i < made {
+					now = append(now, Cost{c.Planned, took})
+					continue
+				}
+				now = append(now, Cost{Planned: c.Planned})
+				want += took
+			}
+			if got := Left(now); math.Abs(float64(got-want)) > 0.25*float64(want) {
+				t.Errorf("factor %g: after %d parts %s are left, estimated %s", factor, made, want, got)
+			}
+		}
+	}
+}
+
+func TestLeft(t *testing.T) {
+	tests := []struct {
+		name  string
+		costs []Cost
+		want  time.Duration
+	}{
+		{"nothing", nil, 0},
+		{"as planned, before anything is measured", []Cost{{Planned: 60}, {Planned: 30}}, 90},
+		{"half as fast", []Cost{{60, 120}, {Planned: 30}}, 60},
+		{"three times as fast", []Cost{{60, 20}, {30, 10}, {Planned: 30}}, 10},
+		{"all is made", []Cost{{60, 120}}, 0},
+	}
+	for _, tt := range tests {
+		if got := Left(tt.costs); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Downloads cost nothing next to a compilation.
+func TestPlanned(t *testing.T) {
+	parts := []Part{{"a", 60, compiled{}}, {"b", 30, compiled{}}, {"c", 40, recipe{}}}
+	if got := Planned(parts); got != 90 {
+		t.Errorf("all parts: %d, want 90", got)
+	}
+	if got := Planned(parts[2:]); got != 40 {
+		t.Errorf("a download: %d, want 40", got)
+	}
+}
