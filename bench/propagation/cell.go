@@ -77,14 +77,9 @@ func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) e
 	if err != nil {
 		return err
 	}
-	page, err := traffic.Ask(ctx, s.metricsURL, "", nil)
-	if err != nil {
+	if err := s.readMetrics(ctx, &found.Memory); err != nil {
 		return err
 	}
-	if memory, err = s.interceptorAt.Memory(); err != nil {
-		return err
-	}
-	found.Memory.Page, found.Memory.Read = float64(len(page.Body))/1e6, memory.Resident
 	if _, err = s.cell(ctx, ours, theirs, warmUp); err != nil {
 		return err
 	}
@@ -97,6 +92,17 @@ func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) e
 	}
 	after, err := s.usage(ctx)
 	found.Cost = costOf(before.until(after), idle, s.samples)
+	return err
+}
+
+// readMetrics reads the interceptor's metrics, as Prometheus does, and what it takes right afterwards.
+func (s *stage) readMetrics(ctx context.Context, found *memory) error {
+	page, err := traffic.Ask(ctx, s.metricsURL, "", nil)
+	if err != nil {
+		return err
+	}
+	memory, err := s.interceptorAt.Memory()
+	found.Page, found.Read = float64(len(page.Body))/1e6, memory.Resident
 	return err
 }
 

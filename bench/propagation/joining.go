@@ -12,7 +12,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 )
 
 const (
@@ -98,7 +97,7 @@ func (s *stage) joinUnderLoad(ctx context.Context, between *relay, found *joinin
 // ask asks for known hosts, each time over another connection, until ctx ends.
 func (s *stage) ask(ctx context.Context) (requests, notFound int) {
 	client := &http.Client{Timeout: arrivalLimit, Transport: &http.Transport{DisableKeepAlives: true}}
-	url := fmt.Sprintf("http://127.0.0.1:%d/", translate.ListenerPort)
+	url := fmt.Sprintf("http://%s/", measuredProxy())
 	for ctx.Err() == nil {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {

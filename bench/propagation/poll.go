@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
@@ -21,11 +22,11 @@ type poller struct {
 	host   string
 }
 
-// newPoller returns a poller of the proxy on a port of this machine.
-func newPoller(port int, host string) poller {
+// newPoller returns a poller of the proxy at an address.
+func newPoller(at netip.AddrPort, host string) poller {
 	return poller{
 		client: &http.Client{Timeout: arrivalLimit, Transport: &http.Transport{MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DisableCompression: true}},
-		url:    fmt.Sprintf("http://127.0.0.1:%d/", port), host: host,
+		url:    fmt.Sprintf("http://%s/", at), host: host,
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,13 +25,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
 const (
-	// startLimit is how long the interceptor may take until it is ready.
-	startLimit = time.Minute
 	// creators is how many applications are created at a time.
 	creators = 8
+	// xdsPort, sinkPort, healthPort, adminPort and metricsPort are the interceptor's.
+	xdsPort, sinkPort, healthPort, adminPort, metricsPort = 5678, 9901, 8081, 9090, 2223
 	// calm is how long everything may calm down between two samples, up to twice as long.
 	calm = 25 * time.Millisecond
 )
@@ -164,16 +164,14 @@ func (s *stage) populate(ctx context.Context) error {
 
 // startInterceptor starts the built interceptor and waits until it serves.
 func (s *stage) startInterceptor(ctx context.Context) error {
-	ports, err := controlplane.FreePorts(5)
-	if err != nil {
-		return err
-	}
 	// Where the proxy connects to, it connects from: an address that may stand in an EndpointSlice.
-	s.xdsAt = netip.AddrPortFrom(netspace.Address(), uint16(ports[0]))  //nolint:gosec // a port
-	s.sinkAt = netip.AddrPortFrom(netspace.Address(), uint16(ports[4])) //nolint:gosec // a port
-	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
+	s.xdsAt = netip.AddrPortFrom(netspace.Address(), xdsPort)
+	s.sinkAt = netip.AddrPortFrom(netspace.Address(), sinkPort)
+	own := loopback.Address()
+	at := func(port uint16) string { return netip.AddrPortFrom(own, port).String() }
+	var err error
 	s.interceptor, err = program.Start(ctx, s.folder, s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", s.xdsAt.String(),
-		"--proxy-address", at(1), "--admin-address", at(2), "--metrics-address", at(3), "--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
+		"--proxy-address", at(healthPort), "--admin-address", at(adminPort), "--metrics-address", at(metricsPort), "--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
 		"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
 	if err != nil {
 		return err
@@ -181,14 +179,19 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 	if s.interceptorAt, err = process.Find(s.interceptor.PID()); err != nil {
 		return err
 	}
-	s.metricsURL = "http://" + at(3) + "/metrics"
-	return s.interceptor.Await(ctx, startLimit, func(ctx context.Context) error {
-		answer, err := traffic.Ask(ctx, "http://"+at(1)+"/readyz", "", nil)
+	s.metricsURL = "http://" + at(metricsPort) + "/metrics"
+	return s.interceptor.Await(ctx, func(ctx context.Context) error {
+		answer, err := traffic.Ask(ctx, "http://"+at(healthPort)+"/readyz", "", nil)
 		if err == nil && answer.Status != http.StatusOK {
 			err = fmt.Errorf("%w: /readyz answers %d", errNotReady, answer.Status)
 		}
 		return err
 	})
+}
+
+// measuredProxy is where the proxy of the interceptor answers.
+func measuredProxy() netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), translate.ListenerPort)
 }
 
 // startProxies starts the interceptor and the bare server, a proxy of each, and waits until both
@@ -220,7 +223,7 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err erro
 		}
 		s.proxies, s.proxiesAt = append(s.proxies, proxy), append(s.proxiesAt, at)
 	}
-	return newPoller(translate.ListenerPort, hostOf(0)), newPoller(s.bare.ProxyPort, hostOf(0)), nil
+	return newPoller(measuredProxy(), hostOf(0)), newPoller(s.bare.Proxy, hostOf(0)), nil
 }
 
 // prebuild makes everything that the bare server sends: the resources that the interceptor makes of

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
@@ -95,7 +93,7 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 	}{{&p.ours, &found.ours}, {&p.unheld, &found.unheld}, {&p.plain, &found.plain}, {&p.control, &found.control}}
 	loads := make([]*load, len(turns))
 	for i, turn := range turns {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(turn.of.server.ProxyPort))
+		address := turn.of.server.Proxy.String()
 		var err error
 		if loads[i], err = dial(ctx, address, kind, chosen.hosts); err != nil {
 			return line{}, err

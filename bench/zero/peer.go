@@ -59,7 +59,7 @@ func (s *stage) startPeer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.peer.Await(ctx, limit, func(ctx context.Context) error {
+	err = s.peer.Await(ctx, func(ctx context.Context) error {
 		answer, err := traffic.Ask(ctx, peerAdmin("/readyz"), "", nil)
 		if err == nil && answer.Status != http.StatusOK {
 			err = fmt.Errorf("%w: /readyz answers %d", errPeer, answer.Status)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // kubeconfig writes a kubeconfig for an API server at address, and returns its path.
@@ -46,7 +47,7 @@ func get(t *testing.T, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)

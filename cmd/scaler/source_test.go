@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,7 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // replica serves reports like a replica of the interceptor that hears proxies, and returns its port.
@@ -102,13 +101,9 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- figures.Run(ctx) }()
-	select {
-	case <-figures.Seeded():
-	case <-time.After(10 * time.Second):
-		t.Fatal("there are no first figures")
-	}
+	await.Receive(t, "the first figures", figures.Seeded())
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
-	testkit.Eventually(t, 10*time.Second, "the figures of both replicas", func() bool {
+	await.True(t, "the figures of both replicas", func() bool {
 		figure, err := figures.Demand(web)
 		return err == nil && figure.RequestRate == 12.5 && figure.Concurrency == 4+4 && figure.Held == 4
 	})
@@ -116,7 +111,7 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 	ending.CloseClientConnections()
 	ending.Listener.Close()
 	<-changed
-	testkit.Eventually(t, 10*time.Second, "the replica that is gone to be missed", func() bool {
+	await.True(t, "the replica that is gone to be missed", func() bool {
 		figure, err := figures.Demand(web)
 		return err != nil && strings.Contains(err.Error(), "interceptor-1") && figure.RequestRate == 10
 	})
@@ -168,11 +163,7 @@ func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- figures.Run(ctx) }()
-	select {
-	case <-figures.Seeded():
-	case <-time.After(10 * time.Second):
-		t.Fatal("there are no first figures")
-	}
+	await.Receive(t, "the first figures", figures.Seeded())
 	figure, err := figures.Demand(types.NamespacedName{Namespace: "shop", Name: "web"})
 	if figure.RequestRate != 10 || figure.RateError == nil || err == nil || !strings.Contains(err.Error(), "proxy-1 sends no metrics") {
 		t.Errorf("the first figures: %+v, %v", figure, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // The names of the guide's objects.
@@ -64,9 +65,6 @@ func Pause() Step { return Step{"pause": struct{}{}} }
 // Pods keeps the canary at a number of pods, whatever its weight.
 func Pods(n int) Step { return Step{"setCanaryScale": map[string]int{"replicas": n}} }
 
-// startTimeout bounds the start of the app and its proxies.
-const startTimeout = 90 * time.Second
-
 // Deploy applies the guide's objects with two proxies, and begins to record.
 // proxyPatch is merged into the container of the proxies' Deployment. Whoever
 // uses the cluster after this test finds nothing of them.
@@ -88,7 +86,7 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 		{"-n", Namespace, "apply", "-k", filepath.Join(b.Repo, "config", "kedify-proxy")},
 		{"-n", Namespace, "patch", "deployment", "kedify-proxy", "-p", string(patch)},
 		{"-n", Namespace, "apply", "-f", example[0], "-f", example[1]},
-		{"-n", Namespace, "rollout", "status", "deployment/kedify-proxy", "--timeout", startTimeout.String()},
+		{"-n", Namespace, "rollout", "status", "deployment/kedify-proxy", WaitTimeout()},
 	} {
 		if _, err := b.Kubectl(ctx, append([]string{"kubectl"}, args...)...); err != nil {
 			t.Fatal(err)
@@ -121,7 +119,11 @@ type pods struct {
 func (b *Bed) findProxies(t *testing.T) {
 	t.Helper()
 	var list pods
-	if err := b.Get(t.Context(), "/api/v1/namespaces/"+Namespace+"/pods?labelSelector=app%3Dkedify-proxy", &list); err != nil {
+	err := Repeat(t.Context(), "the list of proxies", func() error {
+		list = pods{}
+		return b.Get(t.Context(), "/api/v1/namespaces/"+Namespace+"/pods?labelSelector=app%3Dkedify-proxy", &list)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, pod := range list.Items {
@@ -171,9 +173,8 @@ func (b *Bed) Settle(ctx context.Context, color string, steps ...Step) error {
 		return err
 	}
 	var changed kube.Rollout
-	err := b.MergePatch(ctx, RolloutPath, map[string]any{"spec": map[string]any{
-		"strategy": map[string]any{"canary": map[string]any{"steps": steps}},
-	}}, &changed)
+	patch := map[string]any{"spec": map[string]any{"strategy": map[string]any{"canary": map[string]any{"steps": steps}}}}
+	err := Repeat(ctx, "the Rollout to have other steps", func() error { return b.MergePatch(ctx, RolloutPath, patch, &changed) })
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (b *Bed) Settle(ctx context.Context, color string, steps ...Step) error {
 // Healthy waits until the Rollout has nothing to roll out, at this generation or
 // a later one, and the canary has this weight.
 func (b *Bed) Healthy(ctx context.Context, generation int64, weight int) error {
-	_, err := b.Await(ctx, "the Rollout to be Healthy", startTimeout, func() bool {
+	_, err := b.Await(ctx, "the Rollout to be Healthy", func() bool {
 		state := b.Record.Now()
 		return state.Rollout.Metadata.Generation >= generation && state.Rollout.Healthy() && state.Has(weight, len(b.Proxies))
 	})
@@ -204,8 +205,12 @@ func (b *Bed) SetImage(ctx context.Context, color string) error {
 
 // AtPause waits until the Rollout pauses at the step of that number, counted
 // from 0, and the weight is in force everywhere.
-func (b *Bed) AtPause(ctx context.Context, step, weight int, within time.Duration) error {
-	_, err := b.Await(ctx, fmt.Sprintf("the pause of step %d with weight %d in force", step, weight), within, func() bool {
+func (b *Bed) AtPause(ctx context.Context, step, weight int) error {
+	return b.atPause(ctx, step, weight, await.Patience())
+}
+
+func (b *Bed) atPause(ctx context.Context, step, weight int, within time.Duration) error {
+	_, err := b.awaitWithin(ctx, fmt.Sprintf("the pause of step %d with weight %d in force", step, weight), within, func() bool {
 		state := b.Record.Now()
 		index := state.Rollout.Status.CurrentStepIndex
 		return index != nil && *index == step && state.Rollout.Paused() && state.Has(weight, len(b.Proxies))
@@ -213,10 +218,10 @@ func (b *Bed) AtPause(ctx context.Context, step, weight int, within time.Duratio
 	return err
 }
 
-// Ended waits until a canary has ended, promoted or given up: no weight is in
+// ended waits until a canary has ended, promoted or given up: no weight is in
 // force any more, and the Rollout says that it is Healthy or aborted.
-func (b *Bed) Ended(ctx context.Context, within time.Duration) error {
-	_, err := b.Await(ctx, "the end of the canary", within, func() bool {
+func (b *Bed) ended(ctx context.Context, within time.Duration) error {
+	_, err := b.awaitWithin(ctx, "the end of the canary", within, func() bool {
 		state := b.Record.Now()
 		return state.Has(0, len(b.Proxies)) && (state.Rollout.Healthy() || state.Rollout.Status.Abort)
 	})

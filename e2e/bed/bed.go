@@ -13,16 +13,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// The time that a command or a request may take to be answered.
-const (
-	commandTimeout = 60 * time.Second
-	requestTimeout = 5 * time.Second
-)
+// requestTimeout is the limit of one attempt of a request to the API server.
+const requestTimeout = 5 * time.Second
+
+// CommandTimeout is the limit of a command, which may itself wait for await.Patience.
+func CommandTimeout() time.Duration { return await.Patience() + time.Minute }
 
 // ErrNotReached is await.ErrNotReached.
 var ErrNotReached = await.ErrNotReached
@@ -51,6 +51,7 @@ func Up(t *testing.T, wishes provider.Wishes) *Bed {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to reach into the cluster: run make as root")
 	}
+	//testbounds:allow requests repeat until Patience ends
 	b := &Bed{Record: newRecord(), http: &http.Client{Timeout: requestTimeout, Transport: new(http.Transport)}}
 	b.launch = newLaunch(t, wishes)
 	b.Repo, b.Cluster = b.launch.repo, b.launch.up(t)
@@ -72,7 +73,7 @@ func (b *Bed) Run(t *testing.T, program, binary string) {
 	if program != interceptor {
 		return
 	}
-	_, err := b.Await(t.Context(), "one interceptor, which holds the Lease", successionTimeout, func() bool { return b.succeeded(t.Context()) })
+	_, err := b.Await(t.Context(), "one interceptor, which holds the Lease", func() bool { return b.succeeded(t.Context()) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +84,6 @@ const (
 	interceptor = "interceptor"
 	// interceptorLease is the Lease that the interceptor which writes statuses holds.
 	interceptorLease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
-	// successionTimeout bounds the end of one interceptor and the election of the
-	// next: a grace period and the validity of a Lease.
-	successionTimeout = 60 * time.Second
 )
 
 // succeeded says whether there is one interceptor, and it writes the statuses.
@@ -140,17 +138,12 @@ func (b *Bed) serveAPI(t *testing.T) {
 		}
 		return nil // it was told to end
 	})
-	select {
-	case where := <-address:
-		b.api = "http://" + where
-	case <-time.After(commandTimeout):
-		t.Fatal("kubectl proxy doesn't say where it serves")
-	}
+	b.api = "http://" + await.Receive(t, "the address of kubectl proxy", address)
 }
 
 // Kubectl runs a command as a user would, such as "kubectl", "get", "pods".
 func (b *Bed) Kubectl(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CommandTimeout())
 	defer cancel()
 	return b.Cluster.Run(ctx, args...)
 }
@@ -182,6 +175,7 @@ func (b *Bed) Ready(ctx context.Context) bool {
 }
 
 func (b *Bed) ask(ctx context.Context, method, path string, body []byte, into any) error {
+	//testbounds:allow requests repeat until Patience ends
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, b.api+path, bytes.NewReader(body))
@@ -209,9 +203,23 @@ func (b *Bed) ask(ctx context.Context, method, path string, body []byte, into an
 	return nil
 }
 
-// Await waits until ready says so, and returns when that was. Otherwise the
-// error says what every place says instead: see await.Until.
-func (b *Bed) Await(ctx context.Context, what string, within time.Duration, ready func() bool) (time.Time, error) {
-	err := await.Until(ctx, what, within, ready, func() string { return b.Record.Now().String() })
+// Await waits until ready returns true, and returns when that was. Otherwise the error contains the present state: see
+// await.Until.
+func (b *Bed) Await(ctx context.Context, what string, ready func() bool) (time.Time, error) {
+	return b.awaitWithin(ctx, what, await.Patience(), ready)
+}
+
+// awaitWithin is Await with another limit.
+func (b *Bed) awaitWithin(ctx context.Context, what string, limit time.Duration, ready func() bool) (time.Time, error) {
+	err := await.Within(ctx, what, limit, ready, func() string { return b.Record.Now().String() })
 	return time.Now(), err
+}
+
+// Repeat repeats a request until it succeeds.
+func Repeat(ctx context.Context, what string, request func() error) error {
+	var last error
+	return await.Until(ctx, what, func() bool {
+		last = request()
+		return last == nil
+	}, func() string { return fmt.Sprint(last) })
 }

@@ -2,18 +2,12 @@ package bed
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
-)
-
-const (
-	// removal bounds the end of a namespace with all that is in it.
-	removal = 90 * time.Second
-	// explanation bounds the commands that show why a test has failed.
-	explanation = time.Minute
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // Kubectl is kubectl on a cluster, for a test.
@@ -24,8 +18,15 @@ type Kubectl struct {
 	Namespace string
 }
 
-// command is the command of kubectl. A later namespace takes the place of an earlier one.
+// WaitTimeout is the flag with which a command of kubectl waits for await.Patience.
+func WaitTimeout() string { return "--timeout=" + await.Patience().String() }
+
+// command is the command of kubectl. A later namespace takes the place of an earlier one. Commands that wait have
+// WaitTimeout.
 func (k Kubectl) command(args []string) []string {
+	if args[0] == "wait" || len(args) > 1 && args[0] == "rollout" && args[1] == "status" {
+		args = append(slices.Clone(args), WaitTimeout())
+	}
 	if k.Namespace == "" {
 		return append([]string{"kubectl"}, args...)
 	}
@@ -35,7 +36,9 @@ func (k Kubectl) command(args []string) []string {
 // Do runs kubectl, which must succeed, and returns what it says.
 func (k Kubectl) Do(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := k.Run(t.Context(), k.command(args)...)
+	ctx, cancel := context.WithTimeout(t.Context(), CommandTimeout())
+	defer cancel()
+	out, err := k.Run(ctx, k.command(args)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +49,10 @@ func (k Kubectl) Do(t *testing.T, args ...string) string {
 // what is in it takes its time then, such as a proxy that serves on for 30 s.
 func (k Kubectl) CreateNamespace(t *testing.T, name string) {
 	t.Helper()
-	k.Do(t, "wait", "ns", name, "--for=delete", "--timeout="+removal.String())
+	k.Do(t, "wait", "ns", name, "--for=delete")
 	k.Do(t, "create", "ns", name)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), commandTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), CommandTimeout())
 		defer cancel()
 		if _, err := k.Run(ctx, "kubectl", "delete", "ns", name, "--wait=false"); err != nil {
 			t.Error(err)
@@ -65,7 +68,7 @@ func (k Kubectl) ExplainFailure(t *testing.T, commands ...[]string) {
 		if !t.Failed() {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), explanation)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), CommandTimeout())
 		defer cancel()
 		for _, args := range commands {
 			out, err := k.Run(ctx, k.command(args)...)

@@ -5,14 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
-
-// launchTimeout bounds the start of a cluster, with all that has to be built, and
-// its end.
-const launchTimeout = 30 * time.Minute
 
 // Launch starts an embedded cluster with what is wished for beyond the canary's
 // own parts, and takes it down when the test ends. It returns the folder of the
@@ -41,7 +36,7 @@ func newLaunch(t *testing.T, wishes provider.Wishes) launch {
 	if binary == "" || cache == "" || repo == "" {
 		t.Fatal("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run this test by its make target, see `make help`")
 	}
-	local := provider.LocalCluster{Path: binary, Repo: repo, Terminal: provider.Terminal{Err: said(t)}, Patience: commandTimeout}
+	local := provider.LocalCluster{Path: binary, Repo: repo, Terminal: provider.Terminal{Err: said(t)}, Patience: CommandTimeout()}
 	status, err := local.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -52,15 +47,13 @@ func newLaunch(t *testing.T, wishes provider.Wishes) launch {
 	kubectlCache := t.TempDir()
 	from, err := provider.New(provider.NameEmbedded, provider.Options{
 		Local: local, Environ: os.Environ(), Cache: func(*provider.Cluster) string { return kubectlCache },
-		Report: func(line string) { t.Log(line) }, Command: commandTimeout,
+		Report: func(line string) { t.Log(line) }, Command: CommandTimeout(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), launchTimeout)
-		defer cancel()
-		if err := from.Down(ctx); err != nil {
+		if err := from.Down(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
@@ -90,9 +83,7 @@ func said(t *testing.T) *os.File {
 // up makes the cluster ready.
 func (l launch) up(t *testing.T) *provider.Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), launchTimeout)
-	defer cancel()
-	cluster, err := l.provider.Up(ctx, l.wishes)
+	cluster, err := l.provider.Up(t.Context(), l.wishes)
 	if err != nil {
 		t.Fatal(err)
 	}

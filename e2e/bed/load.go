@@ -11,17 +11,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
 
 // The load on each proxy: two get what the demo has one get.
 const (
 	// Rate is the number of requests per second.
 	Rate = 125
-	// RequestTimeout bounds one request.
-	RequestTimeout = 5 * time.Second
-	// maxInFlight is how many come in the time that one may take: else the client would be the first to fail where everything stands still.
-	maxInFlight = Rate * int(RequestTimeout/time.Second)
 )
+
+// RequestTimeout is the limit of one request.
+func RequestTimeout() time.Duration { return await.Patience() }
 
 // ErrSplit is judge.ErrSplit.
 var ErrSplit = judge.ErrSplit
@@ -33,6 +34,7 @@ var ErrOverload = errors.New("the load client is overloaded: this machine is too
 // Load is the demo's load on each of some proxies by itself.
 type Load struct {
 	clients map[string]*load.Client
+	stalls  *stall.Detector
 	lag     time.Duration
 }
 
@@ -40,23 +42,14 @@ type Load struct {
 // has ended: how busy this machine was.
 func (l *Load) Lag() time.Duration { return l.lag }
 
-// Late are the times in which a request started later than that, known once the
-// load has ended: this machine was too busy then to tell how long anything takes.
-func (l *Load) Late(by time.Duration) []trace.Span {
-	var late []trace.Span
-	for _, client := range l.clients {
-		late = append(late, trace.Late(client.Results(), by)...)
-	}
-	return late
-}
-
 // StartLoad begins to send requests to these proxies.
 func (b *Bed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
-	l := &Load{clients: map[string]*load.Client{}}
+	l := &Load{clients: map[string]*load.Client{}, stalls: stall.Start()}
 	for _, p := range proxies {
 		client, err := load.Start(ctx, load.Config{
-			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: host, Path: "/color", Rate: Rate, Timeout: RequestTimeout,
-			MaxInFlight: maxInFlight, Colors: guide.Colors(),
+			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: host, Path: "/color", Rate: Rate, Timeout: RequestTimeout(),
+			// As many as are due in the time that one may take: otherwise the client fails first when the machine stands still.
+			MaxInFlight: Rate * int(RequestTimeout().Seconds()), Colors: guide.Colors(),
 		})
 		if err != nil {
 			_, overload := l.Stop(nil)
@@ -70,6 +63,7 @@ func (b *Bed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
 // Stop ends the load and says what became of its requests. Outages are those of
 // the proxies, by their names.
 func (l *Load) Stop(outages map[string]trace.Outage) (trace.Tally, error) {
+	l.stalls.Stop()
 	var sum trace.Tally
 	var problems []error
 	for name, client := range l.clients {
@@ -82,7 +76,7 @@ func (l *Load) Stop(outages map[string]trace.Outage) (trace.Tally, error) {
 		if o, ok := outages[name]; ok {
 			outage = &o
 		}
-		sum.Add(trace.Judge(client.Results(), outage, RequestTimeout))
+		sum.Add(trace.Judge(client.Results(), outage, RequestTimeout()))
 	}
 	return sum, errors.Join(problems...)
 }
@@ -97,6 +91,7 @@ const settle = 200 * time.Millisecond
 func (l *Load) Split(ctx context.Context, color string, weight, n int) error {
 	_, err := judge.Asked{
 		Color: color, Share: float64(weight) / 100, From: time.Now().Add(settle), First: n, Fresh: 2 * n, Rule: stats.DefaultRule(),
+		Stalls: l.stalls,
 	}.Judge(ctx, l.sample)
 	return err
 }

@@ -131,6 +131,11 @@ func (r *Record) StepTaken(index int) (at time.Time, version int64) {
 	return at, version
 }
 
+// ACKed returns whether a report since a moment said that all proxies have acknowledged a weight.
+func (r *Record) ACKed(moment time.Time, weight int) bool {
+	return slices.ContainsFunc(r.Since(moment)[acked], func(s Sighting) bool { return s.Weight == weight })
+}
+
 // Strays describes the weights since a moment that nobody asked for: see
 // trace.Strays.
 func (r *Record) Strays(moment time.Time, asked ...int) []string {

@@ -86,12 +86,21 @@ func syncsIn(lines *bufio.Scanner) ([]trace.Sync, error) {
 
 // note adds to a sync, unless it has ended, what a line says of it.
 func note(s *trace.Sync, at time.Time, text string) {
+	if !s.Ended.IsZero() {
+		return
+	}
+	if strings.Contains(text, routerStarted) {
+		s.Started = true
+		return
+	}
+	if !ofRollout(text) {
+		return
+	}
+	if _, failure, found := strings.Cut(text, syncFails); found {
+		s.Failure, _, _ = strings.Cut(failure, `" generation=`)
+	}
 	answer := trace.Unasked
 	switch {
-	case !s.Ended.IsZero():
-	case strings.Contains(text, routerStarted):
-		s.Started = true
-	case !ofRollout(text):
 	case strings.Contains(text, syncEnds):
 		s.Ended = at
 	case strings.Contains(text, routerNotThere), strings.Contains(text, routerFailed):
@@ -100,9 +109,6 @@ func note(s *trace.Sync, at time.Time, text string) {
 		answer = trace.Unverified
 	case strings.Contains(text, routerAnswered):
 		answer = trace.Verified
-	}
-	if _, failure, found := strings.Cut(text, syncFails); found && s.Ended.IsZero() && ofRollout(text) {
-		s.Failure, _, _ = strings.Cut(failure, `" generation=`)
 	}
 	if answer != trace.Unasked && s.Answer == trace.Unasked {
 		s.Answer, s.Answered = answer, at

@@ -5,9 +5,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 // Check names something that must hold of a canary under load.
@@ -18,17 +20,17 @@ const (
 	// CheckStuck finds what was waited for and didn't come about.
 	CheckStuck Check = "stuck"
 	// CheckSplit measures how many requests answer in the canary's colour.
-	CheckSplit Check = "split"
+	CheckSplit Check = invariant.Split
 	// CheckFailedRequests counts the requests that got no good answer.
-	CheckFailedRequests Check = "failed requests"
+	CheckFailedRequests Check = invariant.FailedRequests
 	// CheckStrangeWeights finds weights on the way that nobody asked for.
-	CheckStrangeWeights Check = "strange weights"
+	CheckStrangeWeights Check = invariant.StrangeWeights
 	// CheckOrder finds weights that every proxy was said to have acknowledged before an
 	// Envoy ran them.
-	CheckOrder Check = "ACK before Envoy"
+	CheckOrder Check = invariant.EarlyACK
 	// CheckEnd finds requests and weights that are not where the canary's end has to
 	// leave them.
-	CheckEnd Check = "end"
+	CheckEnd Check = invariant.End
 	// CheckOverload says that this machine couldn't keep the load up, so that nothing
 	// was measured.
 	CheckOverload Check = "overload"
@@ -42,6 +44,16 @@ type Finding struct {
 
 // String implements fmt.Stringer.
 func (f Finding) String() string { return string(f.Check) + ": " + f.Text }
+
+// Report marks a test as failed. What was not reached or not measured is an error, everything else a broken invariant.
+func (f Finding) Report(tb testing.TB) {
+	tb.Helper()
+	if f.Check == CheckStuck || f.Check == CheckOverload {
+		tb.Error(f)
+		return
+	}
+	invariant.Broken(tb, string(f.Check), "%s", f.Text)
+}
 
 // Verdict is what all checks have found of one canary.
 type Verdict struct {
@@ -79,7 +91,7 @@ func (v *Verdict) judge(record *Record, began time.Time, asked []int, tally trac
 	v.Course = append([]string{fmt.Sprintf("%d requests, %d failed; weights asked for %v", tally.Sent, tally.Failed, asked)}, record.Timeline(began)...)
 	if tally.Failed > 0 || tally.Sent == 0 {
 		v.find(CheckFailedRequests, fmt.Sprintf("%d of %d requests failed: %v\n%s", tally.Failed, tally.Sent, tally.Reasons,
-			strings.Join(tally.Draw(began, RequestTimeout), "\n")))
+			strings.Join(tally.Draw(began, RequestTimeout()), "\n")))
 	}
 	v.find(CheckOrder, record.Prematures(began, asked...)...)
 	if !ended {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 )
@@ -24,9 +25,12 @@ type Client struct {
 
 // NewClient returns a client for the admin interface at the address (host and
 // port) that the function gives at the time of each request; an empty one
-// means that there is none for now. Each request ends within the given time.
-func NewClient(within time.Duration, address func() string) *Client {
-	c := NewClientOver(new(http.Transport), address)
+// means that there is none for now. Each request ends within the given time. The
+// connections are made by dial, or by a net.Dialer if that is nil.
+func NewClient(
+	within time.Duration, dial func(ctx context.Context, network, address string) (net.Conn, error), address func() string,
+) *Client {
+	c := NewClientOver(&http.Transport{DialContext: dial}, address)
 	c.http.Timeout = within
 	return c
 }
@@ -34,6 +38,7 @@ func NewClient(within time.Duration, address func() string) *Client {
 // NewClientOver is NewClient with a way of its own to the address, and the time
 // that is enough on a machine of the usual kind.
 func NewClientOver(transport http.RoundTripper, address func() string) *Client {
+	//testbounds:allow requests repeat until the caller gives up
 	return &Client{address: address, http: &http.Client{Timeout: usualTimeout, Transport: transport}}
 }
 

@@ -124,7 +124,7 @@ func TestClient(t *testing.T) {
 	}))
 	defer server.Close()
 	address := ""
-	c := NewClient(usualTimeout, func() string { return address })
+	c := NewClient(usualTimeout, nil, func() string { return address })
 	defer c.Close()
 	if _, err := c.Counters(t.Context()); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("without an address: %v", err)

@@ -89,6 +89,7 @@ func (c *Cluster) dialThere(ctx context.Context, address netip.AddrPort) (net.Co
 		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("enter the network namespace: %w", err)
 	}
+	//testbounds:allow the caller connects again until Patience ends
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address.String())

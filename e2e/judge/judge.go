@@ -9,6 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
 
 // ErrSplit says that requests are not split as asked.
@@ -32,7 +33,14 @@ type Asked struct {
 	Rule stats.Rule
 	// Odd is told of a first sample that calls for a fresh one; it may be nil.
 	Odd func(first stats.Split)
+	// Stalls voids samples during which the machine stood still: proxies may have taken the split late. It may be nil.
+	Stalls interface {
+		Largest(from, until time.Time) time.Duration
+	}
 }
+
+// maxVoid is the number of samples that may be void.
+const maxVoid = 5
 
 // Finding is what the sample says that decided.
 type Finding struct {
@@ -45,8 +53,22 @@ type Finding struct {
 }
 
 // Judge measures the split. The error wraps ErrSplit if the verdict is Off, and
-// is the sample's own if there is no full sample.
+// is the sample's own if there is no full sample. When the verdict is Off and the machine stood still meanwhile, a new
+// sample is taken.
 func (a Asked) Judge(ctx context.Context, sample Sample) (Finding, error) {
+	for range maxVoid {
+		began := time.Now()
+		found, err := a.judge(ctx, sample)
+		if !errors.Is(err, ErrSplit) || a.Stalls == nil || a.Stalls.Largest(began, time.Now()) <= stall.Limit {
+			return found, err
+		}
+		a.From = time.Now()
+	}
+	return a.judge(ctx, sample)
+}
+
+// judge is Judge without void samples.
+func (a Asked) judge(ctx context.Context, sample Sample) (Finding, error) {
 	found, err := a.take(ctx, sample, a.From, a.First)
 	if err != nil {
 		return found, err

@@ -90,3 +90,40 @@ func TestWithoutASampleThereIsNoVerdict(t *testing.T) {
 		t.Errorf("error = %v, want the sample's", err)
 	}
 }
+
+// still is a machine that stood still for so many samples.
+type still struct{ samples int }
+
+func (s *still) Largest(time.Time, time.Time) time.Duration {
+	s.samples--
+	if s.samples < 0 {
+		return 0
+	}
+	return time.Second
+}
+
+// A split that is off is measured again when the machine stood still, and not for ever.
+func TestJudgeVoid(t *testing.T) {
+	tests := []struct {
+		name   string
+		yellow []int // of samples of 1000
+		still  int
+		fails  error
+	}{
+		{name: "off on a machine that ran", yellow: []int{900}, fails: ErrSplit},
+		{name: "off while it stood still, then as asked", yellow: []int{900, 1000}, still: 1},
+		{name: "off while it stood still, then off", yellow: []int{900, 900}, still: 1, fails: ErrSplit},
+		{name: "off all the time", yellow: []int{900, 900, 900, 900, 900, 900}, still: 100, fails: ErrSplit},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &script{yellow: tt.yellow}
+			_, err := Asked{
+				Color: "yellow", Share: 1, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(), Stalls: &still{tt.still},
+			}.Judge(t.Context(), s.sample)
+			if !errors.Is(err, tt.fails) || len(s.sizes) != len(tt.yellow) {
+				t.Errorf("error %v after %d samples, want %v after %d", err, len(s.sizes), tt.fails, len(tt.yellow))
+			}
+		})
+	}
+}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // script writes an executable shell script and returns its folder.
@@ -49,7 +51,7 @@ func TestExecSaysWhatFailed(t *testing.T) {
 
 func TestStreamEndsWithItsContext(t *testing.T) {
 	bin := script(t, "kubectl", `echo first; exec sleep 60`)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithCancel(await.Context(t))
 	defer cancel()
 	err := Exec{Env: Environment(os.Environ(), bin, "", "")}.Stream(ctx, func(out io.Reader) error {
 		var word string

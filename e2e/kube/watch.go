@@ -46,6 +46,7 @@ func (l *Latest[T]) Get() T {
 // watchAge. It returns when ctx ends.
 func Watch[T any](ctx context.Context, runner Runner, latest *Latest[T], args ...string) {
 	repeat(ctx, func() error {
+		//testbounds:allow the watch starts again
 		ctx, cancel := context.WithTimeout(ctx, watchAge)
 		defer cancel()
 		return runner.Stream(ctx, func(out io.Reader) error { return decode(out, latest) }, args...)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // Config says what to send where.
@@ -134,7 +134,7 @@ func open(ctx context.Context, t target, timeout time.Duration) (map[Kind]lane, 
 		FreshHTTP2:  freshHTTP2{target: t},
 		KeptHTTP1:   keptHTTP1{target: t, idle: make(chan *http1Conn, restingHTTP1)},
 		KeptHTTP2:   &keptHTTP2{target: t},
-		PinnedHTTP1: &pinnedHTTP1{target: t, conn: first},
+		PinnedHTTP1: newPinnedHTTP1(t, first),
 		PinnedHTTP2: &pinnedHTTP2{target: t, conn: second},
 	}, nil
 }
@@ -237,7 +237,7 @@ func (c *Client) Sample(ctx context.Context, from time.Time, n int) (Window, err
 	// again is for this client to take note of its end.
 	within := max(0, time.Until(from)) + c.plan.At(n) + 2*c.config.Timeout
 	var window Window
-	err := await.Until(ctx, fmt.Sprintf("the end of %d requests", n), within, func() bool {
+	err := await.Within(ctx, fmt.Sprintf("the end of %d requests", n), within, func() bool {
 		window = c.Window(first, n)
 		return window.Complete()
 	}, func() string { return fmt.Sprintf("%d have ended", window.Done) })

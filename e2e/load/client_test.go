@@ -3,37 +3,57 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/memhttp"
 )
 
-// serve starts a server that speaks HTTP/1.1 and HTTP/2 without TLS, as
-// kedify-proxy does, and returns its address.
-func serve(t *testing.T, handler http.HandlerFunc) (*httptest.Server, string) {
+// serve starts a server in memory and returns a configuration that leads to it.
+func serve(t *testing.T, handler http.HandlerFunc) Config {
 	t.Helper()
-	server := httptest.NewUnstartedServer(handler)
-	server.Config.Protocols = new(http.Protocols)
-	server.Config.Protocols.SetHTTP1(true)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	c := config("proxy:80")
+	c.Timeout, c.Dial = 5*time.Second, memhttp.Serve(t, memhttp.Server(handler))
+	return c
+}
+
+// serveTCP starts a server on the loopback interface, where a connection can be
+// reset. The clock is the machine's: the loop is a closed one, so that a slow
+// machine has no more requests under way, and no request is too late.
+func serveTCP(t *testing.T, handler http.HandlerFunc) Config {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = memhttp.Server(handler)
 	server.Start()
 	t.Cleanup(server.Close)
-	return server, server.Listener.Addr().String()
+	c := config(server.Listener.Addr().String())
+	c.MaxInFlight, c.Rate, c.Closed = 16, 1000, true
+	return c
 }
 
 func config(address string) Config {
 	return Config{
 		Address: address, Host: "rollouts-demo.example.com", Path: "/color", Rate: 250,
-		Timeout: 5 * time.Second, MaxInFlight: 1250, Colors: []string{"blue", "yellow"},
+		Timeout: await.Patience(), MaxInFlight: 1250, Colors: []string{"blue", "yellow"},
 	}
 }
+
+// blue answers each request well.
+func blue(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"blue"`) }
 
 // drive lets the client run until n requests have ended, and stops it.
 func drive(t *testing.T, c Config, n int) (Totals, []Pinned) {
@@ -42,73 +62,67 @@ func drive(t *testing.T, c Config, n int) (Totals, []Pinned) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	ticks := time.NewTicker(5 * time.Millisecond)
-	defer ticks.Stop()
-	for !client.Window(0, n).Complete() {
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-			t.Fatalf("%d requests have not ended in time: %+v", n, client.Totals())
-		}
-	}
+	await.Described(t, fmt.Sprintf("the end of %d requests", n), func() bool { return client.Window(0, n).Complete() }, func() string {
+		return fmt.Sprintf("%+v", client.Totals())
+	})
 	return client.Stop()
 }
 
 func TestEveryKindIsAnsweredOnce(t *testing.T) {
-	var asked, second atomic.Int64
-	_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		if r.ProtoMajor == 2 {
-			second.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		var asked, second atomic.Int64
+		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			if r.ProtoMajor == 2 {
+				second.Add(1)
+			}
+			if r.Host != "rollouts-demo.example.com" || r.URL.Path != "/color" {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = io.WriteString(w, `"blue"`)
+		})
+		totals, pinned := drive(t, c, 500)
+		if totals.Failed != 0 || totals.InFlight != 0 || totals.Overloaded {
+			t.Fatalf("totals: %+v", totals)
 		}
-		if r.Host != "rollouts-demo.example.com" || r.URL.Path != "/color" {
-			http.NotFound(w, r)
-			return
+		if int64(totals.Sent) != asked.Load() || totals.OK != totals.Sent {
+			t.Errorf("sent %d, answered 200 %d, the server counted %d", totals.Sent, totals.OK, asked.Load())
 		}
-		_, _ = io.WriteString(w, `"blue"`)
+		perKind := map[Kind]int{}
+		for i := range totals.Sent {
+			perKind[Plan{}.Kind(i)]++
+		}
+		if diff := cmp.Diff(perKind, totals.Answered); diff != "" {
+			t.Errorf("answers by kind (-planned +answered):\n%s", diff)
+		}
+		if want := totals.Answered[FreshHTTP2] + totals.Answered[KeptHTTP2] + totals.Answered[PinnedHTTP2]; second.Load() != int64(want) {
+			t.Errorf("the server saw %d HTTP/2 requests, want %d", second.Load(), want)
+		}
+		for _, p := range pinned {
+			if p.Lost != nil || p.Answered == 0 {
+				t.Errorf("%s: %d answers, lost: %v", p.Kind, p.Answered, p.Lost)
+			}
+		}
 	})
-	totals, pinned := drive(t, config(address), 500)
-	if totals.Failed != 0 || totals.InFlight != 0 || totals.Overloaded {
-		t.Fatalf("totals: %+v", totals)
-	}
-	if int64(totals.Sent) != asked.Load() || totals.OK != totals.Sent {
-		t.Errorf("sent %d, answered 200 %d, the server counted %d", totals.Sent, totals.OK, asked.Load())
-	}
-	perKind := map[Kind]int{}
-	for i := range totals.Sent {
-		perKind[Plan{}.Kind(i)]++
-	}
-	if diff := cmp.Diff(perKind, totals.Answered); diff != "" {
-		t.Errorf("answers by kind (-planned +answered):\n%s", diff)
-	}
-	if want := totals.Answered[FreshHTTP2] + totals.Answered[KeptHTTP2] + totals.Answered[PinnedHTTP2]; second.Load() != int64(want) {
-		t.Errorf("the server saw %d HTTP/2 requests, want %d", second.Load(), want)
-	}
-	for _, p := range pinned {
-		if p.Lost != nil || p.Answered == 0 {
-			t.Errorf("%s: %d answers, lost: %v", p.Kind, p.Answered, p.Lost)
-		}
-	}
 }
 
-// Every kind of connection goes by Dial: nothing is asked of whoever has that
-// address in this process's own network.
+// Every kind of connection is made by Dial, to the address.
 func TestEveryKindIsDialledByDial(t *testing.T) {
-	_, there := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"blue"`) })
-	_, here := serve(t, http.NotFound)
-	c := config(here)
-	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address != here {
-			t.Errorf("connect to %s, want %s", address, here)
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, blue)
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address != c.Address {
+				t.Errorf("connect to %s, want %s", address, c.Address)
+			}
+			return dial(ctx, network, address)
 		}
-		return new(net.Dialer).DialContext(ctx, network, there)
-	}
-	totals, _ := drive(t, c, 100)
-	if totals.Failed != 0 {
-		t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Ended, totals.Reasons)
-	}
+		totals, _ := drive(t, c, 100)
+		if totals.Failed != 0 {
+			t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Ended, totals.Reasons)
+		}
+	})
 }
 
 func TestWindowsAddUp(t *testing.T) {
@@ -126,71 +140,73 @@ func TestWindowsAddUp(t *testing.T) {
 }
 
 func TestEveryRequestHasTheHeaders(t *testing.T) {
-	_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("role") != "qa" {
-			http.NotFound(w, r)
-			return
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("role") != "qa" {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = io.WriteString(w, `"blue"`)
+		})
+		c.Header = map[string]string{"role": "qa"}
+		if totals, _ := drive(t, c, 50); totals.Failed != 0 {
+			t.Errorf("requests without the header: %v", totals.Reasons)
 		}
-		_, _ = io.WriteString(w, `"blue"`)
 	})
-	c := config(address)
-	c.Header = map[string]string{"role": "qa"}
-	if totals, _ := drive(t, c, 50); totals.Failed != 0 {
-		t.Errorf("requests without the header: %v", totals.Reasons)
-	}
 }
 
 func TestSampleIsOfRequestsDueFromAMomentOn(t *testing.T) {
-	var color atomic.Value
-	color.Store(`"blue"`)
-	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, color.Load().(string)) })
-	client, err := Start(t.Context(), config(address))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Stop()
-	before, err := client.Sample(t.Context(), time.Now(), 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	color.Store(`"yellow"`)
-	after, err := client.Sample(t.Context(), time.Now(), 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if before.Colors["blue"] != 20 || after.Colors["yellow"] != 20 {
-		t.Errorf("before the change %v, after it %v", before.Colors, after.Colors)
-	}
-	client.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := client.Sample(ctx, time.Now(), 20); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a sample of a client that has stopped: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var color atomic.Value
+		color.Store(`"blue"`)
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, color.Load().(string)) })
+		client, err := Start(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Stop()
+		before, err := client.Sample(t.Context(), time.Now(), 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		color.Store(`"yellow"`)
+		// A request that was due at this very moment may have had its answer.
+		after, err := client.Sample(t.Context(), time.Now().Add(1), 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.Colors["blue"] != 20 || after.Colors["yellow"] != 20 {
+			t.Errorf("before the change %v, after it %v", before.Colors, after.Colors)
+		}
+		client.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := client.Sample(ctx, time.Now(), 20); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a sample of a client that has stopped: %v", err)
+		}
+	})
 }
 
 func TestConnectionsAreFreshKeptAndPinned(t *testing.T) {
-	var connections atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `"blue"`)
-	}))
-	server.Config.Protocols = new(http.Protocols)
-	server.Config.Protocols.SetHTTP1(true)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		var connections atomic.Int64
+		server := memhttp.Server(blue)
+		server.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				connections.Add(1)
+			}
 		}
-	}
-	server.Start()
-	defer server.Close()
-	totals, _ := drive(t, config(server.Listener.Addr().String()), 500)
-	fresh := int64(totals.Answered[FreshHTTP1] + totals.Answered[FreshHTTP2])
-	// Besides the fresh ones: 2 pinned, 2 for kept HTTP/2, and as many kept
-	// HTTP/1.1 connections as were ever busy at once.
-	if got := connections.Load() - fresh; got < 5 || got > 4+60 {
-		t.Errorf("%d connections beside the %d fresh ones", got, fresh)
-	}
+		c := config("proxy:80")
+		c.Dial = memhttp.Serve(t, server)
+		totals, _ := drive(t, c, 500)
+		fresh := int64(totals.Answered[FreshHTTP1] + totals.Answered[FreshHTTP2])
+		// Besides the fresh ones: 2 pinned, 2 for kept HTTP/2, and as many kept
+		// HTTP/1.1 connections as were ever busy at once. Each request ends before the
+		// next one is due here, so that is 1.
+		if got := connections.Load() - fresh; got != 5 {
+			t.Errorf("%d connections in addition to the %d fresh ones, want 5", got, fresh)
+		}
+	})
 }
 
 // A reset, a closed connection and a bad status each fail the request that met
@@ -224,7 +240,7 @@ func TestFailuresAreCountedAndNotRetried(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var asked, failed atomic.Int64
-			_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			c := serveTCP(t, func(w http.ResponseWriter, r *http.Request) {
 				if asked.Add(1)%10 == 0 {
 					failed.Add(1)
 					tt.fail(w, r)
@@ -232,7 +248,7 @@ func TestFailuresAreCountedAndNotRetried(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, `"blue"`)
 			})
-			totals, _ := drive(t, config(address), 500)
+			totals, _ := drive(t, c, 500)
 			if int64(totals.Sent) != asked.Load() {
 				t.Errorf("sent %d requests, the server got %d", totals.Sent, asked.Load())
 			}
@@ -260,195 +276,214 @@ func containsAny(text string, parts []string) bool {
 // Each result says when the connection was made that it went over: a fault of a
 // connection can be told from one of a request.
 func TestResultsNameTheirConnections(t *testing.T) {
-	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"blue"`) })
-	client, err := Start(t.Context(), config(address))
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, func() bool { return client.Window(0, 200).Complete() })
-	totals, _ := client.Stop()
-	results := client.Results()
-	if len(results) != totals.Sent+totals.Reasons[ErrPinnedLost.Error()] {
-		t.Fatalf("%d results of %d requests", len(results), totals.Sent)
-	}
-	pinned := map[time.Time]bool{}
-	for i, r := range results {
-		switch r.Kind {
-		case FreshHTTP1, FreshHTTP2:
-			if r.Opened.Before(r.Due) || r.Opened.After(r.Due.Add(r.Latency)) {
-				t.Errorf("request %d lasted from %v for %v; its own connection is of %v", i, r.Due, r.Latency, r.Opened)
-			}
-		case PinnedHTTP1, PinnedHTTP2:
-			pinned[r.Opened] = true
-		case KeptHTTP1, KeptHTTP2:
-			if r.Opened.IsZero() {
-				t.Errorf("request %d (%s) went over no connection", i, r.Kind)
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, blue)
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(time.Millisecond) // by which the pinned connections differ
+			return dial(ctx, network, address)
+		}
+		client, err := Start(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		await.True(t, "the end of 200 requests", func() bool { return client.Window(0, 200).Complete() })
+		totals, _ := client.Stop()
+		results := client.Results()
+		if len(results) != totals.Sent+totals.Reasons[ErrPinnedLost.Error()] {
+			t.Fatalf("%d results of %d requests", len(results), totals.Sent)
+		}
+		pinned := map[time.Time]bool{}
+		for i, r := range results {
+			switch r.Kind {
+			case FreshHTTP1, FreshHTTP2:
+				if r.Opened.Before(r.Due) || r.Opened.After(r.Due.Add(r.Latency)) {
+					t.Errorf("request %d lasted from %v for %v; its own connection is of %v", i, r.Due, r.Latency, r.Opened)
+				}
+			case PinnedHTTP1, PinnedHTTP2:
+				pinned[r.Opened] = true
+			case KeptHTTP1, KeptHTTP2:
+				if r.Opened.IsZero() {
+					t.Errorf("request %d (%s) went over no connection", i, r.Kind)
+				}
 			}
 		}
-	}
-	if len(pinned) != 2 {
-		t.Errorf("pinned requests went over %d connections, want 2", len(pinned))
-	}
+		if len(pinned) != 2 {
+			t.Errorf("pinned requests went over %d connections, want 2", len(pinned))
+		}
+	})
 }
 
 func TestLostPinnedConnectionsAreReported(t *testing.T) {
-	var asked atomic.Int64
-	server, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) > 100 {
-			w.Header().Set("Connection", "close") // GOAWAY for HTTP/2
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) > 100 {
+				w.Header().Set("Connection", "close") // GOAWAY for HTTP/2
+			}
+			_, _ = io.WriteString(w, `"blue"`)
+		})
+		_, pinned := drive(t, c, 400)
+		for _, p := range pinned {
+			if p.Lost == nil {
+				t.Errorf("%s: not reported as lost", p.Kind)
+			}
 		}
-		_, _ = io.WriteString(w, `"blue"`)
 	})
-	_ = server
-	_, pinned := drive(t, config(address), 400)
-	for _, p := range pinned {
-		if p.Lost == nil {
-			t.Errorf("%s: not reported as lost", p.Kind)
-		}
-	}
 }
 
 // Slow answers don't slow the schedule down, and the wait is measured from the
 // time that a request was due.
 func TestOpenLoop(t *testing.T) {
-	release := make(chan struct{})
-	_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+			_, _ = io.WriteString(w, `"blue"`)
+		})
+		client, err := Start(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
 		}
-		_, _ = io.WriteString(w, `"blue"`)
+		await.True(t, "200 requests in flight", func() bool { return client.Totals().InFlight >= 200 })
+		close(release)
+		totals, _ := client.Stop()
+		if totals.Failed != 0 {
+			t.Fatalf("failed: %v", totals.Reasons)
+		}
+		w, arrival := client.Window(0, 1), Plan{Rate: c.Rate}.At(199)
+		if !w.Complete() || w.Latencies[0] < arrival {
+			t.Errorf("the first request waited %v, want at least the %s until the last of 200 arrived", w.Latencies, arrival)
+		}
 	})
-	client, err := Start(t.Context(), config(address))
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, func() bool { return client.Totals().InFlight >= 200 })
-	close(release)
-	totals, _ := client.Stop()
-	if totals.Failed != 0 {
-		t.Fatalf("failed: %v", totals.Reasons)
-	}
-	w := client.Window(0, 1)
-	if !w.Complete() || w.Latencies[0] < 190*time.Millisecond {
-		t.Errorf("the first request waited %v, want at least the 200 ms that 200 others took to arrive", w.Latencies)
-	}
-}
-
-func waitFor(t *testing.T, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	ticks := time.NewTicker(2 * time.Millisecond)
-	defer ticks.Stop()
-	for !done() {
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-			t.Fatal("waited in vain")
-		}
-	}
 }
 
 func TestSilenceFailsAfterTheTimeout(t *testing.T) {
-	_, address := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	c := config(address)
-	c.Timeout = time.Second
-	c.Rate = 250
-	totals, _ := drive(t, c, 25)
-	held := totals.Reasons[ErrPinnedLost.Error()] + totals.Reasons[ErrOverload.Error()]
-	if totals.Failed != totals.Sent+held || totals.Sent == 0 || totals.Reasons["no answer within 1s"] != totals.Sent {
-		t.Errorf("totals: %+v", totals)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		c.Timeout = time.Second
+		c.Rate = 250
+		totals, _ := drive(t, c, 25)
+		held := totals.Reasons[ErrPinnedLost.Error()] + totals.Reasons[ErrOverload.Error()]
+		if totals.Failed != totals.Sent+held || totals.Sent == 0 || totals.Reasons["no answer within 1s"] != totals.Sent {
+			t.Errorf("totals: %+v", totals)
+		}
+	})
 }
 
 func TestOverloadIsSaid(t *testing.T) {
-	_, address := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	c := config(address)
-	c.MaxInFlight = 10
-	c.Timeout = 300 * time.Millisecond
-	totals, _ := drive(t, c, 100)
-	held := totals.Reasons[ErrOverload.Error()] + totals.Reasons[ErrPinnedLost.Error()]
-	if !totals.Overloaded || totals.Reasons[ErrOverload.Error()] == 0 || totals.Ended != totals.Sent+held || totals.Failed != totals.Ended {
-		t.Errorf("totals: %+v", totals)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		c.MaxInFlight = 10
+		c.Timeout = 300 * time.Millisecond
+		totals, _ := drive(t, c, 100)
+		held := totals.Reasons[ErrOverload.Error()] + totals.Reasons[ErrPinnedLost.Error()]
+		if !totals.Overloaded || totals.Reasons[ErrOverload.Error()] == 0 || totals.Ended != totals.Sent+held || totals.Failed != totals.Ended {
+			t.Errorf("totals: %+v", totals)
+		}
+	})
 }
 
 // A request that this machine gets round to only after its time is not sent.
 func TestLatenessIsOverload(t *testing.T) {
-	var asked atomic.Int64
-	_, address := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
-	c, err := connect(t.Context(), config(address))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.begin(t.Context(), 0, time.Now().Add(-c.config.Timeout))
-	close(c.ended)
-	totals, _ := c.Stop()
-	if !totals.Overloaded || totals.Failed != 1 || totals.Sent != 0 || totals.Lag < c.config.Timeout || asked.Load() != 0 {
-		t.Errorf("%d were sent, totals: %+v", asked.Load(), totals)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		c, err := connect(t.Context(), serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.begin(t.Context(), 0, time.Now().Add(-c.config.Timeout))
+		close(c.ended)
+		totals, _ := c.Stop()
+		if !totals.Overloaded || totals.Failed != 1 || totals.Sent != 0 || totals.Lag < c.config.Timeout || asked.Load() != 0 {
+			t.Errorf("%d were sent, totals: %+v", asked.Load(), totals)
+		}
+	})
 }
 
 // No more requests are under way than a burst allows, and what is answered well
 // and in time is the capacity.
 func TestCapacity(t *testing.T) {
-	var asked, under, most atomic.Int64
-	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		now := under.Add(1)
-		for seen := most.Load(); now > seen; seen = most.Load() {
-			most.CompareAndSwap(seen, now)
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		var busy busyness
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			defer busy.begin()()
+			time.Sleep(10 * time.Millisecond)
+			if asked.Add(1)%10 == 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			blue(w, nil)
+		})
+		const burst = 300 * time.Millisecond
+		rate, totals, err := Capacity(t.Context(), c, burst)
+		if err != nil {
+			t.Fatal(err)
 		}
-		defer under.Add(-1)
-		if asked.Add(1)%10 == 0 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
+		good := totals.Sent - totals.Failed
+		if n := int(rate*burst.Seconds() + 0.5); n > good || n < good-burstInFlight || n == 0 {
+			t.Errorf("%.1f requests/s are %d in %s, of %d that were answered", rate, n, burst, good)
 		}
-		_, _ = io.WriteString(w, `"blue"`)
+		if int64(totals.Sent) != asked.Load() || totals.Failed != totals.Sent/10 || busy.most() != burstInFlight {
+			t.Errorf("asked %d, %d at once, totals: %+v", asked.Load(), busy.most(), totals)
+		}
 	})
-	const burst = 300 * time.Millisecond
-	rate, totals, err := Capacity(t.Context(), config(address), burst)
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := totals.Sent - totals.Failed
-	if n := int(rate*burst.Seconds() + 0.5); n > good || n < good-burstInFlight || n == 0 {
-		t.Errorf("%.1f requests/s are %d in %s, of %d that were answered", rate, n, burst, good)
-	}
-	if int64(totals.Sent) != asked.Load() || totals.Failed != totals.Sent/10 || most.Load() > burstInFlight {
-		t.Errorf("asked %d, %d at once, totals: %+v", asked.Load(), most.Load(), totals)
-	}
 }
 
 func TestCapacityEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		cancel()
-		_, _ = io.WriteString(w, `"blue"`)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			cancel()
+			blue(w, nil)
+		})
+		if _, _, err := Capacity(ctx, c, time.Hour); !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v", err)
+		}
 	})
-	if _, _, err := Capacity(ctx, config(address), time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v", err)
-	}
 }
 
 func TestProbe(t *testing.T) {
-	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"yellow"`) })
-	color, err := Probe(t.Context(), config(address))
+	c := serveTCP(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"yellow"`) })
+	color, err := Probe(t.Context(), c)
 	if err != nil || color != "yellow" {
 		t.Errorf("color %q, %v", color, err)
 	}
-	refused, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := refused.Addr().String()
-	if err := refused.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Probe(t.Context(), config(nobody)); Reason(err, 0) != "connection refused" {
+	nobody := config(netip.AddrPortFrom(loopback.Address(), 80).String())
+	if _, err := Probe(t.Context(), nobody); Reason(err, 0) != "connection refused" {
 		t.Errorf("error = %v", err)
 	}
-	if _, err := Start(t.Context(), config(nobody)); err == nil || errors.Is(err, ErrOverload) {
+	if _, err := Start(t.Context(), nobody); err == nil || errors.Is(err, ErrOverload) {
 		t.Errorf("start without a server: %v", err)
 	}
+}
+
+// busyness counts the requests that a server answers at once.
+type busyness struct {
+	mu           sync.Mutex
+	now, highest int
+}
+
+// begin counts one request until the returned function is called.
+func (b *busyness) begin() (end func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now++
+	b.highest = max(b.highest, b.now)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.now--
+	}
+}
+
+// most is the largest number of requests at once.
+func (b *busyness) most() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.highest
 }

@@ -1,42 +1,39 @@
 package load
 
 import (
-	"io"
 	"net/http"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // A server that is slower than the rate makes a closed loop slow, and fails no
 // request.
 func TestClosedLoop(t *testing.T) {
-	var under, most atomic.Int64
-	_, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		defer under.Add(-1)
-		most.Store(max(most.Load(), under.Add(1)))
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-r.Context().Done():
+	synctest.Test(t, func(t *testing.T) {
+		var busy busyness
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			defer busy.begin()()
+			time.Sleep(10 * time.Millisecond)
+			blue(w, nil)
+		})
+		c.Rate, c.MaxInFlight, c.Closed = 100000, 4, true
+		totals, _ := drive(t, c, 100)
+		if totals.Failed != 0 || totals.Overloaded || totals.Lag != 0 || busy.most() != 4 {
+			t.Errorf("%d requests at once, totals: %+v", busy.most(), totals)
 		}
-		_, _ = io.WriteString(w, `"blue"`)
 	})
-	c := config(address)
-	c.Rate, c.MaxInFlight, c.Closed = 100000, 4, true
-	totals, _ := drive(t, c, 100)
-	if totals.Failed != 0 || totals.Overloaded || totals.Lag > time.Second || most.Load() != 4 {
-		t.Errorf("%d requests at once, totals: %+v", most.Load(), totals)
-	}
 }
 
 // The rate is the most that a closed loop makes.
 func TestClosedLoopKeepsTheRate(t *testing.T) {
-	_, address := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"blue"`) })
-	c := config(address)
-	c.Rate, c.Closed = 100, true
-	begin := time.Now()
-	totals, _ := drive(t, c, 50)
-	if least := 490 * time.Millisecond; time.Since(begin) < least {
-		t.Errorf("%d requests took %v, at 100/s they take at least %v", totals.Sent, time.Since(begin), least)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, blue)
+		c.Rate, c.Closed = 100, true
+		begin := time.Now()
+		totals, _ := drive(t, c, 50)
+		if took, least := time.Since(begin), (Plan{Rate: c.Rate}).At(49); took < least {
+			t.Errorf("%d requests took %v, at 100/s they take at least %v", totals.Sent, took, least)
+		}
+	})
 }

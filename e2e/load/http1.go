@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -164,15 +163,21 @@ func (l keptHTTP1) close() {
 // another is under way wait for it, which counts into their latency.
 type pinnedHTTP1 struct {
 	target target
-
-	mu   sync.Mutex
-	conn *http1Conn
+	conn   *http1Conn
+	// turn has room for the one request under way, which also guards why. It is a
+	// channel because those that wait for a mutex stop the clock of a synctest bubble.
+	turn chan struct{}
 	why  error
 }
 
+// newPinnedHTTP1 returns a lane over an open connection.
+func newPinnedHTTP1(t target, conn *http1Conn) *pinnedHTTP1 {
+	return &pinnedHTTP1{target: t, conn: conn, turn: make(chan struct{}, 1)}
+}
+
 func (l *pinnedHTTP1) ask(ctx context.Context) (answer, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
 	if l.why != nil {
 		return answer{opened: l.conn.opened}, ErrPinnedLost
 	}
@@ -187,8 +192,8 @@ func (l *pinnedHTTP1) ask(ctx context.Context) (answer, error) {
 }
 
 func (l *pinnedHTTP1) lost() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
 	return l.why
 }
 

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // What net/http's Transport hides is a failed request here: a server that reads
@@ -34,7 +35,7 @@ func TestACutConnectionIsNotHidden(t *testing.T) {
 		return failed, asked.Load()
 	}
 
-	client := &http.Client{Transport: new(http.Transport), Timeout: 5 * time.Second}
+	client := &http.Client{Transport: new(http.Transport), Timeout: await.Patience()}
 	defer client.CloseIdleConnections()
 	failed, reached := failures(func() error {
 		response, err := client.Get(server.URL) //nolint:noctx // the client has a timeout

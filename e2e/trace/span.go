@@ -1,10 +1,6 @@
 package trace
 
-import (
-	"time"
-
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-)
+import "time"
 
 // Span is a stretch of time.
 type Span struct{ From, To time.Time }
@@ -22,26 +18,4 @@ func overlap(a, b Span) time.Duration {
 		to = b.To
 	}
 	return max(0, to.Sub(from))
-}
-
-// Within says whether a span has time in common with any of others.
-func (s Span) Within(others []Span) bool {
-	for _, other := range others {
-		if overlap(s, other) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Late are the times in which a request was due and the load client didn't come
-// to start it, for longer than that.
-func Late(results []load.Result, by time.Duration) []Span {
-	var late []Span
-	for _, r := range results {
-		if r.Lag > by {
-			late = append(late, Span{From: r.Due, To: r.Due.Add(r.Lag)})
-		}
-	}
-	return late
 }

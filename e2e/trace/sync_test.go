@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 )
 
 // second is a moment, in seconds since some start.
@@ -92,28 +90,5 @@ func TestRecovered(t *testing.T) {
 	}
 	if _, found := Asking(syncs, 7); found {
 		t.Error("nobody has worked on version 7")
-	}
-}
-
-// What a late client explains is bounded by when it was late.
-func TestLate(t *testing.T) {
-	late := Late([]load.Result{
-		{Due: second(1), Lag: 100 * time.Millisecond},
-		{Due: second(2), Lag: 600 * time.Millisecond},
-		{Due: second(3), Lag: 500 * time.Millisecond},
-	}, 500*time.Millisecond)
-	if diff := cmp.Diff([]Span{{second(2), second(2.6)}}, late); diff != "" {
-		t.Errorf("late (-want +got):\n%s", diff)
-	}
-	for span, want := range map[Span]bool{
-		{second(0), second(2)}:     false,
-		{second(0), second(2.1)}:   true,
-		{second(2.1), second(2.2)}: true,
-		{second(2.6), second(4)}:   false,
-		{second(2.1), second(2.1)}: false,
-	} {
-		if span.Within(late) != want {
-			t.Errorf("from %s for %s: within %v, want %v", span.From, span.Length(), !want, want)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/memhttp"
 )
 
 func TestAnswers(t *testing.T) {
@@ -127,32 +129,48 @@ func (s *serving) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func TestStopsOnlyAfterTheTerminationDelay(t *testing.T) {
+func TestStopsWhenItIsTold(t *testing.T) {
 	ctx, terminate := context.WithCancel(t.Context())
 	log := &serving{Handler: slog.DiscardHandler, address: make(chan string, 1)}
 	ended := make(chan error, 1)
 	go func() {
-		args := []string{"--listen-addr=127.0.0.1:0", "--termination-delay=300ms"}
+		args := []string{"--listen-addr=127.0.0.1:0", "--termination-delay=1ms"}
 		ended <- run(ctx, args, func(string) string { return "" }, io.Discard, slog.New(enabled{log}))
 	}()
 	address := <-log.address
-	if _, closes := get(t, "http://"+address+"/color"); closes {
+	if _, closes := get(t, "http://"+address+"/color", new(http.Transport)); closes {
 		t.Error("an answer before SIGTERM asks for a close")
 	}
-	stopped := time.Now()
 	terminate()
-	for {
-		_, closes := get(t, "http://"+address+"/color")
-		if closes {
-			break
-		}
-	}
-	if err := <-ended; err != nil {
+	if err := await.Receive(t, "the end", ended); err != nil {
 		t.Fatal(err)
 	}
-	if served := time.Since(stopped); served < 300*time.Millisecond {
-		t.Errorf("served for %s after SIGTERM, want at least 300ms", served)
-	}
+}
+
+// TestStopsOnlyAfterTheTerminationDelay asks the app until the last moment of the delay. The clock is synctest's.
+func TestStopsOnlyAfterTheTerminationDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const delay = 10 * time.Second
+		app := newApp(settings{color: "blue", path: "/color"})
+		server := newServer(app)
+		transport := &http.Transport{DialContext: memhttp.Serve(t, server)}
+		ended := make(chan error, 1)
+		go func() { ended <- drain(t.Context(), server, app, delay) }()
+		synctest.Wait()
+		time.Sleep(delay - 1)
+		if body, closes := get(t, "http://app/color", transport); body != `"blue"` || !closes {
+			t.Errorf("before the end of the delay the answer is %s; does it ask for a close: %v", body, closes)
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("the app has stopped before the end of the delay: %v", err)
+		default:
+		}
+		time.Sleep(time.Nanosecond)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // enabled makes every level reach the handler.
@@ -162,15 +180,14 @@ func (enabled) Enabled(context.Context, slog.Level) bool { return true }
 
 // get asks once on a connection of its own and says whether the answer asks
 // for a close.
-func get(t *testing.T, url string) (body string, closes bool) {
+func get(t *testing.T, url string, transport *http.Transport) (body string, closes bool) {
 	t.Helper()
-	client := &http.Client{Transport: new(http.Transport), Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
+	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := client.Do(request)
+	answer, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,35 +198,15 @@ func get(t *testing.T, url string) (body string, closes bool) {
 	return string(text), answer.Close
 }
 
-// pipe is a listener with one connection, in memory.
-type pipe struct {
-	accept chan net.Conn
-	closed chan struct{}
-}
-
-func (p pipe) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.accept:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p pipe) Close() error { close(p.closed); return nil }
-
-func (pipe) Addr() net.Addr { return new(net.TCPAddr) }
-
 // A proxy may open a connection that it doesn't need yet, and send a request over
 // it as long as it keeps it.
 func TestAnUnusedConnectionStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, conn := net.Pipe()
-		listener := pipe{accept: make(chan net.Conn, 1), closed: make(chan struct{})}
-		listener.accept <- conn
 		server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-		go func() { _ = server.Serve(listener) }() // until it is closed
-		defer server.Close()
+		client, err := memhttp.Serve(t, server)(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(time.Hour)
 		if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestAskByHTTP: the colour is an answer, and nothing else is.
@@ -19,7 +18,7 @@ func TestAskByHTTP(t *testing.T) {
 		app.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	q := question{protocol: "http", address: server.Listener.Addr().String(), host: "shop.example.com", path: "/color", client: &http.Client{Timeout: 5 * time.Second}}
+	q := question{protocol: "http", address: server.Listener.Addr().String(), host: "shop.example.com", path: "/color", client: server.Client()}
 	if got, err := q.ask(t.Context()); got != "blue" || err != nil {
 		t.Errorf("answer %q, %v", got, err)
 	}

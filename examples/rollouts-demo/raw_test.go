@@ -4,43 +4,31 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-// ports are three addresses of this machine that nobody listens on.
-func ports(t *testing.T) rawAddresses {
-	t.Helper()
-	free := func(network string) string {
-		if network == "udp" {
-			port, err := new(net.ListenConfig).ListenPacket(t.Context(), network, "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer port.Close()
-			return port.LocalAddr().String()
-		}
-		listener, err := new(net.ListenConfig).Listen(t.Context(), network, "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		return listener.Addr().String()
-	}
-	return rawAddresses{tcp: free("tcp"), tls: free("tcp"), udp: free("udp")}
+// ports are three addresses of this machine that nobody else uses.
+func ports() rawAddresses {
+	host := loopback.Address()
+	at := func(port uint16) string { return netip.AddrPortFrom(host, port).String() }
+	return rawAddresses{tcp: at(20000), tls: at(20001), udp: at(20000)}
 }
 
 func TestAskIsAnsweredWithoutHTTP(t *testing.T) {
-	addresses := ports(t)
+	addresses := ports()
 	r, err := serveRaw(t.Context(), addresses, "blue")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for protocol, address := range map[string]string{"tcp": addresses.tcp, "tls": addresses.tls, "udp": addresses.udp} {
-		q := question{protocol: protocol, address: address, serverName: "echo.example.com", timeout: 5 * time.Second}
+		q := question{protocol: protocol, address: address, serverName: "echo.example.com", timeout: await.Patience()}
 		if got, err := q.ask(t.Context()); got != "blue" || err != nil {
 			t.Errorf("%s: answer %q, %v", protocol, got, err)
 		}
@@ -48,14 +36,14 @@ func TestAskIsAnsweredWithoutHTTP(t *testing.T) {
 	if err := r.close(); err != nil {
 		t.Error(err)
 	}
-	q := question{protocol: "tcp", address: addresses.tcp, timeout: time.Second}
+	q := question{protocol: "tcp", address: addresses.tcp, timeout: await.Patience()}
 	if got, err := q.ask(t.Context()); err == nil {
 		t.Errorf("the closed port answers %q", got)
 	}
 }
 
 func TestAPortThatIsTakenEndsTheApp(t *testing.T) {
-	addresses := ports(t)
+	addresses := ports()
 	first, err := serveRaw(t.Context(), addresses, "blue")
 	if err != nil {
 		t.Fatal(err)
@@ -85,18 +73,18 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 func TestAskPrintsEveryAnswerAndEveryFailure(t *testing.T) {
-	addresses := ports(t)
+	addresses := ports()
 	r, err := serveRaw(t.Context(), addresses, "green")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.close()
 	for address, want := range map[string]string{addresses.tcp: "green", addresses.tls: "error:"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithCancel(await.Context(t))
 		out, began := &lines{want: 3, end: cancel}, time.Now()
-		args := []string{"--protocol=tcp", "--address=" + address, "--rate=50", "--timeout=200ms"}
+		args := []string{"--protocol=tcp", "--address=" + address, "--rate=50", "--timeout=" + await.Patience().String()}
 		if address == addresses.tls {
-			args[0] = "--protocol=udp" // where only TCP is served
+			args[0], args[3] = "--protocol=udp", "--timeout=200ms" //testbounds:allow only TCP is served there, so that there is no answer
 		}
 		if err := runAsk(ctx, args, out); err != nil {
 			t.Fatal(err)
@@ -114,10 +102,10 @@ func TestAskPrintsEveryAnswerAndEveryFailure(t *testing.T) {
 
 // Each question is due by the rate, counted from the first, and none is left out.
 func TestAskKeepsItsSchedule(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithCancel(await.Context(t))
 	defer cancel()
 	out := &lines{want: 50, end: cancel}
-	if err := runAsk(ctx, []string{"--protocol=tcp", "--address=" + ports(t).tcp, "--rate=500"}, out); err != nil {
+	if err := runAsk(ctx, []string{"--protocol=tcp", "--address=" + ports().tcp, "--rate=500"}, out); err != nil {
 		t.Fatal(err)
 	}
 	due := map[int64]int64{}

@@ -43,9 +43,12 @@ func FuzzApply(f *testing.F) {
 			if figures := report.Objects[shop.String()]; figures.RequestRate < 0 || figures.Concurrency < 0 {
 				t.Fatalf("%+v", figures)
 			}
-			m.EachBackend(func(_ ir.Key, service string, totals demand.Totals, _ bool) {
+			m.EachBackend(func(_ ir.Key, service string, totals *demand.Totals) {
+				if totals == nil {
+					return
+				}
 				if math.IsInf(totals.Requests+totals.Errors+totals.Times.Sum, 0) || totals.Requests < 0 || totals.Times.Sum < 0 {
-					t.Fatalf("%s: %+v", service, totals)
+					t.Fatalf("%s: %+v", service, *totals)
 				}
 			})
 		}

@@ -219,16 +219,17 @@ func (m *Meter) prune(now time.Time) {
 	}
 }
 
-// EachBackend visits what every backend of every object was asked since this replica knows of it, and says whether any of the object's was asked at all.
+// EachBackend visits what every backend of every object was asked since this replica knows of it, nil while none of the object's was asked at all.
 // The backends that no object has any more are not among them.
-func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals Totals, isInUse bool)) {
+func (m *Meter) EachBackend(visit func(key ir.Key, service string, totals *Totals)) {
 	for key, o := range m.objects {
 		for _, service := range o.Services {
-			var totals Totals
-			if counted := o.totals[service]; counted != nil {
-				totals = *counted
+			var totals *Totals
+			if len(o.totals) > 0 {
+				asked := *cmp.Or(o.totals[service], new(Totals))
+				totals = &asked
 			}
-			visit(key, service, totals, len(o.totals) > 0)
+			visit(key, service, totals)
 		}
 	}
 }

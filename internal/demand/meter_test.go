@@ -385,7 +385,7 @@ func TestBackendsAreCounted(t *testing.T) {
 	s.run(11, "1")
 	read := func() map[string]demand.Totals {
 		totals := map[string]demand.Totals{}
-		s.meter.EachBackend(func(key ir.Key, service string, each demand.Totals, _ bool) { totals[key.String()+"/"+service] = each })
+		s.meter.EachBackend(func(key ir.Key, service string, each *demand.Totals) { totals[key.String()+"/"+service] = *each })
 		return totals
 	}
 	// The first flush says how the counters go on, not since when.
@@ -534,9 +534,9 @@ func TestTheTimeBeforeAnObjectIsNotCounted(t *testing.T) {
 		flush()
 		s.want(10, "")
 	}
-	s.meter.EachBackend(func(_ ir.Key, service string, totals demand.Totals, _ bool) {
-		if service == "stable" && totals != (demand.Totals{Requests: 50, Errors: 5}) {
-			t.Errorf("%+v were counted, want 50 requests and 5 errors", totals)
+	s.meter.EachBackend(func(_ ir.Key, service string, totals *demand.Totals) {
+		if service == "stable" && *totals != (demand.Totals{Requests: 50, Errors: 5}) {
+			t.Errorf("%+v were counted, want 50 requests and 5 errors", *totals)
 		}
 	})
 }

@@ -13,12 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // service is the name of the Service that a Health is behind.
 const service = "interceptor-proxy"
@@ -129,7 +129,7 @@ func fetch(t *testing.T, address net.Addr) string {
 		t.Fatal(err)
 	}
 	transport := &http.Transport{DisableKeepAlives: true}
-	response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Do(request)
+	response, err := (&http.Client{Transport: transport, Timeout: await.Patience()}).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

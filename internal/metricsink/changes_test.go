@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/demand"
 	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
@@ -14,11 +12,7 @@ import (
 
 // TestChangesAloneAreToldToWhoAsksForThem: the first line is whole for everybody, and every line for who asks for nothing.
 func TestChangesAloneAreToldToWhoAsksForThem(t *testing.T) {
-	var passed atomic.Int64
-	began := time.Now()
-	s := newStage(t, func(options *metricsink.Options) {
-		options.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
-	})
+	s := newStage(t, nil)
 	s.joins(fleet)
 	proxy := s.connect()
 	proxy.flush("1000", "3")
@@ -45,14 +39,13 @@ func TestChangesAloneAreToldToWhoAsksForThem(t *testing.T) {
 			return report
 		}
 	}
-	pass := func(intervals int) { passed.Add(int64(intervals) * int64(metricsink.ReportInterval)) }
 	whole, changes := listen(""), listen("?"+metricsink.ChangesQuery)
 	for _, next := range []func() demand.Report{whole, changes} {
 		if first := next(); first.ChangesOnly || len(first.Objects) != 1 || len(first.Fleets) != 1 {
 			t.Errorf("the first report is %+v", first)
 		}
 	}
-	pass(1)
+	s.clock.pass(metricsink.ReportInterval)
 	if second := changes(); !second.ChangesOnly || len(second.Objects) != 0 || second.Fleets != nil {
 		t.Errorf("nothing has changed, and the report is %+v", second)
 	}
@@ -60,7 +53,7 @@ func TestChangesAloneAreToldToWhoAsksForThem(t *testing.T) {
 		t.Errorf("without the query the report is %+v", second)
 	}
 	proxy.flush("2000", "4")
-	pass(1)
+	s.clock.pass(metricsink.ReportInterval)
 	if third := changes(); !third.ChangesOnly || third.Objects[shop.String()].Concurrency != 4 {
 		t.Errorf("the object has changed, and the report is %+v", third)
 	}

@@ -93,22 +93,17 @@ func (b *backends) Collect(series chan<- prometheus.Metric) {
 	}
 	var all []backend
 	b.sink.mu.Lock()
-	b.sink.meter.EachBackend(func(key ir.Key, service string, totals demand.Totals, isInUse bool) {
-		each := backend{key: key, service: service}
-		if isInUse {
-			kept := totals
-			each.totals = &kept
-		}
-		all = append(all, each)
+	b.sink.meter.EachBackend(func(key ir.Key, service string, totals *demand.Totals) {
+		all = append(all, backend{key, service, totals})
 	})
 	b.sink.mu.Unlock()
-	idle := new(demand.Totals)
+	var nothing demand.Totals
 	for _, each := range all {
 		labels := []string{each.key.Namespace, each.key.Name, each.service}
-		totals := cmp.Or(each.totals, idle)
+		totals := cmp.Or(each.totals, &nothing)
 		series <- prometheus.MustNewConstMetric(b.requests, prometheus.CounterValue, totals.Requests, labels...)
 		series <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, totals.Errors, labels...)
-		if totals == idle {
+		if each.totals == nil {
 			continue
 		}
 		buckets := make(map[float64]uint64, demand.TimeBuckets)

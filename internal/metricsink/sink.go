@@ -22,12 +22,12 @@ import (
 const (
 	// DefaultMaxStreams is how many proxies one server takes.
 	DefaultMaxStreams = 2048
-	// membershipPatience is how long a stream waits for its address to become known: a proxy may
-	// connect before the news of it arrives.
-	membershipPatience = time.Second
+	// DefaultPatience is how long a stream waits for its address to become known: a proxy may connect before the
+	// news of it arrives.
+	DefaultPatience = time.Second
 )
 
-// Options are what a Sink works with. All fields but MaxStreams and Remedy are required.
+// Options are what a Sink works with. All fields but MaxStreams, Patience and Remedy are required.
 type Options struct {
 	// Replica is the name of this replica in its reports.
 	Replica string
@@ -36,6 +36,8 @@ type Options struct {
 	// MaxStreams is how many proxies have a stream at a time, one each, and how many streams may wait beside
 	// them for their proxy to become known; DefaultMaxStreams if it is zero.
 	MaxStreams int
+	// Patience is how long a stream waits for its address to become known; DefaultPatience if it is zero.
+	Patience time.Duration
 	// Remedy is what a proxy that belongs to no fleet, and the log, are told to do about it.
 	Remedy string
 	// Held are the requests that are held at this replica, and a channel that is closed when an object has one
@@ -52,6 +54,7 @@ type Sink struct {
 	replica    string
 	now        func() time.Time
 	maxStreams int
+	patience   time.Duration
 	remedy     string
 	logger     *slog.Logger
 	metrics    *metrics
@@ -71,7 +74,8 @@ type Sink struct {
 // New returns a Sink that knows of no object and no proxy. An error is about Options.Registerer.
 func New(options Options) (*Sink, error) {
 	s := &Sink{
-		replica: options.Replica, now: options.Now, maxStreams: cmp.Or(options.MaxStreams, DefaultMaxStreams), remedy: options.Remedy, logger: options.Logger, held: options.Held,
+		replica: options.Replica, now: options.Now, maxStreams: cmp.Or(options.MaxStreams, DefaultMaxStreams),
+		patience: cmp.Or(options.Patience, DefaultPatience), remedy: options.Remedy, logger: options.Logger, held: options.Held,
 		meter: demand.NewMeter(options.Now()), updated: make(chan struct{}), arrived: make(chan struct{}),
 		stopping: make(chan struct{}), streams: map[member]*session{},
 	}
@@ -175,7 +179,7 @@ func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error)
 	default:
 		return member{}, s.errFull()
 	}
-	patience := time.After(membershipPatience)
+	patience := time.After(s.patience)
 	for {
 		found, updated, takesExternal := s.membersAt(address)
 		if len(found) == 1 {

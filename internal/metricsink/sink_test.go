@@ -18,7 +18,6 @@ import (
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/service/metrics/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -29,16 +28,27 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/demand"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const fleet = ir.Fleet("apps")
 
 var shop = ir.Key{Namespace: "apps", Name: "shop"}
 
-// patience is how long a test waits for what must come.
-const patience = 10 * time.Second
+// clock stands still until a test moves it. It is an hour ahead, because deadlines of connections are real time.
+type clock struct {
+	began  time.Time
+	passed atomic.Int64
+}
+
+// now is the time.
+func (c *clock) now() time.Time { return c.began.Add(time.Duration(c.passed.Load())) }
+
+// pass moves the clock.
+func (c *clock) pass(duration time.Duration) { c.passed.Add(int64(duration)) }
 
 // stage is a Sink that serves.
 type stage struct {
@@ -46,16 +56,22 @@ type stage struct {
 
 	t        *testing.T
 	registry *prometheus.Registry
+	clock    *clock
 	address  string
 	stop     context.CancelFunc
+}
+
+// inFlightSpec has an app scale by its requests in flight.
+func inFlightSpec() demand.Spec {
+	return demand.Spec{Metric: demand.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second}
 }
 
 // newStage starts a Sink that knows one object, and no proxy.
 func newStage(t *testing.T, change func(*metricsink.Options)) *stage {
 	t.Helper()
-	s := &stage{t: t, registry: prometheus.NewRegistry()}
+	s := &stage{t: t, registry: prometheus.NewRegistry(), clock: &clock{began: time.Now().Add(time.Hour)}}
 	options := metricsink.Options{
-		Replica: "a", Now: time.Now, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler), Remedy: "see the manual",
+		Replica: "a", Now: s.clock.now, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler), Remedy: "see the manual",
 	}
 	if change != nil {
 		change(&options)
@@ -66,7 +82,7 @@ func newStage(t *testing.T, change func(*metricsink.Options)) *stage {
 	}
 	s.SetObjects(map[ir.Key]*demand.Object{shop: {
 		Fleet: fleet, Services: []string{"shop"},
-		Spec: demand.Spec{Metric: demand.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second},
+		Spec: inFlightSpec(),
 	}})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,9 +134,7 @@ func (s *stage) connectFrom(address string, options ...grpc.CallOption) *proxy {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = connection.Close() })
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	s.t.Cleanup(cancel)
-	stream, err := metricsv3.NewMetricsServiceClient(connection).StreamMetrics(ctx, options...)
+	stream, err := metricsv3.NewMetricsServiceClient(connection).StreamMetrics(await.Context(s.t), options...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -140,11 +154,7 @@ func (p *proxy) flush(timestamp, active string) {
 		{"name": "cluster.apps/shop/shop.upstream_rq_time", "metric": [{"histogram": {"sampleCount": "100", "sampleSum": 2000,
 			"bucket": [{"cumulativeCount": "90", "upperBound": 25}, {"cumulativeCount": "100", "upperBound": 50},
 				{"cumulativeCount": "100", "upperBound": 3600000}]}, "timestampMs": "TIME"}]}]}`))
-	select {
-	case <-arrived:
-	case <-time.After(patience):
-		p.s.t.Fatal("the flush doesn't arrive")
-	}
+	await.Receive(p.s.t, "the flush", arrived)
 }
 
 // send sends a message, from JSON.
@@ -221,10 +231,9 @@ kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="
 // of its backends was asked it has those of all, so that none begins in the middle of a canary.
 func TestThePageOfIdleObjects(t *testing.T) {
 	s := newStage(t, nil)
-	spec := demand.Spec{Metric: demand.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second}
 	s.SetObjects(map[ir.Key]*demand.Object{
-		shop:                              {Fleet: fleet, Services: []string{"shop", "shop-canary"}, Spec: spec},
-		{Namespace: "apps", Name: "idle"}: {Fleet: fleet, Services: []string{"idle", "idle-canary"}, Spec: spec},
+		shop:                              {Fleet: fleet, Services: []string{"shop", "shop-canary"}, Spec: inFlightSpec()},
+		{Namespace: "apps", Name: "idle"}: {Fleet: fleet, Services: []string{"idle", "idle-canary"}, Spec: inFlightSpec()},
 	})
 	s.joins(fleet)
 	count := func(name string, want int) {
@@ -344,7 +353,7 @@ func TestStreamsAreRefused(t *testing.T) {
 }
 
 func TestAStreamWaitsForItsFleet(t *testing.T) {
-	s := newStage(t, nil)
+	s := newStage(t, func(options *metricsink.Options) { options.Patience = await.Patience() })
 	p := s.connect()
 	if _, err := p.Header(); err != nil { // It is there, and waits.
 		t.Fatal(err)
@@ -387,10 +396,11 @@ func TestPages(t *testing.T) {
 		}
 	}
 	next := s.listen()
-	for range 2 { // There is one each second.
+	for range 2 {
 		if got, err := next(); err != nil || got != 3 {
 			t.Errorf("%v requests in flight, %v; want 3", got, err)
 		}
+		s.clock.pass(metricsink.ReportInterval)
 	}
 	s.stop()
 	var err error
@@ -432,11 +442,7 @@ func (s *stage) listen() (next func() (float64, error)) {
 // TestOneReportForAllClients has a second client come while the report of the first is new: it is told the
 // same, and a second later both are told what is new.
 func TestOneReportForAllClients(t *testing.T) {
-	var passed atomic.Int64
-	began := time.Now()
-	s := newStage(t, func(options *metricsink.Options) {
-		options.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
-	})
+	s := newStage(t, nil)
 	s.joins(fleet)
 	proxy := s.connect()
 	proxy.flush("1000", "3")
@@ -453,6 +459,6 @@ func TestOneReportForAllClients(t *testing.T) {
 	proxy.flush("2000", "4")
 	second := s.listen()
 	want(3, second)
-	passed.Store(int64(metricsink.ReportInterval))
+	s.clock.pass(metricsink.ReportInterval)
 	want(4, first, second)
 }

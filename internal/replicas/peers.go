@@ -37,8 +37,9 @@ var errSilent = fmt.Errorf("no sign of life for %v", livenessTimeout)
 
 // Peers know the other replicas while Run runs. They are safe for concurrent use.
 type Peers struct {
-	logger *slog.Logger
-	notify func(Delta)
+	logger      *slog.Logger
+	notify      func(Delta)
+	dialOptions []grpc.DialOption // further ones of connections, for tests
 
 	mu      sync.Mutex
 	wanted  []Replica
@@ -99,7 +100,7 @@ func (p *Peers) Run(ctx context.Context) {
 // keepWatching watches one replica until ctx ends.
 func (p *Peers) keepWatching(ctx context.Context, replica Replica) {
 	logger := p.logger.With("replica", replica.Name, "address", replica.Address)
-	conn, err := dial(replica.Address)
+	conn, err := dial(replica.Address, p.dialOptions)
 	if err != nil {
 		logger.ErrorContext(ctx, "cannot watch another replica", "error", err)
 		return
@@ -133,8 +134,8 @@ func (p *Peers) keepWatching(ctx context.Context, replica Replica) {
 }
 
 // dial prepares the connection to a replica.
-func dial(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address,
+func dial(address string, more []grpc.DialOption) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithNoProxy(), // HTTPS_PROXY is for the world outside of the cluster.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: livenessTimeout}),
@@ -144,7 +145,8 @@ func dial(address string) (*grpc.ClientConn, error) {
 				BaseDelay: retryFirst, Multiplier: 2, Jitter: 0.2, MaxDelay: retryLast,
 			},
 			MinConnectTimeout: livenessTimeout,
-		}))
+		}),
+	}, more...)...)
 }
 
 // watch reads one stream until it fails or ctx ends.

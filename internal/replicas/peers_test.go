@@ -14,19 +14,22 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas/replicaspb"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // one is a replica with one object that one proxy has.
 func one() Delta {
@@ -62,6 +65,22 @@ func listen(t *testing.T, at string, service replicaspb.ReplicasServer) (address
 	return listener.Addr().String(), stop
 }
 
+// listenInMemory serves a service of replicas in a bubble of synctest, and returns the options of connections to it.
+func listenInMemory(t *testing.T, service replicaspb.ReplicasServer) []grpc.DialOption {
+	t.Helper()
+	listener, server := bufconn.Listen(1<<16), grpc.NewServer()
+	replicaspb.RegisterReplicasServer(server, service)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	t.Cleanup(func() {
+		server.Stop()
+		serving.Wait()
+	})
+	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	})}
+}
+
 // observer is what Peers tell.
 type observer struct {
 	peers *Peers
@@ -71,17 +90,18 @@ type observer struct {
 // observe runs Peers that watch the replicas at addresses until the test ends.
 func observe(t *testing.T, addresses ...string) *observer {
 	t.Helper()
-	return observeSlowly(t, func() {}, addresses...)
+	return observeSlowly(t, func() {}, nil, addresses...)
 }
 
-// observeSlowly is observe where all news wait for wait first.
-func observeSlowly(t *testing.T, wait func(), addresses ...string) *observer {
+// observeSlowly is observe where all news wait for wait first, over connections with further options.
+func observeSlowly(t *testing.T, wait func(), over []grpc.DialOption, addresses ...string) *observer {
 	t.Helper()
 	o := &observer{news: make(chan Delta, 1000)}
 	o.peers = NewPeers(slog.New(slog.DiscardHandler), func(d Delta) {
 		wait()
 		o.news <- d
 	})
+	o.peers.dialOptions = over
 	var others []Replica
 	for _, each := range addresses {
 		others = append(others, Replica{Name: each, Address: each})
@@ -109,15 +129,8 @@ func (o *observer) count() (count int) {
 // next waits for news that fit.
 func (o *observer) next(t *testing.T, what string, fits func(Delta) bool) {
 	t.Helper()
-	for deadline := time.After(10 * time.Second); ; {
-		select {
-		case news := <-o.news:
-			if fits(news) {
-				return
-			}
-		case <-deadline:
-			t.Fatalf("waited in vain for %s", what)
-		}
+	for isNext := false; !isNext; {
+		isNext = fits(await.Receive(t, what, o.news))
 	}
 }
 
@@ -128,7 +141,7 @@ func gone(d Delta) bool { is := d.Proxies[address(1)]; return is.Gone && is.Flee
 func TestAReplicaThatEndsIsForgotten(t *testing.T) {
 	server := newLocalServer()
 	server.Apply(one())
-	at, stop := listen(t, "127.0.0.1:0", server)
+	at, stop := listen(t, netip.AddrPortFrom(loopback.Address(), 5678).String(), server)
 	o := observe(t, at)
 	o.next(t, "all of it", has)
 	server.Apply(Delta{Objects: map[ir.Key]string{key(2): digest(2)}})
@@ -162,63 +175,66 @@ func TestAReplicaThatIsNoLongerOneIsForgotten(t *testing.T) {
 }
 
 // TestAReplicaThatIsBackAtOnceIsWatchedOnce: while the news of before are not all told, those of
-// the same replica from then on wait.
+// the same replica from then on wait. The clock is synctest's.
 func TestAReplicaThatIsBackAtOnceIsWatchedOnce(t *testing.T) {
-	began, ended := make(chan struct{}, 10), make(chan struct{}, 10)
-	snapshot := func() *replicaspb.Delta { return (&encoder{numbers: map[ir.Key]uint32{}}).encode(one()) }
-	at, _ := listen(t, "127.0.0.1:0", talker{tell: func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
-		began <- struct{}{}
-		defer func() { ended <- struct{}{} }()
-		if err := stream.Send(snapshot()); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		began, ended := make(chan struct{}, 10), make(chan struct{}, 10)
+		snapshot := func() *replicaspb.Delta { return (&encoder{numbers: map[ir.Key]uint32{}}).encode(one()) }
+		over := listenInMemory(t, talker{tell: func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
+			began <- struct{}{}
+			defer func() { ended <- struct{}{} }()
+			if err := stream.Send(snapshot()); err != nil {
+				return err
+			}
+			<-stream.Context().Done()
+			return nil
+		}})
+		var count atomic.Int32
+		told, release := make(chan struct{}), make(chan struct{})
+		o := observeSlowly(t, func() {
+			if count.Add(1) == 1 {
+				close(told)
+				<-release
+			}
+		}, over, "other")
+		<-began
+		<-told
+		o.peers.Follow(nil)
+		<-ended
+		o.peers.Follow([]Replica{{Name: "other", Address: "other"}})
+		time.Sleep(time.Minute)
+		if len(began) > 0 {
+			t.Error("the replica is watched twice")
 		}
-		<-stream.Context().Done()
-		return nil
-	}})
-	var count atomic.Int32
-	told, release := make(chan struct{}), make(chan struct{})
-	o := observeSlowly(t, func() {
-		if count.Add(1) == 1 {
-			close(told)
-			<-release
+		close(release)
+		o.next(t, "all of it", has)
+		o.next(t, "the end", gone)
+		o.next(t, "all of it again", has)
+		if o.count() != 1 || len(o.news) != 0 {
+			t.Errorf("%d replicas tell, after %d other news", o.count(), len(o.news))
 		}
-	}, at)
-	<-began
-	<-told
-	o.peers.Follow(nil)
-	<-ended
-	o.peers.Follow([]Replica{{Name: at, Address: at}})
-	select {
-	case <-began:
-		t.Error("the replica is watched twice")
-	case <-time.After(time.Second / 2):
-	}
-	close(release)
-	o.next(t, "all of it", has)
-	o.next(t, "the end", gone)
-	o.next(t, "all of it again", has)
-	if o.count() != 1 || len(o.news) != 0 {
-		t.Errorf("%d replicas tell, after %d other news", o.count(), len(o.news))
-	}
+	})
 }
 
-// TestAReplicaThatEndsEachStreamIsAskedLessOften although it tells all of it each time.
+// TestAReplicaThatEndsEachStreamIsAskedLessOften although it tells all of it each time. The clock is synctest's.
 func TestAReplicaThatEndsEachStreamIsAskedLessOften(t *testing.T) {
 	t.Parallel()
-	began := make(chan time.Time, 100)
-	at, _ := listen(t, "127.0.0.1:0", talker{tell: func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
-		began <- time.Now()
-		return stream.Send((&encoder{numbers: map[ir.Key]uint32{}}).encode(one()))
-	}})
-	observe(t, at)
-	first := <-began
-	for range 3 {
-		<-began
-	}
-	want := 7 * retryFirst // 1 + 2 + 4
-	if took := (<-began).Sub(first); took < want {
-		t.Errorf("it was asked 5 times in %v, want pauses of %v at least", took, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		began := make(chan time.Time, 100)
+		over := listenInMemory(t, talker{tell: func(stream grpc.ServerStreamingServer[replicaspb.Delta]) error {
+			began <- time.Now()
+			return stream.Send((&encoder{numbers: map[ir.Key]uint32{}}).encode(one()))
+		}})
+		observeSlowly(t, func() {}, over, "other")
+		first := <-began
+		for range 3 {
+			<-began
+		}
+		want := 15 * retryFirst // 1 + 2 + 4 + 8
+		if took := (<-began).Sub(first); took != want {
+			t.Errorf("it was asked 5 times in %v, want pauses of %v", took, want)
+		}
+	})
 }
 
 // talker is a replica that tells whatever it is made to.

@@ -199,7 +199,7 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	if _, err := first.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) //testbounds:allow it is there to expire
 	defer cancel()
 	if _, err := client.IsActive(ctx, reference(nil)); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a call beside it: %v, want it to wait", err)

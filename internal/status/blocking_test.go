@@ -8,6 +8,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // slowSource is a discovery server that takes until it is released to show its streams.
@@ -41,13 +42,8 @@ func TestAReportWaitsForNoStream(t *testing.T) {
 		s.canary(20)
 		close(reported)
 	}()
-	select {
-	case <-reported:
-	case <-time.After(5 * time.Second):
-		t.Error("Report waits for the look at a stream")
-	}
+	await.Receive(t, "the end of Report while the look at a stream has not ended", reported)
 	close(source.release)
-	<-reported
 }
 
 // hangingServer answers nothing about the object other.

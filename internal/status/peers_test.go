@@ -5,33 +5,23 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // waitFor waits until the report of shop is as wanted.
 func (s *stage) waitFor(t *testing.T, want string) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
-	for {
-		s.mu.Lock()
-		news := s.news
-		s.mu.Unlock()
-		got, _ := s.acked()
-		if got == want {
-			return
-		}
-		select {
-		case <-news:
-		case <-deadline:
-			t.Fatalf("the report is %q, want %q", got, want)
-		}
-	}
+	var got string
+	await.Described(t, "the report "+want, func() bool {
+		got, _ = s.acked()
+		return got == want
+	}, func() string { return got })
 }
 
 // serveReplica has a gRPC server answer the other replicas until the test, or the returned function, ends it,

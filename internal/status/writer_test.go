@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 
@@ -22,9 +21,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // server plays the API server: it keeps objects and a protocol of what was written.
 type server struct {
@@ -33,7 +33,6 @@ type server struct {
 	protocol []string
 	fail     error
 	version  int
-	news     chan struct{} // closed and replaced at each write
 }
 
 // ApplyStatus is status.Client's.
@@ -49,10 +48,6 @@ func (s *server) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledO
 	stored.ResourceVersion = fmt.Sprint("v", s.version)
 	s.objects[object.Name] = stored
 	s.protocol = append(s.protocol, "status "+object.Name+" "+is.Conditions[0].Reason)
-	if s.news != nil {
-		close(s.news)
-	}
-	s.news = make(chan struct{})
 	return nil
 }
 
@@ -133,7 +128,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	other := shop()
 	other.Name, other.UID = "other", "u2"
-	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}, news: make(chan struct{})}, proxies: newProxies()}
+	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}}, proxies: newProxies()}
 	s.reporting = newReporting(t, s.server, s.proxies, "interceptor-0")
 	s.watch()
 	return s

@@ -19,13 +19,13 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"google.golang.org/grpc"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
 	// xdsNodeID is the node id of every proxy's bootstrap.
 	xdsNodeID = "kedify-proxy"
-	// xdsPatience is how long WaitFor waits before the test fails.
-	xdsPatience = 10 * time.Second
 	// xdsMessageLimit is the size in bytes of the largest response that is taken.
 	xdsMessageLimit = 64 << 20
 )
@@ -167,10 +167,10 @@ func (c *XDSClient) State() XDSState {
 }
 
 // WaitFor waits until the state satisfies the condition and returns that state.
-// After 10 s the test fails with the last state.
+// After await.Patience the test fails with the last state.
 func (c *XDSClient) WaitFor(condition func(XDSState) bool) XDSState {
 	c.tb.Helper()
-	deadline := time.NewTimer(xdsPatience)
+	deadline := time.NewTimer(await.Patience())
 	defer deadline.Stop()
 	for {
 		c.mu.Lock()
@@ -182,7 +182,7 @@ func (c *XDSClient) WaitFor(condition func(XDSState) bool) XDSState {
 		select {
 		case <-changed:
 		case <-deadline.C:
-			c.tb.Fatalf("the xDS client waited in vain for %s; it has\n%s", xdsPatience, state)
+			c.tb.Fatalf("the xDS client waited in vain for %s; it has\n%s", await.Patience(), state)
 		}
 	}
 }

@@ -13,10 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// membershipPatience is how long a stream waits for its address to become known: a proxy may connect
-// before the news of it arrives.
-const membershipPatience = time.Second
-
 // membership says which proxies belong to which fleet. It is immutable.
 type membership struct {
 	fleets     map[netip.Addr][]string
@@ -25,7 +21,7 @@ type membership struct {
 }
 
 // SetMembers says which fleets the proxies belong to, by their addresses. A stream belongs to the
-// fleet of its peer's address. It waits a second for an address that is not known yet, and is refused
+// fleet of its peer's address. It waits Options.Patience for an address that is not known yet, and is refused
 // then. An address of several fleets is one of none: it can't be told whose proxy connects.
 //
 // A stream whose address is no longer known goes on. It is ended when the address has become one of
@@ -47,7 +43,7 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 	default:
 		return "", s.errFull()
 	}
-	patience := time.After(membershipPatience)
+	patience := time.After(s.options.Patience)
 	for {
 		members := s.membership.Load()
 		fleets := members.fleets[addressOf(peer)]

@@ -27,6 +27,9 @@ const (
 	DefaultGrace = 5 * time.Second
 	// DefaultMaxStreams is how many proxies one server takes.
 	DefaultMaxStreams = 2048
+	// DefaultPatience is how long a stream waits for its address to become known: a proxy may connect before
+	// the news of it arrives.
+	DefaultPatience = time.Second
 	// DefaultLeaveDelay is how long a proxy that is about to go takes new connections yet: longer than
 	// Services and Ingress controllers need to learn of a Pod's end.
 	DefaultLeaveDelay = 5 * time.Second
@@ -56,6 +59,8 @@ type Options struct {
 	// MaxStreams is how many streams are served at a time, and how many may wait beside them for their
 	// fleet to become known; 0 stands for DefaultMaxStreams. Others are refused with ResourceExhausted.
 	MaxStreams int
+	// Patience is how long a stream waits for its address to become known; 0 stands for DefaultPatience.
+	Patience time.Duration
 	// Metrics count what happens on this server and no other one; nil for nobody who reads them.
 	Metrics *Metrics
 	// Logger is for connections and NACKs; nil for none.
@@ -96,6 +101,7 @@ type Server struct {
 // get no answer until Publish was called for it.
 func NewServer(options Options) *Server {
 	options.MaxStreams = cmp.Or(options.MaxStreams, DefaultMaxStreams)
+	options.Patience = cmp.Or(options.Patience, DefaultPatience)
 	options.Metrics = cmp.Or(options.Metrics, newMetrics())
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	options.Follower = cmp.Or[Follower](options.Follower, nobody{})

@@ -3,6 +3,7 @@ package xds
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,15 +15,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // served is a server behind a real gRPC connection in memory.
 type served struct {
@@ -77,18 +79,9 @@ func (s *served) world(items string) {
 // await waits until the streams satisfy the condition.
 func (s *served) await(condition func([]StreamState) bool) {
 	s.tb.Helper()
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	for {
-		if s.look(condition) {
-			return
-		}
-		select {
-		case <-s.Changed():
-		case <-deadline.C:
-			s.tb.Fatalf("the streams never came to it; there are %d", len(s.listed()))
-		}
-	}
+	await.Described(s.tb, "the state of the streams", func() bool { return s.look(condition) }, func() string {
+		return fmt.Sprintf("there are %d streams", len(s.listed()))
+	})
 }
 
 // look asks the condition about all streams.

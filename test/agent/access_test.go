@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // account is the ServiceAccount of the agent.
@@ -30,7 +30,7 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	team := namespace(t, "rights-used")
 	patch(t, "/api/v1/namespaces/"+team, `{"metadata": {"annotations": {"http.kedify.io/proxy-max-replicas": "3"}}}`)
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, colour: red}`))
-	await(t, team, "shop", "made", there)
+	awaitObject(t, team, "shop", "made", there)
 	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, `spec.triggers[0].metadata.colour "red": is not known and counts for nothing; remove it`)
 	awaitParts(t, team, len(proxyParts))
 	remove(t, scaledObject(team, "shop"))
@@ -51,7 +51,7 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 		"delete referencegrants.gateway.networking.k8s.io in keda",
 		"create services/kedify-proxy", "create services/kedify-proxy-admin", "create poddisruptionbudgets.policy/kedify-proxy",
 	}
-	testkit.Eventually(t, patience, "the Lease is renewed, and Rollouts and HTTPRoutes are watched, which were installed later", func() bool {
+	await.True(t, "the Lease is renewed, and Rollouts and HTTPRoutes are watched, which were installed later", func() bool {
 		used := asked(t)
 		return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
 			used["watch httproutes.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]

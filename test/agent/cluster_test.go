@@ -17,21 +17,22 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
-	// patience is how long anything may take that must come.
-	patience = 30 * time.Second
 	// manifests is where ours are, and example where the guide's are.
 	manifests, example = "../../config/", "../../examples/argo-rollouts-canary/"
 	// scaler is the address that triggers are given.
 	scaler = "keda-add-ons-http-external-scaler.keda:9090"
+	// coolDown is the agent's --autowire-cool-down.
+	coolDown = 2 * time.Second
 	// definitionsVariable is the environment's, which names the folder of the Gateway API's definitions.
 	definitionsVariable = "GATEWAY_API_CRDS"
 )
@@ -84,7 +85,7 @@ func (c *cluster) install(ctx context.Context) error {
 		c.agent, c.ports, err = c.start(ctx, c.folder)
 	}
 	if err == nil {
-		err = c.agent.Await(ctx, patience, func(ctx context.Context) error {
+		err = c.agent.Await(ctx, func(ctx context.Context) error {
 			var code int
 			code, c.waited, err = ready(ctx, c.ports)
 			if err == nil && (code == http.StatusOK || !strings.Contains(c.waited, "install KEDA")) {
@@ -134,11 +135,11 @@ func (c *cluster) start(
 	agent, err = program.Start(ctx, folder, filepath.Join(c.folder, "agent"), append(more,
 		"--kubeconfig="+kubeconfig, "--pod-namespace=keda", "--scaler-address="+scaler,
 		"--webhook-address="+free, "--health-address="+free, "--metrics-address="+free,
-		"--webhook-names=localhost", "--shutdown-delay=0s", "--autowire-cool-down=2s", "--proxy-removal-delay=3s", "--log-format=text")...)
+		"--webhook-names=localhost", "--shutdown-delay=0s", "--autowire-cool-down="+coolDown.String(), "--proxy-removal-delay=3s", "--log-format=text")...)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = agent.Await(ctx, patience, func(context.Context) error {
+	err = agent.Await(ctx, func(context.Context) error {
 		ports = nil
 		log, err := os.ReadFile(filepath.Join(folder, "agent.log"))
 		for _, name := range []string{"webhook", "health"} {
@@ -159,7 +160,7 @@ func (c *cluster) start(
 
 // isReady waits until an agent is ready.
 func isReady(ctx context.Context, agent *program.Process, ports []int) error {
-	return agent.Await(ctx, patience, func(ctx context.Context) error {
+	return agent.Await(ctx, func(ctx context.Context) error {
 		code, says, err := ready(ctx, ports)
 		if err == nil && code != http.StatusOK {
 			err = fmt.Errorf("%d %s", code, says)
@@ -175,7 +176,7 @@ func ready(ctx context.Context, ports []int) (code int, says string, err error) 
 	if err != nil {
 		return 0, "", err
 	}
-	response, err := (&http.Client{Timeout: patience}).Do(request)
+	response, err := (&http.Client{Timeout: await.Patience()}).Do(request)
 	if err != nil {
 		return 0, "", err
 	}
@@ -254,11 +255,11 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// await waits for an HTTPScaledObject that is as it should be, and returns it.
-func await(t *testing.T, namespace, name, what string, holds func(*httpv1alpha1.HTTPScaledObject) bool) *httpv1alpha1.HTTPScaledObject {
+// awaitObject waits for an HTTPScaledObject that is as it should be, and returns it.
+func awaitObject(t *testing.T, namespace, name, what string, holds func(*httpv1alpha1.HTTPScaledObject) bool) *httpv1alpha1.HTTPScaledObject {
 	t.Helper()
 	var found *httpv1alpha1.HTTPScaledObject
-	testkit.Eventually(t, patience, namespace+"/"+name+": "+what, func() bool {
+	await.True(t, namespace+"/"+name+": "+what, func() bool {
 		found = new(httpv1alpha1.HTTPScaledObject)
 		return get(t, httpScaledObject(namespace, name), found) && holds(found)
 	})
@@ -268,9 +269,35 @@ func await(t *testing.T, namespace, name, what string, holds func(*httpv1alpha1.
 // awaitGone waits until an HTTPScaledObject is gone.
 func awaitGone(t *testing.T, namespace, name string) {
 	t.Helper()
-	testkit.Eventually(t, patience, namespace+"/"+name+" is gone", func() bool {
+	await.True(t, namespace+"/"+name+" is gone", func() bool {
 		return !get(t, httpScaledObject(namespace, name), new(httpv1alpha1.HTTPScaledObject))
 	})
+}
+
+// history returns the states of an object after a version of it, until it is deleted or in the state that isLast.
+func history[T any](t *testing.T, object, version string, isLast func(T) bool) []T {
+	t.Helper()
+	slash := strings.LastIndexByte(object, '/')
+	stream, err := shared.admin.Get().AbsPath(object[:slash]).Param("watch", "true").Param("resourceVersion", version).
+		Param("fieldSelector", "metadata.name="+object[slash+1:]).Stream(await.Context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	var states []T
+	for decoder := json.NewDecoder(stream); ; {
+		var event struct {
+			Type   watch.EventType
+			Object T
+		}
+		if err := decoder.Decode(&event); err != nil || event.Type == watch.Error {
+			t.Fatalf("watch %s: %s %+v: %v; so far: %+v", object, event.Type, event.Object, err, states)
+		}
+		states = append(states, event.Object)
+		if event.Type == watch.Deleted || isLast(event.Object) {
+			return states
+		}
+	}
 }
 
 // there holds for any object.

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // fluxVariable is the environment's, which names the program of tools/fluxapply.
@@ -131,7 +131,7 @@ func TestFluxWithoutARecipe(t *testing.T) {
 	t.Parallel()
 	team, _ := wiredBy(t, "flux-bare", func(team string) { flux(t, team, "", originalIngress, originalRoute) })
 	are(t, "configured", flux(t, team, "", originalIngress, originalRoute))
-	testkit.Eventually(t, patience, "who has restored it is known", func() bool {
+	await.True(t, "who has restored it is known", func() bool {
 		for _, one := range webs(t, team) {
 			held, _ := one.annotations()[httpv1alpha1.AnnotationAutowireHold].(string)
 			if !strings.Contains(held, `"by":"kustomize-controller","times":1`) {

@@ -40,7 +40,8 @@ func otherConditions(t *testing.T) string {
 }
 
 // clusterOfItsOwn puts a cluster of the test's own in the place of the others', until the test ends. It has KEDA's definition, and
-// of ours the agent's role alone. It returns a folder for the test's files.
+// of ours the agent's role alone. It returns a folder for the test's files. The shared API server is idle meanwhile: tests
+// that call this are not parallel.
 func clusterOfItsOwn(t *testing.T) (folder string) {
 	t.Helper()
 	binaries, err := controlplane.FromEnvironment(os.Getenv)
@@ -120,7 +121,7 @@ func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
 		{type: kedify-http, metadata: {hosts: shop.test, port: "80", service: shop}},
 		{type: kedify-http, name: api, metadata: {hosts: api.test, port: "80", service: shop, trafficAutowire: "false"}}]}}`
 	apply(t, team, two)
-	await(t, team, "shop-api", "made", there)
+	awaitObject(t, team, "shop-api", "made", there)
 	apply(t, team, originalIngress)
 	proxies(t, team, true)
 	programmed(t, team, "shop")
@@ -153,7 +154,7 @@ func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
 	awaitGone(t, team, "shop-api")
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false"}`))
 	awaitBackends(t, team, "shop:80 cart:80")
-	if found := await(t, team, "shop", "there", there); meta.FindStatusCondition(found.Status.Conditions, "Autowired") != nil {
+	if found := awaitObject(t, team, "shop", "there", there); meta.FindStatusCondition(found.Status.Conditions, "Autowired") != nil {
 		t.Errorf("conditions %+v", found.Status.Conditions)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
@@ -106,11 +106,8 @@ func TestManyIngresses(t *testing.T) {
 	}
 	applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
 		filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
-	began := time.Now()
 	fill(t)
-	t.Logf("the objects were made in %.1f s", time.Since(began).Seconds())
-
-	began = time.Now()
+	began := time.Now()
 	agent, _, err := shared.start(t.Context(), folder, "--install-proxies=false") // there are some
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +129,7 @@ func TestManyIngresses(t *testing.T) {
 		awaitWiring(t, fmt.Sprint("many-", n), fmt.Sprint("shop-", manyIngresses-1), httpv1alpha1.ReasonWired)
 	}
 	var asked map[string]int
-	testkit.Eventually(t, patience, "all are wired", func() bool {
+	await.True(t, "all are wired", func() bool {
 		asked, _ = requests(t)
 		for _, want := range wants {
 			if asked[want.what] < want.least {
@@ -154,18 +151,21 @@ func TestManyIngresses(t *testing.T) {
 // awaitRest holds that the agent asks nothing more and has no more memory than it may. It returns what was asked.
 func awaitRest(t *testing.T, pid int) map[string]int {
 	t.Helper()
-	renew := func(times int) map[string]int { // each comes 2 s after the last one
+	renew := func() (asked map[string]int) { // 2 s after the last time
 		_, renewed := requests(t)
-		var asked map[string]int
-		testkit.Eventually(t, patience, "the Lease is renewed", func() bool {
-			found, now := requests(t)
-			asked = found
-			return now >= renewed+times
+		await.True(t, "the Lease is renewed", func() bool {
+			var now int
+			asked, now = requests(t)
+			return now > renewed
 		})
 		return asked
 	}
-	before := renew(1)
-	after := renew(1)
+	before, after := map[string]int(nil), renew()
+	await.True(t, "nothing is asked from one renewal to the next", func() bool {
+		before, after = after, renew()
+		return after[""] == before[""]
+	})
+	before, after = after, renew()
 	t.Logf("at rest: %d requests from one renewal of the Lease to the next, at most 0", after[""]-before[""])
 	if after[""] != before[""] {
 		t.Errorf("the agent asks the API server though nothing happens: %v, then %v", before, after)

@@ -14,7 +14,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // Paths, below a namespace, of what proxies are made of.
@@ -46,7 +46,7 @@ func parts(t *testing.T, namespace string) map[string]metav1.PartialObjectMetada
 func awaitParts(t *testing.T, namespace string, want int) map[string]metav1.PartialObjectMetadata {
 	t.Helper()
 	var found map[string]metav1.PartialObjectMetadata
-	testkit.Eventually(t, patience, fmt.Sprintf("%s: %d parts of proxies", namespace, want), func() bool {
+	await.True(t, fmt.Sprintf("%s: %d parts of proxies", namespace, want), func() bool {
 		found = parts(t, namespace)
 		return len(found) == want
 	})
@@ -57,7 +57,7 @@ func awaitParts(t *testing.T, namespace string, want int) map[string]metav1.Part
 func awaitProxy(t *testing.T, namespace, what string, holds func(*appsv1.Deployment) bool) *appsv1.Deployment {
 	t.Helper()
 	var found *appsv1.Deployment
-	testkit.Eventually(t, patience, namespace+": proxies "+what, func() bool {
+	await.True(t, namespace+": proxies "+what, func() bool {
 		found = new(appsv1.Deployment)
 		return get(t, part("Deployment", namespace), found) && holds(found)
 	})
@@ -68,7 +68,7 @@ func awaitProxy(t *testing.T, namespace, what string, holds func(*appsv1.Deploym
 // empty. It returns the message.
 func awaitInstalled(t *testing.T, namespace, reason string) (message string) {
 	t.Helper()
-	await(t, namespace, "shop", "ProxyInstalled because "+reason, func(object *httpv1alpha1.HTTPScaledObject) bool {
+	awaitObject(t, namespace, "shop", "ProxyInstalled because "+reason, func(object *httpv1alpha1.HTTPScaledObject) bool {
 		found := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionProxyInstalled)
 		if found != nil {
 			message = found.Message
@@ -102,7 +102,7 @@ func TestProxiesComeAndGo(t *testing.T) {
 
 	remove(t, scaledObject(team, "shop"))
 	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
-	testkit.Eventually(t, patience, "the proxies end", func() bool { return !get(t, part("Deployment", team), new(appsv1.Deployment)) })
+	await.True(t, "the proxies end", func() bool { return !get(t, part("Deployment", team), new(appsv1.Deployment)) })
 	if left := parts(t, team); len(left) != len(proxyParts)-1 {
 		t.Errorf("while a proxy ends its requests, what is left is %v", left)
 	}
@@ -234,7 +234,7 @@ func TestProxiesAreAsTheNamespaceSays(t *testing.T) {
 	if memory := found.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String(); memory != "512Mi" {
 		t.Errorf("the limit of memory is %s", memory)
 	}
-	testkit.Eventually(t, patience, "an Event on the Namespace", func() bool {
+	await.True(t, "an Event on the Namespace", func() bool {
 		var list corev1.EventList
 		get(t, "/api/v1/namespaces/default/events", &list)
 		return slices.ContainsFunc(list.Items, func(event corev1.Event) bool {
@@ -261,7 +261,7 @@ func TestKEDAScalesTheProxies(t *testing.T) {
 	awaitParts(t, team, len(proxyParts))
 	awaitMost := func(want int64) {
 		t.Helper()
-		testkit.Eventually(t, patience, fmt.Sprintf("at most %d proxies", want), func() bool {
+		await.True(t, fmt.Sprintf("at most %d proxies", want), func() bool {
 			var found objects.ScaledObject
 			isThere := get(t, scaledObject(team, "kedify-proxy"), &found)
 			return !isThere && want == 0 || isThere && want > 0 && *found.Spec.MaxReplicaCount == want && *found.Spec.MinReplicaCount == 1 &&

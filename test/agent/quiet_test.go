@@ -22,8 +22,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // TestNothingNewIsNothingWritten has changes that say nothing new: the agent looks at each and
@@ -53,15 +53,15 @@ func TestNothingNewIsNothingWritten(t *testing.T) {
 // are more than some and the bound stands in the HTTPScaledObject.
 func bound(t *testing.T, namespace string, most int32, some int) []string {
 	t.Helper()
-	await(t, namespace, "shop", "its conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
+	awaitObject(t, namespace, "shop", "its conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return len(object.Status.Conditions) > 0
 	})
 	patch(t, scaledObject(namespace, "shop"), fmt.Sprintf(`{"spec": {"maxReplicaCount": %d}}`, most))
-	await(t, namespace, "shop", "its new bound", func(object *httpv1alpha1.HTTPScaledObject) bool {
+	awaitObject(t, namespace, "shop", "its new bound", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return *object.Spec.Replicas.Max == most
 	})
 	var found []string
-	testkit.Eventually(t, patience, "the write is written down", func() bool {
+	await.True(t, "the write is written down", func() bool {
 		found = writes(t, namespace)
 		return len(found) > some && found[len(found)-1] == "patch httpscaledobjects/"
 	})
@@ -125,7 +125,7 @@ func TestNothingIsTakenOverBehindTheCache(t *testing.T) {
 	if err != nil || result.RequeueAfter == 0 {
 		t.Errorf("Reconcile = %+v, %v; want another try", result, err)
 	}
-	found := await(t, team, "mine", "there", there)
+	found := awaitObject(t, team, "mine", "there", there)
 	if found.Spec.Hosts[0] != "mine.test" || len(found.OwnerReferences) > 0 || len(found.Labels) > 0 {
 		t.Errorf("it was taken over: %+v", found)
 	}

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"path"
 	"testing"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // sharedShop is an HTTPScaledObject that the shared fleet serves, with the kinds of objects that are to be wired for it.
@@ -43,7 +44,7 @@ func TestTheSharedFleet(t *testing.T) {
 		t.Fatal("it is wired without a ReferenceGrant")
 	}
 	remove(t, grantPath(team))
-	testkit.Eventually(t, patience, "there is another ReferenceGrant", func() bool {
+	await.True(t, "there is another ReferenceGrant", func() bool {
 		return get(t, grantPath(team), &grant) && grant.UID != old.UID
 	})
 	awaitBackends(t, team, direct, elsewhere)
@@ -70,19 +71,52 @@ func TestTheSharedFleet(t *testing.T) {
 	awaitBackends(t, team, direct, elsewhere)
 
 	t.Log("a user says no")
+	if !get(t, grantPath(team), &grant) {
+		t.Fatal("it is wired without a ReferenceGrant")
+	}
+	deleted := len(deletions(t, team))
 	patch(t, httpScaledObject(team, "shop"), `{"metadata": {"annotations": {"http.kedify.io/traffic-autowire": "false"}}}`)
-	began := time.Now()
 	awaitBackends(t, team, direct)
 	awaitNoAnnotation(t, team)
 	areOriginal(t, before, webs(t, team))
-	testkit.Eventually(t, patience, "the ReferenceGrant is gone", func() bool { return !get(t, grantPath(team), &grant) })
-	if took := time.Since(began); took < 8*time.Second { // of ten, of which one may be cut off
-		t.Errorf("the ReferenceGrant went %v after the route", took)
-	}
+	await.True(t, "the ReferenceGrant is gone", func() bool { return !get(t, grantPath(team), &grant) })
+	stayed(t, team, &grant, deleted)
 	remove(t, httpScaledObject(team, "shop"))
 	remove(t, "/apis/discovery.k8s.io/v1/namespaces/keda/endpointslices/proxies")
 	awaitParts(t, "keda", 0)
 	if found := parts(t, team); len(found) > 0 {
 		t.Errorf("in the object's own namespace there is %v", found)
+	}
+}
+
+// deletions are the times at which the API server received the agent's requests to delete the ReferenceGrant for a namespace.
+func deletions(t *testing.T, namespace string) []time.Time {
+	t.Helper()
+	events, err := shared.audit.Of(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var times []time.Time
+	for _, event := range events {
+		if event.Verb == "delete" && event.ObjectRef.Resource == "referencegrants" && event.ObjectRef.Name == path.Base(grantPath(namespace)) {
+			times = append(times, event.RequestReceivedTimestamp)
+		}
+	}
+	return times
+}
+
+// stayed fails unless a ReferenceGrant stayed for 10 s after the time from which, by its last annotation, nothing relied on it. There
+// were some deletions before its own.
+func stayed(t *testing.T, namespace string, grant *objects.ReferenceGrant, before int) {
+	t.Helper()
+	states := history(t, grantPath(namespace), grant.ResourceVersion, func(objects.ReferenceGrant) bool { return false })
+	unneeded := states[len(states)-1].Annotations[httpv1alpha1.AnnotationProxyUnneeded]
+	since, err := time.Parse(time.RFC3339, unneeded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "the audit log has the deletion of the ReferenceGrant", func() bool { return len(deletions(t, namespace)) > before })
+	if at := deletions(t, namespace)[before]; at.Sub(since) < 10*time.Second {
+		t.Errorf("the ReferenceGrant is not needed since %v, and was deleted at %v", since, at)
 	}
 }

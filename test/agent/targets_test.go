@@ -128,7 +128,7 @@ func TestTargets(t *testing.T) {
 				t.Fatal(err)
 			}
 			want.Hosts = []string{"myapp.example.com"}
-			if diff := cmp.Diff(want, await(t, team, "myapp", "made", there).Spec); diff != "" {
+			if diff := cmp.Diff(want, awaitObject(t, team, "myapp", "made", there).Spec); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 		})

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // installWebhook installs config/agent/webhook.yaml. It differs in the address, for there are no Services here, and holds for namespaces with the label
@@ -56,12 +56,12 @@ func withWebhook(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`, labels: {webhook: "on"}}}`)
-	testkit.Eventually(t, patience, "the agent says whom to trust", func() bool {
+	await.True(t, "the agent says whom to trust", func() bool {
 		var found admissionregistrationv1.MutatingWebhookConfiguration
 		return get(t, webhooks+"/kedify-http-agent", &found) && len(found.Webhooks[0].ClientConfig.CABundle) > 0
 	})
 	// The API server has read it when it no longer lets a kedify-http through.
-	testkit.Eventually(t, patience, "the webhook is called", func() bool {
+	await.True(t, "the webhook is called", func() bool {
 		answer, _, err := send(t, shared.admin.Post().AbsPath(strings.TrimSuffix(scaledObject(name, ""), "/")).Param("dryRun", "All"), shop(simple))
 		return err == nil && answer.Spec.Triggers[0]["type"] == "external-push"
 	})
@@ -138,7 +138,7 @@ func TestTheWebhook(t *testing.T) {
 	// An update to what the user has in his file is converted again, and ends where it began. The agent
 	// annotates the object meanwhile, so that a version may be outdated when it is sent.
 	var updated scaled
-	testkit.Eventually(t, patience, "updated", func() bool {
+	await.True(t, "updated", func() bool {
 		var stored scaled
 		get(t, scaledObject(team, "mixed"), &stored)
 		update := strings.Replace(mixed, "name: mixed,", "name: mixed, resourceVersion: \""+stored.ResourceVersion+"\",", 1)
@@ -151,15 +151,15 @@ func TestTheWebhook(t *testing.T) {
 	if diff := cmp.Diff(want.Spec.Triggers, updated.Spec.Triggers); diff != "" || updated.Generation != created.Generation {
 		t.Errorf("generation %d, then %d; triggers (-want +got):\n%s", created.Generation, updated.Generation, diff)
 	}
-	await(t, team, "mixed", "made", there)
+	awaitObject(t, team, "mixed", "made", there)
 
 	// A name that is generated comes after the webhook: the agent converts what is stored.
 	generated, _, err := send(t, shared.admin.Post().AbsPath(collection), strings.Replace(shop(simple), "name: shop", "generateName: shop-", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, team, generated.Name, "made", there)
-	testkit.Eventually(t, patience, "converted", func() bool {
+	awaitObject(t, team, generated.Name, "made", there)
+	await.True(t, "converted", func() bool {
 		var found scaled
 		get(t, scaledObject(team, generated.Name), &found)
 		metadata, ok := found.Spec.Triggers[0]["metadata"].(map[string]any)
@@ -233,7 +233,7 @@ func TestStoredBeforeTheWebhook(t *testing.T) {
 		metadata["convertedFrom"], metadata["scalerAddress"] = "kedify-http", scaler
 		metadata["httpScaledObject"] = "mixed"
 		got := map[string]map[string]any{}
-		testkit.Eventually(t, patience, "converted", func() bool {
+		await.True(t, "converted", func() bool {
 			var found scaled
 			get(t, scaledObject(team, "mixed"), &found)
 			for _, each := range found.Spec.Triggers {
@@ -298,7 +298,7 @@ func TestOthersAreNotCalledFor(t *testing.T) {
 	}
 	apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: dead, labels: {webhook: dead}}}`)
 	collection := strings.TrimSuffix(scaledObject("dead", ""), "/")
-	testkit.Eventually(t, patience, "kedify-http is refused while nobody answers", func() bool {
+	await.True(t, "kedify-http is refused while nobody answers", func() bool {
 		_, _, err := send(t, shared.admin.Post().AbsPath(collection).Param("dryRun", "All"), shop(simple))
 		return err != nil && strings.Contains(err.Error(), "failed calling webhook")
 	})
@@ -336,7 +336,7 @@ func TestArgoCDsServerSideDiff(t *testing.T) {
 		return is["spec"].(map[string]any)
 	}
 	stored := wouldBe(string(git))
-	await(t, team, "rollouts-demo", "made", there)
+	awaitObject(t, team, "rollouts-demo", "made", there)
 	if diff := cmp.Diff(stored, wouldBe(string(git), "All")); diff != "" {
 		t.Errorf("Argo CD sees a difference (-stored +would be):\n%s", diff)
 	}

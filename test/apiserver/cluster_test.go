@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +20,6 @@ import (
 )
 
 const (
-	// patience is how long anything may take that must come.
-	patience = 30 * time.Second
 	// crdFile is the CustomResourceDefinition that is installed.
 	crdFile = "../../config/crd/http.keda.sh_httpscaledobjects.yaml"
 	// routerRoleFile, interceptorRoleFile and scalerRoleFile are the roles that are installed.

@@ -23,8 +23,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // foreign is a cluster of which somebody else installed the CustomResourceDefinition.
@@ -34,7 +34,8 @@ type foreign struct {
 	definition map[string]any // ours
 }
 
-// newForeign starts one without any definition. The interceptor's role is there.
+// newForeign starts one without any definition: the shared one has ours. The interceptor's role is there. The shared API
+// server is idle meanwhile: the test that calls this is not parallel.
 func newForeign(t *testing.T) *foreign {
 	t.Helper()
 	binaries, err := controlplane.FromEnvironment(os.Getenv)
@@ -205,7 +206,7 @@ func (f *foreign) comesToRest(t *testing.T, weight int32) {
 	running := f.startInterceptor(t, interceptorPod)
 	defer running.Stop(t)
 	hash := split.Hash(f.object(t, "shop", "shop").Annotations[httpv1alpha1.AnnotationWeightedBackends], "")
-	testkit.Eventually(t, patience, "the weight is reported", func() bool {
+	await.True(t, "the weight is reported", func() bool {
 		report := httpv1alpha1.StatusOf(f.object(t, "shop", "shop")).DataPlane
 		return report != nil && report.AnnotationHash == hash && report.ReportedBy == interceptorPod && report.Proxies.Ready == 0
 	})
@@ -221,15 +222,16 @@ func (f *foreign) comesToRest(t *testing.T, weight int32) {
 		}
 		return count, patches
 	}
-	testkit.Eventually(t, patience, "the writes come to rest", func() bool {
-		began, before := renewals()
-		for {
-			if renewed, after := renewals(); renewed > began {
-				t.Logf("weight %d: %d patches so far", weight, after)
-				return after == before
-			}
-			time.Sleep(100 * time.Millisecond)
+	renewed, before := renewals()
+	await.True(t, "the writes come to rest from one renewal to the next", func() bool {
+		last, after := renewals()
+		if last == renewed {
+			return false
 		}
+		t.Logf("weight %d: %d patches so far", weight, after)
+		isAtRest := after == before
+		renewed, before = last, after
+		return isAtRest
 	})
 }
 

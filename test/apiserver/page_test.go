@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // TestAWaitingPage follows a ConfigMap from one that is missing to one that is right, with the built interceptor as its ServiceAccount: each time
@@ -31,7 +31,7 @@ spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}
 	expect := func(reason, says string) {
 		t.Helper()
 		var is *metav1.Condition
-		testkit.Eventually(t, patience, "the condition is "+reason, func() bool {
+		await.True(t, "the condition is "+reason, func() bool {
 			is = meta.FindStatusCondition(shared.object(t, namespace, "shop").Status.Conditions, httpv1alpha1.ConditionWaitingPageAccepted)
 			return is != nil && is.Reason == reason
 		})

@@ -15,6 +15,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // TestTheInterceptorReadsNamedSecretsOnly follows condition TLSReady of two objects in two namespaces through what a user does: without a permission, with the one that the
@@ -78,7 +79,7 @@ func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
 func awaitTLS(t *testing.T, namespace, reason string) metav1.Condition {
 	t.Helper()
 	var is metav1.Condition
-	testkit.Eventually(t, patience, namespace+" has reason "+reason, func() bool {
+	await.True(t, namespace+" has reason "+reason, func() bool {
 		found := meta.FindStatusCondition(shared.object(t, namespace, "shop").Status.Conditions, httpv1alpha1.ConditionTLSReady)
 		if found != nil {
 			is = *found

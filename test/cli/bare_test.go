@@ -23,7 +23,8 @@ type bare struct {
 	cluster
 }
 
-// newBare starts one. What Deployments would report to be done is reported at once.
+// newBare starts one: the shared one has what the tests install. What Deployments would report to be done is reported at
+// once. The shared API server is idle meanwhile: the test that calls this is not parallel.
 func newBare(t *testing.T) *bare {
 	t.Helper()
 	binaries, err := controlplane.FromEnvironment(os.Getenv)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // shopHash is that of the annotation in testdata/applications.yaml.
@@ -233,16 +234,16 @@ func codesOf(t *testing.T, out string) []string {
 // after they are written.
 func awaitCodes(t *testing.T, exit int, codes ...string) {
 	t.Helper()
+	var got answer
 	var diff string
-	for range 50 {
-		got := run(t, controlplane.AdminToken, "doctor", "--output=json")
-		if diff = cmp.Diff(append([]string{}, codes...), codesOf(t, got.out)); diff == "" && got.code == exit {
-			return
-		} else if diff == "" {
-			t.Fatalf("it ends with %d, want %d", got.code, exit)
-		}
+	await.Described(t, "the findings", func() bool {
+		got = run(t, controlplane.AdminToken, "doctor", "--output=json")
+		diff = cmp.Diff(append([]string{}, codes...), codesOf(t, got.out))
+		return diff == ""
+	}, func() string { return "(-want +got)\n" + diff })
+	if got.code != exit {
+		t.Errorf("it ends with %d, want %d", got.code, exit)
 	}
-	t.Fatalf("findings (-want +got):\n%s", diff)
 }
 
 // A user who may read nothing is told so, and gets no false alarm.

@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,12 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
 )
 
-const (
-	// patience is how long anything may take that must come.
-	patience = 60 * time.Second
-	// pollEvery is how often it is looked for meanwhile.
-	pollEvery = 50 * time.Millisecond
-)
+// pollEvery is the time between two looks at the API server.
+const pollEvery = 50 * time.Millisecond
 
 // environment are the variables that name the parts; make test-parts sets them.
 const (
@@ -75,17 +70,18 @@ type cluster struct {
 	controller *rolloutscontroller.Controller
 }
 
-// clusters are those of all tests, one for each release; TestMain starts them.
-var clusters []*cluster
+// built has the plugin, and the files of the clusters.
+var built controlplane.Folder
 
 func TestMain(m *testing.M) {
-	os.Exit(controlplane.RunIn([]string{"gatewayapi-plugin"}, func(ctx context.Context, folder controlplane.Folder) (int, error) {
-		return run(ctx, m, folder)
+	os.Exit(controlplane.RunIn([]string{"gatewayapi-plugin"}, func(_ context.Context, folder controlplane.Folder) (int, error) {
+		built = folder
+		return run(m)
 	}))
 }
 
-// run starts a cluster for each release, and runs the tests.
-func run(ctx context.Context, m *testing.M, folder controlplane.Folder) (code int, err error) {
+// run checks that everything is there, and runs the tests.
+func run(m *testing.M) (code int, err error) {
 	variables := []string{controllerVariable, installVariable}
 	for _, release := range releases() {
 		variables = append(variables, release.variable)
@@ -95,28 +91,23 @@ func run(ctx context.Context, m *testing.M, folder controlplane.Folder) (code in
 			return 1, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", name)
 		}
 	}
-	for _, release := range releases() {
-		c, stop, err := start(ctx, folder.Binaries, release, folder.Path)
-		if err != nil {
-			return 1, fmt.Errorf("cluster with Gateway API %s: %w", release.name, err)
-		}
-		defer stop()
-		clusters = append(clusters, c)
-	}
 	return m.Run(), nil
 }
 
-// start starts one cluster. The built plugin is in folder.
-func start(ctx context.Context, binaries controlplane.Binaries, which release, folder string) (c *cluster, stop func(), err error) {
-	own := filepath.Join(folder, which.name)
+// start starts the cluster of a release, which ends with the test. Two releases cannot share an API server: they have the
+// same CustomResourceDefinitions in different versions.
+func start(t *testing.T, which release) *cluster {
+	t.Helper()
+	ctx, own := t.Context(), filepath.Join(built.Path, which.name)
 	if err := os.MkdirAll(filepath.Join(own, "state"), 0o755); err != nil {
-		return nil, nil, err
+		t.Fatal(err)
 	}
-	plane, err := controlplane.Start(ctx, binaries, filepath.Join(own, "state"))
+	plane, err := controlplane.Start(ctx, built.Binaries, filepath.Join(own, "state"))
 	if err != nil {
-		return nil, nil, err
+		t.Fatal(err)
 	}
-	c = &cluster{ControlPlane: plane, release: which, folder: folder}
+	t.Cleanup(func() { _ = plane.Stop() })
+	c := &cluster{ControlPlane: plane, release: which, folder: built.Path}
 	if c.admin, err = plane.Client(controlplane.AdminToken); err == nil {
 		err = c.install(ctx)
 	}
@@ -124,20 +115,16 @@ func start(ctx context.Context, binaries controlplane.Binaries, which release, f
 		c.controller, err = rolloutscontroller.Start(plane, os.Getenv(controllerVariable), own, "--leader-elect=false")
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, plane.Stop())
+		t.Fatal(err)
 	}
-	playing, end := context.WithCancel(ctx)
+	t.Cleanup(func() { _ = c.controller.End() })
 	played := make(chan struct{})
 	go func() {
 		defer close(played)
-		rolloutscontroller.NewPlayer(c.admin, which.versions).Play(playing)
+		rolloutscontroller.NewPlayer(c.admin, which.versions).Play(ctx)
 	}()
-	return c, func() {
-		end()
-		<-played
-		_ = c.controller.End()
-		_ = plane.Stop()
-	}, nil
+	t.Cleanup(func() { <-played })
+	return c
 }
 
 // install applies what users install: the Gateway API, Argo Rollouts, and the plugin's role and registration.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
-	"testing"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
@@ -72,38 +71,36 @@ func (s *stage) inCanary(given string) *v1alpha1.Rollout {
 	return rollout
 }
 
-func TestWhatTheAPIServerMakesOfARouteIsNotWrittenAgain(t *testing.T) {
-	onStage(t, func(s *stage) {
-		asked := s.plugin()
-		for _, name := range []string{"web-canary", "web-try"} {
-			s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {selector: {app: web}, ports: [{port: 80}]}}")
-		}
-		for key, kind := range map[string]string{"httpRoute": "HTTPRoute", "grpcRoute": "GRPCRoute"} {
-			name, rollout := strings.ToLower(kind)+"s/web", s.inCanary(`{"`+key+`":"web"}`)
-			// It has no parent, so that nobody else writes it.
-			s.apply("{apiVersion: gateway.networking.k8s.io/v1, kind: " + kind + ", metadata: {name: web}, spec: {" +
-				"rules: [{backendRefs: [{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}, {backendRefs: [{name: other, port: 80}]}]}}")
-			before, _ := s.route(name)
-			experiment := []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}}
-			s.must(asked.SetWeight(rollout, 20, experiment))
-			written, version := s.route(name)
-			for who, process := range map[string]*pluginprocess.Process{"the same process": asked, "another process": s.plugin()} {
-				s.must(process.SetWeight(rollout, 20, experiment))
-				if now, again := s.route(name); again != version {
-					s.t.Errorf("%s: %s wrote it again (-first +second):\n%s", name, who, cmp.Diff(written, now))
-				}
-			}
-			rollout.Status.Abort = true
-			s.must(asked.RemoveManagedRoutes(rollout))
-			s.must(asked.SetWeight(rollout, 0, nil))
-			if _, answer := asked.VerifyWeight(rollout, 0, nil); answer.HasError() { // which ends the reconcile
-				s.t.Error(answer.ErrorString)
-			}
-			if after, _ := s.route(name); cmp.Diff(before, after) != "" {
-				s.t.Errorf("%s: the end of the canary is not its beginning (-before +after):\n%s", name, cmp.Diff(before, after))
+func whatTheAPIServerMakesOfARouteIsNotWrittenAgain(s *stage) {
+	asked := s.plugin()
+	for _, name := range []string{"web-canary", "web-try"} {
+		s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {selector: {app: web}, ports: [{port: 80}]}}")
+	}
+	for key, kind := range map[string]string{"httpRoute": "HTTPRoute", "grpcRoute": "GRPCRoute"} {
+		name, rollout := strings.ToLower(kind)+"s/web", s.inCanary(`{"`+key+`":"web"}`)
+		// It has no parent, so that nobody else writes it.
+		s.apply("{apiVersion: gateway.networking.k8s.io/v1, kind: " + kind + ", metadata: {name: web}, spec: {" +
+			"rules: [{backendRefs: [{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}, {backendRefs: [{name: other, port: 80}]}]}}")
+		before, _ := s.route(name)
+		experiment := []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}}
+		s.must(asked.SetWeight(rollout, 20, experiment))
+		written, version := s.route(name)
+		for who, process := range map[string]*pluginprocess.Process{"the same process": asked, "another process": s.plugin()} {
+			s.must(process.SetWeight(rollout, 20, experiment))
+			if now, again := s.route(name); again != version {
+				s.t.Errorf("%s: %s wrote it again (-first +second):\n%s", name, who, cmp.Diff(written, now))
 			}
 		}
-	})
+		rollout.Status.Abort = true
+		s.must(asked.RemoveManagedRoutes(rollout))
+		s.must(asked.SetWeight(rollout, 0, nil))
+		if _, answer := asked.VerifyWeight(rollout, 0, nil); answer.HasError() { // which ends the reconcile
+			s.t.Error(answer.ErrorString)
+		}
+		if after, _ := s.route(name); cmp.Diff(before, after) != "" {
+			s.t.Errorf("%s: the end of the canary is not its beginning (-before +after):\n%s", name, cmp.Diff(before, after))
+		}
+	}
 }
 
 // must fails the test when an answer is an error.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // stage is a namespace of its own in a cluster.
@@ -26,19 +27,33 @@ type stage struct {
 	namespace string
 }
 
-// onStage runs a test once with each release of the Gateway API.
-func onStage(t *testing.T, test func(s *stage)) {
-	t.Helper()
-	t.Parallel()
-	for _, c := range clusters {
-		t.Run("Gateway API "+c.release.name, func(t *testing.T) {
-			t.Parallel()
-			name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
-			name = strings.NewReplacer("_", "-", ".", "-").Replace(name)
-			s := &stage{cluster: c, t: t, namespace: strings.Trim(name[:min(len(name), 50)], "-")}
-			s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + s.namespace + "}}")
-			t.Cleanup(func() { s.explain() })
-			test(s)
+// TestGatewayAPI plays all scenarios with each release of the Gateway API, one release after another.
+func TestGatewayAPI(t *testing.T) {
+	for _, release := range releases() {
+		t.Run(release.name, func(t *testing.T) {
+			c := start(t, release)
+			for name, play := range map[string]func(*stage){
+				"weights from the first step to the promotion":   weightsFromTheFirstStepToThePromotion,
+				"an abort restores the route":                    anAbortTakesEverythingBack,
+				"a full promotion removes header routes":         aFullPromotionTakesHeaderRoutesAway,
+				"two header routes in the order of the Rollout":  twoHeaderRoutesInTheOrderOfManagedRoutes,
+				"every rule with both Services, and its filters": everyRuleWithBothServicesAndItsFilters,
+				"two Rollouts on one route":                      twoRolloutsOnOneRoute,
+				"a route in another namespace":                   aRouteInAnotherNamespace,
+				"a canary by headers alone has the label":        aCanaryByHeadersAloneHasTheLabel,
+				"the limit of 16 rules is a clear error":         theLimitOfSixteenRulesIsAClearError,
+				"routes of other kinds":                          routesOfOtherKinds,
+				"defaults of the API server":                     whatTheAPIServerMakesOfARouteIsNotWrittenAgain,
+			} {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					namespace := strings.NewReplacer(" ", "-", ",", "").Replace(strings.ToLower(name))
+					s := &stage{cluster: c, t: t, namespace: namespace}
+					s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + s.namespace + "}}")
+					t.Cleanup(func() { s.explain() })
+					play(s)
+				})
+			}
 		})
 	}
 }
@@ -57,7 +72,7 @@ func (s *stage) explain() {
 	if !s.t.Failed() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), await.Patience())
 	defer cancel()
 	for _, path := range []string{
 		"/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts", "/apis/gateway.networking.k8s.io/v1/namespaces/" + s.namespace + "/httproutes",
@@ -169,25 +184,17 @@ func (s *stage) merge(path, patch string) {
 	}
 }
 
-// await polls until look returns want.
+// await waits until look returns want.
 func (s *stage) await(what, want string, look func(context.Context) string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	got := ""
-	for {
-		if seen := look(ctx); ctx.Err() == nil {
-			got = seen
+	ctx := await.Context(s.t)
+	got, next := "", time.Time{}
+	await.Described(s.t, what, func() bool {
+		if time.Now().After(next) {
+			got, next = look(ctx), time.Now().Add(pollEvery)
 		}
-		if got == want {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			s.t.Fatalf("%s: not within %v (-want +got):\n%s", what, patience, cmp.Diff(want, got))
-		case <-time.After(pollEvery):
-		}
-	}
+		return got == want
+	}, func() string { return "(-want +got):\n" + cmp.Diff(want, got) })
 }
 
 // shows waits until a route, named by its path behind the namespace, reads so.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -16,8 +15,6 @@ import (
 )
 
 const (
-	// patience is how long anything may take that must come.
-	patience = 30 * time.Second
 	// definitionsVariable is the environment's, which names the folder of the Gateway API's definitions.
 	definitionsVariable = "GATEWAY_API_CRDS"
 	// namespace is where the Rollouts and their objects are.

@@ -15,9 +15,9 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // The ServiceAccounts of the plugins, by their tokens.
@@ -122,7 +122,7 @@ func (p *plugin) awaitWatch(t *testing.T, call func(n int) error) {
 			t.Logf("the last ones: %v", last)
 		}
 	}()
-	testkit.Eventually(t, patience, "calls without a request, once the watch is open", func() bool {
+	await.True(t, "calls without a request, once the watch is open", func() bool {
 		p.asked(t)
 		forAll(t, "while the watch opens", call)
 		last = p.asked(t)
@@ -190,10 +190,7 @@ func (c calls) setMirrorRoute(n int) error {
 	return pluginprocess.Failure(c.SetMirrorRoute(c.rollout(n), mirrorRoute()))
 }
 
-var (
-	errVerified    = errors.New("verified, which it should not be")
-	errNotVerified = errors.New("not verified")
-)
+var errVerified = errors.New("verified, which it should not be")
 
 // verifyNot is VerifyWeight where the weight is not verified.
 func (c calls) verifyNot(weight int32) func(n int) error {
@@ -209,15 +206,13 @@ func (c calls) verifyNot(weight int32) func(n int) error {
 // verify is VerifyWeight until the weight is verified: a watch may tell of it a moment later.
 func (c calls) verify(ctx context.Context, weight int32) func(n int) error {
 	return func(n int) error {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		for ctx.Err() == nil {
-			verified, answer := c.VerifyWeight(c.rollout(n), weight, nil)
-			if verified == types.Verified || answer.HasError() {
-				return pluginprocess.Failure(answer)
-			}
-		}
-		return errNotVerified
+		var answer types.RpcError
+		late := await.Until(ctx, "the weight to be verified", func() bool {
+			var verified types.RpcVerified
+			verified, answer = c.VerifyWeight(c.rollout(n), weight, nil)
+			return verified == types.Verified || answer.HasError()
+		}, func() string { return "it is not verified" })
+		return errors.Join(late, pluginprocess.Failure(answer))
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
@@ -87,7 +87,7 @@ func accept(ctx context.Context) func(n int) error {
 // awaitSchema waits until the API server publishes the schema of HTTPRoutes, which tells the router what it may write.
 func awaitSchema(t *testing.T) {
 	t.Helper()
-	testkit.Eventually(t, patience, "the schema of HTTPRoutes", func() bool {
+	await.True(t, "the schema of HTTPRoutes", func() bool {
 		text, err := shared.admin.Get().AbsPath("/openapi/v3/apis/gateway.networking.k8s.io/v1").DoRaw(t.Context())
 		return err == nil && bytes.Contains(text, []byte("requestMirror"))
 	})

@@ -55,15 +55,28 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestMakeTargetsExist(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
+// makeTargets returns the targets of the Makefile and of the files that it includes.
+func makeTargets(t *testing.T) []string {
+	t.Helper()
+	included, err := filepath.Glob(filepath.Join(root, "make", "*.mk"))
+	if err != nil || len(included) == 0 {
+		t.Fatal("there are no files in make/ ", err)
 	}
 	var targets []string
-	for _, found := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(makefile), -1) {
-		targets = append(targets, found[1])
+	for _, file := range append(included, filepath.Join(root, "Makefile")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(text), -1) {
+			targets = append(targets, found[1])
+		}
 	}
+	return targets
+}
+
+func TestMakeTargetsExist(t *testing.T) {
+	targets := makeTargets(t)
 	named := 0
 	for path, text := range documents(t) {
 		for _, found := range regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)").FindAllStringSubmatch(text, -1) {

@@ -122,7 +122,7 @@ func (b *backend) held(w http.ResponseWriter, r *http.Request) {
 // slow answers after a pause.
 func (b *backend) slow(w http.ResponseWriter, r *http.Request) {
 	select {
-	case <-time.After(chunkPause):
+	case <-time.After(chunkPause): //testbounds:allow an app that is slow on purpose
 		b.echo(w, r)
 	case <-r.Context().Done():
 	}

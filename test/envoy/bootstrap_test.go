@@ -1,7 +1,6 @@
 package envoy_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // bootstrap returns the bootstrap of the installed proxy, as text and read.
@@ -47,8 +47,7 @@ func TestBootstrapIsValidForEnvoy(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := await.Context(t)
 	output, err := exec.CommandContext(ctx, envoyproc.Binary(t), "--mode", "validate", "--disable-hot-restart", "--log-level", "warning", "-c", file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("envoy refuses the bootstrap: %v\n%s", err, output)

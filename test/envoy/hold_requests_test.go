@@ -26,6 +26,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // What is heavy is not parallel: other tests of this package measure rates beside it.
@@ -41,7 +42,7 @@ func TestUploads(t *testing.T) {
 			done := make(chan answered, 1)
 			go func() { done <- r.ask(t.Context(), protocol, "shop.example.com", "/size", nil, body) }()
 			r.awaitHeld(t, "shop", 1)
-			testkit.Eventually(t, patience, "the client stands still", body.standsStill)
+			await.True(t, "the client stands still", body.standsStill)
 			if sent := body.sent.Load(); sent > 16<<20 {
 				t.Errorf("the client has sent %d bytes while it was held", sent)
 			}
@@ -101,9 +102,9 @@ func TestZeroAndBackUnderLoad(t *testing.T) {
 	for range 20 {
 		zero := r.show(t, without(all, "shop"))
 		r.await(t, zero)
-		testkit.Eventually(t, patience, "a request is held", func() bool { return r.held("shop").Waiting > 0 })
+		await.True(t, "a request is held", func() bool { return r.held("shop").Waiting > 0 })
 		r.await(t, r.show(t, all))
-		testkit.Eventually(t, patience, "no request is held", func() bool { return r.held("shop").Waiting == 0 })
+		await.True(t, "no request is held", func() bool { return r.held("shop").Waiting == 0 })
 	}
 	load.Stop()
 	other.Stop()
@@ -247,7 +248,7 @@ func TestWhatABrowserSees(t *testing.T) {
 		t.Errorf("%+v waits, want the page", got)
 	}
 	r.await(t, r.show(t, all))
-	testkit.Eventually(t, patience, "the app answers", func() bool {
+	await.True(t, "the app answers", func() bool {
 		got := r.ask(t.Context(), "HTTP/1.1", "shop.example.com", "/", browser, nil)
 		return got.by() == "shop" && !got.isCold()
 	})
@@ -273,17 +274,19 @@ func TestTheLargestPage(t *testing.T) {
 }
 
 // TestAProxyThatIsFull: as many requests as a proxy may hold, for a hundred apps that never become ready and whose Services
-// are so new that they have no EndpointSlice. The next one is refused at once, who goes makes room, and the
-// others are answered at their deadline.
+// are so new that they have no EndpointSlice. The next one is refused, and who goes makes room. As many requests to
+// a hundred other apps are answered at their deadline.
 func TestAProxyThatIsFull(t *testing.T) {
-	const apps, each, deadline = 100, 15, 10 * time.Second
+	const apps, each = 100, 15
 	var world resolve.World
-	for i := range apps {
-		name := fmt.Sprintf("app-%d", i)
-		object := testkit.NewScaledObject(namespace, name, name, 1, name+".example.com")
-		object.Spec.Timeouts = coldStart(deadline)
-		world.ScaledObjects = append(world.ScaledObjects, object)
-		world.Services = append(world.Services, resolve.NewService(testkit.NewService(namespace, name)))
+	for kind, deadline := range map[string]time.Duration{"patient": 50 * time.Minute, "hasty": time.Second} {
+		for i := range apps {
+			name := fmt.Sprintf("%s-%d", kind, i)
+			object := testkit.NewScaledObject(namespace, name, name, 1, name+".example.com")
+			object.Spec.Timeouts = coldStart(deadline)
+			world.ScaledObjects = append(world.ScaledObjects, object)
+			world.Services = append(world.Services, resolve.NewService(testkit.NewService(namespace, name)))
+		}
 	}
 	r := startReplica(t, hold.Limits{App: each, Namespace: 10_000, Proxy: apps * each, Total: 10_000})
 	r.proxy = &proxy{}
@@ -292,41 +295,57 @@ func TestAProxyThatIsFull(t *testing.T) {
 	client := &http.Transport{Protocols: new(http.Protocols)}
 	client.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(client.CloseIdleConnections)
-	leave, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	answers := make(chan answered, apps*each)
-	for i := range apps * each {
-		ctx := t.Context()
-		if i%2 == 0 {
-			ctx = leave
-		}
-		go func() { answers <- askOver(ctx, client, r.address, fmt.Sprintf("app-%d.example.com", i%apps)) }()
-	}
-	total := func() (sum int) {
-		counts, _ := r.checks.Counts()
-		for _, count := range counts {
-			sum += count.Waiting
-		}
-		return sum
-	}
-	testkit.Eventually(t, patience, "the proxy is full", func() bool { return total() == apps*each })
-	began := time.Now()
-	got := r.ask(t.Context(), "HTTP/1.1", "app-0.example.com", "/", nil, nil)
-	if got.status != http.StatusServiceUnavailable || got.header.Get(checks.ReasonHeader) != checks.ReasonLimit || time.Since(began) > deadline/3 {
-		t.Errorf("one too many, after %v: %+v", time.Since(began), got)
-	}
-	cancel()
-	testkit.Eventually(t, deadline/3, "those who go make room", func() bool { return total() == apps*each/2 })
-	outcomes := map[string]int{}
-	for range apps * each {
-		got := <-answers
-		if got.err != nil {
-			outcomes["gone"]++
-		} else {
-			outcomes[fmt.Sprint(got.status, " ", got.header.Get(checks.ReasonHeader), " ", got.header.Get("Retry-After"))]++
+	ask := func(kind string, contexts ...context.Context) {
+		for i := range apps * each {
+			go func() {
+				answers <- askOver(contexts[i%len(contexts)], client, r.address, fmt.Sprintf("%s-%d.example.com", kind, i%apps))
+			}()
 		}
 	}
-	if want := map[string]int{"gone": apps * each / 2, "503 deadline 5": apps * each / 2}; !maps.Equal(outcomes, want) || total() != 0 {
-		t.Errorf("%v, want %v; %d still wait", outcomes, want, total())
+	outcomes := func() map[string]int {
+		outcomes := map[string]int{}
+		for range apps * each {
+			got := <-answers
+			if got.err != nil {
+				outcomes["gone"]++
+			} else {
+				outcomes[fmt.Sprint(got.status, " ", got.header.Get(checks.ReasonHeader), " ", got.header.Get("Retry-After"))]++
+			}
+		}
+		return outcomes
 	}
+	awaitTotal := func(what string, want int) {
+		t.Helper()
+		await.True(t, what, func() bool {
+			sum := 0
+			counts, _ := r.checks.Counts()
+			for _, count := range counts {
+				sum += count.Waiting
+			}
+			return sum == want
+		})
+	}
+	some, leave := context.WithCancel(t.Context())
+	defer leave()
+	others, leaveToo := context.WithCancel(t.Context())
+	defer leaveToo()
+	ask("patient", some, others)
+	awaitTotal("the proxy is full", apps*each)
+	got := r.ask(t.Context(), "HTTP/1.1", "patient-0.example.com", "/", nil, nil)
+	if got.status != http.StatusServiceUnavailable || got.header.Get(checks.ReasonHeader) != checks.ReasonLimit {
+		t.Errorf("one too many: %+v", got)
+	}
+	leave()
+	awaitTotal("those who go make room", apps*each/2)
+	leaveToo()
+	awaitTotal("all go", 0)
+	if got, want := outcomes(), map[string]int{"gone": apps * each}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	ask("hasty", t.Context())
+	if got, want := outcomes(), map[string]int{"503 deadline 5": apps * each}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	awaitTotal("none is held any more", 0)
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
 	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // replica is what a replica of the interceptor is to a proxy: it serves its configuration, and answers
@@ -55,8 +56,8 @@ func startReplica(t *testing.T, limits hold.Limits) *replica {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	r.holding = &wiring.Holding{Checks: r.checks, Patience: time.Minute}
-	r.server = xds.NewServer(xds.Options{Grace: 100 * time.Millisecond, Follower: r.holding})
+	r.holding = &wiring.Holding{Checks: r.checks, Patience: 30 * time.Minute}
+	r.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Follower: r.holding})
 	r.server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
 	r.over = grpc.NewServer(append(xds.GRPCOptions(), checks.GRPCOption())...)
 	r.server.Register(r.over)
@@ -124,7 +125,7 @@ func (r *replica) held(name string) hold.Count {
 // awaitHeld waits until so many do.
 func (r *replica) awaitHeld(t *testing.T, name string, count int) {
 	t.Helper()
-	testkit.Eventually(t, patience, "requests are held", func() bool { return r.held(name).Waiting == count })
+	await.True(t, "requests are held", func() bool { return r.held(name).Waiting == count })
 }
 
 // calls are how many calls were answered, by what they came to.
@@ -176,7 +177,7 @@ func (s *served) ask(ctx context.Context, protocol, host, path string, header ht
 		return answered{err: err}
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
 	method := http.MethodGet
 	if body != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold"
 	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // TestHeldByHost is the table of hosts with one app after the other at zero: its requests, and nobody else's,
@@ -81,7 +81,7 @@ func TestHeldSideOfACanary(t *testing.T) {
 				waiting = append(waiting, r.begin(t, "HTTP/1.1", "shop.example.com"))
 			}
 			early := 0
-			testkit.Eventually(t, patience, "each request is held or answered", func() bool {
+			await.True(t, "each request is held or answered", func() bool {
 				early = 0
 				for _, each := range waiting {
 					early += len(each)
@@ -122,13 +122,13 @@ func TestTheNet(t *testing.T) {
 			late := translated(t, without(all, "shop-stable"), r.options)
 			late[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
 			r.publish(t, late)
-			testkit.Eventually(t, patience, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
+			await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
 			var waiting []<-chan answered
 			for range requests {
 				waiting = append(waiting, r.begin(t, protocol, "Shop.example.com:81"))
 			}
 			early := 0
-			testkit.Eventually(t, patience, "each request is held or answered", func() bool {
+			await.True(t, "each request is held or answered", func() bool {
 				early = 0
 				for _, each := range waiting {
 					early += len(each)
@@ -159,11 +159,10 @@ func TestDeadlineCancelAndLimits(t *testing.T) {
 	r.show(t, without(all, "shop", "wide"))
 	r.run(t, "DELTA_GRPC", r.at)
 	for _, protocol := range spoken() {
-		began := time.Now()
 		got := r.ask(t.Context(), protocol, "shop.example.com", "/", nil, nil)
 		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" ||
-			got.header.Get(checks.ReasonHeader) != checks.ReasonDeadline || time.Since(began) < time.Second {
-			t.Errorf("%s, at the deadline after %v: %+v", protocol, time.Since(began), got)
+			got.header.Get(checks.ReasonHeader) != checks.ReasonDeadline {
+			t.Errorf("%s, at the deadline: %+v", protocol, got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan answered, 3)

@@ -1,7 +1,6 @@
 package envoy_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -26,6 +24,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // sinkService is what proxies connect to for their configuration and with their metrics.
@@ -43,7 +42,7 @@ type served struct {
 func serve(t *testing.T, form string, resources translate.Resources, changes ...[2]string) *served {
 	t.Helper()
 	envoyproc.Binary(t)
-	server := xds.NewServer(xds.Options{Grace: 100 * time.Millisecond})
+	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
 	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
 	over := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(over)
@@ -118,7 +117,7 @@ func (s *served) publish(t *testing.T, resources translate.Resources) {
 // await waits until the proxy has confirmed every scope as it is published.
 func (s *served) await(t *testing.T, resources translate.Resources) {
 	t.Helper()
-	testkit.Eventually(t, patience, "the proxy has every scope", func() bool {
+	await.True(t, "the proxy has every scope", func() bool {
 		hasAll := false
 		s.server.Poll(func(state xds.StreamState) {
 			hasAll = true
@@ -145,8 +144,7 @@ func (s *served) request(t *testing.T, protocol, host, path string, header http.
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := await.Context(t)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -309,7 +307,7 @@ func TestHostsComeAndGo(t *testing.T) {
 // eventually waits until an app answers for a host.
 func (s *served) eventually(t *testing.T, host, app string) {
 	t.Helper()
-	testkit.Eventually(t, patience, app+" answers for "+host, func() bool {
+	await.True(t, app+" answers for "+host, func() bool {
 		status, body := s.request(t, "HTTP/1.1", host, "/", nil)
 		return status == http.StatusOK && strings.Contains(body, fmt.Sprintf(`"Backend":%q`, app))
 	})

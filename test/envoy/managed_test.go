@@ -19,6 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // canaryWith is the object shop with a canary at a weight, and header and mirror routes.
@@ -107,7 +108,7 @@ func TestHeaderRouteWithoutCanary(t *testing.T) {
 		t.Errorf("without a canary: %d from %q, want stable", got.status, got.seen.Backend)
 	}
 	p.update(t, with, "http.kedify-proxy.scoped_rds.kedify-proxy.update_success")
-	testkit.Eventually(t, patience, "the canary answers", func() bool { return p.mustAsk(t, "http://shop.example.com/", qa).seen.Backend == "canary" })
+	await.True(t, "the canary answers", func() bool { return p.mustAsk(t, "http://shop.example.com/", qa).seen.Backend == "canary" })
 }
 
 // TestMirrorRoutes counts copies: they are as many as is asked for, nobody gets an answer to one, and they are not among the requests of the canary that count.
@@ -125,7 +126,7 @@ func TestMirrorRoutes(t *testing.T) {
 		p.mustAsk(t, "http://shop.example.com/other", nil)
 	}
 	// Envoy waits for no copy: one may be sent after the answer to its request.
-	testkit.Eventually(t, patience, "one request in two was copied", func() bool { return copies() == 50 })
+	await.True(t, "one request in two was copied", func() bool { return copies() == 50 })
 	for i := range requests {
 		if got := p.mustAsk(t, "http://shop.example.com/some/x", nil); got.status != http.StatusOK || got.seen.Backend != "stable" {
 			t.Fatalf("request %d: %d from %q, want stable", i, got.status, got.seen.Backend)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // TestHealthChecksAreTheProxys has load balancers ask by a host of their own and by an app's, of an app at zero and of one that is there: the
@@ -54,7 +54,7 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 			}}},
 		},
 	})
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: await.Patience()}
 	ask := func(host, agent string) error {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+"/", http.NoBody)
 		if err != nil {
@@ -72,7 +72,7 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 		}
 		return nil
 	}
-	testkit.Eventually(t, patience, "Traefik leads to the proxy", func() bool { return ask("10.20.30.40", "GoogleHC/1.0") == nil })
+	await.True(t, "Traefik leads to the proxy", func() bool { return ask("10.20.30.40", "GoogleHC/1.0") == nil })
 	asked := 1
 	for range 100 {
 		for _, agent := range []string{"kube-probe/1.34", "ELB-HealthChecker/2.0", "GoogleHC/1.0"} {

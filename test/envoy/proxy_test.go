@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -23,10 +22,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
-
-// patience is how long Envoy may take for anything.
-const patience = 30 * time.Second
 
 // proxy is a running Envoy that reads what it serves from files.
 type proxy struct {
@@ -86,7 +83,7 @@ func (p *proxy) update(t *testing.T, resources translate.Resources, stat string)
 	t.Helper()
 	before := p.stat(t, stat)
 	p.publish(t, resources)
-	testkit.Eventually(t, patience, stat+" grows", func() bool { return p.stat(t, stat) > before })
+	await.True(t, stat+" grows", func() bool { return p.stat(t, stat) > before })
 }
 
 // publish writes resources into files that Envoy watches, endpoints first and scopes last; an equal file is left alone.

@@ -3,13 +3,13 @@ package envoy_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"sync/atomic"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
 // TestADeadPodIsPassedOver has one of two pods refuse connections, as after a crash of its node whose
@@ -19,7 +19,7 @@ func TestADeadPodIsPassedOver(t *testing.T) {
 	objects := world(t, []*backend{startBackend(t, "shop")}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	slice := objects.EndpointSlices[0]
 	dead := slice.Endpoints[0]
-	dead.Address = netip.MustParseAddr("127.0.0.2") // the app listens on 127.0.0.1 only
+	dead.Address = loopback.Address() // Nobody listens there.
 	slice.Endpoints = append(slice.Endpoints, dead)
 	s := start(t, translated(t, objects, translate.DefaultOptions()))
 	for range 50 {

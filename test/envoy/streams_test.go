@@ -15,6 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
 )
 
 // TestWhatLastsIsInFlight has requests that last over many flushes: long ones, WebSockets, and the streams of
@@ -25,7 +27,7 @@ func TestWhatLastsIsInFlight(t *testing.T) {
 	plain, calls := ir.Key{Namespace: namespace, Name: "plain"}, ir.Key{Namespace: namespace, Name: "calls"}
 	spec := rateOver(demand.DefaultWindow)
 	spec.Metric = demand.Concurrency
-	sink := startSink(t, anyPort, map[ir.Key]*demand.Object{
+	sink := startSink(t, port.Open(t), map[ir.Key]*demand.Object{
 		plain: {Fleet: namespace, Spec: spec, Services: []string{"plain"}}, calls: {Fleet: namespace, Spec: spec, Services: []string{"calls"}},
 	})
 	app, server := startBackend(t, "plain"), startBackend(t, "calls")
@@ -43,7 +45,7 @@ func TestWhatLastsIsInFlight(t *testing.T) {
 			other, errOther := sink.value(calls)
 			return err == nil && errOther == nil && one.Concurrency == ofPlain && other.Concurrency == ofCalls
 		}
-		testkit.Eventually(t, patience, what, is)
+		await.True(t, what, is)
 		for range flushes {
 			if awaitFlush(t, sink); !is() {
 				t.Errorf("%s: no longer", what)

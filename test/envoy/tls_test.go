@@ -25,6 +25,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // withTLS takes a world without mistakes, and the Secrets that its objects name, to Envoy's resources of one fleet.
@@ -72,7 +73,7 @@ func (s *served) tlsAddress(t *testing.T) string {
 
 // handshake makes a connection on which a client names a host, and tells the serial number of the certificate.
 func handshake(ctx context.Context, address, name string) (*tls.Conn, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
 	dialer := tls.Dialer{Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}}
 	connection, err := dialer.DialContext(ctx, "tcp", address)
@@ -97,7 +98,7 @@ func tlsClient(address, protocol string) *http.Client {
 	}
 	transport.Protocols.SetHTTP1(protocol == "HTTP/1.1")
 	transport.Protocols.SetHTTP2(protocol == "HTTP/2")
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: await.Patience()}
 }
 
 // tlsAnswer is an answer over TLS: what the app saw, and the certificate.
@@ -241,18 +242,18 @@ func TestRotationUnderLoad(t *testing.T) {
 	load := startTLSLoad(t, s.tlsAddress(t), host)
 	for range 5 {
 		before := load.done.Load()
-		testkit.Eventually(t, patience, "requests are made", func() bool { return load.done.Load() > before+20 })
+		await.True(t, "requests are made", func() bool { return load.done.Load() > before+20 })
 		serial++
 		began := time.Now()
 		publish(s, object)
-		testkit.Eventually(t, patience, fmt.Sprint("certificate ", serial, " is seen"), func() bool { return load.newest.Load() == serial })
+		await.True(t, fmt.Sprint("certificate ", serial, " is seen"), func() bool { return load.newest.Load() == serial })
 		t.Logf("certificate %d was seen after %v", serial, time.Since(began))
 	}
 	resources = publish(s, weighted)
 	s.await(t, resources)
 	stables, canaries := load.count("stable"), load.count("canary")
 	const sample = 1500
-	testkit.Eventually(t, 4*patience, "a sample of requests is answered", func() bool {
+	await.True(t, "a sample of requests is answered", func() bool {
 		return load.count("stable")-stables+load.count("canary")-canaries >= sample
 	})
 	stables, canaries = load.count("stable")-stables, load.count("canary")-canaries
@@ -276,7 +277,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 
 	s.publish(t, withTLS(t, namespace, world(t, backends, weighted)))
-	testkit.Eventually(t, patience, "handshakes are refused without the Secret", func() bool {
+	await.True(t, "handshakes are refused without the Secret", func() bool {
 		other, _, err := handshake(t.Context(), s.tlsAddress(t), host)
 		if err == nil {
 			_ = other.Close()
@@ -338,7 +339,7 @@ func TestCertificatesOutliveTheInterceptor(t *testing.T) {
 	for _, isServed := range []bool{true, false} {
 		if !isServed {
 			s.server.Close()
-			testkit.Eventually(t, patience, "the proxy has noticed", func() bool { return s.stat(t, "control_plane.connected_state") == 0 })
+			await.True(t, "the proxy has noticed", func() bool { return s.stat(t, "control_plane.connected_state") == 0 })
 		}
 		for range 10 {
 			connection, serial, err := handshake(t.Context(), address, "shop.example.com")
@@ -389,7 +390,7 @@ func TestTheNetTakesNoTLS(t *testing.T) {
 	late := translated(t, without(all, "shop"), r.options)
 	late[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
 	r.publish(t, late)
-	testkit.Eventually(t, patience, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
+	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
 	waiting := r.begin(t, "HTTP/1.1", "shop.example.com")
 	r.awaitHeld(t, "shop", 1)
 	if got := r.held("shop"); got.Caught != 1 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -23,9 +22,10 @@ import (
 
 	kedifyproxy "github.com/kedify/argo-rollouts-plugin/config/kedify-proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
 // secured is the Ingress of an app whose Service has a port for TLS, wired by what the agent's plan writes.
@@ -138,14 +138,7 @@ func startTraefik(t *testing.T, all map[string]runtime.Object) string {
 	if binary == "" {
 		t.Fatal("TRAEFIK_BIN is not set: run `make test-parts`, or set it to the path of a traefik binary of version 3")
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := netip.AddrPortFrom(loopback.Address(), 18000).String()
 	program.Run(t, binary,
 		"--providers.kubernetesingress=true", "--providers.kubernetesingress.endpoint="+serveObjects(t, all), "--providers.kubernetesingress.token=none",
 		// It connects to Pods by their addresses, and no certificate is for these.
@@ -167,7 +160,7 @@ func TestAnIngressControllerWithoutNames(t *testing.T) {
 	front := startTraefik(t, map[string]runtime.Object{
 		"ingresses": secured(t, "bank.example.org"), "services": service, "endpointslices": slice,
 	})
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: await.Patience()}
 	ask := func() (seen, error) {
 		var got seen
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+"/", http.NoBody)
@@ -187,7 +180,7 @@ func TestAnIngressControllerWithoutNames(t *testing.T) {
 	}
 	var got seen
 	var last error
-	testkit.Eventually(t, patience, "Traefik leads to the app", func() bool {
+	await.True(t, "Traefik leads to the app", func() bool {
 		got, last = ask()
 		return last == nil
 	})

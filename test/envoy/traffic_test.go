@@ -17,6 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // answer is a response with what the backend said, if it was one of ours.
@@ -136,7 +137,7 @@ func TestWhoAnswers(t *testing.T) {
 func checkAbsoluteForm(t *testing.T, p *proxy) {
 	t.Helper()
 	through := &url.URL{Scheme: "http", Host: p.address}
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{Proxy: http.ProxyURL(through), DisableKeepAlives: true}}
+	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{Proxy: http.ProxyURL(through), DisableKeepAlives: true}}
 	response, err := client.Do(request(t, "http://Shop.example.com:99/x"))
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func checkHTTP2(t *testing.T, p *proxy) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	response, err := (&http.Client{Transport: connection, Timeout: patience}).Do(request(t, "http://plain.example.com/"))
+	response, err := (&http.Client{Transport: connection, Timeout: await.Patience()}).Do(request(t, "http://plain.example.com/"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,14 +241,14 @@ func checkWebSocket(t *testing.T, address string) {
 	}
 }
 
-// openWebSocket upgrades a connection to plain.example.com, which is not to wait longer than patience for anything.
+// openWebSocket upgrades a connection to plain.example.com, which waits no longer than await.Patience for anything.
 func openWebSocket(t *testing.T, address string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := connection.SetDeadline(time.Now().Add(await.Patience())); err != nil {
 		t.Fatal(err)
 	}
 	_, err = io.WriteString(connection, "GET /websocket HTTP/1.1\r\nHost: plain.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+

@@ -3,10 +3,13 @@ package feature
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,21 +24,35 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/demandreader"
 	"github.com/kedify/argo-rollouts-plugin/internal/ir"
 	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
+// clock is the clock of metric sinks, which moves with flushes alone. It is an hour ahead, because deadlines of connections
+// are real time.
+type clock struct {
+	began  time.Time
+	passed atomic.Int64
+}
+
+// newClock returns a clock that stands still.
+func newClock() *clock { return &clock{began: time.Now().Add(time.Hour)} }
+
+// now is the time.
+func (c *clock) now() time.Time { return c.began.Add(time.Duration(c.passed.Load())) }
+
 // startSink makes the replica's metric sink.
-func (r *replica) startSink(t *testing.T, name string, registry *prometheus.Registry) {
-	t.Helper()
+func (r *replica) startSink(c *cluster, name string, registry *prometheus.Registry) {
+	c.t.Helper()
 	var err error
 	r.sink, err = metricsink.New(metricsink.Options{
-		Replica: name, Now: time.Now, Registerer: registry, Logger: slog.New(slog.DiscardHandler),
+		Replica: name, Now: c.clock.now, Patience: c.patience, Registerer: registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(c.t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	r.sinkAddress, r.sinkListener = listener.Addr().String(), listener
 }
@@ -48,7 +65,31 @@ func (r *replica) serveSink(ctx context.Context, t *testing.T) {
 	}
 }
 
-// reportsTo has a proxy report, each second, requests in flight to the clusters of an object, until end is called.
+// reporter is a proxy that reports to a replica.
+type reporter struct {
+	to      *replica
+	stream  metricsv3.MetricsService_StreamMetricsClient
+	message *metricsv3.StreamMetricsMessage
+}
+
+// flush has all proxies report a second after their last report, one after the other.
+func (c *cluster) flush() {
+	c.t.Helper()
+	c.clock.passed.Add(int64(time.Second))
+	for _, each := range c.reporters {
+		now := c.clock.now().UnixMilli()
+		for _, family := range each.message.GetEnvoyMetrics() {
+			family.GetMetric()[0].TimestampMs = &now
+		}
+		_, arrived := each.to.sink.Report()
+		if err := each.stream.Send(each.message); err != nil {
+			c.t.Fatal(err)
+		}
+		await.Receive(c.t, "the report of a proxy", arrived)
+	}
+}
+
+// reportsTo has a proxy report, at each flush, requests in flight to the clusters of an object, until end is called.
 func (c *cluster) reportsTo(r *replica, from, object, active string) (end func()) {
 	c.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -71,26 +112,10 @@ func (c *cluster) reportsTo(r *replica, from, object, active string) (end func()
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(c.t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		for ctx.Err() == nil {
-			now := time.Now().UnixMilli()
-			for _, family := range message.GetEnvoyMetrics() {
-				family.GetMetric()[0].TimestampMs = &now
-			}
-			_ = stream.Send(message)
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-			}
-		}
-	})
+	reports := &reporter{to: r, stream: stream, message: message}
+	c.reporters = append(c.reporters, reports)
 	end = sync.OnceFunc(func() {
-		stop()
-		sending.Wait()
+		c.reporters = slices.DeleteFunc(c.reporters, func(each *reporter) bool { return each == reports })
 		_ = connection.Close()
 	})
 	c.t.Cleanup(end)
@@ -117,41 +142,36 @@ func TestTheDemandOfAllReplicas(t *testing.T) {
 	defer running.Wait()
 	defer stop()
 	key := ir.Key{Namespace: object.Namespace, Name: object.Name}
-	await := func(amount float64, says string) {
+	want := func(amount float64, says string) {
 		t.Helper()
-		deadline := time.After(patience)
-		for {
-			updated := reader.Updated()
-			value, err := reader.Demand(key)
-			if says == "" && err == nil && value.Metric == demand.Concurrency && value.Target == 7 && value.Concurrency == amount {
-				return
+		var value demand.Value
+		var err error
+		await.Described(t, fmt.Sprintf("%v requests in flight, or the error %q", amount, says), func() bool {
+			world.flush()
+			value, err = reader.Demand(key)
+			if says != "" {
+				return errors.Is(err, demand.ErrUnknown) && strings.Contains(err.Error(), says)
 			}
-			if says != "" && errors.Is(err, demand.ErrUnknown) && strings.Contains(err.Error(), says) {
-				return
-			}
-			select {
-			case <-updated:
-			case <-deadline:
-				t.Fatalf("waited in vain for %v %s: %+v, %v", amount, says, value, err)
-			}
-		}
+			return err == nil && value.Metric == demand.Concurrency && value.Target == 7 && value.Concurrency == amount
+		}, func() string { return fmt.Sprintf("%+v, %v", value, err) })
 	}
-	await(0, "proxy apps/kedify-proxy-"+firstProxy+" sends no metrics; proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
+	want(0, "proxy apps/kedify-proxy-"+firstProxy+" sends no metrics; proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
 	world.reportsTo(a, firstProxy, object.Name, "3")
-	await(0, "apps/shop: demand is unknown: proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
+	want(0, "apps/shop: demand is unknown: proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
 	end := world.reportsTo(b, secondProxy, object.Name, "4")
-	await(7, "")
+	want(7, "")
 	end()
-	await(0, "proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
-	world.reportsTo(a, secondProxy, object.Name, "5")
-	await(8, "")
+	want(0, "proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
+	end = world.reportsTo(a, secondProxy, object.Name, "5")
+	want(8, "")
 	b.stop() // Nobody reports to it.
-	await(8, "")
+	want(8, "")
+	end()
 	world.leaves("apps", secondProxy)
 	other := shopAt(20)
 	other.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{
 		Concurrency: object.Spec.ScalingMetric.Concurrency, RequestRate: &httpv1alpha1.RequestRateMetric{},
 	}
 	world.store(other)
-	await(0, "spec.scalingMetric has both concurrency and requestRate; remove one")
+	want(0, "spec.scalingMetric has both concurrency and requestRate; remove one")
 }

@@ -16,7 +16,6 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
@@ -41,9 +40,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const (
 	// localProxy is the address of a proxy that connects to replica.conn. It is one of namespace apps.
@@ -52,9 +53,6 @@ const (
 	sharedFleet = "keda"
 )
 
-// patience is how long a test waits for what must come. Nothing that the tests expect takes a hundredth of it.
-const patience = 10 * time.Second
-
 // cluster plays the API server: objects can be stored, which watches see, and statuses and Events can be written.
 type cluster struct {
 	t                               *testing.T
@@ -62,12 +60,14 @@ type cluster struct {
 	replicas                        *cachetesting.FakeControllerSource
 	options                         resolve.Options   // of replicas that start
 	flags                           translate.Options // of replicas that start
+	patience                        time.Duration     // of replicas that start, with addresses that they do not know
+	clock                           *clock            // of their metric sinks
+	reporters                       []*reporter
 
 	mu       sync.Mutex
 	proxies  map[string]map[string]bool                     // of each namespace, by address, and whether they are Ready
 	statuses map[string]httpv1alpha1.HTTPScaledObjectStatus // by name of the HTTPScaledObject
 	events   []string
-	written  chan struct{} // closed and replaced at each write
 }
 
 // newCluster returns a cluster without objects. It ends with the test.
@@ -81,9 +81,10 @@ func newCluster(t *testing.T) *cluster {
 		replicas:      cachetesting.NewFakeControllerSource(),
 		options:       resolve.Options{SharedFleet: sharedFleet},
 		flags:         translate.DefaultOptions(),
+		patience:      await.Patience(),
+		clock:         newClock(),
 		proxies:       map[string]map[string]bool{},
 		statuses:      map[string]httpv1alpha1.HTTPScaledObjectStatus{},
-		written:       make(chan struct{}),
 	}
 	t.Cleanup(func() {
 		for _, source := range []*cachetesting.FakeControllerSource{c.scaledObjects, c.services, c.slices, c.replicas} {
@@ -123,8 +124,6 @@ func (c *cluster) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaled
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.statuses[object.Name] = is
-	close(c.written)
-	c.written = make(chan struct{})
 	return nil
 }
 
@@ -133,28 +132,21 @@ func (c *cluster) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events = append(c.events, event.Regarding.Name+" "+event.Type+" "+event.Reason)
-	close(c.written)
-	c.written = make(chan struct{})
 	return nil
 }
 
 // waitFor waits until a condition on what was written holds. describe says what there is when it never does.
 func (c *cluster) waitFor(holds func() bool, describe func() string) {
 	c.t.Helper()
-	deadline := time.After(patience)
-	for {
+	await.Described(c.t, "what is written", func() bool {
 		c.mu.Lock()
-		done, written, seen := holds(), c.written, describe()
-		c.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-written:
-		case <-deadline:
-			c.t.Fatalf("waited in vain: %s", seen)
-		}
-	}
+		defer c.mu.Unlock()
+		return holds()
+	}, func() string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return describe()
+	})
 }
 
 // waitForCondition waits until a condition of an HTTPScaledObject has this status and reason, and returns its message.
@@ -258,7 +250,7 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 	logged := new(lines)
 	logger := slog.New(slog.NewTextHandler(logged, nil))
 	r := &replica{logged: logged, xds: xds.NewServer(xds.Options{
-		Grace: 50 * time.Millisecond, Logger: logger, Remedy: "see the guide", LeftListeners: []string{translate.ListenerName},
+		Grace: 50 * time.Millisecond, Patience: c.patience, Logger: logger, Remedy: "see the guide", LeftListeners: []string{translate.ListenerName},
 	})}
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
@@ -267,7 +259,7 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r.startSink(c.t, name, registry)
+	r.startSink(c, name, registry)
 	watched := func(source *cachetesting.FakeControllerSource) []cache.ListerWatcherWithContext {
 		return []cache.ListerWatcherWithContext{cache.ToListerWatcherWithContext(source)}
 	}
@@ -308,11 +300,14 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 			c.t.Errorf("serve: %v", err)
 		}
 	})
-	select {
-	case <-loop.Seeded():
-	case <-time.After(patience):
-		c.t.Fatalf("not seeded, waiting for %q", loop.Waiting())
-	}
+	await.Described(c.t, "the end of the seeding", func() bool {
+		select {
+		case <-loop.Seeded():
+			return true
+		default:
+			return false
+		}
+	}, func() string { return fmt.Sprintf("waiting for %q", loop.Waiting()) })
 	r.listen(c.t, reporting.Register)
 	c.announce(name, r.address)
 	closeServer := r.stop

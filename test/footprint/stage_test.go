@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"runtime"
 	"strconv"
@@ -31,10 +32,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
-
-// patience is how long a stage may take to come to rest.
-const patience = 5 * time.Minute
 
 // server plays the API server. It keeps no objects: a list makes them anew.
 type server struct {
@@ -153,7 +152,9 @@ func set(tb testing.TB, size size) *stage {
 	for i := range size.proxies {
 		s.running.Go(func() { s.follow(ctx, proxyAddress(i)) })
 	}
-	s.await(s.server.isReported)
+	await.Described(tb, "every report, and its way back by the watch", func() bool {
+		return s.server.isReported() && len(s.server.changes) == 0
+	}, size.String)
 	s.kept = []any{discovery, sink, reporting, loop}
 	return s
 }
@@ -228,37 +229,20 @@ func (s *stage) follow(ctx context.Context, from string) {
 	}
 }
 
-// await waits until a condition holds.
-func (s *stage) await(holds func() bool) {
-	s.tb.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.tb.Fatalf("%v: not everything was reported", s.server.size)
-		}
-	}
-}
-
-// heap is how many bytes of the heap are in use, without garbage, once all has come to rest: the last
-// statuses come back and are looked at after they were written, which after many others takes a few seconds.
+// heap is how many bytes of the heap are in use, without garbage: the least of several readings, because messages that are
+// on their way, and what is still to be looked at, count too.
 func heap() int64 {
-	const quiet, tolerance = 30, 20_000
-	var last int64
-	for same := 0; same < quiet; {
+	const readings = 10
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	least := int64(math.MaxInt64)
+	for range readings {
+		<-pause.C
 		runtime.GC()
 		runtime.GC() // What sync.Pool has goes with the second one.
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
-		now := int64(stats.HeapAlloc)
-		if same++; now-last > tolerance || last-now > tolerance {
-			same = 0
-		}
-		last = now
-		time.Sleep(100 * time.Millisecond)
+		least = min(least, int64(stats.HeapAlloc))
 	}
-	return last
+	return least
 }

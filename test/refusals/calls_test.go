@@ -10,7 +10,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // callsNamespace is the namespace of the rows of package routertest, and callsHost the host of their HTTPScaledObject.
@@ -64,7 +64,7 @@ func (s *stage) badCall(t *testing.T, row routertest.BadCall, neighbour string) 
 	rollout := row.Rollout(httpso.Type)
 
 	// As the controller does, the call is made at each reconcile: the first may come before the plugin has heard of what was written a moment ago.
-	testkit.Eventually(t, patience, "the annotation is what it should be", func() bool {
+	await.True(t, "the annotation is what it should be", func() bool {
 		if answer := asked.SetWeight(rollout, row.Weight, row.Others); answer.ErrorString != row.Want {
 			t.Errorf("SetWeight answered\n%s, want\n%s", answer.ErrorString, row.Want)
 		}
@@ -78,7 +78,7 @@ func (s *stage) badCall(t *testing.T, row routertest.BadCall, neighbour string) 
 		}
 		return
 	}
-	testkit.Eventually(t, patience, "the weight is verified", func() bool {
+	await.True(t, "the weight is verified", func() bool {
 		verified, answer := asked.VerifyWeight(rollout, row.Weight, row.Others)
 		return !answer.HasError() && verified == rolloutstypes.Verified
 	})

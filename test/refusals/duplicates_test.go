@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // duplicateHosts has two namespaces ask for one host: the older object has it, and the younger one is told, whatever comes and goes. The names of the
@@ -80,5 +80,5 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 func (s *stage) nextSecond(t *testing.T, namespace string) {
 	t.Helper()
 	created := read[metav1.PartialObjectMetadata](t, s, pathOf(namespace, "page")).CreationTimestamp
-	testkit.Eventually(t, patience, "the next second", func() bool { return time.Now().Unix() > created.Unix() })
+	await.True(t, "the next second", func() bool { return time.Now().Unix() > created.Unix() })
 }

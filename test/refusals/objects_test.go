@@ -18,7 +18,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/refusals"
 )
 
@@ -65,7 +65,7 @@ func (s *stage) expectConditions(t *testing.T, namespace, name string, want []me
 		}
 	})
 	ignored := cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime", "ObservedGeneration")
-	testkit.Eventually(t, patience, fmt.Sprintf("%s/%s is %s", namespace, name, want[0].Reason), func() bool {
+	await.True(t, fmt.Sprintf("%s/%s is %s", namespace, name, want[0].Reason), func() bool {
 		object := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, name))
 		last = gocmp.Diff(want, object.Status.Conditions, ignored)
 		return last == "" && !slices.ContainsFunc(object.Status.Conditions, func(c metav1.Condition) bool { return c.ObservedGeneration != object.Generation })
@@ -80,7 +80,7 @@ func (s *stage) expectEvent(t *testing.T, since time.Time, namespace, name, kind
 		ReportingController: "kedify.io/http-interceptor", ReportingInstance: "interceptor-0", Action: "Route",
 		Type: kind, Reason: reason, Note: note,
 	}
-	testkit.Eventually(t, patience, "the Event "+reason, func() bool {
+	await.True(t, "the Event "+reason, func() bool {
 		var found []eventsv1.Event
 		for _, event := range read[eventsv1.EventList](t, s, "/apis/events.k8s.io/v1/namespaces/"+namespace+"/events").Items {
 			regards := event.Regarding.Kind == httpv1alpha1.Kind && event.Regarding.Name == name
@@ -102,7 +102,7 @@ func (s *stage) expectEvent(t *testing.T, since time.Time, namespace, name, kind
 // expectInForce waits until every proxy shares the requests for shop as an annotation says.
 func (s *stage) expectInForce(t *testing.T, namespace, annotation string) {
 	t.Helper()
-	testkit.Eventually(t, patience, "the good split is in force", func() bool {
+	await.True(t, "the good split is in force", func() bool {
 		report := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, "shop")).Status.DataPlane
 		return report != nil && report.AnnotationHash == split.Hash(annotation, "") && report.Effective
 	})
@@ -159,7 +159,7 @@ func (s *stage) spoil(t *testing.T, namespace string, row refusals.BadObject) {
 		return
 	}
 	s.remove(t, pathOf(namespace, "shop"))
-	testkit.Eventually(t, patience, "the old object is not served", func() bool { return answers(t, hostOf(namespace, "shop"), 1)["404"] == 1 })
+	await.True(t, "the old object is not served", func() bool { return answers(t, hostOf(namespace, "shop"), 1)["404"] == 1 })
 	s.apply(t, namespace, merged(t, scaledObject("shop", hostOf(namespace, "shop"), atOnce), text))
 }
 

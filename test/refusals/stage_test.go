@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -22,8 +21,6 @@ import (
 )
 
 const (
-	// patience is how long anything may take that must come.
-	patience = 30 * time.Second
 	// config is the folder of the manifests that users apply.
 	config = "../../config/"
 	// interceptorService is the name by which the installed bootstrap finds the interceptor.

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
@@ -68,7 +68,7 @@ func answers(t *testing.T, host string, requests int) map[string]int {
 // expectAnswers waits until want answers a request for host and then makes sure that nobody else does.
 func expectAnswers(t *testing.T, host, want string) {
 	t.Helper()
-	testkit.Eventually(t, patience, want+" answers for "+host, func() bool { return answers(t, host, 1)[want] == 1 })
+	await.True(t, want+" answers for "+host, func() bool { return answers(t, host, 1)[want] == 1 })
 	const requests = 20
 	if got := answers(t, host, requests); got[want] != requests {
 		t.Errorf("answers for %s are from %v, want %d from %s", host, got, requests, want)

@@ -10,7 +10,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // unknownService has a Rollout name a canary Service that is not there. The router writes what it is told, and which Services there are is the interceptor's to
@@ -41,7 +41,7 @@ func (s *stage) unknownService(t *testing.T) {
 
 	s.apply(t, namespace, strings.ReplaceAll(s.app("shop-stable"), "shop-stable", "shop-next"))
 	s.expectConditions(t, namespace, "shop", accepted())
-	testkit.Eventually(t, patience, "the weight is verified", func() bool {
+	await.True(t, "the weight is verified", func() bool {
 		verified, answer := s.plugin.VerifyWeight(rollout, half, nil)
 		return !answer.HasError() && verified == rolloutstypes.Verified
 	})

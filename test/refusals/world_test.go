@@ -12,8 +12,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // atOnce is a split that gives everything to the canary: when it is kept, one request tells.
@@ -80,7 +80,7 @@ func (s *stage) neighbourMoves(t *testing.T, namespace string) {
 	s.setWeight(t, rollout, 0)
 	expectAnswers(t, host, "stable")
 	s.setWeight(t, rollout, 50)
-	testkit.Eventually(t, patience, "the canary answers for "+host, func() bool { return answers(t, host, 1)["canary"] == 1 })
+	await.True(t, "the canary answers for "+host, func() bool { return answers(t, host, 1)["canary"] == 1 })
 	// 200 requests at one half have a standard deviation of 7: a share outside of these bounds is no accident.
 	if got := answers(t, host, 200); got["stable"] < 60 || got["canary"] < 60 || got["stable"]+got["canary"] != 200 {
 		t.Errorf("at weight 50 the answers for %s are from %v", host, got)
@@ -95,7 +95,7 @@ func (s *stage) setWeight(t *testing.T, rollout *v1alpha1.Rollout, weight int32)
 	if answer := s.plugin.SetWeight(rollout, weight, nil); answer.HasError() {
 		t.Fatalf("SetWeight(%d) of the neighbour: %v", weight, answer)
 	}
-	testkit.Eventually(t, patience, fmt.Sprintf("weight %d of the neighbour is verified", weight), func() bool {
+	await.True(t, fmt.Sprintf("weight %d of the neighbour is verified", weight), func() bool {
 		verified, answer := s.plugin.VerifyWeight(rollout, weight, nil)
 		if answer.HasError() {
 			t.Fatalf("VerifyWeight(%d) of the neighbour: %v", weight, answer)

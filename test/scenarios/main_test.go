@@ -85,46 +85,42 @@ type cluster struct {
 	main    *rolloutscontroller.Controller
 }
 
-// clusters are those of all tests, one for each release; TestMain starts them.
-var clusters []*cluster
+// built has the plugins, and the files of the clusters.
+var built controlplane.Folder
 
 func TestMain(m *testing.M) {
 	programs := []string{"gatewayapi-plugin", "rollouts-plugin-kedify"}
-	os.Exit(controlplane.RunIn(programs, func(ctx context.Context, folder controlplane.Folder) (int, error) {
-		return run(ctx, m, folder)
+	os.Exit(controlplane.RunIn(programs, func(_ context.Context, folder controlplane.Folder) (int, error) {
+		built = folder
+		return run(m)
 	}))
 }
 
-// run starts a cluster for each release, and runs the tests.
-func run(ctx context.Context, m *testing.M, folder controlplane.Folder) (code int, err error) {
+// run checks that everything is there, and runs the tests.
+func run(m *testing.M) (code int, err error) {
 	if len(releases()) == 0 || os.Getenv("GATEWAY_API_CRDS") == "" {
 		return 1, errors.New("no Argo Rollouts controller or no CustomResourceDefinitions of the Gateway API: run `make test-parts`")
 	}
 	if err := flag.Set("test.parallel", "12"); err != nil { // most of the time, a scenario waits
 		return 1, err
 	}
-	for _, one := range releases() {
-		c, stop, err := start(ctx, folder.Binaries, one, folder.Path)
-		if err != nil {
-			return 1, fmt.Errorf("cluster with Argo Rollouts %s: %w", one.name, err)
-		}
-		defer stop()
-		clusters = append(clusters, c)
-	}
 	return m.Run(), nil
 }
 
-// start starts one cluster. The built plugins are in folder.
-func start(ctx context.Context, binaries controlplane.Binaries, which release, folder string) (c *cluster, stop func(), err error) {
-	state := filepath.Join(folder, which.name, "state")
+// start starts the cluster of a release, which ends with the test. Two releases cannot share an API server: each has a
+// CustomResourceDefinition of Rollouts of its own.
+func start(t *testing.T, which release) *cluster {
+	t.Helper()
+	ctx, state := t.Context(), filepath.Join(built.Path, which.name, "state")
 	if err := os.MkdirAll(state, 0o755); err != nil {
-		return nil, nil, err
+		t.Fatal(err)
 	}
-	plane, err := controlplane.Start(ctx, binaries, state)
+	plane, err := controlplane.Start(ctx, built.Binaries, state)
 	if err != nil {
-		return nil, nil, err
+		t.Fatal(err)
 	}
-	c = &cluster{ControlPlane: plane, release: which, folder: folder, recorder: newRecorder()}
+	t.Cleanup(func() { _ = plane.Stop() })
+	c := &cluster{ControlPlane: plane, release: which, folder: built.Path, recorder: newRecorder()}
 	if c.admin, err = plane.Client(controlplane.AdminToken); err == nil {
 		err = c.install(ctx)
 	}
@@ -132,17 +128,15 @@ func start(ctx context.Context, binaries controlplane.Binaries, which release, f
 		c.main, err = c.controller("main", "--leader-elect=false")
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, plane.Stop())
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.main.End() })
 	c.player = rolloutscontroller.NewPlayer(c.admin, nil)
 	go c.player.Play(ctx)
 	for resource, path := range recorded() {
 		go c.follow(ctx, c.admin, path, resource)
 	}
-	return c, func() {
-		_ = c.main.End()
-		_ = plane.Stop()
-	}, nil
+	return c
 }
 
 // controller starts a controller with a home of that name.

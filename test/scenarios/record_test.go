@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,6 +109,14 @@ func (r *recorder) of(resource, namespace, name string) string {
 		texts = append(texts, one.text)
 	}
 	return strings.Join(texts, " ")
+}
+
+// since returns how an object was shared, from the version with that number on.
+func (r *recorder) since(resource, namespace, name string, number int) []shared {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.shares[resource+"/"+namespace+"/"+name]
+	return slices.Clone(known[min(number, len(known)):])
 }
 
 // last returns how an object is shared now, and since when.

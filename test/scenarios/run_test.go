@@ -9,12 +9,11 @@ import (
 	"text/tabwriter"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// measuredAtOnce is how many scenarios that measure a time are played at once: what a machine does meanwhile is in it.
-const measuredAtOnce = 3
-
-// TestScenarios plays every scenario with both routers and each release of the controller, and prints what was stored.
+// TestScenarios plays every scenario with both routers and each release of the controller, one release after another, and
+// prints what was stored.
 func TestScenarios(t *testing.T) {
 	var mu sync.Mutex
 	var rows []string
@@ -27,8 +26,10 @@ func TestScenarios(t *testing.T) {
 		}
 		rows = append(rows, strings.Join([]string{one.name, s.router.plugin, s.release.name, stored, verdict}, "\t"))
 	}
-	for group, isMeasured := range map[string]bool{"at once": false, "measured": true} {
-		t.Run(group, func(t *testing.T) { all(t, isMeasured, row) })
+	for _, release := range releases() {
+		t.Run(release.name, func(t *testing.T) {
+			start(t, release).all(t, row)
+		})
 	}
 	slices.Sort(rows)
 	var table strings.Builder
@@ -53,7 +54,7 @@ func (s *stage) verdict() string {
 		said += ", refused by the controller: " + s.refused
 	}
 	if s.aborted > 0 {
-		said += fmt.Sprintf(", abort → share 0: %.1f s (limit %v), of these in the plugin %s", s.aborted.Seconds(), abortLimit, s.inPlugin)
+		said += fmt.Sprintf(", abort → share 0: %.1f s, of these in the plugin %s", s.aborted.Seconds(), s.inPlugin)
 	}
 	return said
 }
@@ -70,30 +71,23 @@ func (s *stage) isRefused() {
 	}
 }
 
-// all plays the scenarios that measure a time, or those that don't.
-func all(t *testing.T, isMeasured bool, row func(*stage, scenario, string)) {
+// all plays the scenarios.
+func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 	t.Helper()
-	room := make(chan struct{}, measuredAtOnce)
-	for _, c := range clusters {
-		for _, router := range []routerUnderTest{kedify, gateway} {
-			for number, one := range scenarios() {
-				isOthers := one.only != "" && one.only != router.resource || len(c.release.only) > 0 && !slices.Contains(c.release.only, one.name)
-				if isOthers || one.measured != isMeasured {
-					continue
-				}
-				t.Run(c.release.name+"/"+router.plugin+"/"+one.name, func(t *testing.T) {
-					t.Parallel()
-					if isMeasured {
-						room <- struct{}{}
-						defer func() { <-room }()
-					}
-					s := &stage{cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number)}
-					verdict := "stood still"
-					defer func() { row(s, one, verdict) }()
-					s.run(one)
-					verdict = s.verdict()
-				})
+	for _, router := range []routerUnderTest{kedify, gateway} {
+		for number, one := range scenarios() {
+			isOthers := one.only != "" && one.only != router.resource || len(c.release.only) > 0 && !slices.Contains(c.release.only, one.name)
+			if isOthers {
+				continue
 			}
+			t.Run(router.plugin+"/"+one.name, func(t *testing.T) {
+				t.Parallel()
+				s := &stage{cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number), seen: map[string]int{}}
+				verdict := "stood still"
+				defer func() { row(s, one, verdict) }()
+				s.run(one)
+				verdict = s.verdict()
+			})
 		}
 	}
 }
@@ -121,10 +115,30 @@ func (s *stage) run(one scenario) {
 	if one.kedify != "" && s.router.resource == kedify.resource {
 		one.want = one.kedify
 	}
-	if got := s.of(s.router.resource, s.namespace, "web"); got != one.want && (one.or == "" || got != one.or) {
-		s.t.Errorf("stored shares are %q, want %q", got, one.want)
+	s.compare("web", one.want, one.or)
+	s.compare("next", one.next, "")
+}
+
+// compare waits until the shares of an object that were stored are the wanted ones, or these others if there are any, in their
+// order.
+func (s *stage) compare(name, want, or string) {
+	s.t.Helper()
+	got, wanted := "", slices.DeleteFunc([]string{want, or}, func(one string) bool { return one == "" && want != "" })
+	s.await("the stored shares of "+name, "final", func() string {
+		got = s.of(s.router.resource, s.namespace, name)
+		isUnderWay := slices.ContainsFunc(wanted, func(one string) bool { return strings.HasPrefix(one, got) })
+		if slices.Contains(wanted, got) || !isUnderWay {
+			return "final"
+		}
+		return got
+	})
+	if slices.Contains(wanted, got) {
+		return
 	}
-	if got := s.of(s.router.resource, s.namespace, "next"); got != one.next {
-		s.t.Errorf("stored shares of the next object are %q, want %q", got, one.next)
+	for one := range strings.FieldsSeq(got) {
+		if !slices.Contains(strings.Fields(want), one) {
+			invariant.Broken(s.t, invariant.StrangeWeights, "%s was shared as %q, which no step requests", name, one)
+		}
 	}
+	s.t.Errorf("stored shares of %s are %q, want %q", name, got, want)
 }

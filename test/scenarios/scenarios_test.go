@@ -1,16 +1,18 @@
 package scenarios_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-)
 
-// abortLimit is how long the canary's share may outlive an abort while a stable Pod is ready.
-const abortLimit = 2 * time.Second
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+)
 
 // scenario is what happens to a Rollout.
 type scenario struct {
@@ -24,7 +26,6 @@ type scenario struct {
 	instance string // whose controller it is; empty for the one of all
 	only     string // the resource of the only router that it is for
 	play     func(*stage)
-	measured bool   // whether it measures a time
 	want     string // every share of web-canary that was ever stored, in percent; an experiment's behind a plus, managed rules in brackets
 	or       string // what may be stored as well, by the controller's timing
 	kedify   string // what is stored in place of want with the router kedify/http
@@ -82,8 +83,7 @@ func scenarios() []scenario {
 			ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
 		{
 			name: "rolled back within the window", spec: "rollbackWindow: {revisions: 3}", steps: "[" + headerStep("qa") + ", {setWeight: 20}, {pause: {}}]", managed: "[{name: qa}]",
-			play: play(func(*stage) { <-time.After(1100 * time.Millisecond) }, // the ReplicaSets' ages are told apart by the second
-				update("2"), func(s *stage) { s.at("20[qa]"); s.promote() }, healthy, update("1"), func(s *stage) { s.shares("100") }, healthy),
+			play: play(nextSecond, update("2"), func(s *stage) { s.at("20[qa]"); s.promote() }, healthy, update("1"), func(s *stage) { s.shares("100") }, healthy),
 			want: "0 20[qa] 20 100 0 100 0",
 		},
 		{
@@ -132,6 +132,7 @@ func scenarios() []scenario {
 			s.at("20")
 			s.configure(`{"httpRouteSelector":{"matchLabels":{"app":"next"}}}`)
 			s.shares("0")
+			s.sharesOf("next", "20")
 			s.abort()
 			s.sharesOf("next", "0")
 		}, degraded), want: "0 20 0", next: "0 20 0"},
@@ -179,15 +180,15 @@ func scenarios() []scenario {
 		want := strings.Join(stored, " ")
 		all = append(all,
 			scenario{
-				name: "aborted at " + step, steps: steps, want: want + " 0", measured: true,
-				play: play(update("2"), play(before...), func(s *stage) { s.at(step); s.abortInTime(nil) }, degraded),
+				name: "aborted at " + step, steps: steps, want: want + " 0",
+				play: play(update("2"), play(before...), func(s *stage) { s.at(step); s.abortAtOnce(nil) }, degraded),
 			},
 			scenario{name: "undone at " + step, steps: steps, play: play(update("2"), play(before...), func(s *stage) { s.at(step) }, update("1"), healthy), want: want + " 0"},
 			scenario{
-				name: "aborted at " + step + " while half of the stable Pods are pending and an HPA scales", steps: steps, want: want + " 0", measured: true,
+				name: "aborted at " + step + " while half of the stable Pods are pending and an HPA scales", steps: steps, want: want + " 0",
 				play: play(update("2"), play(before...), func(s *stage) {
 					s.at(step)
-					s.abortInTime(func() {
+					s.abortAtOnce(func() {
 						s.player.Limit(s.namespace, "1", 2)
 						s.scale(8)
 					})
@@ -202,28 +203,52 @@ func scenarios() []scenario {
 		s.has("availableReplicas", 1) // of the canary; until the controller knows that, it lets the abort pass
 		s.await("no stable Pod is ready", "[]", func() string { return s.subsets(stableService) })
 		s.abort()
-		<-time.After(abortLimit)
-		s.shares("20") // where would the requests go?
+		s.reconciled()
+		if got := s.last(s.router.resource, s.namespace, "web").text; got != "20" { // where would the requests go?
+			s.t.Errorf("the controller has reconciled the abort without a ready stable Pod, and the shares are %q, want %q", got, "20")
+		}
 		s.player.Unlimit(s.namespace, "1")
 	}, degraded)})
 }
 
-// abortInTime aborts, after what happens at that moment, and fails when the canary's share lasts longer than it may.
-func (s *stage) abortInTime(happens func()) {
+// abortAtOnce aborts, after what happens at that moment, and fails unless the next shares that are stored take the canary's away.
+func (s *stage) abortAtOnce(happens func()) {
 	s.t.Helper()
 	if happens != nil {
 		happens()
 	}
 	s.settle()
-	begin := time.Now()
+	begin, before := time.Now(), len(s.since(s.router.resource, s.namespace, "web", 0))
 	s.abort()
-	if s.aborted = s.shares("0").Sub(begin); s.aborted > abortLimit {
-		s.t.Errorf("the canary's share ended %v after the abort, want at most %v", s.aborted, abortLimit)
+	s.aborted = s.shares("0").Sub(begin)
+	if first := s.since(s.router.resource, s.namespace, "web", before)[0].text; first != "0" {
+		invariant.Broken(s.t, invariant.StrangeWeights, "the first shares after the abort are %q, want %q", first, "0")
 	}
 	s.await("the plugin's word on the abort", "true", func() string {
 		s.inPlugin = tookToEnd(s.log())
 		return strconv.FormatBool(s.inPlugin != "")
 	})
+}
+
+// nextSecond waits until the full second after that of the newest ReplicaSet: the controller tells their ages apart by the second.
+func nextSecond(s *stage) {
+	s.t.Helper()
+	var read struct {
+		Items []struct {
+			Metadata struct{ CreationTimestamp time.Time }
+		}
+	}
+	body, err := s.admin.Get().AbsPath("/apis/apps/v1/namespaces/" + s.namespace + "/replicasets").DoRaw(s.t.Context())
+	if err = errors.Join(err, json.Unmarshal(body, &read)); err != nil || len(read.Items) == 0 {
+		s.t.Fatalf("read the ReplicaSets: %v (%d of them)", err, len(read.Items))
+	}
+	var newest time.Time
+	for _, set := range read.Items {
+		if set.Metadata.CreationTimestamp.After(newest) {
+			newest = set.Metadata.CreationTimestamp
+		}
+	}
+	await.True(s.t, "the next second", func() bool { return !time.Now().Before(newest.Add(time.Second)) })
 }
 
 // took matches the field of a plugin's log line that says how long a call took until all was written.

@@ -1,7 +1,6 @@
 package scenarios_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,14 +13,11 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-const (
-	// patience is how long anything may take that must come.
-	patience = 60 * time.Second
-	// pollEvery is how often it is looked for meanwhile.
-	pollEvery = 100 * time.Millisecond
-)
+// pollEvery is the time between two looks at the API server.
+const pollEvery = 100 * time.Millisecond
 
 // routerUnderTest is one of the two routers.
 type routerUnderTest struct {
@@ -53,6 +49,7 @@ type stage struct {
 	router      routerUnderTest
 	namespace   string
 	controllers []*rolloutscontroller.Controller // those of its Rollout
+	seen        map[string]int                   // the number of the shares of each object that were waited for last
 	refused     string                           // why the controller refuses the Rollout; empty where it does not
 	aborted     time.Duration                    // how long the canary's share outlived an abort, in scenarios that measure it
 	inPlugin    string                           // how much of that passed between the controller's call and the stored share, as the plugin logs it
@@ -161,9 +158,14 @@ func (s *stage) configure(config string) {
 // settle waits until the controller has gone through the newest version of the Rollout, where it overlooks what comes before.
 func (s *stage) settle() {
 	s.t.Helper()
-	if !s.release.overlooks {
-		return
+	if s.release.overlooks {
+		s.reconciled()
 	}
+}
+
+// reconciled waits until the controller has gone through the newest version of the Rollout.
+func (s *stage) reconciled() {
+	s.t.Helper()
 	s.await("the controller at rest", "true", func() string {
 		var live stored
 		body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
@@ -206,11 +208,22 @@ func (s *stage) shares(want string) time.Time {
 	return s.sharesOf("web", want)
 }
 
-// sharesOf waits until the object of that name is shared so, and returns since when it is.
+// sharesOf waits until the object of that name is shared so, or has been since the shares that were waited for last: some
+// last only a moment. It returns since when.
 func (s *stage) sharesOf(name, want string) time.Time {
 	s.t.Helper()
-	s.await("the shares of "+name, want, func() string { return s.last(s.router.resource, s.namespace, name).text })
-	return s.last(s.router.resource, s.namespace, name).at
+	var since time.Time
+	s.await("the shares of "+name, want, func() string {
+		all := s.since(s.router.resource, s.namespace, name, s.seen[name])
+		i := slices.IndexFunc(all, func(one shared) bool { return one.text == want })
+		if i < 0 {
+			return s.of(s.router.resource, s.namespace, name)
+		}
+		since = all[i].at
+		s.seen[name] += i
+		return want
+	})
+	return since
 }
 
 // at waits until the Rollout pauses with these shares.
@@ -251,22 +264,14 @@ func (s *stage) log() string {
 	return log.String()
 }
 
-// await polls until look returns want.
+// await waits until look returns want.
 func (s *stage) await(what, want string, look func() string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for {
-		got := look()
-		if got == want {
-			return
+	got, next := "", time.Time{}
+	await.Described(s.t, what, func() bool {
+		if time.Now().After(next) {
+			got, next = look(), time.Now().Add(pollEvery)
 		}
-		select {
-		case <-ctx.Done():
-			s.t.Fatalf("%s: not within %v: %q, want %q\n%s", what, patience, got, want, s.log())
-		case <-ticker.C:
-		}
-	}
+		return got == want
+	}, func() string { return fmt.Sprintf("%q, want %q\n%s", got, want, s.log()) })
 }

@@ -18,10 +18,10 @@ func ofTwoTriggers() []scenario {
 			play: play(twoTriggers, update("2"), both("20"), ahead("20"), both("50"), ahead("50"), both("0"), healthy),
 		},
 		{
-			name: "two triggers, one aborted canary", measured: true, steps: twoSteps, want: "0 20 50 0", next: "0 20 50 0",
+			name: "two triggers, one aborted canary", steps: twoSteps, want: "0 20 50 0", next: "0 20 50 0",
 			play: play(twoTriggers, update("2"), ahead("20"), both("50"), func(s *stage) {
 				s.at("50")
-				s.abortInTime(func() {
+				s.abortAtOnce(func() {
 					s.player.Limit(s.namespace, "1", 2)
 					s.scale(8)
 				})

@@ -9,18 +9,16 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
 )
-
-// patience is how long Envoy may take for anything.
-const patience = 60 * time.Second
 
 // bootstrapText is the part of the installed proxy's bootstrap that discovery
 // needs. Its verbs are the form of the protocol and the port of the server.
@@ -47,10 +45,10 @@ type proxy struct {
 	address string // of the listener
 }
 
-// startProxy runs Envoy until the test ends. form is that of the bootstrap.
-func startProxy(tb testing.TB, form string, port int) *proxy {
+// startProxy runs Envoy until the test ends. form is that of the bootstrap, and at is where it finds its server.
+func startProxy(tb testing.TB, form string, at *port.Port) *proxy {
 	tb.Helper()
-	envoy := envoyproc.Run(tb, fmt.Sprintf(bootstrapText, form, port), 1)
+	envoy := envoyproc.Run(tb, fmt.Sprintf(bootstrapText, form, netip.MustParseAddrPort(at.Address()).Port()), 1)
 	address, err := envoy.ListenerAddress(tb.Context(), "listener")
 	if err != nil {
 		tb.Fatal(err)
@@ -79,6 +77,16 @@ func (p *proxy) stats() string {
 	return strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ", ")
 }
 
+// has says whether the proxy has a cluster.
+func (p *proxy) has(cluster string) bool {
+	p.tb.Helper()
+	text, err := p.Admin(p.tb.Context(), "/clusters")
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return strings.Contains("\n"+string(text), "\n"+cluster+"::")
+}
+
 // startBackend answers every request with its header x-version, as a JSON string.
 func startBackend(tb testing.TB) *net.TCPAddr {
 	tb.Helper()
@@ -93,35 +101,21 @@ func startBackend(tb testing.TB) *net.TCPAddr {
 	return address
 }
 
-// startServer serves discovery on a port, 0 for any; stop ends it at once, as a
-// kill does.
-func startServer(tb testing.TB, port int, options xds.Options) (server *xds.Server, boundPort int, stop func()) {
+// startServer serves discovery on a port; stop ends it at once, as a kill does.
+func startServer(tb testing.TB, at *port.Port, options xds.Options) (server *xds.Server, stop func()) {
 	tb.Helper()
-	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	address, is := listener.Addr().(*net.TCPAddr)
-	if !is {
-		tb.Fatalf("the server listens on %v", listener.Addr())
-	}
 	server = xds.NewServer(options)
 	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {""}})
 	over := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(over)
-	done := make(chan error, 1)
+	listener, done := at.Listen(tb), make(chan error, 1)
 	go func() { done <- over.Serve(listener) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		over.Stop()
 		if err := <-done; err != nil {
 			tb.Errorf("serve: %v", err)
 		}
-	}
+	})
 	tb.Cleanup(stop)
-	return server, address.Port, stop
+	return server, stop
 }

@@ -24,9 +24,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
 )
 
 // forms are the values that api_type may have in a bootstrap.
@@ -193,7 +194,7 @@ func (f *fleet) await(server *xds.Server, rejected ...refusal) {
 			f.tb.Logf("the last state: %s", last)
 		}
 	}()
-	testkit.Eventually(f.tb, patience, "all is ACKed but for what is refused", func() bool {
+	await.True(f.tb, "all is ACKed but for what is refused", func() bool {
 		streams, isDone := 0, false
 		server.Poll(func(state xds.StreamState) {
 			streams++
@@ -255,11 +256,12 @@ func TestEnvoyRefusesOneOfAThousand(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			last := fmt.Sprintf("a%d.test", applications-1)
 			f := newFleet(t, applications)
-			server, port, _ := startServer(t, 0, xds.Options{Grace: xds.DefaultGrace})
+			at := port.Open(t)
+			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
 			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
-			envoy := startProxy(t, form, port)
+			envoy := startProxy(t, form, at)
 			f.publish(server)
 
 			poison(f.host(100, "2", "a100"))
@@ -344,13 +346,14 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 				TypedExtensionConfig: &corev3.TypedExtensionConfig{Name: "unknown", TypedConfig: f.pack(&routerv3.Router{})},
 			}}}
 			f.put(cluster)
-			server, port, _ := startServer(t, 0, xds.Options{Grace: xds.DefaultGrace})
+			at := port.Open(t)
+			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
 			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
-			envoy := startProxy(t, form, port)
+			envoy := startProxy(t, form, at)
 			// a60's scope waits for its cluster for ever: it is held back, not refused.
-			testkit.Eventually(t, patience, "all good ones are confirmed, and the bad ones named", func() bool {
+			await.True(t, "all good ones are confirmed, and the bad ones named", func() bool {
 				isDone := false
 				server.Poll(func(state xds.StreamState) {
 					want := []refusal{
@@ -382,15 +385,16 @@ func TestAProxyJoinsAHostThatOthersRefuse(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, 50)
-			server, port, _ := startServer(t, 0, xds.Options{Grace: xds.DefaultGrace})
+			at := port.Open(t)
+			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
 			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
-			first := startProxy(t, form, port)
+			first := startProxy(t, form, at)
 			f.publish(server)
 			poison(f.host(50, "1", "a0")) // a host that is new to both
 			f.publish(server, refusal{typeURL: resourcev3.ScopedRouteType, resource: "a50.test"})
-			second := startProxy(t, form, port) // ready
+			second := startProxy(t, form, at) // ready
 			want := map[string]string{}
 			for n := range 50 {
 				want[fmt.Sprintf("a%d.test", n)] = "1"
@@ -402,7 +406,10 @@ func TestAProxyJoinsAHostThatOthersRefuse(t *testing.T) {
 }
 
 // rate is how many requests a second, at most, meet the restarts of the server, of which there are so many.
-const rate, restarts = 1000, 5
+const rate, restarts = 100, 5
+
+// finalVersion is that of a host after all restarts.
+const finalVersion = "after the restarts"
 
 // versions are those that a host has in turn.
 func versions() []string {
@@ -410,23 +417,24 @@ func versions() []string {
 	for round := range restarts {
 		versions = append(versions, fmt.Sprintf("%d stable", round), fmt.Sprintf("%d canary", round))
 	}
-	return versions
+	return append(versions, finalVersion)
 }
 
 // TestEnvoyReturnsWithoutAGap kills the server, has a canary leave the world, and
-// starts another server, all under load: no request may fail.
+// starts another server, all under load: no request may fail, nor when the canary has left for good.
 func TestEnvoyReturnsWithoutAGap(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(form, func(t *testing.T) {
 			f := newFleet(t, 50)
-			server, port, stop := startServer(t, 0, xds.Options{Grace: xds.DefaultGrace})
+			at := port.Open(t)
+			server, stop := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
 			f.put(f.cluster("canary"))
 			f.put(f.endpoints("canary", f.backend.IP.String(), f.backend.Port))
 			f.host(0, "1", "a0", "canary")
 			if err := server.Publish("", f.world); err != nil {
 				t.Fatal(err)
 			}
-			envoy := startProxy(t, form, port)
+			envoy := startProxy(t, form, at)
 			f.publish(server)
 
 			load := traffic.Start(t, envoy.address, "a0.test", rate, versions()...)
@@ -435,13 +443,18 @@ func TestEnvoyReturnsWithoutAGap(t *testing.T) {
 				delete(f.world[resourcev3.ClusterType], "canary")
 				delete(f.world[resourcev3.EndpointType], "canary")
 				f.host(0, fmt.Sprintf("%d stable", round), "a0")
-				server, _, stop = startServer(t, port, xds.Options{Grace: 200 * time.Millisecond})
+				server, stop = startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
 				f.publish(server)
 				f.put(f.cluster("canary"))
 				f.put(f.endpoints("canary", f.backend.IP.String(), f.backend.Port))
 				f.host(0, fmt.Sprintf("%d canary", round), "a0", "canary")
 				f.publish(server)
 			}
+			delete(f.world[resourcev3.ClusterType], "canary")
+			delete(f.world[resourcev3.EndpointType], "canary")
+			f.host(0, finalVersion, "a0")
+			f.publish(server)
+			await.True(t, "the canary's cluster is removed", func() bool { return !envoy.has("canary") })
 			load.Stop()
 		})
 	}

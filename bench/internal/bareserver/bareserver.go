@@ -19,20 +19,22 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
 // ErrNotReady says that there is no proxy yet, or no such resource.
 var ErrNotReady = errors.New("not ready")
 
+// proxyPort is the port of the listener, which has an address of its own.
+const proxyPort = 18080
+
 // Server serves one proxy. Make it with Start.
 type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
-	// Address is where it serves, and ProxyPort the port of the listener that it serves.
-	Address   netip.AddrPort
-	ProxyPort int
+	// Address is where it serves, and Proxy the address of the listener that it serves.
+	Address, Proxy netip.AddrPort
 
 	server *grpc.Server
 	mu     sync.Mutex
@@ -51,11 +53,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := controlplane.FreePorts(1)
-	if err != nil {
-		return nil, err
-	}
-	b := &Server{server: grpc.NewServer(), Address: address, ProxyPort: ports[0]}
+	b := &Server{server: grpc.NewServer(), Address: address, Proxy: netip.AddrPortFrom(loopback.Address(), proxyPort)}
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(b.server, b)
 	go func() { _ = b.server.Serve(listener) }() // It ends with Stop; a failure shows as a proxy that is never ready.
 	return b, nil
@@ -85,12 +83,13 @@ func (b *Server) Hold(forms ...translate.Resources) error {
 	return nil
 }
 
-// pack marshals a resource. A listener gets the server's port.
+// pack marshals a resource. A listener gets the address Proxy.
 func (b *Server) pack(message proto.Message) (*anypb.Any, error) {
 	if listener, is := message.(*listenerv3.Listener); is {
 		listener = proto.CloneOf(listener)
 		if socket := listener.GetAddress().GetSocketAddress(); socket != nil { // The net of held requests has none.
-			socket.PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: uint32(b.ProxyPort)} //nolint:gosec // a port
+			socket.Address = b.Proxy.Addr().String()
+			socket.PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: uint32(b.Proxy.Port())}
 		}
 		message = listener
 	}

@@ -13,10 +13,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 const (
@@ -27,13 +28,8 @@ const (
 	// target is the guide's targetValue, in requests a second for each replica, least and most its
 	// bounds of the replicas.
 	target, least, most = 5, 2, 10
-	// followed bounds the way of a rate to a number of replicas: the window of a minute, and several
-	// polls and syncs.
-	followed = 3 * time.Minute
 	// rest is how long a number has to stay: more than two syncs of the HorizontalPodAutoscaler.
 	rest = 35 * time.Second
-	// answerLimit bounds a request.
-	answerLimit = 5 * time.Second
 )
 
 // The guide's objects, unchanged, on a stock KEDA: the agent makes the HTTPScaledObject, Envoy counts the
@@ -46,7 +42,7 @@ func TestTheGuidesScaledObject(t *testing.T) {
 	g.ask(t, 45, func() {
 		g.follows(t, 45)
 		g.argo(t, "set", "image", bed.App, bed.App+"=argoproj/rollouts-demo:yellow")
-		g.Do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.phase}=Paused", "--timeout=60s")
+		g.Do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.phase}=Paused")
 		g.keeps(t, 45, "a canary at 20 %: both sides are counted")
 		g.argo(t, "abort", bed.App)
 	})
@@ -88,8 +84,8 @@ func (g guide) deploy(t *testing.T, repo string) {
 	g.Do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
 	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
 	began := time.Now()
-	g.Do(t, "wait", "-n", namespace, "scaledobject/"+bed.App, "--for=condition=Ready", "--timeout=90s")
-	g.Do(t, "wait", "-n", namespace, "httpscaledobject/"+bed.App, "--for=condition=Programmed", "--timeout=90s")
+	g.Do(t, "wait", "-n", namespace, "scaledobject/"+bed.App, "--for=condition=Ready")
+	g.Do(t, "wait", "-n", namespace, "httpscaledobject/"+bed.App, "--for=condition=Programmed")
 	t.Logf("after %.1f s:\n%s", time.Since(began).Seconds(), g.Do(t, "get", "-n", namespace, "rollout,httpso,scaledobject,hpa"))
 	service := g.Do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", "jsonpath={.spec.scaleTargetRef.service}")
 	if service != "rollouts-demo-stable" {
@@ -108,7 +104,7 @@ func (g guide) judge(t *testing.T, repo string) {
 	began := time.Now()
 	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", analysis(t, repo))
 	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
-	g.Do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.abort}=true", "--timeout=120s")
+	g.Do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.abort}=true")
 	took := time.Since(began)
 	totals, _ := client.Stop()
 	why := g.Do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.status.message}")
@@ -116,12 +112,7 @@ func (g guide) judge(t *testing.T, repo string) {
 		t.Errorf("aborted with %q, after %d failed requests", why, totals.Failed)
 	}
 	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", took.Seconds(), totals.Failed, totals.Sent, why)
-	err := await.Until(t.Context(), "the canary has no weight", time.Minute, func() bool {
-		return g.weights(t) == ""
-	}, func() string { return "" })
-	if err != nil {
-		t.Error(err)
-	}
+	await.True(t, "the canary has no weight", func() bool { return g.weights(t) == "" })
 }
 
 // analysis is the part of a Rollout that docs/analysis.md shows.
@@ -148,7 +139,7 @@ func (g guide) ask(t *testing.T, rate float64, do func()) {
 		totals, _ := client.Stop()
 		t.Logf("%v requests a second: %d sent, %d failed", rate, totals.Sent, totals.Failed)
 		if totals.Failed > 0 {
-			t.Errorf("%d of %d requests failed: %v", totals.Failed, totals.Sent, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%d of %d: %v", totals.Failed, totals.Sent, totals.Reasons)
 		}
 	}()
 	do()
@@ -158,14 +149,17 @@ func (g guide) ask(t *testing.T, rate float64, do func()) {
 func (g guide) send(t *testing.T, rate float64) *load.Client {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
-		Address: g.Addresses[proxies], Host: bed.Host, Path: "/color", Rate: rate, Timeout: answerLimit,
-		MaxInFlight: 100, Colors: []string{"blue", "yellow"},
+		Address: g.Addresses[proxies], Host: bed.Host, Path: "/color", Rate: rate, Timeout: await.Patience(),
+		MaxInFlight: inFlight(rate), Colors: []string{"blue", "yellow"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
+
+// inFlight is the number of requests that are due within await.Patience: more can't be under way.
+func inFlight(rate float64) int { return int(math.Ceil(rate * await.Patience().Seconds())) }
 
 // wanted says whether a number of replicas is right for a rate, within one, or within the tenth in which
 // the HorizontalPodAutoscaler leaves a number as it is.
@@ -178,13 +172,10 @@ func wanted(replicas int, rate float64) bool {
 func (g guide) follows(t *testing.T, rate float64) {
 	t.Helper()
 	began, seen := time.Now(), 0
-	err := await.Until(t.Context(), fmt.Sprintf("the replicas for %v requests a second", rate), followed, func() bool {
+	await.Described(t, fmt.Sprintf("the replicas for %v requests a second", rate), func() bool {
 		seen = g.count(t)
 		return wanted(seen, rate)
 	}, func() string { return strconv.Itoa(seen) })
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Logf("%v requests a second: %d replicas after %.0f s", rate, seen, time.Since(began).Seconds())
 	g.keeps(t, rate, "from there on")
 }
@@ -192,6 +183,7 @@ func (g guide) follows(t *testing.T, rate float64) {
 // keeps sees that the Rollout has the replicas for a rate all the while.
 func (g guide) keeps(t *testing.T, rate float64, why string) {
 	t.Helper()
+	//testbounds:allow how long the replicas must stay
 	ctx, cancel := context.WithTimeout(t.Context(), rest)
 	defer cancel()
 	seen := 0

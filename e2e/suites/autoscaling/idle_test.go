@@ -7,17 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
 	// idle is how long nobody asks: ten times the cool-down of the ScaledObject here, and about as many polls and thirty syncs of the
 	// HorizontalPodAutoscaler.
 	idle = 60 * time.Second
-	// asleep bounds the way to no replica, settled that to one Pod of each side.
-	asleep, settled = 90 * time.Second, 90 * time.Second
 	// idling makes the guide's ScaledObject one without minReplicaCount, for which KEDA takes 0, and with short times.
 	idling = `{"spec":{"minReplicaCount":null,"pollingInterval":5,"cooldownPeriod":5}}`
 	// byTime goes on to the end without anybody: the canary's only chance to be tested are these seconds.
@@ -33,26 +31,26 @@ func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 	g.Do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p", idling)
 
 	g.argo(t, "set", "image", bed.App, bed.App+"=argoproj/rollouts-demo:yellow")
-	g.reaches(t, "a Pod of each side at 20 %", settled, oneOfEach)
+	g.reaches(t, "a Pod of each side at 20 %", oneOfEach)
 	weights := g.weights(t)
 	g.stays(t, "a Pod of each side", func(r kube.Rollout) bool { return oneOfEach(r) && r.Paused() && g.weights(t) == weights })
 
 	g.argo(t, "abort", bed.App)
-	g.reaches(t, "no replica after the canary", asleep, func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
+	g.reaches(t, "no replica after the canary", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 	stable := g.rollout(t).Status.StableRS
 	// One change: other steps alone would begin the aborted canary anew.
 	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=json", "-p", `[
 		{"op": "replace", "path": "/spec/strategy/canary/steps", "value": `+byTime+`},
 		{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "argoproj/rollouts-demo:green"}]`)
 	tested := false
-	g.reaches(t, "a new version is promoted", settled, func(r kube.Rollout) bool {
+	g.reaches(t, "a new version is promoted", func(r kube.Rollout) bool {
 		tested = tested || oneOfEach(r)
 		return r.Status.StableRS != stable
 	})
 	if !tested {
 		t.Error("a version was promoted that has never had a ready Pod beside a stable one")
 	}
-	g.reaches(t, "no replica of the new version", asleep, func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
+	g.reaches(t, "no replica of the new version", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 }
 
 // oneOfEach says whether a canary is under way with one ready Pod of each side.
@@ -62,22 +60,20 @@ func oneOfEach(r kube.Rollout) bool {
 }
 
 // reaches waits for a state of the Rollout, and says how long that took.
-func (g guide) reaches(t *testing.T, what string, within time.Duration, is func(kube.Rollout) bool) {
+func (g guide) reaches(t *testing.T, what string, is func(kube.Rollout) bool) {
 	t.Helper()
 	began, seen := time.Now(), kube.Rollout{}
-	err := await.Until(t.Context(), what, within, func() bool {
+	await.Described(t, what, func() bool {
 		seen = g.rollout(t)
 		return is(seen)
 	}, func() string { return fmt.Sprint(seen) })
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Logf("%s after %.1f s: %v", what, time.Since(began).Seconds(), seen)
 }
 
 // stays has a state of the Rollout last while nobody asks.
 func (g guide) stays(t *testing.T, what string, is func(kube.Rollout) bool) {
 	t.Helper()
+	//testbounds:allow how long the state must stay
 	ctx, cancel := context.WithTimeout(t.Context(), idle)
 	defer cancel()
 	for ctx.Err() == nil {

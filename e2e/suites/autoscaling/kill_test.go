@@ -8,19 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 const (
 	// watched is how long replicas are watched after a kill: some ten syncs of the HorizontalPodAutoscaler, and the
 	// time that a killed container is away.
 	watched = 25 * time.Second
-	// back bounds the time until KEDA has a figure again. It waits for up to a minute before it asks anew for a stream, and
-	// the operator's and the agent's Leases last 15 s.
-	back = 2 * time.Minute
+	// lookLimit is the limit of one look while the API server may be away.
+	lookLimit = 5 * time.Second
 	// steadyRate is answered by 5 replicas, which stay for any rate from 22.5 to 27.5.
 	steadyRate = 25
 )
@@ -64,16 +64,13 @@ func (g guide) survives(t *testing.T, node *inside.Cluster, client *load.Client,
 	if least < had {
 		t.Errorf("%d of %d replicas were left", least, had)
 	}
-	err := await.Until(t.Context(), "KEDA has figures again", back, func() bool {
+	await.Described(t, "KEDA has figures again", func() bool {
 		return g.look(t, "scaledobject/"+bed.App, scaledObjectReady) == "True" && g.look(t, "hpa", hpaActive) == "True"
 	}, func() string { return g.look(t, "scaledobject/"+bed.App, "{.status.conditions}") })
-	if err != nil {
-		t.Fatal(err)
-	}
 	after := client.Totals()
 	failed := after.Failed - before.Failed
 	if failed > 0 && program != "envoy" {
-		t.Errorf("%d requests failed: %v", failed, after.Reasons)
+		invariant.Broken(t, invariant.FailedRequests, "%d when %s was killed: %v", failed, program, after.Reasons)
 	}
 	t.Logf("%d × %s killed: at least %d of %d replicas; the figure was missed: %v; figures again after %.0f s; %d of %d requests failed",
 		killed, program, least, had, unknown, time.Since(began).Seconds(), failed, after.Sent-before.Sent)
@@ -107,7 +104,8 @@ func kill(t *testing.T, node *inside.Cluster, program string) int {
 // look reads a part of an object; nothing while the API server does not answer.
 func (g guide) look(t *testing.T, object, path string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), answerLimit)
+	//testbounds:allow the caller looks again until Patience ends
+	ctx, cancel := context.WithTimeout(t.Context(), lookLimit)
 	defer cancel()
 	out, err := g.Run(ctx, "kubectl", "get", "-n", namespace, object, "-o", "jsonpath="+path)
 	if err != nil {

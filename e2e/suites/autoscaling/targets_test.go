@@ -1,7 +1,6 @@
 package autoscaling
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,10 +19,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 const (
-	// between is the pause between two looks: the rows share the machine.
+	// between is the time between two looks: the rows share the machine.
 	between = time.Second
 	// proxyPort is that of the proxies' Service.
 	proxyPort = ":8080"
@@ -148,10 +149,10 @@ func (r *row) play(t *testing.T, repo string) {
 	r.Do(t, "apply", "-f", bed.Fair(repo))
 	r.Do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy"))
 	r.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autoscaling", "testdata", r.target.name+".yaml"))
-	r.Do(t, "wait", "scaledobject", "--all", "--for=condition=Ready", "--timeout=120s")
-	r.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=120s")
+	r.Do(t, "wait", "scaledobject", "--all", "--for=condition=Ready")
+	r.Do(t, "rollout", "status", "deployment/kedify-proxy")
 	for object, service := range r.target.objects {
-		r.Do(t, "wait", "httpscaledobject/"+object, "--for=condition=Programmed", "--timeout=120s")
+		r.Do(t, "wait", "httpscaledobject/"+object, "--for=condition=Programmed")
 		if got := r.Do(t, "get", "httpscaledobject/"+object, "-o", "jsonpath={.spec.scaleTargetRef.service}"); got != service {
 			t.Errorf("HTTPScaledObject %s is for Service %q, want %q", object, got, service)
 		}
@@ -196,7 +197,7 @@ func (r *row) send(t *testing.T) {
 	r.clients = map[string]*load.Client{}
 	for host, rate := range r.target.rates {
 		client, err := load.Start(t.Context(), load.Config{
-			Address: address, Dial: r.node.DialContext, Host: host, Path: "/color", Rate: rate, Timeout: 2 * answerLimit, MaxInFlight: 200,
+			Address: address, Dial: r.node.DialContext, Host: host, Path: "/color", Rate: rate, Timeout: await.Patience(), MaxInFlight: inFlight(rate),
 			Colors: []string{"blue", "yellow"},
 		})
 		if err != nil {
@@ -213,7 +214,7 @@ func (r *row) stop(t *testing.T) {
 		totals, _ := client.Stop()
 		r.sent, r.failed = r.sent+totals.Sent, r.failed+totals.Failed
 		if totals.Failed > 0 {
-			t.Errorf("%d of %d requests for %s failed: %v", totals.Failed, totals.Sent, host, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%d of %d for %s: %v", totals.Failed, totals.Sent, host, totals.Reasons)
 		}
 	}
 }
@@ -235,30 +236,27 @@ func (r *row) replicas(t *testing.T) int {
 func (r *row) follows(t *testing.T, is func(replicas int) bool) {
 	t.Helper()
 	began := time.Now()
-	if !r.look(t, followed, func() bool { return is(r.replicas(t)) }) {
-		t.Fatalf("the replicas were %v in %v", r.seen, followed)
-	}
+	r.await(t, "the replicas", func() bool { return is(r.replicas(t)) })
 	r.notes = append(r.notes, fmt.Sprintf("after %.0f s", time.Since(began).Seconds()))
-	if r.look(t, rest, func() bool { return !is(r.replicas(t)) }) {
-		t.Fatalf("the replicas were %v, and did not stay", r.seen)
+	//testbounds:allow the pause between two looks
+	for stayed := time.Now(); time.Since(stayed) < rest; <-time.After(between) {
+		if !is(r.replicas(t)) {
+			t.Fatalf("the replicas were %v, and did not stay", r.seen)
+		}
 	}
 }
 
-// look looks again and again, and says whether it was so within a time.
-func (r *row) look(t *testing.T, within time.Duration, isSo func() bool) bool {
+// await waits until it is so, and looks rarely: the rows share the machine.
+func (r *row) await(t *testing.T, what string, isSo func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	ticks := time.NewTicker(between)
-	defer ticks.Stop()
-	for !isSo() {
-		select {
-		case <-ctx.Done():
+	var looked time.Time
+	await.Described(t, what, func() bool {
+		if time.Since(looked) < between {
 			return false
-		case <-ticks.C:
 		}
-	}
-	return true
+		looked = time.Now()
+		return isSo()
+	}, func() string { return fmt.Sprintf("the replicas were %v", r.seen) })
 }
 
 // sharesBothHosts has a canary stand at 20 %: of each host's requests it has as many, and each trigger's metric has those of both sides.
@@ -267,7 +265,7 @@ func sharesBothHosts(t *testing.T, r *row) {
 	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "set", "image", "web", "web=argoproj/rollouts-demo:yellow"); err != nil {
 		t.Fatal(err)
 	}
-	r.Do(t, "wait", r.target.resource, "--for=jsonpath={.status.phase}=Paused", "--timeout=120s")
+	r.Do(t, "wait", r.target.resource, "--for=jsonpath={.status.phase}=Paused")
 	from := time.Now()
 	near := func(replicas int) bool { return math.Abs(float64(replicas-r.target.replicas)) <= 1 }
 	r.follows(t, near)
@@ -326,9 +324,7 @@ func promotesBlueGreen(t *testing.T, r *row) {
 		window := r.clients["bluegreen.test"].Recent(3 * time.Second)
 		return window.Done > 0 && window.Colors["yellow"] == window.Done
 	}
-	if !r.look(t, followed, isYellow) {
-		t.Error("the new version has not all requests")
-	}
+	r.await(t, "the new version to have all requests", isYellow)
 	r.follows(t, func(replicas int) bool { return math.Abs(float64(replicas-r.target.replicas)) <= 1 })
 	r.notes = append(r.notes, "another version promoted")
 }
@@ -336,10 +332,8 @@ func promotesBlueGreen(t *testing.T, r *row) {
 // restoresReplicas takes the ScaledObject away: the Rollout has again as many replicas as before it.
 func restoresReplicas(t *testing.T, r *row) {
 	t.Helper()
-	r.Do(t, "delete", "scaledobject/web", "--timeout=60s")
+	r.Do(t, "delete", "scaledobject/web")
 	const before = 3
-	if !r.look(t, time.Minute, func() bool { return r.replicas(t) == before }) {
-		t.Errorf("without the ScaledObject the replicas were %v, want %d as before it", r.seen, before)
-	}
+	r.await(t, fmt.Sprintf("%d replicas, as before the ScaledObject", before), func() bool { return r.replicas(t) == before })
 	r.notes = append(r.notes, "restored when the ScaledObject goes")
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 const (
-	// toZero bounds the time until KEDA takes the last replica away: the window of the rate, a minute, and the cool-down.
-	toZero = 4 * time.Minute
 	// stays is how long the app is looked at then.
 	stays = 30 * time.Second
 	// every is the pause between two rounds of probes.
@@ -30,17 +30,18 @@ type probe struct{ address, host, agent string }
 func TestProbes(t *testing.T) {
 	w := launch(t)
 	w.Do(t, "create", "ingress", "probes", "--default-backend=rollouts-demo-stable:80")
-	w.step(t, "a ScaledObject comes, and a proxy", proxied, start, 0, func() {
+	w.step(t, "a ScaledObject comes, and a proxy", proxied, inTime, 0, func() {
 		w.scaled(t, "minReplicaCount: 2", "minReplicaCount: 0\n  cooldownPeriod: 10")
 	})
-	w.until(t, "the Ingress for probes is wired", soon, proxied, func() string {
+	w.until(t, "the Ingress for probes is wired", proxied, func() string {
 		return w.Do(t, "get", "ingress/probes", "-o", "jsonpath={.spec.defaultBackend.service.name}")
 	})
 	replicas := func() string { return w.Do(t, "get", "rollout/rollouts-demo", "-o", "jsonpath={.spec.replicas}") }
 	began := time.Now()
 	stop := w.probe(t)
-	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.spec.replicas}=0", "--timeout="+toZero.String())
+	w.until(t, "the app is at zero", "0", replicas)
 	t.Logf("the app is at zero after %.0f s", time.Since(began).Seconds())
+	//testbounds:allow how long the app must stay at zero
 	<-time.After(stays)
 	if is := replicas(); is != "0" {
 		t.Errorf("probes have woken the app: %s replicas", is)
@@ -48,10 +49,9 @@ func TestProbes(t *testing.T) {
 	asked, failed := stop()
 	t.Logf("%d of %d probes failed: %v", len(failed), asked, errors.Join(failed...))
 	if len(failed) > 0 {
-		t.Errorf("%d of %d probes failed", len(failed), asked)
+		invariant.Broken(t, invariant.FailedRequests, "%d of %d probes", len(failed), asked)
 	}
 	waking := w.load(fronts()[0])
-	waking.Timeout = start
 	if color, err := load.Probe(t.Context(), waking); err != nil || color != "blue" {
 		t.Errorf("a request that is to wake the app: %q, %v", color, err)
 	}
@@ -67,7 +67,7 @@ func (w *way) probe(t *testing.T) (stop func() (asked int, failed []error)) {
 		}
 		all = append(all, probe{w.Addresses[fronts()[0].name], "10.20.30.40", agent})
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: new(http.Transport)}
+	client := &http.Client{Timeout: await.Patience(), Transport: new(http.Transport)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var lock sync.Mutex
 	var asked int

@@ -1,7 +1,6 @@
 package autowire
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,29 +12,26 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-const (
-	// drained bounds the end of Pods that drain, 22 s, on a busy machine.
-	drained = 90 * time.Second
-	// killed bounds for how long requests may fail when all proxies are killed: it was 0.24 and 0.63 s with an agent that keeps a connection to each, and 1.8 s
-	// before, when the kubelet and the endpoints had to tell.
-	killed = time.Second
-)
+// killed is how long requests may fail after the backends were restored when all proxies are killed: from the kill on it was 0.24 and 0.63 s with an agent that
+// keeps a connection to each, and 1.8 s before, when the kubelet and the endpoints had to tell.
+const killed = time.Second
 
 // TestProxies takes proxies away, in each way there is, under load: some of them, and all. Where their end is somebody's decision the backends are
 // restored before it begins, and nothing is lost. How long requests failed where it is not, is printed.
 func TestProxies(t *testing.T) {
 	w, node := launchToKill(t)
-	step := func(name, backend string, within time.Duration, change func()) {
+	step := func(name, backend string, inTime bool, change func()) {
 		t.Helper()
-		w.step(t, name, backend, within, 0, change)
+		w.step(t, name, backend, inTime, 0, change)
 	}
-	step("a ScaledObject comes, and a proxy", proxied, start, func() { w.scaled(t) })
-	step("scaled out to three", proxied, 0, func() { w.replicas(t, 3) })
-	step("scaled in to one", proxied, 0, func() { w.replicas(t, 1) })
-	step("scaled out to two", proxied, 0, func() { w.replicas(t, 2) })
-	step("one of two is evicted", proxied, 0, func() { w.evict(t) })
+	step("a ScaledObject comes, and a proxy", proxied, inTime, func() { w.scaled(t) })
+	step("scaled out to three", proxied, atOnce, func() { w.replicas(t, 3) })
+	step("scaled in to one", proxied, atOnce, func() { w.replicas(t, 1) })
+	step("scaled out to two", proxied, atOnce, func() { w.replicas(t, 2) })
+	step("one of two is evicted", proxied, atOnce, func() { w.evict(t) })
 	for _, end := range []struct {
 		name  string
 		gap   time.Duration
@@ -48,10 +44,13 @@ func TestProxies(t *testing.T) {
 		{"all Pods are deleted", gap, func() { w.Do(t, "delete", "pod", "-l", "app=kedify-proxy", "--wait=false") }},
 		{"kill -9 of all", killed, func() { w.kill(t, node, 2) }},
 	} {
-		w.step(t, end.name, direct, soon, end.gap, end.begin)
-		step("two are there again", proxied, cool, func() {
-			w.Do(t, "wait", "deployment/kedify-proxy", "--for=create", "--timeout=30s")
-			w.replicas(t, 2)
+		w.untilJudged(t, func() (isVoid bool) {
+			isVoid = w.step(t, end.name, direct, inTime, end.gap, end.begin)
+			step("two are there again", proxied, inTime, func() {
+				w.Do(t, "wait", "deployment/kedify-proxy", "--for=create")
+				w.replicas(t, 2)
+			})
+			return isVoid
 		})
 	}
 }
@@ -74,8 +73,8 @@ func launchToKill(t *testing.T) (*way, *inside.Cluster) {
 func (w *way) replicas(t *testing.T, n int) {
 	t.Helper()
 	w.Do(t, "scale", "deployment/kedify-proxy", "--replicas="+strconv.Itoa(n))
-	w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=90s")
-	w.until(t, "the number of proxies", drained, strconv.Itoa(n), func() string { return strconv.Itoa(len(w.proxies(t))) })
+	w.Do(t, "rollout", "status", "deployment/kedify-proxy")
+	w.until(t, "the number of proxies", strconv.Itoa(n), func() string { return strconv.Itoa(len(w.proxies(t))) })
 }
 
 // proxies are the names of their Pods, those among them that are at their end.
@@ -94,8 +93,8 @@ func (w *way) evict(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Do(t, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", file)
-	w.Do(t, "wait", "pod/"+name, "--for=delete", "--timeout="+drained.String())
-	w.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=90s")
+	w.Do(t, "wait", "pod/"+name, "--for=delete")
+	w.Do(t, "rollout", "status", "deployment/kedify-proxy")
 }
 
 // kill kills the Envoys of so many proxies.
@@ -106,8 +105,7 @@ func (w *way) kill(t *testing.T, node *inside.Cluster, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
+	ctx := await.Context(t)
 	victims := slices.DeleteFunc(running, func(process inside.Process) bool {
 		pod, err := process.Pod()
 		return err != nil || !slices.Contains(names, pod) // the Gateway's, and processes that have ended

@@ -11,15 +11,12 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 )
 
-const (
-	// halfGone bounds for how long requests may fail when one of two proxies is killed and nobody retries, as if none came through in it.
-	halfGone = 2 * time.Second
-	// kills is how often one of two proxies is killed where requests are retried.
-	kills = 3
-)
+// kills is how often one of two proxies is killed where requests are retried.
+const kills = 3
 
 // TestRetries kills proxies under load, without the retries of docs/autowire.md and with them. With them no request fails, whether one proxy is left or, but for Contour, none.
 func TestRetries(t *testing.T) {
@@ -32,18 +29,24 @@ func TestRetries(t *testing.T) {
 		w.kill(t, node, 1)
 		w.restarted(t, before, 1)
 	}
-	w.step(t, "a ScaledObject comes, and a proxy", proxied, start, 0, func() { w.scaled(t) })
-	w.step(t, "scaled out to two", proxied, 0, 0, func() { w.replicas(t, 2) })
-	w.step(t, "kill -9 of one of two", proxied, 0, halfGone, killOne)
-	w.step(t, "requests are retried", proxied, 0, 0, func() { w.retry(t) })
+	w.step(t, "a ScaledObject comes, and a proxy", proxied, inTime, 0, func() { w.scaled(t) })
+	w.step(t, "scaled out to two", proxied, atOnce, 0, func() { w.replicas(t, 2) })
+	// Until the killed one is ready again nobody retries what is sent to it.
+	w.untilJudged(t, func() bool { return w.step(t, "kill -9 of one of two", proxied, atOnce, gap, killOne) })
+	w.step(t, "requests are retried", proxied, atOnce, 0, func() { w.retry(t) })
 	for range kills {
-		w.step(t, "kill -9 of one of two, retried", proxied, 0, 0, killOne)
+		w.step(t, "kill -9 of one of two, retried", proxied, atOnce, 0, killOne)
 	}
-	gap := time.Duration(0)
+	longest := time.Duration(0)
 	if ingress(t).addon == "contour" {
-		gap = killed // no retry of Contour's waits longer than 0.25 s: 16 of 492 requests failed when no proxy was an endpoint any more
+		longest = killed // no retry of Contour's waits longer than 0.25 s: 16 of 492 requests failed when no proxy was an endpoint any more
 	}
-	w.step(t, "kill -9 of all, retried", direct, soon, gap, func() { w.kill(t, node, 2) })
+	w.untilJudged(t, func() (isVoid bool) {
+		if isVoid = w.step(t, "kill -9 of all, retried", direct, inTime, longest, func() { w.kill(t, node, 2) }); isVoid {
+			w.step(t, "two are there again", proxied, inTime, 0, func() { w.replicas(t, 2) })
+		}
+		return isVoid
+	})
 }
 
 // restarts is how often the containers of the proxies were started again, by Pod.
@@ -62,7 +65,7 @@ func (w *way) restarts(t *testing.T) map[string]string {
 // restarted waits until so many proxies are others than before, and all are ready.
 func (w *way) restarted(t *testing.T, before map[string]string, n int) {
 	t.Helper()
-	w.until(t, "killed proxies are ready again", drained, "ready", func() string {
+	w.until(t, "killed proxies are ready again", "ready", func() string {
 		others := 0
 		for name, state := range w.restarts(t) {
 			if !strings.HasSuffix(state, "true") {
@@ -85,7 +88,7 @@ func (w *way) retry(t *testing.T) {
 	commands := w.recipe(t, "sh "+ingress(t).addon+"-retries")
 	w.script(t, strings.ReplaceAll(commands, "shop-retry@kubernetescrd", middleware+"@file"))
 	w.apply(t, strings.ReplaceAll(w.recipe(t, "yaml envoy-gateway-retries"), "name: shop", "name: rollouts-demo"))
-	w.Do(t, "wait", "backendtrafficpolicy/rollouts-demo", "--timeout=30s",
+	w.Do(t, "wait", "backendtrafficpolicy/rollouts-demo",
 		`--for=jsonpath={.status.ancestors[0].conditions[?(@.type=="Accepted")].status}=True`)
 }
 
@@ -111,19 +114,19 @@ func (w *way) middlewares(t *testing.T) {
 	}
 	w.Do(t, "create", "-n", "traefik", "configmap", "dynamic", "--from-file="+file)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
 		defer cancel()
 		if _, err := w.Run(ctx, "kubectl", "delete", "-n", "traefik", "configmap", "dynamic"); err != nil {
 			t.Error(err)
 		}
 	})
 	w.restart(t, "traefik", "deployment/traefik")
-	w.until(t, "the number of Traefik's Pods", drained, "1", func() string {
+	w.until(t, "the number of Traefik's Pods", "1", func() string {
 		return strconv.Itoa(len(strings.Fields(w.Do(t, "get", "pods", "-n", "traefik", "-l", "app=traefik", "-o", "name"))))
 	})
 	// The Service leads to the one that is gone for a moment.
 	answers := 0
-	w.until(t, "answers in a row", start, "100", func() string {
+	w.until(t, "answers in a row", "100", func() string {
 		if _, err := load.Probe(t.Context(), w.load(fronts()[0])); err != nil {
 			answers = 0
 			return err.Error()

@@ -11,9 +11,9 @@ import (
 func TestShared(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
-	step := func(name, backend string, within, gap time.Duration, change func()) {
+	step := func(name, backend string, inTime bool, gap time.Duration, change func()) (isVoid bool) {
 		t.Helper()
-		w.stepTo(t, name, []string{direct, backend}, within, gap, change)
+		isVoid = w.stepTo(t, name, []string{direct, backend}, inTime, gap, change)
 		want := ""
 		if backend == proxied {
 			want = "keda"
@@ -21,27 +21,33 @@ func TestShared(t *testing.T) {
 		if is := w.Do(t, "get", "httproute/rollouts-demo", "-o", "jsonpath={.spec.rules[0].backendRefs[0].namespace}"); is != want {
 			t.Errorf("%s: the HTTPRoute names namespace %q, want %q", name, is, want)
 		}
+		return isVoid
 	}
-	step("a ScaledObject and its annotation", direct, 0, 0, func() {
+	step("a ScaledObject and its annotation", direct, atOnce, 0, func() {
 		w.scaled(t, "trafficAutowire: ingress", `trafficAutowire: "false"`)
-		w.Do(t, "wait", "httpso/rollouts-demo", "--for=create", "--timeout=30s")
+		w.Do(t, "wait", "httpso/rollouts-demo", "--for=create")
 		w.Do(t, "annotate", "httpso/rollouts-demo", "http.kedify.io/fleet=shared")
 	})
-	step("a user says yes, and proxies come", proxied, start, 0, func() { w.autowire(t, both) })
-	step("the proxies are replaced", proxied, 0, 0, func() { w.restart(t, "keda", "deployment/kedify-proxy") })
-	step("a user says no", direct, soon, 0, func() { w.autowire(t, "false") })
+	step("a user says yes, and proxies come", proxied, inTime, 0, func() { w.autowire(t, both) })
+	step("the proxies are replaced", proxied, atOnce, 0, func() { w.restart(t, "keda", "deployment/kedify-proxy") })
+	step("a user says no", direct, inTime, 0, func() { w.autowire(t, "false") })
 	w.areOriginal(t, original)
-	step("a user says yes", proxied, soon, 0, func() { w.autowire(t, both) })
-	step("the agent is about to be uninstalled", direct, start, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+	step("a user says yes", proxied, inTime, 0, func() { w.autowire(t, both) })
+	step("the agent is about to be uninstalled", direct, inTime, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
 	w.areOriginal(t, original)
-	w.until(t, "the ReferenceGrant is gone", start, "", func() string { return w.grants(t) })
-	step("the agent stays", proxied, start, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
-	step("the proxies go away", direct, soon, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
-	step("the proxies are back", proxied, cool, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
+	w.until(t, "the ReferenceGrant is gone", "", func() string { return w.grants(t) })
+	step("the agent stays", proxied, inTime, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
+	step("the proxies go away", direct, inTime, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
+	step("the proxies are back", proxied, inTime, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
 	// What is lost is what a Gateway answers until there is another one: it has to take the right away at once.
-	step("somebody deletes the ReferenceGrant", proxied, 0, gap, func() { w.Do(t, "delete", "-n", "keda", "referencegrant", "kedify-proxy-"+namespace) })
+	w.untilJudged(t, func() bool {
+		return step("somebody deletes the ReferenceGrant", proxied, atOnce, gap, func() {
+			w.Do(t, "delete", "-n", "keda", "referencegrant", "kedify-proxy-"+namespace)
+			w.Do(t, "wait", "-n", "keda", "referencegrant/kedify-proxy-"+namespace, "--for=create")
+		})
+	})
 	w.undoRoute(t)
-	step("a user undid it with kubectl", proxied, start, 0, func() {})
+	step("a user undid it with kubectl", proxied, inTime, 0, func() {})
 }
 
 // grants are the agent's ReferenceGrants.

@@ -12,8 +12,6 @@ import (
 const (
 	// deployed is the colour of the application as the guide deploys it.
 	deployed = "blue"
-	// within bounds the way to a pause and to the end: pods start meanwhile.
-	within = 90 * time.Second
 	// afterwards is how long the load goes on when a canary has ended: its pods
 	// serve on for 10 s, and then their connections end.
 	afterwards = 12 * time.Second
@@ -112,16 +110,16 @@ func fullWeight(t *testing.T, b *bed.Bed, from, to string) {
 // their order meanwhile, as the Envoys are judged by the verdict.
 func play(t *testing.T, b *bed.Bed, c bed.Canary, course func(context.Context, *bed.Trial) error) {
 	t.Helper()
-	c.Within, c.EndWithin, c.Afterwards = within, within, afterwards
+	c.Afterwards = afterwards
 	sound(t.Context(), t, b, "before")
 	seen, end := follow(t.Context(), b)
 	defer end()
 	verdict := b.Play(t.Context(), c, course)
 	verdict.Print(t.Output())
 	for _, finding := range verdict.Findings {
-		t.Error(finding)
+		finding.Report(t)
 	}
-	if _, err := b.Await(t.Context(), "split to tell all weights", within, func() bool { return seen.tells(c.Asked) }); err != nil {
+	if _, err := b.Await(t.Context(), "split to tell all weights", func() bool { return seen.tells(c.Asked) }); err != nil {
 		t.Errorf("%v: it told %s, asked for were %v", err, seen, c.Asked)
 	}
 	sound(t.Context(), t, b, "afterwards")

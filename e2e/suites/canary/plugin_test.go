@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // plugin is the kubectl plugin, which `make test-canary` builds beside the cluster's own programs.
@@ -81,24 +81,20 @@ func agrees(ctx context.Context, t *testing.T, b *bed.Bed, weight int) {
 	}
 }
 
-// ready bounds how long a part of the installation may be unready. Where a Pod stands still for a second its probe fails, and doctor is right to say so.
-const ready = 30 * time.Second
-
-// sound checks that doctor has nothing to say. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there, and doctor is right.
+// sound checks that doctor has nothing to say, except for a while that a Pod is not ready: that of a Pod that stood still. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there, and doctor is right.
 func sound(ctx context.Context, t *testing.T, b *bed.Bed, when string) {
 	t.Helper()
-	for began := time.Now(); ; {
-		wrong, unready := diagnosed(ctx, t, b, when)
-		if len(wrong) == 0 {
-			return
-		}
-		if !unready || time.Since(began) > ready {
-			for _, finding := range wrong {
-				t.Errorf("%s doctor says %s", when, finding)
-			}
-			return
-		}
-		t.Logf("%s doctor says %s", when, wrong)
+	var wrong []string
+	err := await.Until(ctx, when+" doctor finds nothing", func() bool {
+		findings, unready := diagnosed(ctx, t, b, when)
+		wrong = findings
+		return len(wrong) == 0 || !unready
+	}, func() string { return "a Pod is not ready" })
+	if err != nil {
+		t.Error(err)
+	}
+	for _, finding := range wrong {
+		t.Errorf("%s doctor says %s", when, finding)
 	}
 }
 

@@ -17,11 +17,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
-	// counted is how many requests of both proxies a share is judged by, and countWithin bounds the time that they take.
-	counted, countWithin = 400, 30 * time.Second
+	// counted is how many requests of both proxies a share is judged by.
+	counted = 400
 	// roles of the Services, in the order in which split tells of them.
 	stable, canary = 0, 1
 )
@@ -103,7 +104,7 @@ func newly(ctx context.Context, b *bed.Bed, n int) (load.Window, error) {
 	}
 	var problem error
 	window := load.Window{}
-	_, err = b.Await(ctx, "enough requests", countWithin, func() bool {
+	_, err = b.Await(ctx, "enough requests", func() bool {
 		var last sent
 		if last, problem = ofPlugin(ctx, b); problem != nil {
 			return true
@@ -156,7 +157,7 @@ func ofPlugin(ctx context.Context, b *bed.Bed) (sent, error) {
 
 // ofEnvoys is what the admin interfaces of the Envoys count.
 func ofEnvoys(ctx context.Context, b *bed.Bed) (sent, error) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true}}
+	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true}}
 	all := sent{}
 	for _, proxy := range b.Proxies {
 		for _, service := range []string{bed.App + "-stable", bed.App + "-canary"} {

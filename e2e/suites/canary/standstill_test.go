@@ -2,7 +2,9 @@ package canary
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,11 +12,12 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// hold is how long the Rollout has to stay where it is while a proxy stands
-// still: the controller asks again, after 10 s, whether the weight is in force.
-const hold = 13 * time.Second
+// maxVoid is the number of times that a case may be void.
+const maxVoid = 3
 
 // One of two proxies stops to run, at 20 %, and the Rollout is promoted to 50 %.
 // The other proxy takes the weight and serves on. The status says that one of
@@ -22,8 +25,21 @@ const hold = 13 * time.Second
 // it is. When the proxy runs again, all of that heals by itself.
 //
 // The load goes to the other proxy only: whoever is connected to a process that
-// stands still waits.
+// stands still waits. When no interceptor renewed its Lease in time the case is repeated, because the router is right to
+// judge by the annotation then.
 func standstill(t *testing.T, b *bed.Bed, from, to string) {
+	t.Helper()
+	for range maxVoid {
+		leases := watchLease(t, b)
+		playStandstill(t, b, from, to, leases)
+		if !leases.lapsed() {
+			return
+		}
+		t.Logf("void: no interceptor renewed its Lease for %s", leases.longest())
+	}
+}
+
+func playStandstill(t *testing.T, b *bed.Bed, from, to string, leases *leaseWatch) {
 	t.Helper()
 	still, running := b.Proxies[0], b.Proxies[1]
 	c := bed.Canary{
@@ -33,14 +49,14 @@ func standstill(t *testing.T, b *bed.Bed, from, to string) {
 		if err := trial.Through(ctx, 20); err != nil {
 			return err
 		}
-		if err := stopped(ctx, t, b, trial, still, running); err != nil {
+		if err := stopped(ctx, t, b, trial, still, running, leases); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "abort", bed.App)
 	})
 }
 
-func stopped(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, still, running bed.Proxy) error {
+func stopped(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, still, running bed.Proxy, leases *leaseWatch) error {
 	t.Helper()
 	envoy, err := processOf(b, still)
 	if err != nil {
@@ -54,6 +70,7 @@ func stopped(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, st
 			t.Error(err)
 		}
 	}()
+	promoted := time.Now()
 	if err := b.Argo(ctx, "promote", bed.App); err != nil {
 		return err
 	}
@@ -64,20 +81,20 @@ func stopped(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, st
 	if err := trial.Measure(ctx, 50); err != nil {
 		return err
 	}
-	if err := holds(ctx, b, running); err != nil {
+	if err := holds(ctx, t, b, promoted, leases); err != nil {
 		return err
 	}
 	continued := time.Now()
 	if err := envoy.Signal(unix.SIGCONT); err != nil {
 		return err
 	}
-	healed, err := b.Await(ctx, "the proxy that runs again to take the weight", within, func() bool {
+	healed, err := b.Await(ctx, "the proxy that runs again to take the weight", func() bool {
 		return b.Record.Now().Has(50, len(b.Proxies))
 	})
 	if err != nil {
 		return err
 	}
-	if err := b.AtPause(ctx, 3, 50, within); err != nil {
+	if err := b.AtPause(ctx, 3, 50); err != nil {
 		return err
 	}
 	fmt.Fprintf(t.Output(), "%s runs again: weight in force after %.2f s, the Rollout went on after %.1f s\n", still.Name,
@@ -102,7 +119,7 @@ func processOf(b *bed.Bed, p bed.Proxy) (inside.Process, error) {
 // unverified waits until the weight of 50 is written and taken by the running
 // proxy, and the controller was told that it is not verified.
 func unverified(ctx context.Context, b *bed.Bed, running bed.Proxy) error {
-	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified", within, func() bool { return waits(b.Record.Now(), running) })
+	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified", func() bool { return waits(b.Record.Now(), running) })
 	return err
 }
 
@@ -115,20 +132,33 @@ func waits(state bed.State, running bed.Proxy) bool {
 		index != nil && *index == 2 && weights != nil && weights.Canary.Weight == 50 && weights.Verified != nil && !*weights.Verified
 }
 
-// holds looks all the time, for as long as hold, that the Rollout waits.
-func holds(ctx context.Context, b *bed.Bed, running bed.Proxy) error {
-	ctx, cancel := context.WithTimeout(ctx, hold)
-	defer cancel()
-	ticks := time.NewTicker(20 * time.Millisecond)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-			if state := b.Record.Now(); !waits(state, running) {
-				return fmt.Errorf("the Rollout did not wait for the proxy that stands still: %s", state)
-			}
+// holds waits until the controller has asked its router once more for the weight that one of two proxies does not have.
+// Until then the router must not verify the weight, no report may say that all proxies have acknowledged it, and the
+// Rollout must not go on.
+func holds(ctx context.Context, t *testing.T, b *bed.Bed, promoted time.Time, leases *leaseWatch) error {
+	t.Helper()
+	_, version := b.Record.StepTaken(2)
+	since := time.Now()
+	verified := false
+	var problem error
+	_, err := b.Await(ctx, "the controller to ask its router again", func() bool {
+		var syncs []trace.Sync
+		if syncs, problem = b.Syncs(promoted); problem != nil {
+			return true
 		}
+		verified = slices.ContainsFunc(syncs, func(s trace.Sync) bool { return s.Version >= version && s.Answer == trace.Verified })
+		again := slices.ContainsFunc(syncs, func(s trace.Sync) bool { return s.Began.After(since) && s.Answer == trace.Unverified })
+		return verified || again
+	})
+	if err := errors.Join(err, problem); err != nil {
+		return err
 	}
+	if b.Record.ACKed(promoted, 50) {
+		invariant.Broken(t, invariant.EarlyACK, "a report says that all proxies have 50 while one stands still: %s", b.Record.Now())
+	}
+	taken, _ := b.Record.StepTaken(3)
+	if (verified || !taken.IsZero()) && !leases.lapsed() {
+		invariant.Broken(t, invariant.EarlyACK, "the Rollout did not wait for the proxy that stands still: %s", b.Record.Now())
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // course is what happened in a round, and when.
@@ -56,7 +57,7 @@ func (c *course) times() times {
 
 // converge waits until the weight is in force everywhere.
 func (c *course) converge(ctx context.Context, b *bed.Bed, pause, weight int) error {
-	reached, err := b.Await(ctx, fmt.Sprintf("weight %d in force everywhere", weight), convergeLimit, func() bool {
+	reached, err := b.Await(ctx, fmt.Sprintf("weight %d in force everywhere", weight), func() bool {
 		return b.Record.Now().Has(weight, len(b.Proxies))
 	})
 	c.reached = reached
@@ -65,7 +66,7 @@ func (c *course) converge(ctx context.Context, b *bed.Bed, pause, weight int) er
 	}
 	// The controller writes a step down before it asks its router for it. That
 	// version of the Rollout may be read here later than the weight.
-	_, err = b.Await(ctx, "the Rollout's step to be read", steadyLimit, func() bool {
+	_, err = b.Await(ctx, "the Rollout's step to be read", func() bool {
 		c.taken, c.version = b.Record.StepTaken(pause + 1)
 		return !c.taken.IsZero()
 	})
@@ -76,29 +77,21 @@ func (c *course) converge(ctx context.Context, b *bed.Bed, pause, weight int) er
 // to be done, the controller is nudged to call it; never while it may be waiting
 // before it tries again, because a nudge would cut that short.
 func (c *course) recover(ctx context.Context, b *bed.Bed) error {
-	ctx, cancel := context.WithTimeout(ctx, convergeLimit)
-	defer cancel()
-	ticks := time.NewTicker(askPause)
-	defer ticks.Stop()
 	var nudged time.Time
-	var refused error
-	for {
-		var err error
-		if c.syncs, err = b.Syncs(c.outage.Asked.Add(-lead)); err != nil {
-			return err
+	var refused, problem error
+	err := await.Until(ctx, "the router to verify a weight again", func() bool {
+		if c.syncs, problem = b.Syncs(c.outage.Asked.Add(-lead)); problem != nil {
+			return true
 		}
 		if _, recovered := trace.Recovered(c.syncs, c.outage.Back, c.anew); recovered {
-			return nil
+			return true
 		}
 		if !trace.Came(c.syncs, c.outage.Back) && time.Since(nudged) >= nudgePause {
 			nudged, refused = time.Now(), nudge(ctx, b)
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("the router to verify a weight again: %w (%s)", bed.ErrNotReached, convergeLimit), refused)
-		case <-ticks.C:
-		}
-	}
+		return false
+	}, func() string { return fmt.Sprintf("the last change of the Rollout: %v", refused) })
+	return errors.Join(err, problem)
 }
 
 // nudge changes the Rollout in a way that means nothing: the controller calls its

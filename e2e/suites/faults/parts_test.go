@@ -17,7 +17,7 @@ type part struct {
 	// back says that the fault has ended: the part that was killed works again.
 	// before is what marks was before. Without it the fault has ended at once.
 	back func(ctx context.Context, b *bed.Bed, victim inside.Process, before mark) (bool, error)
-	// down bounds the time from the kill to there.
+	// down is the time from the kill to there that is usual at most. It is reported next to the measured times.
 	down time.Duration
 	// proxy says that requests go through it, router that the controller calls it,
 	// and starts it anew when it next does.
@@ -25,7 +25,7 @@ type part struct {
 }
 
 const (
-	// podDown bounds the time that a killed container may be away. The kubelet takes
+	// podDown is how long a killed container is usually away. The kubelet takes
 	// most of it: CoreDNS, which is not ours, was away for 2.1 to 2.8 s in five such
 	// kills, the interceptor for 1.8 to 2.8 s beside it, and Envoy, whose readiness
 	// is asked every 2 s, for 2.8 to 4.6 s; up to 8.2 s with 20 processes waiting
@@ -36,7 +36,7 @@ const (
 	// up to 2.4 s to the next look at it: 17 to 30 s were seen, 14 s of them for the
 	// container's start.
 	leaderDown = podDown + 25*time.Second
-	// nodeDown bounds the time that a component of the node may be away. The
+	// nodeDown is how long a component of the node is usually away. The
 	// scheduler, which nobody here waits for, was away for 0.3 to 0.5 s, etcd for 1.0
 	// to 1.3 s and the API server for 2.7 to 3.7 s; on a busy machine that takes 5.4 s
 	// for its start alone.

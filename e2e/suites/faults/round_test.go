@@ -11,20 +11,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
 
 const (
-	// steadyLimit bounds the wait for the pause that a round begins at: a weight
-	// that was not verified at once is asked about again after 10 s, and watches
-	// of the controllers that an API server's end has cut come back after up to a
-	// minute each.
-	steadyLimit = 150 * time.Second
-	// convergeLimit bounds the waits for the new weight and for the router. It is
-	// well above what is allowed, and above what those watches take, so that a round
-	// that is too slow still gives a figure.
-	convergeLimit = 150 * time.Second
-	// backLimit bounds the wait for a part's return, in the same way.
-	backLimit = 2 * time.Minute
 	// lead is the time that the load runs before anything happens.
 	lead = 600 * time.Millisecond
 	// sample is the number of requests to each proxy that a split is judged by.
@@ -32,9 +23,6 @@ const (
 	// stableColor and canaryColor are what the two sides answer.
 	stableColor = "blue"
 	canaryColor = "yellow"
-	// askPause is the time between two attempts to ask for a step while the API
-	// server is away, between two looks for a part that is, and at a log.
-	askPause = 50 * time.Millisecond
 	// nudgePause is the time between two nudges.
 	nudgePause = time.Second
 )
@@ -83,27 +71,29 @@ type outcome struct {
 	strays []string
 	// wrong says that requests were not split as asked, nil if they were.
 	wrong error
-	// lag is how late the load client was at most, late when it was too late,
-	// timeline what was seen when.
-	lag      time.Duration
-	late     []trace.Span
+	// stalled is the longest time for which the machine stood still, timeline what was seen when.
+	stalled  time.Duration
 	timeline []string
 }
 
 // round is one step of the canary in which one process is killed. An error
 // means that the test could not go on; whatever the system did wrong is in the
 // outcome.
-func round(ctx context.Context, b *bed.Bed, p part, s script, n int, drawn chance) (outcome, error) {
+func round(ctx context.Context, b *bed.Bed, stalls *stall.Detector, p part, s script, n int, drawn chance) (outcome, error) {
 	o := outcome{part: p, drawn: drawn}
 	from, to := s.weights[n], s.weights[n+1]
-	if err := b.AtPause(ctx, s.pause(n), from, steadyLimit); err != nil {
+	if err := b.AtPause(ctx, s.pause(n), from); err != nil {
 		return o, err
 	}
 	prey, err := victim(b, p, drawn.turn)
 	if err != nil {
 		return o, err
 	}
-	before, err := markOf(ctx, b, p, prey)
+	var before mark
+	err = bed.Repeat(ctx, "the state of "+p.name, func() (err error) {
+		before, err = markOf(ctx, b, p, prey)
+		return err
+	})
 	if err != nil {
 		return o, err
 	}
@@ -124,9 +114,9 @@ func round(ctx context.Context, b *bed.Bed, p part, s script, n int, drawn chanc
 		outages[before.pod] = seen.outage
 	}
 	o.tally, _ = load.Stop(outages) // what this machine was too busy to send counts as failed there
-	o.lag, o.late, o.strays = load.Lag(), load.Late(busy), b.Record.Strays(began, from, to)
+	o.stalled, o.strays = stalls.Largest(began, time.Now()), b.Record.Strays(began, from, to)
 	o.timeline = append(seen.draw(began), b.Record.Timeline(began)...)
-	o.timeline = append(o.timeline, o.tally.Draw(began, bed.RequestTimeout)...)
+	o.timeline = append(o.timeline, o.tally.Draw(began, bed.RequestTimeout())...)
 	return o, err
 }
 
@@ -191,21 +181,13 @@ func sleepUntil(ctx context.Context, moment time.Time) error {
 // awaitBack asks until a part is back, and returns when that was. While the API
 // server is away, nothing can be asked.
 func awaitBack(ctx context.Context, back func(context.Context) (bool, error)) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, backLimit)
-	defer cancel()
-	ticks := time.NewTicker(askPause)
-	defer ticks.Stop()
-	for {
+	var last error
+	err := await.Until(ctx, "the part to come back", func() bool {
 		is, err := back(ctx)
-		if is {
-			return time.Now(), nil
-		}
-		select {
-		case <-ctx.Done():
-			return time.Time{}, errors.Join(fmt.Errorf("to come back: %w (%s)", bed.ErrNotReached, backLimit), err)
-		case <-ticks.C:
-		}
-	}
+		last = err
+		return is
+	}, func() string { return fmt.Sprintf("it is away: %v", last) })
+	return time.Now(), err
 }
 
 // promotion says when the API server took a promotion.
@@ -222,27 +204,22 @@ func promote(ctx context.Context, b *bed.Bed, pause int, at time.Time) promotion
 	if err := sleepUntil(ctx, at); err != nil {
 		return promotion{err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, backLimit)
-	defer cancel()
-	for {
+	var last, refusal error
+	err := await.Until(ctx, "the promotion to be accepted", func() bool {
 		state := b.Record.Now()
 		index := state.Rollout.Status.CurrentStepIndex
 		if index == nil || *index != pause || !state.Rollout.Paused() {
-			return promotion{at: time.Now()} // taken, but its answer was lost
+			return true // taken, but its answer was lost
 		}
-		err := b.MergePatch(ctx, bed.RolloutPath+"/status", map[string]any{
+		last = b.MergePatch(ctx, bed.RolloutPath+"/status", map[string]any{
 			"metadata": map[string]any{"resourceVersion": strconv.FormatInt(state.RolloutRevision, 10)},
 			"status":   map[string]any{"pauseConditions": nil},
 		}, nil)
 		var refused bed.StatusError
-		switch {
-		case err == nil:
-			return promotion{at: time.Now()}
-		case errors.As(err, &refused) && refused/100 == 4 && refused != http.StatusConflict && refused != http.StatusTooManyRequests:
-			return promotion{err: err}
+		if errors.As(last, &refused) && refused/100 == 4 && refused != http.StatusConflict && refused != http.StatusTooManyRequests {
+			refusal = last
 		}
-		if slept := sleepUntil(ctx, time.Now().Add(askPause)); slept != nil {
-			return promotion{err: errors.Join(slept, err)}
-		}
-	}
+		return last == nil || refusal != nil
+	}, func() string { return fmt.Sprint(last) })
+	return promotion{at: time.Now(), err: errors.Join(err, refusal)}
 }

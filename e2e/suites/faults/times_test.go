@@ -43,6 +43,8 @@ func TestTimes(t *testing.T) {
 		outage:   trace.Outage{Asked: second(0.5), Gone: second(0.6), Back: second(3.5)},
 		accepted: second(3.6), taken: second(6.54), version: 7, reached: second(6.6),
 	}
+	late := away // And the controller comes to its router much later.
+	late.reached = second(23.2)
 	last := []trace.Sync{call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.59, trace.Verified)}
 	tests := []struct {
 		name                       string
@@ -66,15 +68,11 @@ func TestTimes(t *testing.T) {
 			call(6, 0.495, 0.52, trace.Failed), starting(call(6, 0.53, 0.68, trace.Verified)), call(7, 0.69, 0.74, trace.Verified),
 		}, 0.01, 0.18, 0.13},
 		{"the watch is back late", away, last, 2.94, 0.01, 0.06},
-		{"some of what the controller has read is old", course{
-			outage: away.outage, accepted: away.accepted, taken: away.taken, version: 7, reached: second(23.2),
-		}, []trace.Sync{
+		{"some of what the controller has read is old", late, []trace.Sync{
 			call(6, 6.5, 6.51, trace.Verified), failing(call(7, 6.55, 6.56, trace.Unasked)), failing(call(7, 14.8, 14.81, trace.Unasked)),
 			call(7, 23.1, 23.15, trace.Verified),
 		}, 19.49, 0.01, 0.11},
-		{"nothing keeps the controller from its router", course{
-			outage: away.outage, accepted: away.accepted, taken: away.taken, version: 7, reached: second(23.2),
-		}, []trace.Sync{
+		{"nothing keeps the controller from its router", late, []trace.Sync{
 			call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.56, trace.Unasked), call(7, 23.1, 23.15, trace.Verified),
 		}, 2.94, 0.01, 16.66},
 		{"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.Unasked)}, last...), 2.94, 0.01, 0.06},

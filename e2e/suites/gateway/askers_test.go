@@ -11,12 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
-
-// askerTimeout is how long the sample app's asker waits for an answer.
-const askerTimeout = 5 * time.Second
 
 // errUnanswered is a question that got no answer. What the asker says about it is
 // in the text.
@@ -125,8 +122,9 @@ func (a *asker) window(from time.Time, n int) load.Window {
 // sample is a judge.Sample.
 func (a *asker) sample(ctx context.Context, from time.Time, n int) (load.Window, error) {
 	var window load.Window
-	within := max(0, time.Until(from)) + load.Plan{Rate: a.rate}.At(n) + 2*askerTimeout
-	err := await.Until(ctx, fmt.Sprintf("%d answers to %s", n, a.name), within, func() bool {
+	// The questions take their time even if each is answered at once.
+	limit := max(0, time.Until(from)) + load.Plan{Rate: a.rate}.At(n) + await.Patience()
+	err := await.Within(ctx, fmt.Sprintf("%d answers to %s", n, a.name), limit, func() bool {
 		window = a.window(from, n)
 		return window.Complete()
 	}, func() string { return fmt.Sprintf("%d have ended", window.Done) })
@@ -136,7 +134,7 @@ func (a *asker) sample(ctx context.Context, from time.Time, n int) (load.Window,
 // answers waits for the first answer.
 func (a *asker) answers(t *testing.T) {
 	t.Helper()
-	eventually(t, "an answer to "+a.name, patience, func() bool { return len(a.all()) > 0 }, func() string { return "none" })
+	await.Described(t, "an answer to "+a.name, func() bool { return len(a.all()) > 0 }, func() string { return "none" })
 }
 
 // summary says how its questions were answered.

@@ -12,13 +12,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
 
 const (
-	// patience bounds how long anything may take beside a guide's own pauses.
-	patience = 60 * time.Second
-	// requestTimeout bounds each request.
-	requestTimeout = 5 * time.Second
 	// testerRate is the number of requests per second of a guide's testers.
 	testerRate = 25
 	// installed is the number of answers in a row after which an app counts as
@@ -53,13 +52,14 @@ type walk struct {
 	// all are the requests of everybody, testers those of the testers.
 	all     *load.Client
 	testers testers
+	stalls  *stall.Detector
 }
 
 // begin watches the guide's objects, waits until its app is installed and
 // answers, and starts the load, which runs until the test ends.
 func begin(t *testing.T, w world, g guide) *walk {
 	t.Helper()
-	c := &walk{guide: g, world: w}
+	c := &walk{guide: g, world: w, stalls: stall.Watch(t)}
 	c.watch(t)
 	c.promoted(t)
 	// An app that is being installed has no version in service yet: what the
@@ -92,7 +92,7 @@ func (c *walk) answers(t *testing.T) {
 	t.Helper()
 	var answers int
 	var probed error
-	eventually(t, fmt.Sprintf("%d answers in a row through the Gateway", installed), patience, func() bool {
+	await.Described(t, fmt.Sprintf("%d answers in a row through the Gateway", installed), func() bool {
 		if _, probed = load.Probe(t.Context(), c.target()); probed != nil {
 			answers = 0
 			return false
@@ -115,7 +115,7 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 	config := c.target()
 	config.Rate, config.Header = rate, header
 	// As many as come in the time that one may take: else this client would be the first to fail where everything stands still.
-	config.MaxInFlight = int(rate * requestTimeout.Seconds())
+	config.MaxInFlight = int(rate * config.Timeout.Seconds())
 	client, err := load.Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 			t.Logf("%s: %d of them by Envoy Gateway, whose proxy had a rule and not its cluster", who, gaps)
 		}
 		if totals.Failed > gaps || totals.Sent == 0 {
-			t.Errorf("%s: %d of %d requests failed: %v", who, totals.Failed, totals.Sent, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", who, totals.Failed, totals.Sent, totals.Reasons)
 		}
 		for _, p := range pinned {
 			if p.Lost != nil || p.Answered == 0 {
@@ -143,7 +143,7 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 func (c *walk) target() load.Config {
 	return load.Config{
 		Address: c.addresses[c.gateway], Host: c.host, Path: c.path,
-		Timeout: requestTimeout, MaxInFlight: 1, Colors: c.colors,
+		Timeout: await.Patience(), MaxInFlight: 1, Colors: c.colors,
 	}
 }
 
@@ -159,7 +159,7 @@ func (c *walk) setImage(t *testing.T, image string) {
 // promote goes on from a pause.
 func (c *walk) promote(t *testing.T) {
 	t.Helper()
-	eventually(t, "the Rollout to pause", patience, func() bool { return c.object.Get().Paused() }, c.state)
+	await.Described(t, "the Rollout to pause", func() bool { return c.object.Get().Paused() }, c.state)
 	c.do(t, "kubectl", "argo", "rollouts", "promote", c.rollout)
 }
 
@@ -167,7 +167,7 @@ func (c *walk) promote(t *testing.T) {
 func (c *walk) abort(t *testing.T) {
 	t.Helper()
 	c.do(t, "kubectl", "argo", "rollouts", "abort", c.rollout)
-	eventually(t, "the Rollout to be aborted", patience, func() bool { return c.object.Get().Status.Abort }, c.state)
+	await.Described(t, "the Rollout to be aborted", func() bool { return c.object.Get().Status.Abort }, c.state)
 }
 
 // reaches waits until the route has the weight for the canary and the rest for
@@ -175,7 +175,7 @@ func (c *walk) abort(t *testing.T) {
 // returns when that was seen.
 func (c *walk) reaches(t *testing.T, weight int) time.Time {
 	t.Helper()
-	eventually(t, fmt.Sprintf("weights %d/%d, marked and accepted", 100-weight, weight), patience,
+	await.Described(t, fmt.Sprintf("weights %d/%d, marked and accepted", 100-weight, weight),
 		func() bool { return c.at(weight) && c.seen.Get().accepted() && c.seen.Get().marked() }, c.state)
 	return time.Now()
 }
@@ -191,7 +191,7 @@ func (c *walk) at(weight int) bool {
 // seen.
 func (c *walk) rests(t *testing.T) time.Time {
 	t.Helper()
-	eventually(t, "weights 100/0 in the guide's one rule, without a mark", patience, func() bool {
+	await.Described(t, "weights 100/0 in the guide's one rule, without a mark", func() bool {
 		seen := c.seen.Get()
 		return c.at(0) && seen.unmarked() && len(seen.Spec.Rules) == 1 && seen.accepted()
 	}, c.state)
@@ -201,7 +201,7 @@ func (c *walk) rests(t *testing.T) time.Time {
 // promoted waits until the Rollout has made its canary the stable version.
 func (c *walk) promoted(t *testing.T) {
 	t.Helper()
-	eventually(t, "the Rollout to be Healthy", patience, func() bool { return c.object.Get().Healthy() }, c.state)
+	await.Described(t, "the Rollout to be Healthy", func() bool { return c.object.Get().Healthy() }, c.state)
 }
 
 // weightChanges are the Rollout's TrafficWeightUpdated events, oldest first, as

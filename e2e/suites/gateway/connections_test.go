@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
 
 // askFor is how long a split is measured, restFor how long the ends of a canary.
@@ -31,6 +36,7 @@ type connections struct {
 	// stray asks for a name that no route has: nothing may ever answer it.
 	stray   *asker
 	control *control
+	stalls  *stall.Detector
 	// moved is what the canaries cost the UDPRoute by design.
 	moved []moves
 }
@@ -59,6 +65,7 @@ func newConnections(w world) *connections {
 // through one canary to its end and through another that is given up.
 func testConnections(t *testing.T, w world, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
 	c := newConnections(w)
+	c.stalls = stall.Watch(t)
 	c.install(t, p)
 	c.answered(t, "blue", 1, restFor)
 
@@ -126,13 +133,13 @@ func (c *connections) watch(t *testing.T) {
 
 func (c *connections) healthy(t *testing.T) {
 	t.Helper()
-	eventually(t, "the Rollout to be Healthy", patience, func() bool { return c.object.Get().Healthy() },
+	await.Described(t, "the Rollout to be Healthy", func() bool { return c.object.Get().Healthy() },
 		func() string { return c.object.Get().String() })
 }
 
 func (c *connections) promote(t *testing.T) {
 	t.Helper()
-	eventually(t, "the Rollout to pause", patience, func() bool { return c.object.Get().Paused() },
+	await.Described(t, "the Rollout to pause", func() bool { return c.object.Get().Paused() },
 		func() string { return c.object.Get().String() })
 	c.do(t, "kubectl", "argo", "rollouts", "promote", "echo")
 }
@@ -142,7 +149,7 @@ func (c *connections) promote(t *testing.T) {
 func (c *connections) reach(t *testing.T, weight int) {
 	t.Helper()
 	for protocol, route := range c.routes {
-		eventually(t, fmt.Sprintf("weights %d/%d of the %s route, accepted", 100-weight, weight, protocol), patience, func() bool {
+		await.Described(t, fmt.Sprintf("weights %d/%d of the %s route, accepted", 100-weight, weight, protocol), func() bool {
 			seen := route.Get()
 			weights, found := seen.weights("echo-stable", "echo-canary")
 			return found && weights == [2]int{100 - weight, weight} && seen.accepted() &&
@@ -159,21 +166,19 @@ func (c *connections) moves(what string, times float64, change func()) {
 }
 
 // answered checks the color's share of the answers over each protocol, for a
-// time from now on.
+// time from now on. Proxies of others may follow late: another sample follows one that is off.
 func (c *connections) answered(t *testing.T, color string, share float64, during time.Duration) {
 	t.Helper()
 	from := time.Now().Add(settle)
-	if share == 1 { // a single other answer would be wrong
-		from = time.Now().Add(follows)
-	}
 	for _, a := range c.askers {
 		n := int(a.rate * during.Seconds())
-		found, err := judge.Asked{
+		m := measured{sample: a.sample, stands: func() bool { return true }}
+		found, err := m.split(t, judge.Asked{
 			Color: color, Share: share, From: from, First: n, Fresh: n, Rule: stats.DefaultRule(), Odd: odd(t, a.protocol, share),
-		}.Judge(t.Context(), a.sample)
+		})
 		switch {
 		case errors.Is(err, judge.ErrSplit):
-			t.Errorf("%s: %v", a.protocol, err)
+			invariant.Broken(t, invariant.Split, "%s: %v", a.protocol, err)
 		case err != nil:
 			t.Fatal(err)
 		}
@@ -195,7 +200,7 @@ func (c *connections) judgeAll(t *testing.T) {
 			}
 			unanswered++
 			if a.protocol != "udp" && a != c.stray {
-				t.Errorf("%s at %s: %v", a.name, r.Due.Format(time.StampMilli), r.Err)
+				invariant.Broken(t, invariant.FailedRequests, "%s at %s: %v", a.name, r.Due.Format(time.StampMilli), r.Err)
 			}
 		}
 		if a == c.stray && (unanswered == 0 || unanswered < len(a.all())) {
@@ -204,13 +209,28 @@ func (c *connections) judgeAll(t *testing.T) {
 	}
 	for _, a := range c.askers {
 		if a.protocol == "udp" {
-			found := newLoss(a.all(), c.moved, c.control.judge(t), len(c.control.switched))
+			found := newLoss(c.judgeable(t, a.all()), c.moved, c.control.judge(t), len(c.control.switched))
 			t.Log(found)
 			if problem := found.problem(); problem != "" {
-				t.Errorf("%s: %s", problem, found)
+				invariant.Broken(t, invariant.FailedRequests, "%s: %s", problem, found)
 			}
 		}
 	}
+}
+
+// judgeable are the datagrams without those that were lost when nothing moved and the machine stood still: endpoints may
+// have moved late then.
+func (c *connections) judgeable(t *testing.T, all []load.Result) []load.Result {
+	t.Helper()
+	isVoid := func(r load.Result) bool {
+		moving := slices.ContainsFunc(c.moved, func(m moves) bool { return !r.Due.Before(m.from) && r.Due.Before(m.until) })
+		return r.Err != nil && !moving && c.stalls.Largest(r.Due.Add(-follows), r.Due.Add(follows)) > stall.Limit
+	}
+	kept := slices.DeleteFunc(slices.Clone(all), isVoid)
+	if void := len(all) - len(kept); void > 0 {
+		t.Logf("void: %d datagrams were lost while the machine stood still", void)
+	}
+	return kept
 }
 
 // applyText applies manifests that are no file of the repository, and removes

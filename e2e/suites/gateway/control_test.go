@@ -10,6 +10,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // that leaves both Services a share moves nothing.
 type moves struct {
 	what string
-	// from is before the change was asked for, until is settle after it was seen.
+	// from is before the change was asked for, until is follows after it was seen.
 	from, until time.Time
 	// times is how often all endpoints left or went over; where those did that took
 	// a share of the datagrams, it counts as that share.
@@ -65,23 +66,28 @@ func (c *control) start(t *testing.T, w world) {
 	})
 }
 
-// stop ends the switching, and waits until the last switch can be judged.
+// stop ends the switching, and waits until datagrams have followed the last switch.
 func (c *control) stop(t *testing.T) {
 	t.Helper()
 	c.cancel()
 	if err := <-c.ended; err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.asker.sample(t.Context(), time.Now().Add(switchEvery), 1); err != nil {
-		t.Fatal(err)
+	if last := len(c.switched) - 1; last >= 0 {
+		await.True(t, "the control's last switch", func() bool { return c.followed(last) })
 	}
+}
+
+// followed returns whether a datagram was answered by the side of switch number n since then.
+func (c *control) followed(n int) bool {
+	return slices.ContainsFunc(c.asker.all(), func(r load.Result) bool { return r.Due.After(c.switched[n]) && r.Color == side(n) })
 }
 
 // side is the pod that switch number n leads to.
 func side(n int) string { return []string{"green", "blue"}[n%2] }
 
-// run switches the Service from one pod to the other until ctx ends. A switch that
-// has begun is carried out and noted: it may cost a datagram.
+// run switches the Service from one pod to the other until ctx ends, and never before datagrams have followed the switch
+// before. A switch that has begun is carried out and noted: it may cost a datagram.
 func (c *control) run(ctx context.Context, w world) error {
 	ticks := time.NewTicker(switchEvery)
 	defer ticks.Stop()
@@ -96,6 +102,10 @@ func (c *control) run(ctx context.Context, w world) error {
 			"-p", fmt.Sprintf(`{"spec":{"selector":{"side":%q}}}`, side(n)))
 		if err != nil {
 			return fmt.Errorf("switch the control to %s: %w", side(n), err)
+		}
+		err = await.Until(ctx, "the control to answer by "+side(n), func() bool { return c.followed(n) }, c.asker.summary)
+		if err != nil && ctx.Err() == nil {
+			return err
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // testMyApp is the guide with the HTTPRoute my-app-route, word by word: its
@@ -63,7 +65,7 @@ func testBookinfo(t *testing.T, w world, p proxy) { //nolint:thelper // a subtes
 	c.asQA(t, "v1")
 
 	c.setImage(t, image("v2"))
-	c.turnQA(t, "v1", "v2", c.pausedForQA(t), false)
+	c.turnQA(t, "v1", "v2", c.pausedForQA(t))
 	c.split(t, 0, "v2") // everybody else
 	c.promote(t)
 	for _, weight := range []int{10, 20, 40, 60} {
@@ -76,7 +78,7 @@ func testBookinfo(t *testing.T, w world, p proxy) { //nolint:thelper // a subtes
 	c.asQA(t, "v2")
 
 	c.setImage(t, image("v3"))
-	c.turnQA(t, "v2", "v3", c.pausedForQA(t), false)
+	c.turnQA(t, "v2", "v3", c.pausedForQA(t))
 	c.promote(t)
 	c.reaches(t, 10)
 	c.split(t, 10, "v3")
@@ -84,7 +86,7 @@ func testBookinfo(t *testing.T, w world, p proxy) { //nolint:thelper // a subtes
 	c.abort(t)
 	over := c.rests(t)
 	// The header route goes before the weights do: a tester follows those meanwhile.
-	c.turnQA(t, "v3", "v2", over, true)
+	c.turnQA(t, "v3", "v2", over)
 	c.everything(t, "v2", over)
 	c.asQA(t, "v2")
 }
@@ -93,7 +95,7 @@ func testBookinfo(t *testing.T, w world, p proxy) { //nolint:thelper // a subtes
 // reached by the header. It returns when that was seen.
 func (c *walk) pausedForQA(t *testing.T) time.Time {
 	t.Helper()
-	eventually(t, "a header route behind the weights 100/0, marked and accepted", patience, func() bool {
+	await.Described(t, "a header route behind the weights 100/0, marked and accepted", func() bool {
 		seen := c.seen.Get()
 		return c.object.Get().Paused() && c.at(0) && seen.marked() && seen.accepted() && len(seen.Spec.Rules) == 2 &&
 			seen.Spec.Rules[1].leads(c.canary, c.header)

@@ -5,19 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
-)
-
-const (
-	// commandTimeout bounds a command that only asks or says something.
-	commandTimeout = 30 * time.Second
-	// removeTimeout bounds the removal of a guide's objects.
-	removeTimeout = 90 * time.Second
 )
 
 // world is the running cluster and the way into it.
@@ -72,7 +63,7 @@ func (w world) do(t *testing.T, args ...string) string {
 
 // try runs a command.
 func (w world) try(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, bed.CommandTimeout())
 	defer cancel()
 	return w.runner.Run(ctx, args...)
 }
@@ -80,12 +71,7 @@ func (w world) try(ctx context.Context, args ...string) (string, error) {
 // ready waits until objects have a condition that is True.
 func (w world) ready(t *testing.T, condition string, objects ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	args := append([]string{"kubectl", "wait", "--for=condition=" + condition, "--timeout=" + patience.String()}, objects...)
-	if _, err := w.runner.Run(ctx, args...); err != nil {
-		t.Fatal(err)
-	}
+	w.do(t, append([]string{"kubectl", "wait", "--for=condition=" + condition, bed.WaitTimeout()}, objects...)...)
 }
 
 // apply applies files of a guide, and removes their objects when the test ends.
@@ -104,7 +90,7 @@ func (w world) applyFiles(t *testing.T, paths ...string) {
 	t.Helper()
 	files := []string{"-f", strings.Join(paths, ",")}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
 		defer cancel()
 		if _, err := w.runner.Run(ctx, append([]string{"kubectl", "delete", "--ignore-not-found"}, files...)...); err != nil {
 			t.Error(err)
@@ -134,12 +120,4 @@ func (w world) explain(t *testing.T, kinds string) {
 		}
 		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", bed.EnvoyGatewayRefusals(w.logs))
 	})
-}
-
-// eventually waits until ready says so, and fails the test when it takes too long.
-func eventually(t *testing.T, what string, within time.Duration, ready func() bool, state func() string) {
-	t.Helper()
-	if err := await.Until(t.Context(), what, within, ready, state); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -101,7 +101,7 @@ func (r *reader) restartsTheController(t *testing.T) {
 		t.Errorf("the plugin is not registered: %s", registered)
 	}
 	r.types(t, "kubectl -n argo-rollouts rollout restart deploy/argo-rollouts")
-	r.waits(t, "kubectl -n argo-rollouts rollout status deploy/argo-rollouts --timeout=90s")
+	r.waits(t, "kubectl -n argo-rollouts rollout status deploy/argo-rollouts")
 }
 
 // deploys is Step 2.
@@ -117,10 +117,10 @@ scaledobject.keda.sh/rollouts-demo created`
 	if diff := cmp.Diff(want, created); diff != "" {
 		t.Errorf("apply says (-want +got):\n%s", diff)
 	}
-	r.waits(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress} --timeout=90s")
-	r.waits(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy --timeout=90s")
-	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy --timeout=90s")
-	r.waits(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready --timeout=90s")
+	r.waits(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress}")
+	r.waits(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
+	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
+	r.waits(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready")
 	r.table(t, r.types(t, objects))
 }
 
@@ -164,7 +164,7 @@ func (r *reader) startsACanary(t *testing.T, from, to string) {
 	if said := r.types(t, setImage(to)); said != `rollout "rollouts-demo" image updated` {
 		t.Errorf("set image says %s", said)
 	}
-	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused --timeout=90s")
+	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused")
 	r.steps(t, from, to)
 	want := "- service: rollouts-demo-stable\n  weight: 80\n- service: rollouts-demo-canary\n  weight: 20"
 	if diff := cmp.Diff(want, r.types(t, annotation)); diff != "" {
@@ -221,7 +221,7 @@ func (r *reader) promotes(t *testing.T) {
 	if said := r.types(t, promote); said != "rollout 'rollouts-demo' promoted" {
 		t.Errorf("promote says %s", said)
 	}
-	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy --timeout=180s")
+	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
 	r.ends(t, "yellow")
 }
 
@@ -231,7 +231,7 @@ func (r *reader) aborts(t *testing.T, stable string) {
 	if said := r.types(t, abort); said != "rollout 'rollouts-demo' aborted" {
 		t.Errorf("abort says %s", said)
 	}
-	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Degraded --timeout=90s")
+	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Degraded")
 	r.ends(t, stable)
 }
 

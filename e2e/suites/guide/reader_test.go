@@ -6,16 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
-)
-
-const (
-	// command bounds a command that is answered at once, wait one that waits for something.
-	command, wait = 60 * time.Second, 4 * time.Minute
-	// soon bounds what comes by itself after a command.
-	soon = 30 * time.Second
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // reader is somebody who types what the guide says.
@@ -35,7 +28,7 @@ func launch(t *testing.T) *reader {
 	})
 	r := &reader{Cluster: cluster, repo: repo}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), wait)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
 		defer cancel()
 		if _, err := r.Run(ctx, "kubectl", "delete", "ns", "rollouts-demo", "--ignore-not-found"); err != nil {
 			t.Error(err)
@@ -49,21 +42,16 @@ func launch(t *testing.T) *reader {
 	return r
 }
 
+// waits runs a command of kubectl that waits for something, for await.Patience.
+func (r *reader) waits(t *testing.T, line string) {
+	t.Helper()
+	r.types(t, line+" "+bed.WaitTimeout())
+}
+
 // types runs a line of shell, and returns what it prints.
 func (r *reader) types(t *testing.T, line string) string {
 	t.Helper()
-	return r.runs(t, line, command)
-}
-
-// waits runs a line of shell that may take long.
-func (r *reader) waits(t *testing.T, line string) {
-	t.Helper()
-	r.runs(t, line, wait)
-}
-
-func (r *reader) runs(t *testing.T, line string, within time.Duration) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), bed.CommandTimeout())
 	defer cancel()
 	began := time.Now()
 	out, err := r.Run(ctx, "bash", "-euo", "pipefail", "-c", "cd '"+r.dir+"'\n"+line)
@@ -78,12 +66,9 @@ func (r *reader) runs(t *testing.T, line string, within time.Duration) string {
 func (*reader) until(t *testing.T, what string, look func() (string, bool)) {
 	t.Helper()
 	said := ""
-	err := await.Until(t.Context(), what, soon, func() bool {
+	await.Described(t, what, func() bool {
 		text, ok := look()
 		said = text
 		return ok
 	}, func() string { return said })
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,8 +1,8 @@
 package install
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
 
 // other is the entry of somebody else's plugin.
@@ -27,19 +29,20 @@ const other = `- name: "example/other"
 // TestInstall installs in each way that the page has, with each version of Argo Rollouts, and takes it
 // away. The steps follow from each other.
 func TestInstall(t *testing.T) {
-	w := up(t)
 	manifests := strings.Fields(os.Getenv("INSTALL_ROLLOUTS"))
 	if len(manifests) == 0 {
 		t.Fatal("INSTALL_ROLLOUTS is not set: run this test by `make test-install`")
 	}
+	if os.Getenv("INSTALL_CHART") == "" {
+		t.Fatal("INSTALL_CHART is not set, and option A needs the chart: run `make test-install CHART=<folder of argo-helm's chart argo-rollouts>`")
+	}
+	w := up(t)
 	step(t, "what the cluster came with is uninstalled", w.uninstallAll)
 	step(t, "a server with the snapshot", w.serve)
 	for _, named := range manifests {
 		w.version, w.manifest, _ = strings.Cut(named, "=")
 		w.script(t, "kubectl apply --server-side -f config/crd")
-		if os.Getenv("INSTALL_CHART") != "" {
-			step(t, w.version+", option A", w.optionA)
-		}
+		step(t, w.version+", option A", w.optionA)
 		step(t, w.version+", option B", w.optionB)
 		step(t, w.version+", a wrong sum", w.wrongSum)
 		step(t, w.version+", uninstalled beside another plugin", w.besideAnother)
@@ -186,7 +189,7 @@ func (w *world) released(t *testing.T) string {
 // controllerIs checks that it is the right version of the controller which runs.
 func (w *world) controllerIs(t *testing.T) {
 	t.Helper()
-	w.until(t, "the controller "+w.version, logs, "version="+w.version, time.Minute)
+	w.until(t, "the controller "+w.version, logs, "version="+w.version)
 }
 
 // wrongSum has the controller refuse a binary, and take it again when the sum is right.
@@ -198,7 +201,7 @@ func (w *world) wrongSum(t *testing.T) {
 	w.script(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
 kubectl -n argo-rollouts rollout restart deployment/argo-rollouts`)
 	refusal := "sha256 hash of downloaded plugin (" + serverURL + "/rollouts-plugin-kedify-linux-amd64) does not match expected hash"
-	w.until(t, "the controller refuses a wrong sum", logs, refusal, 90*time.Second)
+	w.until(t, "the controller refuses a wrong sum", logs, refusal)
 	w.write(t, "argo-rollouts-config.yaml", right)
 	w.script(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
 kubectl -n argo-rollouts rollout restart deployment/argo-rollouts
@@ -216,7 +219,7 @@ func (w *world) besideAnother(t *testing.T) {
 	if entries != other {
 		t.Errorf("the entries of others were\n%s, they are\n%s", other, entries)
 	}
-	w.until(t, "the controller loads the other plugin", logs, "Downloading plugin example/other", time.Minute)
+	w.until(t, "the controller loads the other plugin", logs, "Downloading plugin example/other")
 }
 
 // optionC has an init container bring the plugins.
@@ -296,7 +299,7 @@ var ours = regexp.MustCompile(
 func (w *world) nothingIsLeft(t *testing.T) {
 	t.Helper()
 	var left []string
-	err := await.Until(t.Context(), "nothing to be left", time.Minute, func() bool {
+	err := await.Until(t.Context(), "nothing to be left", func() bool {
 		left = w.left(t)
 		return len(left) == 0
 	}, func() string { return strings.Join(left, ", ") })
@@ -339,27 +342,31 @@ func (w *world) walk(t *testing.T) {
 	w.measure(t, began)
 }
 
+// measuredRate is the number of requests a second by which a split is measured.
+const measuredRate = 100
+
 // measure sends requests until the share of the new version is known, and says what came of the commands so far.
 func (w *world) measure(t *testing.T, began time.Time) {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
-		Address: w.Addresses[provider.ProxyAddress], Host: bed.Host, Path: "/color", Rate: 100, Timeout: 5 * time.Second,
-		MaxInFlight: 100, Colors: []string{"blue", "yellow"},
+		Address: w.Addresses[provider.ProxyAddress], Host: bed.Host, Path: "/color", Rate: measuredRate, Timeout: await.Patience(),
+		MaxInFlight: measuredRate * int(await.Patience().Seconds()), Colors: []string{"blue", "yellow"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	found, err := judge.Asked{
-		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(),
-	}.Judge(ctx, client.Sample)
-	if err != nil {
+		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(), Stalls: stall.Watch(t),
+	}.Judge(t.Context(), client.Sample)
+	switch {
+	case errors.Is(err, judge.ErrSplit):
+		invariant.Broken(t, invariant.Split, "%v", err)
+	case err != nil:
 		t.Fatal(err)
 	}
 	if found.Window.Failed > 0 {
-		t.Errorf("%d requests failed", found.Window.Failed)
+		invariant.Broken(t, invariant.FailedRequests, "%d of %d", found.Window.Failed, found.Window.Done)
 	}
 	t.Logf("%d commands, %.0f s in all, %.0f s of them the commands: %d of %d requests got the new version",
 		w.ran, time.Since(began).Seconds(), w.spent.Seconds(), found.Hits, found.Total)

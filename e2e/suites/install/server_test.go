@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
@@ -54,7 +56,7 @@ func (w *world) serve(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(t, "server.yaml", strings.ReplaceAll(string(manifest), "SHARED", shared))
-	w.script(t, "kubectl apply --server-side -f server.yaml\nkubectl -n plugin-server rollout status deployment/releases --timeout=90s")
+	w.script(t, "kubectl apply --server-side -f server.yaml\nkubectl -n plugin-server rollout status deployment/releases --timeout=5m")
 }
 
 // certify makes an authority, and the server's certificate by it.
@@ -94,7 +96,7 @@ func (w *world) certify(t *testing.T, folder string) {
 func (w *world) tagImages(t *testing.T) {
 	t.Helper()
 	socket := filepath.Join(filepath.Dir(w.Kubeconfig), "registry.sock")
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},

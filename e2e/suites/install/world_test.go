@@ -11,16 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-const (
-	// releases is where the page says that releases are.
-	releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
-	// scriptLimit bounds one block of the page.
-	scriptLimit = 4 * time.Minute
-)
+// releases is where the page says that releases are.
+const releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
+
+// patient has the commands of a script wait for await.Patience each, however long the page says.
+func patient(text string) string {
+	return regexp.MustCompile(`--timeout[= ]\d+[hms]+`).ReplaceAllString(text, bed.WaitTimeout())
+}
 
 // world is a cluster, the page, and a folder of somebody who installs.
 type world struct {
@@ -44,12 +46,11 @@ type world struct {
 // script runs commands as they stand on the page, but for where releases are. They must succeed.
 func (w *world) script(t *testing.T, text string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), scriptLimit)
-	defer cancel()
+	text = patient(text)
 	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
 	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
 	began := time.Now()
-	out, err := w.Run(ctx, "bash", "-euo", "pipefail", "-c", "PATH="+w.helm+":"+w.folder+"/bin:$PATH\ncd "+w.folder+"\n"+text)
+	out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c", "PATH="+w.helm+":"+w.folder+"/bin:$PATH\ncd "+w.folder+"\n"+text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -60,7 +61,7 @@ func (w *world) script(t *testing.T, text string) string {
 
 // try runs commands that may fail, and returns what they say.
 func (w *world) try(ctx context.Context, text string) string {
-	ctx, cancel := context.WithTimeout(ctx, scriptLimit)
+	ctx, cancel := context.WithTimeout(ctx, bed.CommandTimeout())
 	defer cancel()
 	out, err := w.Run(ctx, "bash", "-c", "cd "+w.folder+"\n"+text)
 	if err != nil {
@@ -70,16 +71,13 @@ func (w *world) try(ctx context.Context, text string) string {
 }
 
 // until waits until commands say something.
-func (w *world) until(t *testing.T, what, text, wanted string, limit time.Duration) {
+func (w *world) until(t *testing.T, what, text, wanted string) {
 	t.Helper()
 	seen := ""
-	err := await.Until(t.Context(), what, limit, func() bool {
+	await.Described(t, what, func() bool {
 		seen = w.try(t.Context(), text)
 		return strings.Contains(seen, wanted)
 	}, func() string { return seen })
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // write writes a file of somebody who installs.

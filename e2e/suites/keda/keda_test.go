@@ -2,6 +2,7 @@ package keda
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,28 +10,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
-	// within bounds the way of a figure to a number of replicas: a poll, a sync of the
-	// HorizontalPodAutoscaler, the cool-down.
-	within = 60 * time.Second
-	// woken bounds the way of a held request to a replica: it is pushed, and waits for no poll.
-	woken = 3 * time.Second
-	// poll is the ScaledObject's pollingInterval.
-	poll = 5 * time.Second
+	// polling is the ScaledObject's pollingInterval in seconds. With never, no poll comes while the test waits: what wakes
+	// the workload then is what the scaler has pushed.
+	polling, never = 5, 24 * 60 * 60
 	// deaf is the KEDA that closes the connection under its own stream when a figure is not known, and then needs as long as the next poll, at least, until it can open
 	// another one: see docs/autoscaling.md. There the poll wakes the workload.
 	deaf = "2.21.0"
 	// steady is how long a number has to stay: several polls and syncs, and more than the
 	// cool-down.
 	steady = 15 * time.Second
-	// reconnected is how long KEDA may take to open a stream again after one that has ended in good
-	// order.
-	reconnected = 5 * time.Second
 )
 
 // figures as the annotation has them. Unknown is anything that is no figure.
@@ -45,37 +39,47 @@ func TestKEDA(t *testing.T) {
 	binary := build(t)
 	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{bed.KEDA()}, Programs: map[string]string{"scaler": binary}})
 	s := suite{bed.Kubectl{Cluster: cluster}}
-	again, afterRestart := woken, woken+reconnected
+	atZero := never // the pollingInterval while the workload is to be woken by a stream that was opened again
 	if s.SeeKEDA(t) == deaf {
-		again, afterRestart = woken+poll, woken+poll
+		atZero = polling
 	}
 	s.Do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/keda/objects.yaml"))
 	s.ExplainFailure(t, evidence()...)
-	s.Do(t, "wait", "-n", "scaled", "scaledobject/web", "--for=condition=Ready", "--timeout=60s")
+	s.Do(t, "wait", "-n", "scaled", "scaledobject/web", "--for=condition=Ready")
 
+	s.polls(t, never)
 	s.stays(t, "0", "without a request")
 	s.figure(t, held)
-	s.reaches(t, "1", woken, "a held request wakes the workload")
+	s.reaches(t, "1", "a held request wakes the workload")
+	s.polls(t, polling)
 	s.figure(t, `{"requestRate": 22}`)
-	s.reaches(t, "5", within, "22 requests a second, 5 a replica")
+	s.reaches(t, "5", "22 requests a second, 5 a replica")
 	s.figure(t, `{"requestRate": 9}`)
-	s.reaches(t, "2", within, "9 requests a second")
+	s.reaches(t, "2", "9 requests a second")
 	s.figure(t, unknown)
 	s.stays(t, "2", "while the figure is not known")
 	s.figure(t, none)
-	s.reaches(t, "0", within, "no request")
+	s.reaches(t, "0", "no request")
 
+	// A stream ends when a figure is not known. KEDA has to open it again without a poll.
+	s.polls(t, atZero)
+	s.figure(t, unknown)
+	s.stays(t, "0", "while the figure is not known")
+	s.figure(t, none)
 	const weights = "http.kedify.io/weighted-backends"
 	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"=[{service: web, weight: 80}, {service: web-canary, weight: 20}]")
-	s.reaches(t, "1", again, "a canary wakes the workload")
+	s.reaches(t, "1", "a canary wakes the workload")
+	s.polls(t, polling)
 	s.stays(t, "1", "while a canary is under way")
 	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"-")
-	s.reaches(t, "0", within, "the canary is over")
+	s.reaches(t, "0", "the canary is over")
 
+	s.polls(t, atZero)
+	s.stays(t, "0", "before the scaler is restarted")
 	s.Do(t, "rollout", "restart", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
-	s.Do(t, "rollout", "status", "-n", "keda", "deployment/keda-add-ons-http-external-scaler", "--timeout=90s")
+	s.Do(t, "rollout", "status", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
 	s.figure(t, held)
-	s.reaches(t, "1", afterRestart, "a held request after the scaler was restarted")
+	s.reaches(t, "1", "a held request after the scaler was restarted")
 }
 
 // suite is a cluster with the workload.
@@ -85,6 +89,12 @@ type suite struct{ bed.Kubectl }
 func (s suite) figure(t *testing.T, figure string) {
 	t.Helper()
 	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", "--overwrite", "test.kedify.io/figure="+figure)
+}
+
+// polls sets the ScaledObject's pollingInterval. KEDA polls once when it changes, and opens a new stream.
+func (s suite) polls(t *testing.T, seconds int) {
+	t.Helper()
+	s.Do(t, "patch", "-n", "scaled", "scaledobject/web", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"pollingInterval":%d}}`, seconds))
 }
 
 // replicas is how many the workload is asked to have.
@@ -97,22 +107,20 @@ func (s suite) replicas(ctx context.Context) string {
 }
 
 // reaches waits for a number of replicas, and says how long it took.
-func (s suite) reaches(t *testing.T, want string, limit time.Duration, why string) {
+func (s suite) reaches(t *testing.T, want, why string) {
 	t.Helper()
 	began, seen := time.Now(), ""
-	err := await.Until(t.Context(), want+" replicas: "+why, limit, func() bool {
+	await.Described(t, want+" replicas: "+why, func() bool {
 		seen = s.replicas(t.Context())
 		return seen == want
 	}, func() string { return seen })
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Logf("%s replicas after %.1f s: %s", want, time.Since(began).Seconds(), why)
 }
 
 // stays has a number of replicas be the same for a while.
 func (s suite) stays(t *testing.T, want, why string) {
 	t.Helper()
+	//testbounds:allow how long the replicas must stay
 	ctx, cancel := context.WithTimeout(t.Context(), steady)
 	defer cancel()
 	for ctx.Err() == nil {

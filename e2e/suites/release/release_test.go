@@ -2,7 +2,6 @@ package release
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -14,10 +13,9 @@ import (
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
-)
 
-// handshakeLimit bounds the start of a plugin: an emulated one takes seconds.
-const handshakeLimit = 60 * time.Second
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
 
 // setting is an environment variable that the make target sets.
 func setting(t *testing.T, name string) string {
@@ -125,16 +123,14 @@ func TestTheBinariesForARM64Answer(t *testing.T) {
 		"rollouts-plugin-kedify-linux-arm64": "kedify/http", "gatewayapi-plugin-linux-arm64": "argoproj-labs/gatewayAPI",
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), handshakeLimit)
-			defer cancel()
-			command := exec.CommandContext(ctx, emulators[0], filepath.Join(dist, name))
+			command := exec.CommandContext(await.Context(t), emulators[0], filepath.Join(dist, name))
 			var log bytes.Buffer
 			process := plugin.NewClient(&plugin.ClientConfig{
 				HandshakeConfig: plugin.HandshakeConfig{
 					ProtocolVersion: 1, MagicCookieKey: "ARGO_ROLLOUTS_RPC_PLUGIN", MagicCookieValue: "trafficrouter",
 				},
 				Plugins: map[string]plugin.Plugin{"RpcTrafficRouterPlugin": &rpc.RpcTrafficRouterPlugin{}},
-				Cmd:     command, Managed: true, StartTimeout: handshakeLimit,
+				Cmd:     command, Managed: true, StartTimeout: await.Patience(),
 				Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: &log}),
 			})
 			defer func() {

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -73,12 +74,16 @@ func (r *run) walk(t *testing.T) {
 // all checks that Pods of one role answer all of so many requests from a moment on.
 func (r *run) all(t *testing.T, what string, client *load.Client, from time.Time, n int, want role) {
 	t.Helper()
-	window := r.sample(t, client, from, n)
-	by := r.byRole(t, window)
-	t.Logf("%s: %d of %d answers by the %s side: %v", what, by[want], window.Done-window.Failed, want, by)
-	if window.Failed > 0 || by[want] != n {
-		t.Errorf("%s: %d failed, %v; all of %d are for the %s side", what, window.Failed, by, n, want)
-	}
+	measured(t, what, func() string {
+		window := r.sample(t, client, from, n)
+		from = time.Now()
+		by := r.byRole(t, window)
+		t.Logf("%s: %d of %d answers by the %s side: %v", what, by[want], window.Done-window.Failed, want, by)
+		if window.Failed > 0 || by[want] != n {
+			return fmt.Sprintf("%d failed, %v; all of %d are for the %s side", window.Failed, by, n, want)
+		}
+		return ""
+	})
 }
 
 // copies checks that the canary, which has no weight, was asked as often as the mirror route says, and that it answered nobody.
@@ -93,33 +98,41 @@ func (r *run) copies(t *testing.T, clients ...*load.Client) {
 		}
 		return r.counted(t, canary), sent
 	}
-	copied, sent := asked()
-	window := r.sample(t, clients[0], time.Now(), mirrored)
-	copiedAfter, sentAfter := asked()
-	split := stats.Split{Hits: copiedAfter - copied, Total: sentAfter - sent}
-	t.Logf("mirror: asked 20 %%, copied %.1f %% of %d (%.1f σ, limit %d)", 100*split.Share(), split.Total, split.Sigmas(percentage), mostSigmas)
-	if split.Sigmas(percentage) > mostSigmas {
-		t.Errorf("%d of %d requests were copied, asked 20 %%", split.Hits, split.Total)
-	}
-	if by := r.byRole(t, window); window.Failed > 0 || by[stable] != mirrored {
-		t.Errorf("%d of %d requests failed, and the rest was answered by %v; all are for the stable side", window.Failed, mirrored, by)
-	}
+	measured(t, "the mirror", func() string {
+		copied, sent := asked()
+		window := r.sample(t, clients[0], time.Now(), mirrored)
+		copiedAfter, sentAfter := asked()
+		split := stats.Split{Hits: copiedAfter - copied, Total: sentAfter - sent}
+		t.Logf("mirror: asked 20 %%, copied %.1f %% of %d (%.1f σ, limit %d)", 100*split.Share(), split.Total, split.Sigmas(percentage), mostSigmas)
+		if split.Sigmas(percentage) > mostSigmas {
+			return fmt.Sprintf("%d of %d requests were copied, asked 20 %%", split.Hits, split.Total)
+		}
+		if by := r.byRole(t, window); window.Failed > 0 || by[stable] != mirrored {
+			return fmt.Sprintf("%d of %d requests failed, and the rest was answered by %v; all are for the stable side", window.Failed, mirrored, by)
+		}
+		return ""
+	})
 }
 
 // shares measures which part of the requests each role answers.
 func (r *run) shares(t *testing.T, client *load.Client, asked map[role]float64) {
 	t.Helper()
-	window := r.sample(t, client, time.Now().Add(settle), shared)
-	by := r.byRole(t, window)
-	for _, each := range []role{stable, canary, "a", "b"} {
-		split := stats.Split{Hits: by[each], Total: window.Done - window.Failed}
-		off := split.Sigmas(asked[each])
-		t.Logf("experiment, %s: asked %.0f %%, measured %.1f %% of %d (%.1f σ, limit %d)", each, 100*asked[each], 100*split.Share(), split.Total, off, mostSigmas)
-		if off > mostSigmas {
-			t.Errorf("%s answered %d of %d, asked %.0f %%", each, split.Hits, split.Total, 100*asked[each])
+	measured(t, "the experiment", func() string {
+		window := r.sample(t, client, time.Now().Add(settle), shared)
+		by := r.byRole(t, window)
+		problem := ""
+		for _, each := range []role{stable, canary, "a", "b"} {
+			split := stats.Split{Hits: by[each], Total: window.Done - window.Failed}
+			off := split.Sigmas(asked[each])
+			t.Logf("experiment, %s: asked %.0f %%, measured %.1f %% of %d (%.1f σ, limit %d)",
+				each, 100*asked[each], 100*split.Share(), split.Total, off, mostSigmas)
+			if off > mostSigmas {
+				problem = fmt.Sprintf("%s answered %d of %d, asked %.0f %%", each, split.Hits, split.Total, 100*asked[each])
+			}
 		}
-	}
-	if len(by) != len(asked) {
-		t.Errorf("answers came from %v", by)
-	}
+		if len(by) != len(asked) {
+			problem = fmt.Sprintf("answers came from %v", by)
+		}
+		return problem
+	})
 }

@@ -13,21 +13,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/await"
 	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 const (
 	// host is the app's, and controlHost that of the control.
 	host, controlHost = "routes.example.com", "control.example.com"
-	// patience bounds how long anything may take that must come.
-	patience = 2 * time.Minute
-	// requestTimeout bounds each request.
-	requestTimeout = 5 * time.Second
 	// installed is the number of answers in a row after which the app counts as installed.
 	installed = 20
 )
@@ -89,8 +86,8 @@ func (w world) install(t *testing.T, namespace, plugin, file string) *run {
 func (r *run) kedifyProxy(t *testing.T) {
 	t.Helper()
 	r.Do(t, "apply", "-k", filepath.Join(r.repo, "config", "kedify-proxy"))
-	r.Do(t, "rollout", "status", "deployment/kedify-proxy", "--timeout=90s")
-	r.Do(t, "wait", "httpscaledobject/web", "--for=condition=Programmed", "--timeout=90s")
+	r.Do(t, "rollout", "status", "deployment/kedify-proxy")
+	r.Do(t, "wait", "httpscaledobject/web", "--for=condition=Programmed")
 	r.address = r.Do(t, "get", "service", "kedify-proxy", "-o", "jsonpath={.spec.clusterIP}") + ":8080"
 }
 
@@ -98,28 +95,20 @@ func (r *run) kedifyProxy(t *testing.T) {
 func (r *run) envoyGateway(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), requestTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
 		defer cancel()
 		if _, err := r.Run(ctx, "kubectl", "delete", "gatewayclass", "routes", "--ignore-not-found", "--wait=false"); err != nil {
 			t.Error(err)
 		}
 	})
-	r.Do(t, "wait", "gateway/routes", "--for=condition=Programmed", "--timeout=90s")
+	r.Do(t, "wait", "gateway/routes", "--for=condition=Programmed")
 	r.address = r.Do(t, "-n", "envoy-gateway-system", "get", "service", "routes-gateway", "-o", "jsonpath={.spec.clusterIP}") + ":80"
 }
 
 // target says where requests go.
 func (r *run) target(host string) load.Config {
 	return load.Config{
-		Address: r.address, Dial: r.inside.DialContext, Host: host, Path: "/color", Timeout: requestTimeout, MaxInFlight: 500,
-	}
-}
-
-// eventually waits until ready says so, and fails the test when it takes too long.
-func eventually(t *testing.T, what string, ready func() bool, state func() string) {
-	t.Helper()
-	if err := await.Until(t.Context(), what, patience, ready, state); err != nil {
-		t.Fatal(err)
+		Address: r.address, Dial: r.inside.DialContext, Host: host, Path: "/color", Timeout: await.Patience(), MaxInFlight: rate * int(await.Patience().Seconds()),
 	}
 }
 
@@ -129,7 +118,7 @@ func (r *run) answers(t *testing.T) {
 	r.healthy(t)
 	var answers int
 	var probed error
-	eventually(t, fmt.Sprintf("%d answers in a row", installed), func() bool {
+	await.Described(t, fmt.Sprintf("%d answers in a row", installed), func() bool {
 		if _, probed = load.Probe(t.Context(), r.target(host)); probed != nil {
 			answers = 0
 			return false
@@ -152,7 +141,8 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 		totals, pinned := client.Stop()
 		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
 		if totals.Failed > 0 || totals.Sent == 0 {
-			t.Errorf("%s: %d of %d requests failed: %v\n%s", who, totals.Failed, totals.Sent, totals.Reasons, bed.EnvoyGatewayRefusals(r.cluster.Logs))
+			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", who, totals.Failed, totals.Sent, totals.Reasons)
+			t.Log(bed.EnvoyGatewayRefusals(r.cluster.Logs))
 		}
 		for _, p := range pinned {
 			if p.Lost != nil || p.Answered == 0 {
@@ -161,6 +151,21 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 		}
 	})
 	return client
+}
+
+// measured measures until there is no problem: proxies may follow late. A problem that stays is a broken split.
+func measured(t *testing.T, what string, problem func() string) {
+	t.Helper()
+	found := ""
+	err := await.Until(t.Context(), what, func() bool {
+		if found = problem(); found != "" {
+			t.Logf("%s, late or wrong: %s", what, found)
+		}
+		return found == ""
+	}, func() string { return found })
+	if err != nil {
+		invariant.Broken(t, invariant.Split, "%v", err)
+	}
 }
 
 // sample waits for so many requests from a moment on.
@@ -187,14 +192,14 @@ func (r *run) rollout(t *testing.T) kube.Rollout {
 func (r *run) healthy(t *testing.T) {
 	t.Helper()
 	var seen kube.Rollout
-	eventually(t, "the Rollout to be Healthy", func() bool { seen = r.rollout(t); return seen.Healthy() }, func() string { return "it is " + seen.String() })
+	await.Described(t, "the Rollout to be Healthy", func() bool { seen = r.rollout(t); return seen.Healthy() }, func() string { return "it is " + seen.String() })
 }
 
 // paused waits until the Rollout pauses at the step of that index.
 func (r *run) paused(t *testing.T, step int) {
 	t.Helper()
 	var seen kube.Rollout
-	eventually(t, fmt.Sprintf("the pause of step %d", step), func() bool {
+	await.Described(t, fmt.Sprintf("the pause of step %d", step), func() bool {
 		seen = r.rollout(t)
 		return seen.Paused() && seen.Status.CurrentStepIndex != nil && *seen.Status.CurrentStepIndex == step
 	}, func() string { return "it is " + seen.String() })
@@ -213,7 +218,7 @@ func (r *run) experiment(t *testing.T) {
 	t.Helper()
 	const want = "10 5 true"
 	seen := ""
-	eventually(t, "the Experiment's weights", func() bool {
+	await.Described(t, "the Experiment's weights", func() bool {
 		seen = r.Do(t, "get", "rollout", "web", "-o", "jsonpath={.status.canary.weights.additional[*].weight} {.status.canary.weights.verified}")
 		return seen == want
 	}, func() string { return seen })
@@ -294,7 +299,7 @@ func (r *run) byRole(t *testing.T, window load.Window) map[role]int {
 // counted is how many requests for the colour all Pods of a role have had.
 func (r *run) counted(t *testing.T, of role) int {
 	t.Helper()
-	client := http.Client{Transport: r.inside.Transport(), Timeout: requestTimeout}
+	client := http.Client{Transport: r.inside.Transport(), Timeout: await.Patience()}
 	defer client.CloseIdleConnections()
 	sum := 0
 	for _, each := range r.pods(t)[of] {

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/contact"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
-
-// patience bounds what has to come.
-const patience = 10 * time.Second
 
 // proxy is a server that can be killed, and come back.
 type proxy struct {
@@ -22,12 +21,11 @@ type proxy struct {
 	accepted chan net.Conn
 }
 
-// newProxy returns one that serves.
+// newProxy returns one that serves, at an address of its own: nobody else listens there after it is killed.
 func newProxy(t *testing.T) *proxy {
 	t.Helper()
-	p := &proxy{t: t, at: netip.MustParseAddrPort("127.0.0.1:0")}
+	p := &proxy{t: t, at: netip.AddrPortFrom(loopback.Address(), 8080)}
 	p.serve()
-	p.at = p.listener.Addr().(*net.TCPAddr).AddrPort() //nolint:forcetypeassert // It was asked for TCP.
 	t.Cleanup(p.kill)
 	return p
 }
@@ -56,13 +54,7 @@ func (p *proxy) serve() {
 // connection is the next one that somebody has made.
 func (p *proxy) connection() net.Conn {
 	p.t.Helper()
-	select {
-	case conn := <-p.accepted:
-		return conn
-	case <-time.After(patience):
-		p.t.Fatal("nobody connects")
-		return nil
-	}
+	return await.Receive(p.t, "a connection", p.accepted)
 }
 
 // kill ends it with all its connections.
@@ -93,13 +85,8 @@ func start(t *testing.T) (*contact.Keeper, <-chan string) {
 // hears waits for news of a namespace.
 func hears(t *testing.T, told <-chan string, want string) {
 	t.Helper()
-	select {
-	case namespace := <-told:
-		if namespace != want {
-			t.Errorf("there is news of namespace %s, want %s", namespace, want)
-		}
-	case <-time.After(patience):
-		t.Fatal("nobody is told")
+	if namespace := await.Receive(t, "news of namespace "+want, told); namespace != want {
+		t.Errorf("there is news of namespace %s, want %s", namespace, want)
 	}
 }
 
@@ -160,12 +147,13 @@ func TestNobodyIsConnectedToForNothing(t *testing.T) {
 	keeper.Keep("other", []netip.AddrPort{other.at})
 	left, stays := mine.connection(), other.connection()
 	keeper.Keep("shop", nil)
-	if err := left.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := left.SetReadDeadline(time.Now().Add(await.Patience())); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := left.Read(make([]byte, 1)); n != 0 || err == nil || isTimeout(err) {
 		t.Errorf("the connection says %d bytes and %v, want its end", n, err)
 	}
+	//testbounds:allow the deadline expires on purpose
 	if err := stays.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}

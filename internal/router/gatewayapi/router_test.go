@@ -137,7 +137,7 @@ func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
 	api.Fail(api.Hang)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) //testbounds:allow it is there to expire
 	defer cancel()
 	err := newRouter(api).SetWeight(ctx, routertest.Rollout(gatewayapi.Type, config), 20, nil)
 	if !errors.Is(err, context.DeadlineExceeded) {

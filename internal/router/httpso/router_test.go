@@ -258,7 +258,7 @@ func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	api.Fail(api.Hang)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) //testbounds:allow it is there to expire
 	defer cancel()
 	err := newRouter(api).SetWeight(ctx, routertest.Rollout(httpso.Type, config), 20, nil)
 	if !errors.Is(err, context.DeadlineExceeded) {

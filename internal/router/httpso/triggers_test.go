@@ -1,13 +1,11 @@
 package httpso_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +16,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // namespacePath is where the HTTPScaledObjects of the namespace are listed.
@@ -298,9 +297,7 @@ func TestASecondRolloutOfTheSameTriggersIsRefused(t *testing.T) {
 			shared := map[string]string{httpv1alpha1.AnnotationWeightedBackends: byAPI, httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark}
 			api := routertest.NewAPIServer(t, ofTrigger("web", "web", shared), ofTrigger(test.scaled, "web-api", nil))
 			api.PutOther(apiPath, apiRollout("web-api"))
-			ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
-			defer cancel()
-			err := newRouter(api).SetWeight(ctx, routertest.Rollout(httpso.Type, config), 20, nil)
+			err := newRouter(api).SetWeight(await.Context(t), routertest.Rollout(httpso.Type, config), 20, nil)
 			if (err == nil) != test.taken || !test.taken && !strings.Contains(err.Error(), "of its own") {
 				t.Errorf("error is %v", err)
 			}

@@ -8,21 +8,17 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds the waits for what a Watcher has been told.
-const patience = 10 * time.Second
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // list answers a list request with items, and keeps a watch open.
 func list(items ...string) http.HandlerFunc {
@@ -69,7 +65,7 @@ func watch(t *testing.T, objects, rollouts http.HandlerFunc) *canary.Watcher {
 // known waits until a Watcher knows of an object whether its target is in a canary.
 func known(t *testing.T, watcher *canary.Watcher, name types.NamespacedName) (underWay bool) {
 	t.Helper()
-	testkit.Eventually(t, patience, "whether a canary is under way", func() bool {
+	await.True(t, "whether a canary is under way", func() bool {
 		var err error
 		underWay, err = watcher.UnderWay(name)
 		return err == nil

@@ -10,16 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
-)
 
-// patience is how long something that was created may take to be usable: the resource of a CustomResourceDefinition, or what a role allows.
-const patience = time.Minute
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
 
 // Manifest is what identifies an object in a manifest.
 type Manifest struct {
@@ -143,19 +141,15 @@ func served(ctx context.Context, client rest.Interface, definition json.RawMessa
 	return nil
 }
 
-// patiently makes a call again, for patience, while it answers that something does not exist or is not allowed: both may be on their way.
+// patiently repeats a call, for at most await.Patience, while the answer is that something does not exist or is not allowed:
+// the resource of a CustomResourceDefinition and the permissions of a role are there some time after their creation.
 func patiently(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
-	for {
-		err := call(ctx)
-		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	var err error
+	late := await.Until(ctx, "a definition or a permission", func() bool {
+		err = call(ctx)
+		return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err)
+	}, func() string { return err.Error() })
+	return errors.Join(late, err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // auditPolicy has every request of a ServiceAccount written down once, and those of no one else.
@@ -35,6 +36,8 @@ type AuditEvent struct {
 	ObjectRef struct{ Resource, APIGroup, Subresource, Namespace, Name string }
 	// ResponseStatus has no code while a watch is open.
 	ResponseStatus struct{ Code int }
+	// RequestReceivedTimestamp is when the API server received it, and StageTimestamp when it reached Stage. Both are in microseconds.
+	RequestReceivedTimestamp, StageTimestamp time.Time
 }
 
 // NewAuditLog prepares an AuditLog in folder.

@@ -1,5 +1,5 @@
-// Package controlplane runs a real etcd and kube-apiserver for tests and benchmarks: plain processes on free ports of the loopback, with their state in a
-// folder of their own, and clients with static tokens.
+// Package controlplane runs a real etcd and kube-apiserver for tests and benchmarks: plain processes on a loopback address
+// of their own, with their state in a folder of their own, and clients with static tokens. It is for Linux.
 package controlplane
 
 import (
@@ -12,12 +12,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,10 +27,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-// startLimit bounds how long the processes may take until they are ready.
-const startLimit = 2 * time.Minute
+// Ports of the address of a ControlPlane. They are not the usual ones, which a cluster of this machine may have on all its
+// addresses.
+const (
+	etcdPort, etcdPeerPort = 12379, 12380
+	securePort             = 16443
+)
 
 // RareCollections has an API server collect its garbage four times less often than by default. One collection takes a processor as much as a hundred writes.
 const RareCollections = "GOGC=400"
@@ -87,33 +91,29 @@ func (b *Binaries) Flags(flags *flag.FlagSet, getenv func(string) string) {
 // ControlPlane is a running etcd and kube-apiserver.
 type ControlPlane struct {
 	folder    string
-	port      int
+	address   netip.Addr
 	processes []*program.Process
 }
 
 // Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there. flags are given to the API server
 // beside its own.
 func Start(ctx context.Context, binaries Binaries, folder string, flags ...string) (*ControlPlane, error) {
-	ports, err := FreePorts(3)
-	if err != nil {
-		return nil, err
-	}
-	c := &ControlPlane{folder: folder, port: ports[2]}
+	c := &ControlPlane{folder: folder, address: loopback.Address()}
 	if err := c.writeIdentities(); err != nil {
 		return nil, err
 	}
-	etcd := "http://127.0.0.1:" + strconv.Itoa(ports[0])
+	etcd := "http://" + c.at(etcdPort)
 	// No controllers run, so nobody would make the ServiceAccounts that admission asks for before it lets a Pod in.
-	flags = append(flags, "--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-		"--secure-port="+strconv.Itoa(c.port), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC",
+	flags = append(flags, "--etcd-servers="+etcd, "--bind-address="+c.address.String(), "--advertise-address="+c.address.String(),
+		"--secure-port="+strconv.Itoa(securePort), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC",
 		"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false",
 		"--disable-admission-plugins=ServiceAccount")
 	// What isn't flushed is lost when the machine crashes, and the tests with it: nobody reads the data afterwards.
 	fsync := "--unsafe-no-fsync=" + strconv.FormatBool(!binaries.Durable)
-	err = errors.Join(
+	err := errors.Join(
 		c.run(ctx, binaries.Etcd, "--data-dir="+c.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
-			"--listen-peer-urls=http://127.0.0.1:"+strconv.Itoa(ports[1]), "--log-level=warn", fsync),
+			"--listen-peer-urls=http://"+c.at(etcdPeerPort), "--log-level=warn", fsync),
 		c.runWith(ctx, binaries.Environment, binaries.APIServer, flags...),
 	)
 	if err == nil {
@@ -128,7 +128,7 @@ func Start(ctx context.Context, binaries Binaries, folder string, flags ...strin
 // Config is a client configuration for the user of token, without a limit on requests.
 func (c *ControlPlane) Config(token string) *rest.Config {
 	return &rest.Config{
-		Host: "https://127.0.0.1:" + strconv.Itoa(c.port), BearerToken: token, QPS: -1, WarningHandler: rest.NoWarnings{},
+		Host: "https://" + c.at(securePort), BearerToken: token, QPS: -1, WarningHandler: rest.NoWarnings{},
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(c.path("certs"), "apiserver.crt")},
 	}
 }
@@ -164,6 +164,9 @@ func (c *ControlPlane) Stop() error {
 	return errs
 }
 
+// at is a port of the address.
+func (c *ControlPlane) at(port uint16) string { return netip.AddrPortFrom(c.address, port).String() }
+
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.folder, name) }
 
 // run starts one process.
@@ -185,7 +188,7 @@ func (c *ControlPlane) runWith(ctx context.Context, environment []string, binary
 
 // ready waits until the API server, the last process to be started, says that it is.
 func (c *ControlPlane) ready(ctx context.Context) error {
-	return c.processes[len(c.processes)-1].Await(ctx, startLimit, func(ctx context.Context) error {
+	return c.processes[len(c.processes)-1].Await(ctx, func(ctx context.Context) error {
 		client, err := c.Client(AdminToken) // fails until the API server has written its certificate
 		if err == nil {
 			_, err = client.Get().AbsPath("/readyz").DoRaw(ctx)
@@ -219,22 +222,4 @@ func (c *ControlPlane) writeIdentities() error {
 // serviceAccount is the line of a token file by which a token stands for a ServiceAccount, as one that the API server issues does.
 func serviceAccount(token, namespace, name string) string {
 	return fmt.Sprintf("%s,system:serviceaccount:%s:%s,%s,\"system:serviceaccounts,system:serviceaccounts:%s\"\n", token, namespace, name, token, namespace)
-}
-
-// FreePorts finds TCP ports of the loopback that are free now, no two the same. Nothing keeps them free: what is to listen on them should do so soon.
-func FreePorts(count int) ([]int, error) {
-	ports := make([]int, 0, count)
-	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only asks the kernel for a number
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close()
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, fmt.Errorf("the listener has the address %v", listener.Addr())
-		}
-		ports = append(ports, address.Port)
-	}
-	return ports, nil
 }

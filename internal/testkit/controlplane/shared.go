@@ -36,7 +36,7 @@ type Folder struct {
 	Path string
 }
 
-// RunIn is for TestMain of tests that start ControlPlanes of their own. It builds programs, named as their folders below cmd, and has run do the
+// RunIn is for TestMain of tests that start ControlPlanes of their own, one at a time. It builds programs, named as their folders below cmd, and has run do the
 // rest. The result is the exit code: an error is written to the standard error, and makes it 1.
 func RunIn(programs []string, run func(context.Context, Folder) (code int, err error)) int {
 	code, err := runIn(programs, run)

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -21,9 +20,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
 )
-
-// startLimit is how long Envoy may take until it is ready.
-const startLimit = time.Minute
 
 var (
 	errAnswer    = errors.New("not answered with 200")
@@ -86,7 +82,7 @@ func Start(
 	if err != nil {
 		return nil, err
 	}
-	err = e.Await(ctx, startLimit, func(ctx context.Context) error {
+	err = e.Await(ctx, func(ctx context.Context) error {
 		_, err := e.Admin(ctx, "/ready")
 		return err
 	})

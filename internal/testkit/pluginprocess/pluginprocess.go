@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // Process is what the controller holds of one plugin process: the calls, and the end.
@@ -35,6 +36,7 @@ func Start(binary, kubeconfig string, log io.Writer, args ...string) (*Process, 
 		Plugins:         plugin.PluginSet{router.PluginName: &rpc.RpcTrafficRouterPlugin{}},
 		Cmd:             command,
 		Managed:         true,
+		StartTimeout:    await.Patience(),
 		Logger:          hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: log}),
 	})
 	control, err := client.Client()

@@ -14,15 +14,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
 	// module is the import path of the project.
 	module = "github.com/kedify/argo-rollouts-plugin"
-	// endLimit is how long a process may take to end in good order.
-	endLimit = 20 * time.Second
-	// pollEvery is how often Await calls.
-	pollEvery = 20 * time.Millisecond
 	// shownLog is how much of the end of a log is shown when something fails, in bytes.
 	shownLog = 8000
 )
@@ -120,7 +118,7 @@ func (p *Process) EndWith(tb testing.TB) {
 	})
 }
 
-// Stop ends the process: by SIGTERM, and when that takes too long by SIGKILL, which fails the test. That it has ended before fails the test too. A second call
+// Stop ends the process: by SIGTERM, and after await.Patience by SIGKILL, which fails the test. That it has ended before fails the test too. A second call
 // does nothing.
 func (p *Process) Stop(tb testing.TB) {
 	tb.Helper()
@@ -133,8 +131,8 @@ func (p *Process) Stop(tb testing.TB) {
 		}
 		select {
 		case <-p.ended:
-		case <-time.After(endLimit):
-			tb.Errorf("%s goes on %v after SIGTERM: %v", p.name, endLimit, p.Kill())
+		case <-time.After(await.Patience()):
+			tb.Errorf("%s goes on %v after SIGTERM: %v", p.name, await.Patience(), p.Kill())
 		}
 	})
 }
@@ -154,25 +152,33 @@ func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Sign
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Await calls ready again and again until it returns no error. It fails when the process has ended, and after limit; the error has what ready said last, and
-// the end of what the process wrote.
-func (p *Process) Await(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// Await calls ready until it returns no error, for at most await.Patience. It fails when the process has ended before. The
+// error contains the last one of ready, and the end of what the process wrote.
+func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.ended:
-			return fmt.Errorf("%s has ended: %w\n%s", p.name, err, p.logEnd())
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready after %v: %w\n%s", p.name, limit, err, p.logEnd())
-		case <-ticker.C:
-		}
+	var last error
+	late := await.Until(ctx, p.name+" to be ready", func() bool {
+		last = ready(ctx)
+		return last == nil || p.hasEnded()
+	}, func() string { return last.Error() })
+	switch {
+	case late != nil:
+		return fmt.Errorf("%w\n%s", late, p.logEnd())
+	case last != nil:
+		return fmt.Errorf("%s has ended: %w\n%s", p.name, last, p.logEnd())
+	default:
+		return nil
+	}
+}
+
+// hasEnded says whether the process has ended.
+func (p *Process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
 	}
 }
 

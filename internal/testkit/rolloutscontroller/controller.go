@@ -91,12 +91,9 @@ func Start(plane *controlplane.ControlPlane, binary, folder string, flags ...str
 	if err != nil {
 		return nil, err
 	}
-	ports, err := controlplane.FreePorts(2)
-	if err != nil {
-		return nil, err
-	}
 	process := exec.Command(binary, append([]string{ //nolint:noctx,gosec // ended by End; the developer names the program
-		"--kubeconfig", kubeconfig, "--namespace", Namespace, "--metricsPort", strconv.Itoa(ports[0]), "--healthzPort", strconv.Itoa(ports[1]),
+		// It listens on all addresses. Nobody asks it there, so the kernel may choose the ports.
+		"--kubeconfig", kubeconfig, "--namespace", Namespace, "--metricsPort=0", "--healthzPort=0",
 	}, flags...)...)
 	process.Dir, process.Stdout, process.Stderr = folder, log, log
 	// The plugin inherits the environment, and finds the API server by it.

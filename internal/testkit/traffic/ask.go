@@ -6,6 +6,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // Answer is what a request got.
@@ -27,7 +29,7 @@ func Ask(ctx context.Context, url, host string, header http.Header) (Answer, err
 	}
 	request.Host = host
 	maps.Copy(request.Header, header)
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
 		return Answer{}, err

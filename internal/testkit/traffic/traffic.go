@@ -3,18 +3,15 @@ package traffic
 
 import (
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
 	// Path is what the requests of a Traffic ask for. An app answers it with a JSON string.
 	Path = "/traffic"
-	// patience bounds a request, samplePatience the wait for a sample.
-	patience, samplePatience = 30 * time.Second, 2 * time.Minute
 	// inFlight is how many requests are under way at once.
 	inFlight = 4
 	// sample is how many requests a share is measured by.
@@ -36,7 +33,7 @@ func Start(tb testing.TB, address, host string, rate int, answers ...string) *Tr
 	tb.Helper()
 	client, err := load.Start(tb.Context(), load.Config{
 		Address: address, Host: host, Path: Path, Rate: float64(rate), MaxInFlight: inFlight, Closed: true,
-		Timeout: patience, Colors: answers,
+		Timeout: await.Patience(), Colors: answers,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -82,7 +79,7 @@ func (t *Traffic) sample(answer string, requests int) stats.Split {
 	t.tb.Helper()
 	first := t.client.Begun() + settle
 	var window load.Window
-	testkit.Eventually(t.tb, samplePatience, "a sample of the requests is complete", func() bool {
+	await.True(t.tb, "a sample of the requests is complete", func() bool {
 		window = t.client.Window(first, requests)
 		return window.Complete()
 	})

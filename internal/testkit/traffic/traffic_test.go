@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // witness is a test whose failures are noted and don't count.
@@ -63,7 +63,7 @@ func TestWhatFailsIsSeen(t *testing.T) {
 			if strings.HasPrefix(name, "a share") {
 				traffic.CheckShare("canary", 0)
 			}
-			testkit.Eventually(t, patience, "all kinds of connections were used", func() bool { return asked.Load() > 500 })
+			await.True(t, "all kinds of connections were used", func() bool { return asked.Load() > 500 })
 			traffic.Stop()
 			seen := strings.Join(w.failures, "\n")
 			if (seen == "") != (test.want == nil) {

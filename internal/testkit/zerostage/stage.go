@@ -33,8 +33,6 @@ const (
 	Proxy = "127.0.0.1:8080"
 	// healthPort is where an interceptor tells of its health: its usual port is taken by the proxy, on all addresses.
 	healthPort = 8081
-	// startLimit is how long the interceptor may take until it is ready.
-	startLimit = time.Minute
 	// waitingMetric is the interceptor's gauge of requests that wait.
 	waitingMetric = "kedify_hold_waiting_requests "
 )
@@ -163,7 +161,7 @@ func (s *Stage) StartInterceptor(ctx context.Context, number int) (*Replica, err
 		return nil, err
 	}
 	r := &Replica{process, address}
-	err = process.Await(ctx, startLimit, func(ctx context.Context) error {
+	err = process.Await(ctx, func(ctx context.Context) error {
 		answer, err := traffic.Ask(ctx, "http://"+at(healthPort)+"/readyz", "", nil)
 		if err == nil && answer.Status != http.StatusOK {
 			err = fmt.Errorf("%w: /readyz answers %d", errNotReady, answer.Status)

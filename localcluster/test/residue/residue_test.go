@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -20,10 +21,21 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/host"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 )
 
-// commandTimeout bounds one command of the cluster.
-const commandTimeout = 10 * time.Minute
+// defaultPatience is the limit of every wait without TEST_PATIENCE.
+const defaultPatience = 10 * time.Minute
+
+// patience is the limit of every wait: the value of the environment variable TEST_PATIENCE, such as 5m, and at least two
+// minutes. Less would measure the machine.
+func patience() time.Duration {
+	set, err := time.ParseDuration(os.Getenv("TEST_PATIENCE"))
+	if err != nil {
+		return defaultPatience
+	}
+	return max(set, 2*time.Minute)
+}
 
 // environment says where the binary under test and its caches are.
 type environment struct{ binary, cache, repo string }
@@ -47,7 +59,7 @@ func fromEnvironment(t *testing.T) environment {
 // run runs one command of the cluster and returns what it printed.
 func (e environment) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), commandTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience())
 	defer cancel()
 	command := exec.CommandContext(ctx, e.binary, append([]string{"--cache", e.cache, "--repo", e.repo}, args...)...)
 	// A file, not a pipe: the supervisor outlives the command and would keep a
@@ -84,14 +96,16 @@ func (e environment) status(t *testing.T) host.Status {
 	return status
 }
 
-// supervisor returns the process that holds the cluster's lock.
-func (e environment) supervisor(t *testing.T) int {
+// killSupervisor kills the process that holds the cluster's lock.
+func (e environment) killSupervisor(t *testing.T) {
 	t.Helper()
 	holder, err := host.LockHolder(e.runDirectory())
 	if err != nil || holder == 0 {
 		t.Fatalf("no supervisor is found: %v", err)
 	}
-	return holder
+	if !kill(t, holder) {
+		t.Fatal("the supervisor ended by itself")
+	}
 }
 
 func take(t *testing.T, of cluster.Settings) Snapshot {
@@ -107,19 +121,12 @@ func take(t *testing.T, of cluster.Settings) Snapshot {
 // end need a moment until the kernel has taken them away.
 func mustMatch(t *testing.T, before Snapshot, of cluster.Settings) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		diff := cmp.Diff(before, take(t, of))
-		if diff == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the cluster left something behind (-before +after):\n%s", diff)
-		}
-		<-ticker.C
-	}
+	diff := ""
+	await(t, 200*time.Millisecond, func() bool {
+		after := take(t, of)
+		diff = cmp.Diff(before.restrictedTo(after), after.restrictedTo(before))
+		return diff == ""
+	}, func() string { return "the cluster left something behind (-before +after):\n" + diff })
 }
 
 func TestNothingIsLeft(t *testing.T) {
@@ -175,7 +182,7 @@ func afterDown(t *testing.T, e environment) {
 func afterKill(t *testing.T, e environment) {
 	t.Helper()
 	e.mustRun(t, "up", "--bare")
-	kill(t, e.supervisor(t))
+	e.killSupervisor(t)
 	if got := e.status(t).State; got != host.PhaseBroken {
 		t.Errorf("state is %q, want %q", got, host.PhaseBroken)
 	}
@@ -185,7 +192,7 @@ func afterKill(t *testing.T, e environment) {
 func recovers(t *testing.T, e environment) {
 	t.Helper()
 	e.mustRun(t, "up", "--bare")
-	kill(t, e.supervisor(t))
+	e.killSupervisor(t)
 	e.mustRun(t, "up", "--bare")
 	if got := e.status(t).State; got != host.PhaseRunning {
 		t.Errorf("state is %q, want %q", got, host.PhaseRunning)
@@ -201,18 +208,16 @@ func afterKillInStart(t *testing.T, e environment) {
 	launcher := []string{"inside supervise", "inside init", "inside run", "up --bare"}
 	for moment := range 10 {
 		victim := launcher[moment%len(launcher)]
-		others := processesOf(victim) // a cluster's that is at its end, or of another checkout
-		started := make(chan error, 1)
-		go func() {
-			_, err := e.run(t, "up", "--bare")
-			started <- err
-		}()
-		kill(t, e.await(t, victim, moment, others))
-		if err := <-started; err == nil {
-			t.Errorf("%s was killed after %d steps, and the start claims success", victim, moment)
+		steps := moment
+		for !e.killInStart(t, victim, steps) {
+			t.Logf("the start ended before %s was killed after %d steps: once more", victim, steps)
+			e.mustRun(t, "down")
+			if steps--; steps < 0 {
+				t.Fatalf("%s was never killed during a start", victim)
+			}
 		}
 		if got := e.status(t).State; victim != "up --bare" && got != host.PhaseBroken {
-			t.Errorf("%s was killed after %d steps, and the state is %q, want %q", victim, moment, got, host.PhaseBroken)
+			t.Errorf("%s was killed after %d steps, and the state is %q, want %q", victim, steps, got, host.PhaseBroken)
 		}
 		if moment < 9 {
 			e.mustRun(t, "down")
@@ -221,6 +226,29 @@ func afterKillInStart(t *testing.T, e environment) {
 		e.mustRun(t, "up", "--bare") // the last time without cleaning up first
 		e.mustRun(t, "down")
 	}
+}
+
+// killInStart starts a cluster and kills a process of the launcher once the start has come so many steps far. It returns
+// false if the start ended first. A start that succeeds without a cluster that was ready fails the test.
+func (e environment) killInStart(t *testing.T, victim string, steps int) bool {
+	t.Helper()
+	others := processesOf(victim) // a cluster's that is at its end, or of another checkout
+	started, ended := error(nil), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, started = e.run(t, "up", "--bare")
+	}()
+	pid := e.find(t, victim, steps, others, ended)
+	wasKilled := pid != 0 && kill(t, pid)
+	<-ended
+	if started != nil {
+		return wasKilled
+	}
+	// What is killed makes no cluster ready afterwards.
+	if progress := e.progress(); !strings.Contains(progress, `"state":"`+string(node.Ready)+`"`) {
+		t.Errorf("%s was killed after %d steps, and the start claims success:\n%s", victim, steps, progress)
+	}
+	return false
 }
 
 func afterFailure(t *testing.T, e environment) {
@@ -313,24 +341,45 @@ func leaveSomething(t *testing.T) {
 	t.Cleanup(func() { must(os.Remove(cgroup)) })
 }
 
-// await returns the process of the launcher that runs a command, and is none of others, once a start has
-// come so many steps far.
-func (e environment) await(t *testing.T, command string, steps int, others []int) int {
+// find returns the process of the launcher that runs a command, and is none of others, once a start has
+// come so many steps far; 0 if the start ends first.
+func (e environment) find(t *testing.T, command string, steps int, others []int, ended <-chan struct{}) (pid int) {
 	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(commandTimeout / 2)
-	for {
-		raw, _ := os.ReadFile(filepath.Join(e.runDirectory(), host.ProgressFile))
-		if strings.Count(string(raw), "\n") >= steps {
-			found := slices.DeleteFunc(processesOf(command), func(pid int) bool { return slices.Contains(others, pid) })
-			if len(found) > 0 {
-				return found[len(found)-1]
-			}
-		}
+	await(t, 10*time.Millisecond, func() bool {
 		select {
-		case <-deadline:
-			t.Fatalf("the start has not come %d steps far:\n%s", steps, raw)
+		case <-ended:
+			return true
+		default:
+		}
+		if strings.Count(e.progress(), "\n") < steps {
+			return false
+		}
+		found := slices.DeleteFunc(processesOf(command), func(pid int) bool { return slices.Contains(others, pid) })
+		if len(found) > 0 {
+			pid = found[len(found)-1]
+		}
+		return pid != 0
+	}, func() string { return fmt.Sprintf("the start has not come %d steps far:\n%s", steps, e.progress()) })
+	return pid
+}
+
+// progress is what the supervisor has recorded of a start.
+func (e environment) progress() string {
+	raw, _ := os.ReadFile(filepath.Join(e.runDirectory(), host.ProgressFile))
+	return string(raw)
+}
+
+// await checks ready until it returns true. It ends the test with the reason if that takes longer than patience.
+func await(t *testing.T, pause time.Duration, ready func() bool, reason func() string) {
+	t.Helper()
+	limit := time.NewTimer(patience())
+	defer limit.Stop()
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for !ready() {
+		select {
+		case <-limit.C:
+			t.Fatal(reason())
 		case <-ticker.C:
 		}
 	}
@@ -362,30 +411,33 @@ func (e environment) runDirectory() string {
 
 // kill ends a process and returns when the kernel has taken back what it held.
 // That is when its last thread has ended: its first one may be a zombie before.
-func kill(t *testing.T, pid int) {
+// It returns false if the process had ended by itself.
+func kill(t *testing.T, pid int) bool {
 	t.Helper()
 	handle, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return false
+	}
 	if err != nil {
-		t.Fatalf("take hold of the supervisor: %v", err)
+		t.Fatalf("open process %d: %v", pid, err)
 	}
 	defer unix.Close(handle)
-	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {
-		t.Fatalf("kill the supervisor: %v", err)
+	switch err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); {
+	case errors.Is(err, unix.ESRCH):
+		return false
+	case err != nil:
+		t.Fatalf("kill process %d: %v", pid, err)
 	}
-	for deadline := time.Now().Add(killTimeout); time.Now().Before(deadline); {
+	await(t, time.Millisecond, func() bool {
 		// The handle is readable once all threads have ended (pidfd_open(2)).
-		polled := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
-		if n, err := unix.Poll(polled, int(killTimeout.Milliseconds())); n > 0 {
-			return
-		} else if err != nil && !errors.Is(err, unix.EINTR) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, int(time.Second.Milliseconds()))
+		if err != nil && !errors.Is(err, unix.EINTR) {
 			t.Fatalf("wait for the end of process %d: %v", pid, err)
 		}
-	}
-	t.Fatalf("process %d outlives SIGKILL", pid)
+		return n > 0
+	}, func() string { return fmt.Sprintf("process %d outlives SIGKILL", pid) })
+	return true
 }
-
-// killTimeout is how long a process may take to end.
-const killTimeout = 10 * time.Second
 
 // TestAForeignCgroup says which cgroups of a process show: a process that ends is at the root for a moment.
 func TestAForeignCgroup(t *testing.T) {

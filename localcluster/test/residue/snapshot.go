@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,7 @@ func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 		"firewall":  firewall,
 		"files":     disk.files,
 		"cgroups":   func() ([]string, error) { return cgroups(of) },
+		rootCgroup:  func() ([]string, error) { return handedDown(), nil },
 		"sysctls":   sysctls,
 	} {
 		found, err := look()
@@ -53,7 +55,21 @@ func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 		slices.Sort(found)
 		out[kind] = slices.Compact(found)
 	}
+	if otherClusterRuns(of) {
+		delete(out, rootCgroup)
+	}
 	return out, nil
+}
+
+// rootCgroup is the kind of what clusters change at the root of the cgroups, which all of them share. A snapshot has it
+// only if no cluster of another checkout runs.
+const rootCgroup = "root cgroup"
+
+// restrictedTo is a snapshot without what the other one does not have.
+func (s Snapshot) restrictedTo(other Snapshot) Snapshot {
+	out := maps.Clone(s)
+	maps.DeleteFunc(out, func(kind string, _ []string) bool { _, has := other[kind]; return !has })
+	return out
 }
 
 // processes lists the command lines of all processes but this one and those that
@@ -127,23 +143,44 @@ func (d Disk) files() ([]string, error) {
 	return out, err
 }
 
-// cgroups lists those of a cluster, what the root hands down, and all others that
-// a process of this machine is in which this one isn't in.
-func cgroups(of cluster.Settings) ([]string, error) {
-	const root = "/sys/fs/cgroup"
+// cgroupRoot is where the hierarchies of cgroups are mounted.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// handedDown lists the controllers that the root hands down, and the cgroup that its processes are moved to meanwhile.
+func handedDown() []string {
 	var out []string
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	if raw, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.subtree_control")); err == nil {
+		out = append(out, "handed down: "+strings.TrimSpace(string(raw)))
+	}
+	aside := filepath.Join(cgroupRoot, cgroup.AsideName)
+	if _, err := os.Stat(aside); err == nil {
+		out = append(out, aside)
+	}
+	return out
+}
+
+// otherClusterRuns says whether a cluster of another checkout has processes in its cgroup of version 2.
+func otherClusterRuns(of cluster.Settings) bool {
+	own := []string{filepath.Join(cgroupRoot, of.Cgroup()), filepath.Join(cgroupRoot, cgroup.AsideName)}
+	found, _ := filepath.Glob(filepath.Join(cgroupRoot, cluster.Settings{Name: "*"}.Cgroup())) // the pattern is well-formed
+	return slices.ContainsFunc(found, func(folder string) bool {
+		raw, err := os.ReadFile(filepath.Join(folder, "cgroup.events"))
+		return err == nil && !slices.Contains(own, folder) && strings.Contains(string(raw), "populated 1")
+	})
+}
+
+// cgroups lists those of a cluster, and all others that a process of this machine is in which this one isn't in.
+func cgroups(of cluster.Settings) ([]string, error) {
+	var out []string
+	err := filepath.WalkDir(cgroupRoot, func(path string, entry fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
 			return nil // somebody else's, gone meanwhile
 		}
-		if err == nil && entry.IsDir() && (strings.Contains(path, of.Cgroup()) || strings.Contains(path, cgroup.AsideName)) {
+		if err == nil && entry.IsDir() && strings.Contains(path, of.Cgroup()) {
 			out = append(out, path)
 		}
 		return err
 	})
-	if raw, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err == nil {
-		out = append(out, "handed down: "+strings.TrimSpace(string(raw)))
-	}
 	if err != nil {
 		return nil, err
 	}

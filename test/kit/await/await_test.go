@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestUntil(t *testing.T) {
+func TestWithin(t *testing.T) {
 	never := func() bool { return false }
 	over := errors.New("the run is over")
 	tests := []struct {
@@ -40,7 +40,7 @@ func TestUntil(t *testing.T) {
 				if tt.ready < 0 {
 					ready = never
 				}
-				err := Until(ctx, "a pod", time.Second, ready, func() string { return "none" })
+				err := Within(ctx, "a pod", time.Second, ready, func() string { return "none" })
 				if took := time.Since(began); took != tt.took {
 					t.Errorf("it took %s, want %s", took, tt.took)
 				}
@@ -50,4 +50,40 @@ func TestUntil(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestPatience(t *testing.T) {
+	tests := []struct {
+		value string
+		want  time.Duration
+		fails string
+	}{
+		{value: "", want: defaultPatience},
+		{value: "2m", want: 2 * time.Minute},
+		{value: "1h", want: time.Hour},
+		{value: "119s", fails: "TEST_PATIENCE: 1m59s is below the minimum of 2m0s"},
+		{value: "-5m", fails: "TEST_PATIENCE: -5m0s is below the minimum of 2m0s"},
+		{value: "5", fails: `TEST_PATIENCE: time: missing unit in duration "5": use a duration such as 5m`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.value, func(t *testing.T) {
+			patience, err := patienceOf(tt.value)
+			if patience != tt.want {
+				t.Errorf("patience = %s, want %s", patience, tt.want)
+			}
+			if (err != nil) != (tt.fails != "") || err != nil && err.Error() != tt.fails {
+				t.Errorf("error = %v, want %q", err, tt.fails)
+			}
+		})
+	}
+}
+
+func TestPatienceOfAMissingCondition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		err := Until(t.Context(), "a pod", func() bool { return false }, func() string { return "none" })
+		if took := time.Since(began); !errors.Is(err, ErrNotReached) || took != Patience() {
+			t.Errorf("error = %v after %s, want ErrNotReached after %s", err, took, Patience())
+		}
+	})
 }

@@ -1,0 +1,106 @@
+package canary
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+)
+
+const (
+	// interceptorLease is the Lease by which the router knows that an interceptor reports.
+	interceptorLease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
+	// leasePause is the time between two looks at the Lease. It is renewed every few seconds.
+	leasePause = time.Second
+)
+
+// leaseWatch records how long the interceptor's Lease was not renewed, by the times in the Lease.
+type leaseWatch struct {
+	mu       sync.Mutex
+	renewed  time.Time
+	gap      time.Duration
+	duration time.Duration
+}
+
+// watchLease watches the Lease until the test ends.
+func watchLease(t *testing.T, b *bed.Bed) *leaseWatch {
+	t.Helper()
+	w := new(leaseWatch)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		ticks := time.NewTicker(leasePause)
+		defer ticks.Stop()
+		for ctx.Err() == nil {
+			w.look(ctx, b)
+			select {
+			case <-ctx.Done():
+			case <-ticks.C:
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return w
+}
+
+// look reads the Lease. While the API server does not answer, nothing is known.
+func (w *leaseWatch) look(ctx context.Context, b *bed.Bed) {
+	var lease struct {
+		Spec struct {
+			RenewTime            time.Time `json:"renewTime"`
+			LeaseDurationSeconds int       `json:"leaseDurationSeconds"`
+		} `json:"spec"`
+	}
+	if b.Get(ctx, interceptorLease, &lease) == nil {
+		w.note(lease.Spec.RenewTime, time.Duration(lease.Spec.LeaseDurationSeconds)*time.Second)
+	}
+}
+
+// note takes in one state of the Lease.
+func (w *leaseWatch) note(renewed time.Time, duration time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.renewed.IsZero() {
+		w.gap = max(w.gap, renewed.Sub(w.renewed))
+	}
+	// A Lease that was released lasts 1 s.
+	w.renewed, w.duration = renewed, max(w.duration, duration)
+}
+
+// longest is the longest time between two renewals.
+func (w *leaseWatch) longest() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gap
+}
+
+// lapsed returns whether the Lease ran out.
+func (w *leaseWatch) lapsed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.duration > 0 && w.gap > w.duration
+}
+
+func TestLeaseWatch(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	tests := []struct {
+		name    string
+		seconds []int
+		want    bool
+	}{
+		{name: "never seen"},
+		{name: "renewed in time", seconds: []int{0, 5, 5, 10, 20}},
+		{name: "renewed too late", seconds: []int{0, 5, 21, 26}, want: true},
+	}
+	for _, tt := range tests {
+		w := new(leaseWatch)
+		for _, second := range tt.seconds {
+			w.note(start.Add(time.Duration(second)*time.Second), 15*time.Second)
+		}
+		if got := w.lapsed(); got != tt.want {
+			t.Errorf("%s: lapsed %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
