@@ -1,0 +1,44 @@
+##@ Benchmarks
+
+.PHONY: bench
+bench: tools-cluster ## [40 min] measure the routers next to bare clients, a request next to a plain Envoy, and a weight's path to Envoy next to a bare push
+	$(CLUSTER) build
+	export $(API_SERVER) $(ENVOY) $(GATEWAY_API); \
+	$(COMPILE) go run ./bench/router; \
+	$(COMPILE) go run ./bench/gatewayroutes; \
+	$(COMPILE) go run ./bench/routememory; \
+	$(COMPILE) go run ./bench/request; \
+	$(COMPILE) go run ./bench/propagation; \
+	$(COMPILE) go run ./bench/demand; \
+	$(COMPILE) go run ./bench/zero
+
+# The folder of the source of the KEDA HTTP add-on, whose interceptor `make bench-zero` then measures next to ours.
+HTTP_ADD_ON ?=
+
+.PHONY: bench-request
+bench-request: tools-cluster ## [15 min] measure what a request costs a proxy, next to a plain Envoy (ARGS=--blocks=24)
+	$(CLUSTER) build
+	$(ENVOY) $(COMPILE) go run ./bench/request $(ARGS)
+
+# What the benchmarks of the routers leave as JSON: their limits are printed in one table.
+ROUTER_BENCHES := router gatewayroutes controller routememory
+BENCHED := $(CACHE)/bench/$(notdir $(CLUSTER_BIN))
+
+.PHONY: bench-routers
+bench-routers: tools-cluster ## [25 min] measure the routers, and print the values next to their limits in one table
+	$(CLUSTER) build
+	@mkdir -p $(BENCHED) && rm -f $(ROUTER_BENCHES:%=$(BENCHED)/%.json)
+	export $(API_SERVER) $(GATEWAY_API) $(CONTROLLERS); \
+	$(foreach b,$(ROUTER_BENCHES),$(COMPILE) go run ./bench/$(b) --json $(BENCHED)/$(b).json || test -s $(BENCHED)/$(b).json;) \
+	$(COMPILE) go run ./bench/routers $(ROUTER_BENCHES:%=$(BENCHED)/%.json)
+
+.PHONY: bench-demand
+bench-demand: tools-cluster ## [4 min] measure interceptor and scaler while only KEDA reads a thousand HTTPScaledObjects (ARGS=--objects=300)
+	$(CLUSTER) build
+	$(API_SERVER) $(ENVOY) $(COMPILE) go run ./bench/demand $(ARGS)
+
+.PHONY: bench-zero
+bench-zero: tools-cluster ## [8 min] measure apps that a request wakes, and 10,000 queued requests (HTTP_ADD_ON=, ARGS=--only=held)
+	$(CLUSTER) build
+	$(API_SERVER) $(ENVOY) $(COMPILE) go run ./bench/zero $(if $(HTTP_ADD_ON),--http-add-on=$(HTTP_ADD_ON)) $(ARGS)
+

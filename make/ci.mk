@@ -1,0 +1,24 @@
+##@ CI
+
+# The stages are in tools/ci/stages.go. CI_ARGS=--list prints them, --fresh runs cached ones, --only=unit,demo runs some.
+CI_ARGS ?=
+CI = $(COMPILE) go build -buildvcs=false -o $(CLUSTER_BIN)/ci ./tools/ci && exec $(CLUSTER_BIN)/ci --cache '$(CACHE)' --chart '$(CHART)' $(CI_ARGS)
+
+.PHONY: ci
+ci: ## [root, 12 min] run what decides whether a change lands (.ci/run)
+	@$(CI) landing
+
+.PHONY: ci-quick
+ci-quick: ## [root, 7 min] run the inner loop: lint, unit tests, tests under the race detector on real components, the demo's canary
+	@$(CI) quick
+
+.PHONY: ci-full
+ci-full: ## [root, 4 h] run everything that exists; after an interruption it continues
+	@$(CI) full
+
+.PHONY: linter
+linter: $(GOLANGCI) ## [3 min once] build the linter
+
+$(GOLANGCI):
+	@echo "building golangci-lint (about 3 minutes, once)"
+	$(COMPILE) $(GREED) go -C tools/golangci-lint build -ldflags='-s -w' -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

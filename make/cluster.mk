@@ -1,0 +1,64 @@
+##@ The embedded cluster
+
+.PHONY: cluster-up
+cluster-up: preflight tools-cluster ## [root, 1 min] start the embedded cluster, and build what is missing
+	$(CLUSTER) up
+
+.PHONY: cluster-down
+cluster-down: tools-cluster ## [root] end the embedded cluster, and remove everything that it left
+	$(CLUSTER) down
+
+.PHONY: cluster-status
+cluster-status: tools-cluster ## show how to reach the embedded cluster
+	$(CLUSTER) status
+
+.PHONY: preflight
+preflight: ## find out whether the embedded cluster can be built and run here
+	@sh localcluster/preflight/preflight.sh '$(CACHE)' $(if $(wildcard $(CACHE)/parts),programs,parts)
+
+.PHONY: parts
+parts: preflight tools-cluster ## [15 min once] build the components of the cluster and its add-ons, except gateway-parts
+	$(CLUSTER) build --with traefik --with keda --with argo-rollouts-v1.9.1
+
+# These share few packages with the other components, see localcluster/build/pins_test.go: CI builds both in parallel.
+.PHONY: gateway-parts
+gateway-parts: preflight tools-cluster ## [8 min once] build what uses newer libraries of Kubernetes: Envoy Gateway, and an apply like Flux's
+	$(CLUSTER) path envoy-gateway
+	$(fluxapply)
+
+fluxapply = $(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
+
+# The cluster that the suites share in CI, with everything that any of them needs.
+.PHONY: cluster-up-shared
+cluster-up-shared: tools-cluster
+	$(CLUSTER) up --with envoy-gateway --with traefik --with keda --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
+		--forward autoscaled=kedify-proxy.autoscaled.svc.cluster.local:8080 \
+		--forward my-gateway=my-gateway.envoy-gateway-system.svc.cluster.local:80 \
+		--forward http-gateway=http-gateway.envoy-gateway-system.svc.cluster.local:80 \
+		--forward traefik=traefik.traefik.svc.cluster.local:80 \
+		--forward ingress=traefik.traefik.svc.cluster.local:80 \
+		--forward autowired=autowired-gateway.envoy-gateway-system.svc.cluster.local:80
+
+# A user is asked for the password before minutes are spent, and sudo is reminded of it for as long as make runs.
+.PHONY: ticket
+ticket:
+	@$(if $(ROOT),sudo -n true 2>/dev/null || { echo "root is needed: some tests look at the whole machine"; sudo -v; }; \
+		(while sleep 50 && kill -0 $$PPID && sudo -n -v; do :; done) </dev/null >/dev/null 2>&1 &)
+
+.PHONY: tools-cluster
+tools-cluster:
+	@$(COMPILE) $(GREED) go -C localcluster build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
+	@$(COMPILE) $(GREED) go build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(DEMO) ./e2e/cmd/demo
+
+# The kubectl plugin, for suites that look at a cluster with it.
+.PHONY: kubectl-plugin
+kubectl-plugin:
+	@$(COMPILE) $(GREED) go build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(CLUSTER_BIN)/ ./cmd/kubectl-http_canary
+
+.PHONY: stranger
+stranger: tools-cluster ## [root, 60 min] clone and run README's commands on a fresh Debian with systemd, Docker and sudo, in QEMU (ARGS=--dirty)
+	$(CLUSTER_BIN)/stranger --repo $(CURDIR) --cache $(CACHE) $(ARGS)
+
+.PHONY: container
+container: tools-cluster ## [root, 5 min] run the demo in a privileged container, without Docker (needs mmdebstrap)
+	localcluster/container/try.sh "$$($(CLUSTER) path debian)" $(CACHE) make demo ARGS='$(ARGS)'

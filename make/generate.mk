@@ -1,0 +1,47 @@
+##@ Generated files and documents
+
+# What a run of the demo printed, for `make picture`: one file, or one for each half.
+LOG ?=
+
+.PHONY: generate
+generate: ## generate deep copies and the CRD from api/, and Go code from .proto files
+	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./api/... crd paths=./api/... output:crd:dir=config/crd
+	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./internal/agent/objects
+	go run -C tools/protogen . $(CURDIR) internal/replicas/replicaspb/replicas.proto
+	go run -C tools/protogen . $(CURDIR) internal/scaler/externalscaler/externalscaler.proto
+
+.PHONY: reference
+reference: ## write the generated parts of docs/reference.md and docs/troubleshooting.md
+	$(COMPILE) go test -vet=off ./test/docs -run=Reference -update
+	$(COMPILE) go test -vet=off ./internal/doctor -run=Troubleshooting -update
+
+.PHONY: picture
+picture: ## draw README's moving picture (LOG="demo.log" is the output of another run of make demo)
+	$(if $(LOG),$(COMPILE) go run ./e2e/cmd/picture record $(LOG) >$(CLUSTER_BIN)/demo.txt && cp $(CLUSTER_BIN)/demo.txt docs/pictures/demo.txt)
+	$(COMPILE) go run ./e2e/cmd/picture draw docs/pictures/demo.txt
+
+.PHONY: site
+site: $(SITE)/bin/zensical ## build the site of docs/ into dist/site
+	python3 tools/site/site.py prepare . dist/site-source
+	$(SITE)/bin/zensical build --strict -f dist/site-source/zensical.toml
+	@rm -rf dist/site && mv dist/site-source/site dist/site && rm -rf dist/site-source
+
+.PHONY: test-site
+test-site: site ## check that every link of the site works, and that it loads nothing from other hosts
+	python3 tools/site/site.py check dist/site
+
+.PHONY: test-rules
+test-rules: ## parse the alerts with Prometheus' own parser
+	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml
+
+# The packages whose tests know -update: go test ends where a package does not. Those of docs/ are with reference.
+GOLDEN = $(addprefix ./,$(filter-out test/% internal/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))
+
+.PHONY: golden
+golden: ## write the golden files, and remove those that no test uses
+	$(COMPILE) $(TESTS) $(GOLDEN) -update
+
+# The tools are keyed by what pins them.
+$(SITE)/bin/zensical:
+	python3 -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --disable-pip-version-check --requirement tools/site/requirements.txt

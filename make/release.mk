@@ -1,0 +1,48 @@
+##@ Images and releases
+
+# The names of this project's images: IMAGE_REPO/interceptor:IMAGE_TAG.
+IMAGE_REPO ?= ghcr.io/kedify
+IMAGE_TAG  ?= dev
+IMAGES     := $(CACHE)/images/$(notdir $(CLUSTER_BIN))
+IMAGE_ARGS  = --registry $(IMAGE_REPO) --tag $(IMAGE_TAG) --release $(VERSION:v%=%) --revision $(shell git rev-parse HEAD 2>/dev/null)
+# The clusters that `make k3d-import` and `make kind-load` load images into.
+K3D_CLUSTER  ?= k3s-default
+KIND_CLUSTER ?= kind
+
+.PHONY: docker-build
+docker-build: tools-cluster ## [5 min] build all images for amd64 and arm64, and load those for this machine into Docker, where it runs (IMAGE_REPO=)
+	$(CLUSTER) images $(IMAGE_ARGS) $(IMAGES)
+	@if docker info >/dev/null 2>&1; then docker load --input $(IMAGES)/images.tar; \
+		else echo "no Docker runs here: $(IMAGES)/images.tar is for docker load, $(IMAGES)/oci for skopeo, crane, podman"; fi
+
+.PHONY: image-push
+image-push: tools-cluster ## build all images and push them, with the credentials of docker login (IMAGE_REPO= IMAGE_TAG=)
+	$(CLUSTER) images --push $(IMAGE_ARGS) $(IMAGES)
+
+.PHONY: k3d-import
+k3d-import: docker-build ## load the images into a cluster of k3d (K3D_CLUSTER=, needs Docker)
+	k3d image import $(IMAGES)/images.tar --cluster $(K3D_CLUSTER)
+
+.PHONY: kind-load
+kind-load: docker-build ## load the images into a cluster of kind (KIND_CLUSTER=, needs Docker)
+	kind load image-archive $(IMAGES)/images.tar --name $(KIND_CLUSTER)
+
+.PHONY: goreleaser
+goreleaser: $(GORELEASER) ## [6 min once] build GoReleaser
+
+# GoReleaser leaves the commit out where no remote is configured, as in a clone of a folder.
+ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kedify/argo-rollouts-plugin)
+
+.PHONY: snapshot
+snapshot: $(GORELEASER) tools-cluster ## [3 min] make a release of this commit in ./dist, without signatures
+	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean --skip=sign
+	$(CLUSTER_BIN)/release notes dist
+
+.PHONY: release
+release: $(GORELEASER) tools-cluster ## make the draft of a release, as the release workflow does on a tag: binaries, SBOMs, checksums, signature
+	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean
+	$(CLUSTER_BIN)/release notes dist
+
+$(GORELEASER):
+	@echo "building goreleaser (about 6 minutes, once)"
+	$(COMPILE) $(GREED) go -C tools/goreleaser build -buildvcs=false -ldflags='-s -w' -o $@ github.com/goreleaser/goreleaser/v2

@@ -1,0 +1,92 @@
+##@ Suites on a cluster
+
+# Each suite starts a cluster of its own and takes it down. E2E_SHARED=1 uses the one that runs.
+SUITES := autoscaling autowire canary faults gateway guide install keda mutants release routes zero
+# The suites are compiled before anything runs. BUILT=1 means that `make suites` compiled them from this tree.
+compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
+# Call suite with its name, a time limit, environment, a pattern of tests (all if it is empty), and further arguments. A
+# pattern that matches no test is an error.
+suite   = $(if $(BUILT),true,$(call compile,$(1))) && cd e2e/suites/$(1) && $(if $(4),$(CLUSTER_BIN)/$(1).test -test.list='$(firstword $(subst /, ,$(4)))' | grep ^Test && )\
+	$(CLUSTER_ENV) $(3) $(CLUSTER_BIN)/$(1).test -test.timeout=$(2) -test.v $(if $(4),-test.run='$(4)') $(5)
+
+.PHONY: suites
+suites: tools-cluster kubectl-plugin ## [1 min] compile the suites, and the mutants
+	$(foreach s,$(SUITES),$(call compile,$(s)) &&) true
+	cd e2e/suites/mutants && $(GREED) $(CLUSTER_BIN)/mutants.test -test.run='^TestBuild$$' -test.v
+
+.PHONY: test-mutants
+test-mutants: tools-cluster ## [root, 2 min] prove that each check of a canary finds the fault that it is for
+	$(call suite,mutants,40m)
+
+# How often each component is killed (20 times if it is empty), the seed of the moments, and which components.
+FAULTS_ROUNDS ?=
+FAULTS_SEED   ?=
+FAULTS_ONLY   ?=
+
+.PHONY: faults
+faults: tools-cluster ## [root, 27 min] kill each component during a canary 20 times (FAULTS_ROUNDS=1 FAULTS_ONLY=apiserver)
+	$(call suite,faults,90m,FAULTS_ROUNDS=$(FAULTS_ROUNDS) FAULTS_SEED=$(FAULTS_SEED) FAULTS_ONLY=$(FAULTS_ONLY))
+
+# Which tests: TestCanary, TestRollover or TestTry.
+CANARY ?=
+
+.PHONY: test-canary
+test-canary: tools-cluster kubectl-plugin ## [root, 6 min] run the canary's edge cases, with the kubectl plugin watching (CANARY=TestTry)
+	$(call suite,canary,40m,,$(CANARY))
+
+# The names of the walks, separated by commas.
+GATEWAY_WALKS ?=
+
+.PHONY: test-gateway
+test-gateway: tools-cluster ## [root, 11 min] walk through the Gateway API guides on Envoy Gateway and Traefik, under load (GATEWAY_WALKS=my-app)
+	$(call suite,gateway,60m,GATEWAY_WALKS='$(GATEWAY_WALKS)')
+
+.PHONY: test-routes
+test-routes: tools-cluster ## [root, 6 min] measure header routes, mirror routes and Experiments with both routers, under load
+	$(call suite,routes,30m)
+
+# The version of KEDA, such as 2.20.2, for test-keda and test-autoscaling. It takes 15 minutes to build once.
+KEDA ?=
+AUTOSCALING ?= Guide|Idle|Targets
+
+.PHONY: test-autoscaling
+test-autoscaling: tools-cluster ## [root, 15 min] have every kind of target follow its requests with KEDA, and a canary without requests (AUTOSCALING=Targets)
+	$(call suite,autoscaling,60m,KEDA=$(KEDA),$(AUTOSCALING),-test.parallel=3)
+
+.PHONY: test-keda
+test-keda: tools-cluster ## [root, 8 min] have a workload follow what the scaler reports to KEDA, and kill each component of that under load (KEDA=2.18.3, 2.20.2, 2.21.0)
+	$(call suite,keda,60m,KEDA=$(KEDA))
+	$(call suite,autoscaling,60m,KEDA=$(KEDA),Kill)
+
+.PHONY: test-install
+test-install: tools-cluster snapshot ## [root, 8 min] install a snapshot in each way of docs/install.md, and uninstall it (CHART= is argo-helm's chart)
+	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
+		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)",TestInstall)
+
+.PHONY: test-plugin
+test-plugin: tools-cluster ## [root, 4 min] install and uninstall by the kubectl plugin alone, from this checkout's programs
+	$(call suite,install,30m,,TestByPlugin)
+
+.PHONY: test-release
+test-release: tools-cluster snapshot ## [root, 5 min] make a second snapshot elsewhere and compare, and start the binaries for arm64 by QEMU
+	$(call suite,release,60m,RELEASE_QEMU="$$($(CLUSTER) path qemu-user)/usr/bin")
+
+# Which parts run, by a word of their names, such as killed.
+ZERO_ONLY ?=
+
+.PHONY: test-zero
+test-zero: tools-cluster ## [root, 9 min] have requests wake an app without replicas, with KEDA, while components are killed (ZERO_ONLY=killed)
+	$(call suite,zero,60m,,$(if $(ZERO_ONLY),TestRequestsWakeTheApp/$(ZERO_ONLY)))
+
+# Which tests, as a pattern; the Ingress controller, traefik or contour; requests per second on each of the two paths.
+AUTOWIRE ?=
+INGRESS  ?= traefik
+RATE     ?=
+
+.PHONY: test-autowire
+test-autowire: tools-cluster ## [root, 20 min] have an Ingress and an HTTPRoute wired and unwired under load (AUTOWIRE=TestProxies INGRESS=contour RATE=250)
+	$(call suite,autowire,60m,AUTOWIRE_INGRESS=$(INGRESS) AUTOWIRE_RATE=$(RATE),$(AUTOWIRE))
+
+.PHONY: test-guide
+test-guide: tools-cluster ## [root, 6 min] type the canary guide's commands, and compare what they print with the guide
+	$(call suite,guide,60m)

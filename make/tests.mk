@@ -1,0 +1,73 @@
+##@ Tests
+
+# This package compresses all images, which takes five times as long under the race detector.
+PACKING := /cmd/localcluster
+MODULE  := github.com/kedify/argo-rollouts-plugin
+
+.PHONY: test-unit
+test-unit: ## [2 min] run the tests that need nothing but Go
+	$(RACE) $(SHUFFLED) $$(go list ./... | grep -v -E '^$(MODULE)/(test/|e2e/suites/)') ./test/kit/...
+	cd localcluster && $(RACE) $(SHUFFLED) $$(go list ./... | grep -v -E '/test/|$(PACKING)')
+	cd localcluster && $(COMPILE) $(TESTS) $(SHUFFLED) .$(PACKING)
+SHUFFLED = $(if $(SHUFFLE),-shuffle=$(SHUFFLE))
+
+# The tests on real components in which goroutines of this project run inside the test run under the race detector. The
+# others start built programs, as users do. The longest come first.
+INSIDE  := envoy agent apiserver xds counts feature plugin
+LONGEST := cli scenarios held controller refusals
+OUTSIDE  = $(LONGEST) $(filter-out kit $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
+# The newest Argo Rollouts controller, and the one of the line before.
+CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
+	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
+	ROLLOUTS_V1_9_1_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts-v1.9.1)/bin/rollouts-controller-v1.9.1" \
+	ROLLOUTS_V1_9_1_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts-v1.9.1)/share/install.yaml"
+API_SERVER  = ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$$($(CLUSTER) path kube-apiserver)/bin/kube-apiserver"
+GATEWAY_API = GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard"
+ENVOY       = ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy"
+# The settings of tests on real components.
+PARTS_ENV = FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply $(ENVOY) TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
+	$(API_SERVER) $(CONTROLLERS) $(GATEWAY_API) \
+	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
+	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart"
+# One package more than there are processors: all wait for components that start.
+PARALLEL = -p $$(($$(nproc) + 1))
+
+.PHONY: test-parts
+test-parts: test-inside test-outside ## [6 min] run the tests on real components: Envoy, Traefik, the API server, the Rollouts controller, the built plugins
+
+.PHONY: tested-parts
+tested-parts: preflight tools-cluster
+	$(CLUSTER) build --with traefik --with argo-rollouts-v1.9.1
+	$(fluxapply)
+
+.PHONY: test-inside
+test-inside: tested-parts ## [3 min] run those in which goroutines of this project are the test's, under the race detector
+	$(PARTS_ENV) $(RACE) -shuffle=on $(PARALLEL) $(INSIDE:%=./test/%/...)
+
+.PHONY: test-outside
+test-outside: tested-parts ## [3 min] run the rest of them, which test built programs from outside
+	$(PARTS_ENV) $(COMPILE) $(TESTS) -shuffle=on $(PARALLEL) $(OUTSIDE:%=./test/%/...)
+
+# The command of `make test-one` for the package in folder $(1).
+ONE = -count=1 -v $(if $(RUN),-run '$(RUN)')
+one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluster kubectl-plugin && $(call suite,$(notdir $(1)),60m,,$(RUN)),\
+	$(if $(filter localcluster/%,$(1)),cd localcluster && $(COMPILE) $(TESTS) $(ONE) $(1:localcluster/%=./%),\
+	$(if $(filter test/kit/%,$(1)),$(RACE) $(ONE) ./$(1),\
+	$(if $(filter $(INSIDE:%=test/%),$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(RACE) $(ONE) ./$(1),\
+	$(if $(filter test/%,$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
+	$(RACE) $(ONE) ./$(1))))))
+
+# The one version of Argo Rollouts, such as 1.9.1, for all scenarios. Without it the newest one plays all of them, and
+# the one before plays a few.
+ROLLOUTS ?=
+
+.PHONY: test-scenarios
+test-scenarios: preflight tools-cluster ## [3 min] play what happens to Rollouts with the real controller, and print every stored weight (ROLLOUTS=1.9.1)
+	$(CLUSTER) build --with argo-rollouts-v1.9.1
+	$(API_SERVER) $(CONTROLLERS) $(GATEWAY_API) ROLLOUTS="$(ROLLOUTS)" $(RACE) -shuffle=on -v -timeout 30m ./test/scenarios
+
+.PHONY: test-cluster
+test-cluster: preflight ticket tools-cluster ## [root, 2 min] run the tests of the embedded cluster itself
+	$(CLUSTER) build
+	$(COMPILE) $(GREED) go -C localcluster test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/residue.test ./test/residue
+	$(ROOT) env $(CLUSTER_ENV) $(CLUSTER_BIN)/residue.test -test.timeout=1h -test.v

@@ -1,0 +1,168 @@
+package main
+
+import "slices"
+
+// A Stage is one call of make.
+type Stage struct {
+	// Name is the stage's name in the output, and the name of its log file.
+	Name string
+	// Make has the targets and variables of the call.
+	Make []string
+	// Needs are the stages that must have passed first. If one of them is not part of the tier, it is ignored.
+	Needs []string
+	// After are the stages that must have ended first, with whatever result.
+	After []string
+	// Alone means that no other stage runs at the same time.
+	Alone bool
+	// Cluster means that the stage uses the shared cluster, which the stage "cluster" starts.
+	Cluster bool
+	// GoTests means that the output is that of go test, so that failed tests can run again by themselves.
+	GoTests bool
+	// Idle means that the stage gets only the processor time that no other process wants.
+	Idle bool
+	// BreaksInvariants means that the stage breaks invariants on purpose, so that its output is not searched for them.
+	BreaksInvariants bool
+	// Inputs make the stage cached. They are paths below the root of the repository.
+	Inputs []string
+}
+
+// wholeTree is the inputs of a stage whose result may depend on any file of the repository.
+func wholeTree() []string { return []string{"."} }
+
+// clusterInputs are the paths that the behavior of the cluster's programs depends on, with extra paths.
+func clusterInputs(extra ...string) []string {
+	return append([]string{
+		"api", "cmd", "internal", "go.mod", "go.sum", "config", "examples", "localcluster", "test/kit", "tools/ci", ".ci",
+		"Makefile", "make",
+	}, extra...)
+}
+
+// suiteInputs are clusterInputs with everything that the suites on a cluster share.
+func suiteInputs(suite string, extra ...string) []string {
+	return clusterInputs(append(extra, "e2e/bed", "e2e/inside", "e2e/judge", "e2e/kube", "e2e/load", "e2e/provider",
+		"e2e/stats", "e2e/trace", "e2e/envoyadmin", suite)...)
+}
+
+// shared makes a suite use the cluster that runs, and the test programs that "make suites" built.
+func shared(target string, variables ...string) []string {
+	return append([]string{target, "E2E_SHARED=1", "BUILT=1"}, variables...)
+}
+
+// quick are the stages of the inner loop.
+func quick() []Stage {
+	return slices.Concat(builds(), []Stage{
+		{Name: "lint", Make: []string{"lint"}, Inputs: wholeTree()},
+		{Name: "unit", Make: []string{"test-unit"}, Needs: []string{"programs"}, GoTests: true},
+		{Name: "inside", Make: []string{"test-inside"}, Needs: []string{"parts"}, GoTests: true},
+		{
+			Name: "demo", Make: []string{"demo", "ARGS=--only=canary"}, Needs: []string{"parts"},
+			After: []string{"lint", "unit", "inside"}, Alone: true,
+		},
+	})
+}
+
+// builds are the stages that build the components of the cluster.
+func builds() []Stage {
+	return []Stage{
+		{Name: "programs", Make: []string{"tools-cluster"}},
+		{Name: "parts", Make: []string{"parts"}, Needs: []string{"programs"}},
+	}
+}
+
+// landing are the stages that decide whether a change lands. Stages that compile come first, because a compiler takes
+// the processor time that the requests to the cluster need. Then two lanes run on the shared cluster:
+//
+//   - autowire, demo, scaling
+//   - rollover, canary, gateway
+//
+// autowire kills the agents, and they restore every Ingress. rollover replaces the interceptors, and each proxy receives
+// its listener again. Both disturb the demo, so it runs after them. Envoy Gateway answers with 503 under load when a
+// header route is removed, so its guides do not run in parallel with the canaries of 250 requests per second.
+func landing() []Stage {
+	return slices.Concat(builds(), []Stage{
+		{Name: "gateway-parts", Make: []string{"gateway-parts"}, Needs: []string{"programs"}},
+		{Name: "docs", Make: []string{"test-site", "test-rules"}, After: []string{"parts"}, Inputs: wholeTree()},
+		{
+			Name: "unit", Make: []string{"test-unit", "SHUFFLE=on"}, After: []string{"parts"}, GoTests: true,
+			Inputs: wholeTree(),
+		},
+		{Name: "residue", Make: []string{"test-cluster"}, Needs: []string{"parts"}, Inputs: clusterInputs()},
+		{Name: "suites", Make: []string{"suites"}, Needs: []string{"programs"}, After: []string{"unit"}},
+		{Name: "inside", Make: []string{"test-inside"}, Needs: []string{"parts", "gateway-parts"}, GoTests: true},
+		{Name: "outside", Make: []string{"test-outside"}, Needs: []string{"parts", "gateway-parts"}, GoTests: true},
+		// The residue test starts clusters of its own, and the cluster's node would compete with what measures heaps.
+		{
+			Name: "cluster", Make: []string{"cluster-up-shared"}, Needs: []string{"parts", "gateway-parts"},
+			After: []string{"residue", "inside"},
+		},
+		suite(Stage{
+			Name: "autowire", Make: shared("test-autowire", "AUTOWIRE=TestAutowire"),
+			Inputs: suiteInputs("e2e/suites/autowire", "docs/autowire.md"),
+		}),
+		suite(Stage{Name: "rollover", Make: shared("test-canary", "CANARY=TestRollover")}),
+		suite(Stage{Name: "demo", Make: []string{"demo", "ARGS=--only=canary"}}, "autowire", "rollover"),
+		suite(Stage{Name: "canary", Make: shared("test-canary", "CANARY=TestCanary")}, "rollover"),
+		suite(Stage{Name: "scaling", Make: []string{"demo", "ARGS=--only=scaling"}}, "demo"),
+		suite(Stage{
+			Name: "gateway", Make: shared("test-gateway", "GATEWAY_WALKS=my-app,connections,bookinfo"),
+			Inputs: suiteInputs("e2e/suites/gateway", "docs/gatewayapi"),
+		}, "canary"),
+		{
+			Name: "lint", Make: []string{"lint"}, After: []string{"outside", "unit"}, Idle: true, Inputs: wholeTree(),
+		},
+	})
+}
+
+// suite completes a stage on the shared cluster.
+func suite(s Stage, after ...string) Stage {
+	s.Cluster = true
+	s.Needs = []string{"cluster", "suites"}
+	s.After = append([]string{"outside"}, after...)
+	return s
+}
+
+// full are all stages that exist: those of the landing tier, the rest of the suites on the shared cluster, and then the
+// suites that need clusters of their own, one at a time.
+func full() []Stage {
+	stages := landing()
+	for i := range stages {
+		if stages[i].Name == "gateway" {
+			stages[i].Make = shared("test-gateway")
+		}
+		stages[i].Inputs = wholeTree()
+	}
+	last := []string{"scaling", "gateway", "lint"}
+	stages = append(stages,
+		Stage{
+			Name: "mutants", Make: shared("test-mutants"), Needs: []string{"cluster", "suites"}, After: last, Alone: true,
+			Cluster: true, BreaksInvariants: true, Inputs: wholeTree(),
+		},
+		Stage{
+			Name: "faults", Make: shared("faults", "FAULTS_ROUNDS=5"), Needs: []string{"cluster", "suites"},
+			After: []string{"mutants"}, Alone: true, Cluster: true, Inputs: wholeTree(),
+		},
+		Stage{Name: "cluster-down", Make: []string{"cluster-down"}, After: []string{"faults"}, Alone: true},
+	)
+	for _, s := range []Stage{
+		{Name: "try", Make: []string{"test-canary", "CANARY=TestTry"}},
+		{Name: "guide", Make: []string{"test-guide"}},
+		{Name: "routes", Make: []string{"test-routes"}},
+		{Name: "zero", Make: []string{"test-zero"}},
+		{Name: "autoscaling", Make: []string{"test-autoscaling"}},
+		{Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"}},
+		{Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"}},
+		{Name: "keda", Make: []string{"test-keda"}},
+		{Name: "keda-2.18", Make: []string{"test-keda", "KEDA=2.18.3"}},
+		{Name: "keda-2.20", Make: []string{"test-keda", "KEDA=2.20.2"}},
+		{Name: "keda-2.21", Make: []string{"test-keda", "KEDA=2.21.0"}},
+		{Name: "scenarios-1.9", Make: []string{"test-scenarios", "ROLLOUTS=1.9.1"}},
+		{Name: "scenarios-1.10", Make: []string{"test-scenarios", "ROLLOUTS=1.10.1"}},
+		{Name: "install", Make: []string{"test-install"}},
+		{Name: "install-plugin", Make: []string{"test-plugin"}},
+		{Name: "release", Make: []string{"test-release"}},
+	} {
+		s.Needs, s.After, s.Alone, s.Inputs = []string{"parts"}, []string{"cluster-down"}, true, wholeTree()
+		stages = append(stages, s)
+	}
+	return stages
+}
