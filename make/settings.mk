@@ -13,7 +13,7 @@ COMPILE := CGO_ENABLED=0 GOFLAGS="$(FLAGS)"
 GREED := $(shell awk -v cpus="$$(nproc)" '$$1 == "MemTotal:" { share = $$2 / cpus; if (share >= 4194304) printf "GOGC=800 GOMEMLIMIT=%dKiB", share / 4; else printf "GOGC=200" }' /proc/meminfo)
 # Only the compiler gets these settings: what is tested has Go's own collector. Vet is one of the linters. No debugger
 # reads a test's program: without its tables the linker takes three quarters of the time.
-TESTS   := go test -vet=off -ldflags=-w -toolexec 'env $(GREED)'
+TESTS   := go test -timeout=30m -vet=off -ldflags=-w -toolexec 'env $(GREED)'
 RACE    := GOFLAGS="$(FLAGS)" $(TESTS) -race
 LINT    := $(COMPILE) $(if $(findstring LIMIT,$(GREED)),GOGC=400) $(GOLANGCI) run --allow-parallel-runners
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
