@@ -26,7 +26,10 @@ func startTLSLoad(t *testing.T, address, host string) *tlsLoad {
 	l := &tlsLoad{stop: cancel}
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
 		l.workers.Go(func() { l.ask(ctx, tlsClient(address, protocol), "https://"+host+"/", true) })
-		l.workers.Go(func() { l.ask(ctx, tlsClient(address, protocol), "https://"+host+"/", false) })
+		lasting := tlsClient(address, protocol)
+		// Otherwise the client may open another one while the answer before is still being put away.
+		lasting.Transport.(*http.Transport).MaxConnsPerHost = 1 //nolint:forcetypeassert // tlsClient makes it.
+		l.workers.Go(func() { l.ask(ctx, lasting, "https://"+host+"/", false) })
 	}
 	t.Cleanup(func() { l.end() })
 	return l

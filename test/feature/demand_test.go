@@ -27,8 +27,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// clock is the clock of metric sinks, which moves with flushes alone. It is an hour ahead, because deadlines of connections
-// are real time.
+// clock is the clock of metric sinks, which moves with flushes alone. It is an hour ahead, because deadlines of
+// connections are real time.
 type clock struct {
 	began  time.Time
 	passed atomic.Int64

@@ -13,7 +13,7 @@ import (
 )
 
 // Main runs the tests of a package and ends the process. The process fails if a goroutine still runs await.Patience
-// after the last test: goroutines of gRPC and client-go end after the call that ends them, on a busy machine much later.
+// after the last test: goroutines of gRPC and client-go end later than the call that ends them.
 func Main(m *testing.M) {
 	os.Exit(verify(m.Run, func() error { return goleak.Find() }))
 }
@@ -29,7 +29,8 @@ func verify(run func() int, find func() error) int {
 		leaked = find()
 		return leaked == nil
 	}
-	if await.Until(context.Background(), "the end of all goroutines", isClean, func() string { return leaked.Error() }) != nil {
+	instead := func() string { return leaked.Error() }
+	if await.Until(context.Background(), "the end of all goroutines", isClean, instead) != nil {
 		fmt.Fprintf(os.Stderr, "goroutines leak after successful tests: %v\n", leaked)
 		return 1
 	}
