@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// jobs is how many stages run at the same time. Most of them wait half of the time, or use two processors.
+// jobs is how many stages run at the same time, in addition to one that is idle. Most of them wait half of the time, or use two processors.
 const jobs = 2
 
 // A Status is how a stage ended.
@@ -111,16 +111,31 @@ func (r *run) late(ctx context.Context, s Stage) {
 
 // next returns the first stage that can start now.
 func (r *run) next() (Stage, bool) {
-	if len(r.running) >= jobs || slices.ContainsFunc(r.running, func(s Stage) bool { return s.Alone }) {
+	if slices.ContainsFunc(r.running, func(s Stage) bool { return s.Alone }) {
 		return Stage{}, false
 	}
 	for _, s := range r.stages {
-		if r.hasStarted(s.Name) || !r.mayRun(s) || s.Alone && len(r.running) > 0 {
+		if r.hasStarted(s.Name) || !r.mayRun(s) || !r.hasRoom(s) {
 			continue
 		}
 		return s, true
 	}
 	return Stage{}, false
+}
+
+// hasRoom reports whether a stage can run next to those that run. Idle stages take nothing from others, so they are not
+// counted.
+func (r *run) hasRoom(s Stage) bool {
+	if s.Alone {
+		return len(r.running) == 0
+	}
+	busy := 0
+	for _, other := range r.running {
+		if other.Idle == s.Idle {
+			busy++
+		}
+	}
+	return s.Idle && busy == 0 || !s.Idle && busy < jobs
 }
 
 // hasStarted reports whether a stage runs or has ended.
