@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func (s stage) proxy() {
 func (s stage) begin(ctx context.Context, at *zerostage.Replica, app int) []<-chan zerostage.Answer {
 	s.t.Helper()
 	waiting := send(ctx, app)
-	s.awaitHeld(at, requests)
+	s.awaitHeld(ctx, at, requests)
 	return waiting
 }
 
@@ -107,12 +108,17 @@ func (s stage) awaitSome(at *zerostage.Replica) {
 }
 
 // awaitHeld waits until so many requests are held at a replica.
-func (s stage) awaitHeld(at *zerostage.Replica, want int) {
+func (s stage) awaitHeld(ctx context.Context, at *zerostage.Replica, want int) {
 	s.t.Helper()
-	await.True(s.t, fmt.Sprint(want, " requests are held"), func() bool {
-		held, err := at.Held(s.t.Context())
+	held := 0
+	err := await.Until(ctx, fmt.Sprint(want, " requests are held"), func() bool {
+		now, err := at.Held(ctx)
+		held = now
 		return err == nil && held == want
-	})
+	}, func() string { return strconv.Itoa(held) })
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // wake gives an app its endpoint.
@@ -212,7 +218,7 @@ func TestEnvoyIsKilled(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	s.awaitHeld(r, 0)
+	s.awaitHeld(t.Context(), r, 0)
 	s.proxy()
 	again := s.begin(t.Context(), r, 0)
 	s.wake(0)
@@ -241,5 +247,5 @@ func TestTheAPIServerIsGone(t *testing.T) {
 	for _, waiting := range [][]<-chan zerostage.Answer{before, after} {
 		s.expect(waiting, zerostage.Answer{Status: 503, Reason: "deadline"})
 	}
-	s.awaitHeld(r, 0)
+	s.awaitHeld(t.Context(), r, 0)
 }
