@@ -9,14 +9,14 @@ import (
 // measured is what the parts of a cluster took on two cores, without anything cached, in the order in which they are
 // made.
 func measured() []Cost {
-	took := map[string]time.Duration{
+	seconds := map[string]float64{
 		"kube-apiserver": 268, "kube-controller-manager": 73, "kube-scheduler": 7, "kubelet": 21, "kube-proxy": 7, "kubectl": 37,
 		"etcd": 34, "containerd": 43, "cni": 5, "coredns": 11, "argo-rollouts": 94, "pause": 1,
 	}
 	var out []Cost
 	compiled, _ := lanes(Parts("..", "debian-12"))
 	for _, part := range compiled {
-		out = append(out, Cost{part.Estimate, took[part.Name] * time.Second})
+		out = append(out, Cost{part.Estimate, time.Duration(seconds[part.Name] * float64(time.Second))})
 	}
 	return out
 }
