@@ -39,7 +39,7 @@ demo: $(if $(filter embedded,$(PROVIDER)),preflight) tools-cluster ## [root, 7 m
 lint: $(GOLANGCI) ## [3 min] run the linters on all modules
 	$(LINT) ./...
 	cd localcluster && $(LINT) --config ../.golangci.yml ./...
-	$(COMPILE) go run ./tools/testbounds
+	cd tools/testbounds && $(COMPILE) $(TESTS) . && $(COMPILE) go run . -C $(CURDIR)
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the code

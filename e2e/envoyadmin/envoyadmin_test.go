@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 func file(t *testing.T, name string) []byte {
@@ -124,7 +126,7 @@ func TestClient(t *testing.T) {
 	}))
 	defer server.Close()
 	address := ""
-	c := NewClient(usualTimeout, nil, func() string { return address })
+	c := NewClient(await.Patience(), nil, func() string { return address })
 	defer c.Close()
 	if _, err := c.Counters(t.Context()); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("without an address: %v", err)

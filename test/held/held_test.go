@@ -228,7 +228,7 @@ func TestEnvoyIsKilled(t *testing.T) {
 // TestTheAPIServerIsGone while requests wait, and nothing can become ready: those and later ones are refused at their deadline, and those for an app that is
 // ready are answered.
 func TestTheAPIServerIsGone(t *testing.T) {
-	//testbounds:allow the deadline is the product's, and the test waits until it has passed
+	// The deadline is the product's, and the test waits until it has passed.
 	s := newStage(t, 20*time.Second)
 	r := s.replica(0)
 	s.proxy()

@@ -4,93 +4,64 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
-	"go/token"
-	"io/fs"
+	"maps"
 	"slices"
+	"strings"
 )
 
-// rule is what a finding is against.
-type rule string
-
-const (
-	elapsed rule = "elapsed"
-	limit   rule = "limit"
-	sleep   rule = "sleep"
-	lower   rule = "lower"
-	// comment is about a comment that permits nothing, or gives no reason.
-	comment rule = "comment"
-)
-
-// finding is something against a rule.
+// finding is something against a rule: elapsed, limit or sleep, or comment for a comment that permits nothing.
 type finding struct {
-	at   token.Position
-	rule rule
-	text string
+	file       string
+	line       int
+	rule, text string
 }
 
-// String is a line for the output.
-func (f finding) String() string {
-	return fmt.Sprintf("%s:%d: %s: %s", f.at.Filename, f.at.Line, f.rule, f.text)
-}
-
-// judgement collects the findings in a unit.
-type judgement struct {
-	*flow
-	findings map[finding]bool
-	// receives are where the channel of a variable is received from.
-	receives map[node][]*ast.UnaryExpr
-	// sinks are the parameters and the fields that limit a wait.
-	sinks map[node]bool
-}
-
-// judge returns what is against the rules in a checkout, in the order of the files.
-func judge(checkout fs.FS) (all []finding, err error) {
-	t, err := newTree(checkout)
-	if err != nil {
-		return nil, err
-	}
-	folders, err := t.folders()
-	if err != nil {
-		return nil, err
-	}
-	for _, folder := range folders {
-		u, err := t.load(folder)
-		if err != nil {
-			return nil, err
+// judge returns what is against the rules, in the order of the files.
+func (p *program) judge() []finding {
+	p.index()
+	for _, file := range p.files {
+		for n := range ast.Preorder(file) {
+			p.judgeLimit(n)
+			p.judgeElapsed(n)
 		}
-		all = append(all, u.judge()...)
 	}
-	slices.SortFunc(all, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(a.at.Filename, b.at.Filename), cmp.Compare(a.at.Line, b.at.Line),
+	for _, file := range p.files {
+		for _, group := range file.Comments {
+			for _, each := range group.List {
+				p.permit(each)
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(p.findings), func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line),
 			cmp.Compare(a.rule, b.rule), cmp.Compare(a.text, b.text))
 	})
-	return all, nil
-}
-
-// judge returns what is against the rules in a unit, in no order.
-func (u *unit) judge() []finding {
-	j := &judgement{
-		flow: newFlow(u), findings: map[finding]bool{}, receives: map[node][]*ast.UnaryExpr{}, sinks: map[node]bool{},
-	}
-	for _, file := range u.files {
-		ast.Inspect(file, j.addReceive)
-	}
-	for _, file := range u.files {
-		ast.Inspect(file, func(n ast.Node) bool {
-			j.judgeLimit(n)
-			j.judgeElapsed(n)
-			return true
-		})
-	}
-	j.judgeFields()
-	return j.permitted()
 }
 
 // report notes a finding, unless the clock is fake there.
-func (j *judgement) report(n ast.Node, against rule, format string, args ...any) {
-	if !j.isFaked(n) {
-		at := j.fset.Position(n.Pos())
-		at.Column, at.Offset = 0, 0 // one finding per line and text
-		j.findings[finding{at, against, fmt.Sprintf(format, args...)}] = true
+func (p *program) report(n ast.Node, rule, format string, args ...any) {
+	if at := p.at(n.Pos()); p.isReal(n) {
+		p.findings[finding{at.Filename, at.Line, rule, fmt.Sprintf(format, args...)}] = true
 	}
+}
+
+// permit removes the findings that a comment permits, on its line or else on the next one, and adds those about it.
+func (p *program) permit(by *ast.Comment) {
+	reason, ok := strings.CutPrefix(by.Text, "//testbounds:allow")
+	if !ok {
+		return
+	}
+	at, before := p.at(by.Pos()), len(p.findings)
+	for line := at.Line; line <= at.Line+1 && len(p.findings) == before; line++ {
+		maps.DeleteFunc(p.findings, func(f finding, _ bool) bool {
+			return f.file == at.Filename && f.line == line && f.rule != "comment"
+		})
+	}
+	text := "testbounds:allow permits nothing here: remove it"
+	if strings.TrimSpace(reason) == "" {
+		text = "testbounds:allow needs a reason"
+	} else if len(p.findings) < before {
+		return
+	}
+	p.findings[finding{at.Filename, at.Line, "comment", text}] = true
 }

@@ -2,176 +2,181 @@ package main
 
 import (
 	"go/ast"
-	"go/constant"
 	"go/token"
 	"go/types"
-	"iter"
 	"strings"
-	"time"
+
+	"golang.org/x/tools/go/types/typeutil"
 )
 
-// assigned iterates over the expressions whose values a node may have.
-func (f *flow) assigned(to node) iter.Seq[ast.Expr] {
-	return func(yield func(ast.Expr) bool) {
-		f.eachAssigned(to, map[node]bool{}, yield)
-	}
-}
-
-func (f *flow) eachAssigned(to node, visited map[node]bool, yield func(ast.Expr) bool) bool {
-	if visited[to] {
-		return true
-	}
-	visited[to] = true
-	for _, value := range f.values[to] {
-		if !yield(value) {
-			return false
+// addValues notes the values that a node assigns.
+func (p *program) addValues(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		for i, to := range n.Lhs {
+			p.assign(to, p.part(n.Rhs, i, len(n.Lhs)))
 		}
-	}
-	for _, from := range f.results[to] {
-		if !f.eachAssigned(from, visited, yield) {
-			return false
+	case *ast.ValueSpec:
+		for i := range min(len(n.Names), len(n.Names)*len(n.Values)) {
+			p.assign(n.Names[i], p.part(n.Values, i, len(n.Names)))
 		}
-	}
-	return true
-}
-
-// lengths finds durations.
-type lengths struct {
-	*flow
-	visited map[node]bool
-	// isOpen means that the values of parameters and fields do not count: those that a duration depends on are params.
-	isOpen bool
-	params []*types.Var
-}
-
-// shortest returns the shortest duration that an expression can have as far as its constants are known. If it is open,
-// the parameters and fields that it depends on have no value, and are returned.
-func (f *flow) shortest(e ast.Expr, isOpen bool) (length time.Duration, isKnown bool, params []*types.Var) {
-	l := lengths{flow: f, visited: map[node]bool{}, isOpen: isOpen}
-	length, isKnown = l.of(e)
-	return length, isKnown, l.params
-}
-
-// of returns the shortest duration of an expression.
-func (l *lengths) of(e ast.Expr) (time.Duration, bool) {
-	if value := l.info.Types[e].Value; value != nil {
-		number, exact := constant.Int64Val(constant.ToInt(value))
-		return time.Duration(number), exact
-	}
-	switch e := ast.Unparen(e).(type) {
-	case *ast.Ident:
-		return l.variable(e)
-	case *ast.SelectorExpr:
-		return l.variable(e.Sel)
-	case *ast.BinaryExpr:
-		return l.binary(e)
-	case *ast.CallExpr:
-		return l.call(e)
-	case *ast.IndexExpr:
-		return l.of(e.X)
+	case *ast.RangeStmt:
+		p.assign(n.Value, n.X)
 	case *ast.CompositeLit:
-		return l.least(e.Elts, false)
+		of, isStruct := p.info.TypeOf(n).Underlying().(*types.Struct)
+		for i, element := range n.Elts {
+			if pair, ok := element.(*ast.KeyValueExpr); ok && isStruct {
+				p.assign(pair.Key, pair.Value)
+			} else if isStruct {
+				p.add(of.Field(i), element)
+			}
+		}
+	case *ast.CallExpr:
+		of, ok := p.info.TypeOf(n.Fun).Underlying().(*types.Signature)
+		for i, argument := range n.Args {
+			if ok && of.Params().Len() > 0 {
+				p.add(of.Params().At(min(i, of.Params().Len()-1)), argument)
+			}
+		}
+	case *ast.FuncDecl:
+		if n.Body != nil {
+			p.addResults(p.info.TypeOf(n.Name), n.Body)
+		}
+	case *ast.FuncLit:
+		p.addResults(p.info.TypeOf(n), n.Body)
+	}
+}
+
+// addResults notes what a function returns.
+func (p *program) addResults(of types.Type, body *ast.BlockStmt) {
+	results := of.(*types.Signature).Results()
+	contains(body, func(n ast.Node) bool {
+		if statement, ok := n.(*ast.ReturnStmt); ok && len(statement.Results) > 0 {
+			for i := range results.Len() {
+				p.add(results.At(i), p.part(statement.Results, i, results.Len()))
+			}
+		}
+		return false
+	})
+}
+
+// part returns one of some values of a list, or of the only call in it: then it is a name for the result.
+func (p *program) part(list []ast.Expr, i, count int) ast.Expr {
+	if len(list) == count {
+		return list[i]
+	}
+	if results, ok := p.info.TypeOf(list[0]).(*types.Tuple); ok && results.At(i).Pos().IsValid() {
+		name := ast.NewIdent("result")
+		p.info.Uses[name] = results.At(i)
+		return name
+	}
+	return list[0]
+}
+
+// assign notes that the target of an expression gets a value.
+func (p *program) assign(to, from ast.Expr) {
+	switch e := to.(type) {
+	case *ast.IndexExpr:
+		p.assign(e.X, from)
+	case *ast.SelectorExpr:
+		p.assign(e.Sel, from)
+	case *ast.Ident:
+		if object := p.info.ObjectOf(e); object != nil {
+			p.add(object, from)
+		}
+	}
+}
+
+// add notes that an object gets a value.
+func (p *program) add(to types.Object, from ast.Expr) {
+	p.values[to.Pos()] = append(p.values[to.Pos()], from)
+}
+
+// called returns the full name of the function that an expression calls, such as "(time.Time).Sub".
+func (p *program) called(e ast.Expr) string {
+	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
+		switch function := typeutil.Callee(&p.info, call).(type) {
+		case *types.Func:
+			return function.FullName()
+		case *types.Builtin:
+			return function.Name()
+		}
+	}
+	return ""
+}
+
+// receiver returns what a method is called on.
+func receiver(call ast.Expr) ast.Expr {
+	return ast.Unparen(call.(*ast.CallExpr).Fun).(*ast.SelectorExpr).X
+}
+
+// origins returns the expressions that a value comes from: constants, variables without a known value, and calls of
+// functions that are not judged.
+func (p *program) origins(e ast.Expr) (found []ast.Expr) {
+	visited := map[ast.Expr]bool{}
+	for left := []ast.Expr{e}; len(left) > 0; {
+		e, left = ast.Unparen(left[0]), left[1:]
+		if visited[e] {
+			continue
+		}
+		visited[e] = true
+		if next := p.next(e); next != nil {
+			left = append(left, next...)
+		} else {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// next returns the expressions that a value is made of, nil if it is an origin.
+func (p *program) next(e ast.Expr) []ast.Expr {
+	if p.info.Types[e].Value != nil {
+		return nil
+	}
+	switch e := e.(type) {
+	case *ast.Ident:
+		if variable, ok := p.info.ObjectOf(e).(*types.Var); ok {
+			return p.values[variable.Pos()]
+		}
+	case *ast.SelectorExpr:
+		return p.next(e.Sel)
+	case *ast.IndexExpr:
+		return []ast.Expr{e.X}
+	case *ast.StarExpr:
+		return []ast.Expr{e.X}
+	case *ast.UnaryExpr:
+		return []ast.Expr{e.X}
 	case *ast.KeyValueExpr:
-		return l.of(e.Value)
-	}
-	return 0, false
-}
-
-// variable returns the shortest duration that is assigned to a variable.
-func (l *lengths) variable(name *ast.Ident) (time.Duration, bool) {
-	object, ok := l.object(name).(*types.Var)
-	if !ok {
-		return 0, false
-	}
-	if l.isOpen && (l.flow.params[object] || object.IsField()) {
-		if object.Type().String() == "time.Duration" {
-			l.params = append(l.params, object)
+		return []ast.Expr{e.Value}
+	case *ast.BinaryExpr:
+		if e.Op == token.QUO || e.Op == token.MUL && p.info.Types[e.X].Value == nil {
+			return []ast.Expr{e.X}
+		} else if e.Op == token.MUL {
+			return []ast.Expr{e.Y} // sums are not followed: what else is in them may be long
 		}
-		return 0, false
-	}
-	return l.node(object)
-}
-
-// node returns the shortest duration that is assigned to a node.
-func (l *lengths) node(of node) (time.Duration, bool) {
-	if l.visited[of] {
-		return 0, false
-	}
-	l.visited[of] = true
-	var all []ast.Expr
-	for value := range l.assigned(of) {
-		all = append(all, value)
-	}
-	return l.least(all, false)
-}
-
-// least returns the shortest of durations: of those that are known, or none if one is not and all have to be.
-func (l *lengths) least(all []ast.Expr, needsAll bool) (shortest time.Duration, isKnown bool) {
-	for _, each := range all {
-		length, ok := l.of(each)
-		switch {
-		case !ok && needsAll:
-			return 0, false
-		case ok && (!isKnown || length < shortest):
-			shortest, isKnown = length, true
+	case *ast.CompositeLit:
+		if _, isStruct := p.info.TypeOf(e).Underlying().(*types.Struct); !isStruct {
+			return e.Elts
 		}
+	case *ast.CallExpr:
+		return p.returned(e)
 	}
-	return shortest, isKnown
+	return nil
 }
 
-// binary calculates. A sum of parameters depends on none of them alone.
-func (l *lengths) binary(e *ast.BinaryExpr) (time.Duration, bool) {
-	before := l.params
-	left, isLeft := l.of(e.X)
-	right, isRight := l.of(e.Y)
-	if !isLeft && !isRight {
-		l.params = before
-	}
-	if e.Op == token.ADD && isLeft != isRight && len(l.params) == len(before) {
-		return left + right, true // what is not known, such as when something is due, adds nothing to the slack
-	}
-	if !isLeft || !isRight {
-		return 0, false
-	}
+// returned returns the values that a call may return.
+func (p *program) returned(call *ast.CallExpr) []ast.Expr {
+	name := p.called(call)
 	switch {
-	case e.Op == token.ADD:
-		return left + right, true
-	case e.Op == token.SUB:
-		return left - right, true
-	case e.Op == token.MUL:
-		return time.Duration(int64(left) * int64(right)), true
-	case e.Op == token.QUO && right != 0:
-		return left / right, true
+	case p.info.Types[call.Fun].IsType(), name == "append", name == "min", name == "max":
+		return call.Args
+	case strings.HasPrefix(name, "(time.Duration)."), strings.HasPrefix(name, "(time.Time).") && name != "(time.Time).Sub":
+		return []ast.Expr{receiver(call)}
 	}
-	return 0, false
-}
-
-// call returns the shortest duration that a call returns.
-func (l *lengths) call(e *ast.CallExpr) (time.Duration, bool) {
-	if function := l.function(e); function != nil {
-		return l.node(result{function, 0})
+	of, ok := p.info.TypeOf(call.Fun).Underlying().(*types.Signature)
+	if !ok || of.Results().Len() == 0 || !isJudged(p.at(of.Results().At(0).Pos()).Filename) {
+		return nil
 	}
-	switch name := l.called(e); {
-	case l.isConversion(e):
-		return l.of(e.Args[0])
-	case strings.HasSuffix(name, ".Patience"):
-		return patience, true
-	case name == "min", name == "cmp.Or":
-		return l.least(e.Args, false)
-	case name == "max":
-		return l.most(e.Args)
-	}
-	return 0, false
-}
-
-// most returns the longest of durations, if all are known.
-func (l *lengths) most(all []ast.Expr) (longest time.Duration, isKnown bool) {
-	for _, each := range all {
-		length, ok := l.of(each)
-		if !ok {
-			return 0, false
-		}
-		longest = max(longest, length)
-	}
-	return longest, true
+	return p.values[of.Results().At(0).Pos()]
 }
