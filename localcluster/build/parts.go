@@ -75,10 +75,10 @@ func Parts(modules, release string) []Part {
 	// One module for all that is built on Kubernetes' libraries: each package is compiled once, by the first part that needs it.
 	cluster := component("cluster")
 	return append(kubernetes(cluster), []Part{
-		{"etcd", 35 * time.Second, GoTools{
+		{"etcd", 20 * time.Second, GoTools{
 			Dir: cluster, Packages: []string{"go.etcd.io/etcd/server/v3"}, Output: "etcd",
 		}},
-		{"containerd", 45 * time.Second, GoTools{
+		{"containerd", 40 * time.Second, GoTools{
 			Dir: cluster,
 			Packages: []string{
 				"github.com/containerd/containerd/v2/cmd/containerd",
@@ -95,8 +95,8 @@ func Parts(modules, release string) []Part {
 				"github.com/containernetworking/plugins/plugins/ipam/host-local",
 			},
 		}},
-		{"coredns", 12 * time.Second, GoTools{Dir: cluster, Packages: []string{"./coredns"}, Output: "coredns"}},
-		{"argo-rollouts", 95 * time.Second, GoTools{
+		{"coredns", 11 * time.Second, GoTools{Dir: cluster, Packages: []string{"./coredns"}, Output: "coredns"}},
+		{"argo-rollouts", 86 * time.Second, GoTools{
 			Dir: cluster,
 			Packages: []string{
 				"github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
@@ -130,12 +130,12 @@ func kubernetes(dir string) []Part {
 	// One after the other, so that a person sees progress; each finds what the
 	// ones before it compiled.
 	return []Part{
-		part(270*time.Second, "kube-apiserver"),
-		part(75*time.Second, "kube-controller-manager"),
+		part(290*time.Second, "kube-apiserver"),
+		part(77*time.Second, "kube-controller-manager"),
 		part(7*time.Second, "kube-scheduler"),
-		part(20*time.Second, "kubelet"),
-		part(7*time.Second, "kube-proxy"),
-		part(35*time.Second, "kubectl"),
+		part(30*time.Second, "kubelet"),
+		part(8*time.Second, "kube-proxy"),
+		part(32*time.Second, "kubectl"),
 	}
 }
 
