@@ -15,7 +15,7 @@ suites: tools-cluster kubectl-plugin ## [1 min] compile the suites, and the muta
 	cd e2e/suites/mutants && $(GREED) $(CLUSTER_BIN)/mutants.test -test.run='^TestBuild$$' -test.v
 
 .PHONY: test-mutants
-test-mutants: tools-cluster ## [root, 2 min] prove that each check of a canary finds the fault that it is for
+test-mutants: tools-cluster ## [root, 5 min] prove that each check of a canary finds the fault that it is for
 	$(call suite,mutants,40m)
 
 # How often each component is killed (20 times if it is empty), the seed of the moments, and which components.

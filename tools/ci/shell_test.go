@@ -137,7 +137,7 @@ cluster-down:
 	if err := await.Receive(t, "the end of the run", done); err == nil {
 		t.Errorf("an interrupted run is no error:\n%s", &out)
 	}
-	// Nobody may have collected the exit status yet: then the process is a zombie.
+	// If the exit status is not collected yet, the process is a zombie.
 	if state, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
 		t.Errorf("the process goes on: %s", state)
 	}
