@@ -195,7 +195,7 @@ const kedaModule = "github.com/kedacore/keda/v2"
 // kedaEstimate is shorter for the version that shares its libraries with the cluster: see pins_test.go.
 func kedaEstimate(name string) time.Duration {
 	if name == KEDAPart {
-		return 5 * time.Minute
+		return 4 * time.Minute
 	}
 	return 15 * time.Minute
 }

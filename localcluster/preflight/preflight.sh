@@ -25,7 +25,7 @@ disk_building_gb=10
 # What building all components of a cluster takes on two cores, and KEDA after that, in minutes.
 # A test compares both with the estimates of localcluster/build.
 cluster_minutes=10
-keda_minutes=5
+keda_minutes=4
 # What the kubelet, the container runtime and a dozen controllers open together.
 inotify=64
 
