@@ -38,6 +38,9 @@ type Result struct {
 	Invariants []string
 	// Log is the file with the output of the first attempt.
 	Log string
+
+	// record is that of the inputs at the first attempt, whatever has changed in the tree meanwhile.
+	record record
 }
 
 // ok reports whether stages that need this one may run.

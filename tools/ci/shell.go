@@ -44,6 +44,7 @@ func (sh *shell) First(ctx context.Context, s Stage) Result {
 		result.Status = Failed
 		return result
 	}
+	result.record = record
 	if passed, found := record.passed(); found {
 		sh.out.printf("=== %s is cached: it passed with the same inputs %s (--fresh runs it)\n", s.Name, passed)
 		result.Status = Cached
@@ -85,9 +86,7 @@ func (sh *shell) Again(ctx context.Context, failed Result) Result {
 	}
 	result.Status = Flaky
 	sh.out.printf("=== %s passed at the second attempt; the first one's log: %s\n", s.Name, failed.Log)
-	if record, err := sh.cache.record(ctx, s); err == nil {
-		sh.remember(record, s)
-	}
+	sh.remember(result.record, s)
 	return result
 }
 
