@@ -10,12 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // The names of the guide's objects.
@@ -206,11 +204,7 @@ func (b *Bed) SetImage(ctx context.Context, color string) error {
 // AtPause waits until the Rollout pauses at the step of that number, counted
 // from 0, and the weight is in force everywhere.
 func (b *Bed) AtPause(ctx context.Context, step, weight int) error {
-	return b.atPause(ctx, step, weight, await.Patience())
-}
-
-func (b *Bed) atPause(ctx context.Context, step, weight int, within time.Duration) error {
-	_, err := b.awaitWithin(ctx, fmt.Sprintf("the pause of step %d with weight %d in force", step, weight), within, func() bool {
+	_, err := b.Await(ctx, fmt.Sprintf("the pause of step %d with weight %d in force", step, weight), func() bool {
 		state := b.Record.Now()
 		index := state.Rollout.Status.CurrentStepIndex
 		return index != nil && *index == step && state.Rollout.Paused() && state.Has(weight, len(b.Proxies))
@@ -220,8 +214,8 @@ func (b *Bed) atPause(ctx context.Context, step, weight int, within time.Duratio
 
 // ended waits until a canary has ended, promoted or given up: no weight is in
 // force any more, and the Rollout says that it is Healthy or aborted.
-func (b *Bed) ended(ctx context.Context, within time.Duration) error {
-	_, err := b.awaitWithin(ctx, "the end of the canary", within, func() bool {
+func (b *Bed) ended(ctx context.Context) error {
+	_, err := b.Await(ctx, "the end of the canary", func() bool {
 		state := b.Record.Now()
 		return state.Has(0, len(b.Proxies)) && (state.Rollout.Healthy() || state.Rollout.Status.Abort)
 	})

@@ -206,12 +206,7 @@ func (b *Bed) ask(ctx context.Context, method, path string, body []byte, into an
 // Await waits until ready returns true, and returns when that was. Otherwise the error contains the present state: see
 // await.Until.
 func (b *Bed) Await(ctx context.Context, what string, ready func() bool) (time.Time, error) {
-	return b.awaitWithin(ctx, what, await.Patience(), ready)
-}
-
-// awaitWithin is Await with another limit.
-func (b *Bed) awaitWithin(ctx context.Context, what string, limit time.Duration, ready func() bool) (time.Time, error) {
-	err := await.Within(ctx, what, limit, ready, func() string { return b.Record.Now().String() })
+	err := await.Until(ctx, what, ready, func() string { return b.Record.Now().String() })
 	return time.Now(), err
 }
 

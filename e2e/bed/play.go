@@ -1,12 +1,9 @@
 package bed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
-
-	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // Sample is the number of requests to each proxy that a split is judged by.
@@ -24,9 +21,6 @@ type Canary struct {
 	Asked []int
 	// Load are the proxies that get requests; all if there are none.
 	Load []Proxy
-	// Within is the limit of each wait for a pause, EndWithin that of the wait for the end: await.Patience if zero. Only
-	// tests of what never happens set others.
-	Within, EndWithin time.Duration
 	// Afterwards is how long the load goes on when the canary has ended.
 	Afterwards time.Duration
 }
@@ -98,7 +92,7 @@ func (t *Trial) On(ctx context.Context, i, weight int) error {
 			return err
 		}
 	}
-	if err := t.bed.atPause(ctx, 1+2*i, weight, cmp.Or(t.canary.Within, await.Patience())); err != nil {
+	if err := t.bed.AtPause(ctx, 1+2*i, weight); err != nil {
 		return err
 	}
 	return t.Measure(ctx, weight)
@@ -121,7 +115,7 @@ func (t *Trial) measure(ctx context.Context, check Check, color string, weight i
 
 // end waits for the end of the canary and sees what it leaves.
 func (t *Trial) end(ctx context.Context) {
-	if err := t.bed.ended(ctx, cmp.Or(t.canary.EndWithin, await.Patience())); err != nil {
+	if err := t.bed.ended(ctx); err != nil {
 		t.verdict.find(CheckEnd, err.Error())
 	}
 	// Workers take the end of a canary over one by one, as any split.
