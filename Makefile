@@ -27,8 +27,8 @@ install: ## [1 min] install the kubectl plugin into GOBIN
 test: preflight ticket test-unit test-parts test-cluster ## [root, 8 min] run every test that needs no running cluster
 
 .PHONY: test-one
-test-one: ## run one test: PKG=./internal/split RUN=TestName (RUN= runs all tests of the package)
-	$(if $(PKG),,$(error PKG is missing: make test-one PKG=./internal/split RUN=TestName))
+test-one: ## run one test: PKG=./internal/model/split RUN=TestName (RUN= runs all tests of the package)
+	$(if $(PKG),,$(error PKG is missing: make test-one PKG=./internal/model/split RUN=TestName))
 	$(call one,$(patsubst ./%,%,$(PKG:/=)))
 
 .PHONY: demo

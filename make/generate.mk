@@ -6,14 +6,14 @@ LOG ?=
 .PHONY: generate
 generate: ## generate deep copies and the CRD from api/, and Go code from .proto files
 	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./api/... crd paths=./api/... output:crd:dir=config/crd
-	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./internal/agent/objects
-	go run -C tools/protogen . $(CURDIR) internal/replicas/replicaspb/replicas.proto
+	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./internal/agent/types
+	go run -C tools/protogen . $(CURDIR) internal/controlplane/status/peers/peerspb/replicas.proto
 	go run -C tools/protogen . $(CURDIR) internal/scaler/externalscaler/externalscaler.proto
 
 .PHONY: reference
 reference: ## write the generated parts of docs/reference.md and docs/troubleshooting.md
 	$(COMPILE) go test -vet=off ./test/docs -run=Reference -update
-	$(COMPILE) go test -vet=off ./internal/doctor -run=Troubleshooting -update
+	$(COMPILE) go test -vet=off ./internal/cli/doctor -run=Troubleshooting -update
 
 .PHONY: picture
 picture: ## draw README's moving picture (LOG="demo.log" is the output of another run of make demo)
@@ -35,7 +35,7 @@ test-rules: ## parse the alerts with Prometheus' own parser
 	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml
 
 # The packages whose tests know -update: go test ends where a package does not. Those of docs/ are with reference.
-GOLDEN = $(addprefix ./,$(filter-out test/% internal/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))
+GOLDEN = $(addprefix ./,$(filter-out test/% internal/cli/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))
 
 .PHONY: golden
 golden: ## write the golden files, and remove those that no test uses

@@ -6,11 +6,11 @@ MODULE  := github.com/kedify/argo-rollouts-plugin
 
 # Pure packages start no goroutines, so the race detector finds nothing in them, and has their property tests take ten
 # times as long.
-PURE := internal/(demand|doctor|ir|managedroute|resolve|split|translate|agent/(autowire|plan|proxies)|router/gatewayapi/route)
+PURE := internal/(model(/.*)?|controlplane/(metrics|resolve|translate)|cli/doctor|agent/(autowire|desired|proxies)|router/gatewayapi/route)
 
 .PHONY: test-unit
 test-unit: ## [3 min] run the tests that need nothing but Go
-	$(RACE) $(SHUFFLED) $$(go list ./... | grep -v -E '^$(MODULE)/(test/|e2e/suites/|$(PURE)$$)') ./test/kit/...
+	$(RACE) $(SHUFFLED) $$(go list ./... | grep -v -E '^$(MODULE)/(test/|e2e/suites/|$(PURE)$$)') ./test/kit/... ./test/load/...
 	$(COMPILE) $(TESTS) $(SHUFFLED) $$(go list ./... | grep -E '^$(MODULE)/$(PURE)$$')
 	cd localcluster && $(RACE) $(SHUFFLED) $$(go list ./... | grep -v -E '/test/|$(PACKING)')
 	cd localcluster && $(COMPILE) $(TESTS) $(SHUFFLED) .$(PACKING)
@@ -20,7 +20,7 @@ SHUFFLED = $(if $(SHUFFLE),-shuffle=$(SHUFFLE))
 # others start built programs, as users do. The longest come first.
 INSIDE  := envoy agent apiserver xds counts feature plugin
 LONGEST := cli scenarios held controller refusals
-OUTSIDE  = $(LONGEST) $(filter-out kit $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
+OUTSIDE  = $(LONGEST) $(filter-out kit load $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
 # The newest Argo Rollouts controller, and the one of the line before.
 CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
 	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
@@ -57,7 +57,7 @@ test-outside: tested-parts ## [3 min] run the rest of them, which test built pro
 ONE = -count=1 -v $(if $(RUN),-run '$(RUN)')
 one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluster kubectl-plugin && $(call suite,$(notdir $(1)),60m,,$(RUN)),\
 	$(if $(filter localcluster/%,$(1)),cd localcluster && $(COMPILE) $(TESTS) $(ONE) $(1:localcluster/%=./%),\
-	$(if $(filter test/kit/%,$(1)),$(RACE) $(ONE) ./$(1),\
+	$(if $(filter test/kit/% test/load/%,$(1)),$(RACE) $(ONE) ./$(1),\
 	$(if $(filter $(INSIDE:%=test/%),$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(RACE) $(ONE) ./$(1),\
 	$(if $(filter test/%,$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
 	$(RACE) $(ONE) ./$(1))))))

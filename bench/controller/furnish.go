@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
 // atOnce is how many Rollouts are created at a time.
@@ -61,7 +61,7 @@ func (b bench) furnish(ctx context.Context) error {
 		return err
 	}
 	for _, name := range []string{routerbench.Namespace, httpv1alpha1.DefaultInterceptorNamespace} {
-		if err := controlplane.CreateNamespace(ctx, b.admin, name); err != nil {
+		if err := apiserver.CreateNamespace(ctx, b.admin, name); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (b bench) furnish(ctx context.Context) error {
 func (b bench) create(ctx context.Context) error {
 	_, err := stopwatch.Calls(atOnce, b.rollouts, func(n int) error {
 		name := fmt.Sprintf("web-%05d", n)
-		if err := controlplane.Apply(ctx, b.admin, routerbench.Namespace, fmt.Sprintf(objects, name, httpso.Type)); err != nil {
+		if err := apiserver.Apply(ctx, b.admin, routerbench.Namespace, fmt.Sprintf(objects, name, httpso.Type)); err != nil {
 			return err
 		}
 		path := "/apis/" + httpv1alpha1.Group + "/" + httpv1alpha1.Version + "/namespaces/" + routerbench.Namespace + "/" + httpv1alpha1.Resource + "/" + name

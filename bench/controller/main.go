@@ -25,9 +25,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
 const (
@@ -47,7 +47,7 @@ var errIdle = errors.New("the controller keeps up with the Rollouts, so that not
 
 // options are what the command line sets.
 type options struct {
-	binaries                        controlplane.Binaries
+	binaries                        apiserver.Binaries
 	repo, json, controller, install string
 	rollouts, repeats               int
 	span                            time.Duration
@@ -143,12 +143,12 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err := os.Mkdir(state, 0o700); err != nil {
 		return nil, err
 	}
-	plane, err := controlplane.Start(ctx, chosen.binaries, state)
+	plane, err := apiserver.Start(ctx, chosen.binaries, state)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
-	admin, err := plane.Client(controlplane.AdminToken)
+	admin, err := plane.Client(apiserver.AdminToken)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 type bench struct {
 	options
 
-	plane  *controlplane.ControlPlane
+	plane  *apiserver.ControlPlane
 	admin  *rest.RESTClient
 	folder string
 	files  map[string]string // of the plugins
@@ -184,7 +184,7 @@ type bench struct {
 // start starts a controller with one of the plugins in the place of kedify/http.
 func (b bench) start(ctx context.Context, plugin, home string, flags ...string) (*rolloutscontroller.Controller, error) {
 	registration := rolloutscontroller.Registration(map[string]string{httpso.Type: b.files[plugin]})
-	if err := controlplane.Apply(ctx, b.admin, rolloutscontroller.Namespace, registration); err != nil {
+	if err := apiserver.Apply(ctx, b.admin, rolloutscontroller.Namespace, registration); err != nil {
 		return nil, err
 	}
 	return rolloutscontroller.Start(b.plane, b.controller, filepath.Join(b.folder, home), append(flags, "--leader-elect=false", "--qps=1000", "--burst=2000")...)

@@ -14,15 +14,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
-	"github.com/kedify/argo-rollouts-plugin/internal/demand"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 const (
@@ -79,7 +79,7 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 		return nil, errors.Join(err, s.stop())
 	}
 	fmt.Fprintln(progress, "each app has been asked for")
-	if err := pace.Wait(ctx, demand.DefaultWindow); err != nil { // Until then the request rates of all of them fall, second by second.
+	if err := pace.Wait(ctx, metrics.DefaultWindow); err != nil { // Until then the request rates of all of them fall, second by second.
 		return nil, errors.Join(err, s.stop())
 	}
 	fmt.Fprintln(progress, "and no rate is left of it")
@@ -113,11 +113,11 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 
 // startSecondProxy starts a proxy with an address of its own, on the same port: the interceptor tells proxies by where they connect from.
 func (s *stage) startSecondProxy(ctx context.Context) (err error) {
-	slice := testkit.NewEndpointSlice(zerostage.Namespace, resolve.ProxyService, secondProxy().String())
+	slice := kit.NewEndpointSlice(zerostage.Namespace, resolve.ProxyService, secondProxy().String())
 	slice.Name = resolve.ProxyService + "-second"
 	slice.Ports[0].Port = new(int32(translate.ListenerPort))
 	path := "/apis/" + discoveryv1.SchemeGroupVersion.String() + "/namespaces/" + zerostage.Namespace + "/endpointslices"
-	if err := controlplane.Create(ctx, s.Admin, path, slice); err != nil {
+	if err := apiserver.Create(ctx, s.Admin, path, slice); err != nil {
 		return err
 	}
 	s.second, err = bareserver.Proxy{

@@ -20,7 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 const (
@@ -114,10 +114,10 @@ func (*routes) Rollout(of routerbench.Case, n int) *v1alpha1.Rollout {
 // Furnish creates the routes.
 func (r *routes) Furnish(ctx context.Context, clients routerbench.Clients, repo string) error {
 	r.Clients = clients
-	if err := controlplane.CreateNamespace(ctx, r.Admin, routerbench.Namespace); err != nil {
+	if err := apiserver.CreateNamespace(ctx, r.Admin, routerbench.Namespace); err != nil {
 		return err
 	}
-	err := controlplane.ApplyFiles(ctx, r.Admin, routerbench.Namespace,
+	err := apiserver.ApplyFiles(ctx, r.Admin, routerbench.Namespace,
 		filepath.Join(r.crds, "gateway.networking.k8s.io_"+resource+".yaml"),
 		filepath.Join(repo, "config/argo-rollouts/gatewayapi/rbac.yaml"))
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *routes) Furnish(ctx context.Context, clients routerbench.Clients, repo 
 	}
 	for _, size := range sizes() {
 		_, err := stopwatch.Calls(atOnce, r.number(size)*size, func(n int) error {
-			return controlplane.Apply(ctx, r.Admin, routerbench.Namespace, manifest(size, n/size, n%size))
+			return apiserver.Apply(ctx, r.Admin, routerbench.Namespace, manifest(size, n/size, n%size))
 		})
 		if err != nil {
 			return err

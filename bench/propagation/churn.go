@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 const (
@@ -73,8 +73,8 @@ func (s *stage) anyEndpoint(ctx context.Context) error {
 	i = max(i, s.Objects-i)
 	side := sides()[rand.N(2)] //nolint:gosec // any will do
 	if i%s.Fleets == 0 {
-		owner := ir.Key{Namespace: s.namespaceOf(i), Name: nameOf(i)}
-		name := translate.ClusterName(owner, ir.Key{Namespace: owner.Namespace, Name: nameOf(i) + side})
+		owner := model.Key{Namespace: s.namespaceOf(i), Name: nameOf(i)}
+		name := translate.ClusterName(owner, model.Key{Namespace: owner.Namespace, Name: nameOf(i) + side})
 		if err := s.bare.Push(resourcev3.EndpointType, name, form); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
 // errNoCounter says that Envoy does not tell something.

@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // application is what belongs to one HTTPScaledObject: its Services, stable and canary, with an endpoint each.
@@ -133,14 +133,14 @@ func slicesPath(namespace string) string {
 // create stores an application, the HTTPScaledObject last.
 func (a application) create(ctx context.Context, client rest.Interface) error {
 	for i := range a.services {
-		if err := controlplane.Create(ctx, client, servicesPath(a.namespace), a.services[i]); err != nil {
+		if err := apiserver.Create(ctx, client, servicesPath(a.namespace), a.services[i]); err != nil {
 			return err
 		}
-		if err := controlplane.Create(ctx, client, slicesPath(a.namespace), a.slices[i]); err != nil {
+		if err := apiserver.Create(ctx, client, slicesPath(a.namespace), a.slices[i]); err != nil {
 			return err
 		}
 	}
-	return controlplane.Create(ctx, client, scaledObjectsPath(a.namespace), a.scaledObject)
+	return apiserver.Create(ctx, client, scaledObjectsPath(a.namespace), a.scaledObject)
 }
 
 // worldOf is the World that has all of these applications.
@@ -148,15 +148,15 @@ func worldOf(applications []application) resolve.World {
 	var world resolve.World
 	for _, app := range applications {
 		world.ScaledObjects = append(world.ScaledObjects, app.scaledObject)
-		world.Services = append(world.Services, testkit.Services(app.services...)...)
-		world.EndpointSlices = append(world.EndpointSlices, testkit.EndpointSlices(app.slices...)...)
+		world.Services = append(world.Services, kit.Services(app.services...)...)
+		world.EndpointSlices = append(world.EndpointSlices, kit.EndpointSlices(app.slices...)...)
 	}
 	return world
 }
 
 // setWeight changes the annotation of application i, as the router does.
 func setWeight(ctx context.Context, client rest.Interface, namespace string, i int, weight uint32) error {
-	return controlplane.Patch(ctx, client, scaledObjectsPath(namespace)+"/"+nameOf(i), "bench", map[string]any{
+	return apiserver.Patch(ctx, client, scaledObjectsPath(namespace)+"/"+nameOf(i), "bench", map[string]any{
 		"metadata": map[string]any{
 			"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: annotation(i, weight)},
 		},
@@ -165,6 +165,6 @@ func setWeight(ctx context.Context, client rest.Interface, namespace string, i i
 
 // setEndpoint moves the pod of a Service.
 func setEndpoint(ctx context.Context, client rest.Interface, namespace, service, address string) error {
-	return controlplane.Patch(ctx, client, slicesPath(namespace)+"/"+service, "bench",
+	return apiserver.Patch(ctx, client, slicesPath(namespace)+"/"+service, "bench",
 		map[string]any{"endpoints": endpointsAt(namespace, service, address)})
 }

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 )
 
 // arrivalLimit bounds how long a weight may take.

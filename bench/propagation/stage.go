@@ -18,14 +18,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 const (
@@ -46,7 +46,7 @@ type stage struct {
 
 	began       time.Time
 	folder      string
-	plane       *controlplane.ControlPlane
+	plane       *apiserver.ControlPlane
 	client      *rest.RESTClient
 	kubeconfig  string
 	binary      string // of the interceptor
@@ -73,17 +73,17 @@ func (s *stage) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.plane, err = controlplane.Start(ctx, s.Binaries, plane); err != nil {
+	if s.plane, err = apiserver.Start(ctx, s.Binaries, plane); err != nil {
 		return err
 	}
-	if s.client, err = s.plane.Client(controlplane.AdminToken); err != nil {
+	if s.client, err = s.plane.Client(apiserver.AdminToken); err != nil {
 		return err
 	}
 	crd, err := os.ReadFile(filepath.Clean(filepath.Join(s.Repository, "config/crd/http.keda.sh_httpscaledobjects.yaml")))
 	if err != nil {
 		return err
 	}
-	if err := controlplane.Apply(ctx, s.client, metav1.NamespaceDefault, string(crd)); err != nil {
+	if err := apiserver.Apply(ctx, s.client, metav1.NamespaceDefault, string(crd)); err != nil {
 		return err
 	}
 	namespaces := []string{httpv1alpha1.DefaultInterceptorNamespace}
@@ -91,19 +91,19 @@ func (s *stage) start(ctx context.Context) error {
 		namespaces = append(namespaces, fleetName(fleet))
 	}
 	for _, name := range namespaces {
-		if err := controlplane.CreateNamespace(ctx, s.client, name); err != nil {
+		if err := apiserver.CreateNamespace(ctx, s.client, name); err != nil {
 			return err
 		}
 	}
-	if err := s.plane.WriteKubeconfig(s.kubeconfig, controlplane.AdminToken); err != nil {
+	if err := s.plane.WriteKubeconfig(s.kubeconfig, apiserver.AdminToken); err != nil {
 		return err
 	}
 	if err := s.startPods(ctx); err != nil {
 		return err
 	}
 	return errors.Join(
-		controlplane.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("", true, netspace.Address())),
-		controlplane.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("-joining", false, relayAddresses()...)),
+		apiserver.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("", true, netspace.Address())),
+		apiserver.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("-joining", false, relayAddresses()...)),
 	)
 }
 

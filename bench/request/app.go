@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 const (
 	// namespace is where everything is.
 	namespace = "shop"
 	// wildcard is the only host that is not exact.
-	wildcard ir.Host = "*.wild.test"
+	wildcard model.Host = "*.wild.test"
 	// smallBody and largeBody are the sizes of the app's two answers, in bytes.
 	smallBody, largeBody = 20, 1024
 	// largePath is the path of the large answer.
@@ -54,21 +54,21 @@ func startApp(ctx context.Context) (app, error) {
 }
 
 // hostOf is an exact host.
-func hostOf(i int) ir.Host { return ir.Host(fmt.Sprintf("web-%05d.shop.test", i)) }
+func hostOf(i int) model.Host { return model.Host(fmt.Sprintf("web-%05d.shop.test", i)) }
 
 // configOf is what the proxies serve: exact hosts, each in a canary, and the wildcard.
-func configOf(hosts int, at netip.AddrPort) ir.Config {
-	config := ir.Config{Services: map[ir.ServicePort]ir.Endpoints{}}
-	add := func(name string, host ir.Host) {
-		route := ir.Route{
-			Owner: ir.Key{Namespace: namespace, Name: name}, Fleet: namespace,
-			Match: ir.Match{Host: host, PathPrefix: "/"},
+func configOf(hosts int, at netip.AddrPort) model.Config {
+	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
+	add := func(name string, host model.Host) {
+		route := model.Route{
+			Owner: model.Key{Namespace: namespace, Name: name}, Fleet: namespace,
+			Match: model.Match{Host: host, PathPrefix: "/"},
 		}
 		for side, weight := range map[string]uint32{"-stable": 80, "-canary": 20} {
-			backend := ir.Backend{
-				Service: ir.Key{Namespace: namespace, Name: name + side}, Port: 80, Weight: weight, Protocol: ir.HTTP1,
+			backend := model.Backend{
+				Service: model.Key{Namespace: namespace, Name: name + side}, Port: 80, Weight: weight, Protocol: model.HTTP1,
 			}
-			config.Services[backend.ServicePort()] = ir.Endpoints{Ready: []netip.AddrPort{at}}
+			config.Services[backend.ServicePort()] = model.Endpoints{Ready: []netip.AddrPort{at}}
 			route.Backends = append(route.Backends, backend)
 		}
 		config.Routes = append(config.Routes, route)

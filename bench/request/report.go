@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 )
 
 func TestVerdictNamesValueAndLimit(t *testing.T) {

@@ -22,9 +22,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 const (
@@ -43,7 +43,7 @@ var errNoWatch = errors.New("the plugin has no watch")
 
 // options are what the command line sets.
 type options struct {
-	binaries         controlplane.Binaries
+	binaries         apiserver.Binaries
 	repo, crds, json string
 	routes, used     int
 }
@@ -100,7 +100,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err := program.BuildFrom(ctx, chosen.repo, folder, command); err != nil {
 		return memory, err
 	}
-	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)
+	cluster, err := apiserver.Start(ctx, chosen.binaries, plane)
 	if err != nil {
 		return memory, err
 	}
@@ -108,7 +108,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err := furnish(ctx, cluster, chosen, progress); err != nil {
 		return memory, err
 	}
-	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+	if err := cluster.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken); err != nil {
 		return memory, err
 	}
 	router, err := pluginprocess.Start(filepath.Join(folder, command), kubeconfig, progress, "--log-level=warn")
@@ -123,21 +123,21 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 }
 
 // furnish creates the routes.
-func furnish(ctx context.Context, cluster *controlplane.ControlPlane, chosen options, progress io.Writer) error {
-	admin, err := cluster.Client(controlplane.AdminToken)
+func furnish(ctx context.Context, cluster *apiserver.ControlPlane, chosen options, progress io.Writer) error {
+	admin, err := cluster.Client(apiserver.AdminToken)
 	if err != nil {
 		return err
 	}
-	if err := controlplane.CreateNamespace(ctx, admin, routerbench.Namespace); err != nil {
+	if err := apiserver.CreateNamespace(ctx, admin, routerbench.Namespace); err != nil {
 		return err
 	}
-	err = controlplane.ApplyFiles(ctx, admin, routerbench.Namespace, filepath.Join(chosen.crds, "gateway.networking.k8s.io_"+resource+".yaml"),
+	err = apiserver.ApplyFiles(ctx, admin, routerbench.Namespace, filepath.Join(chosen.crds, "gateway.networking.k8s.io_"+resource+".yaml"),
 		filepath.Join(chosen.repo, "config/argo-rollouts/gatewayapi/rbac.yaml"))
 	if err != nil {
 		return err
 	}
 	_, err = stopwatch.Calls(atOnce, chosen.routes, func(n int) error {
-		return controlplane.Apply(ctx, admin, routerbench.Namespace, manifest(n))
+		return apiserver.Apply(ctx, admin, routerbench.Namespace, manifest(n))
 	})
 	fmt.Fprintf(progress, "%d HTTPRoutes are there\n", chosen.routes)
 	return err
@@ -172,7 +172,7 @@ func rollout(n int, weight int32) *v1alpha1.Rollout {
 }
 
 // weigh gives the Rollouts one weight after another, and waits until the plugin has its watch: calls that change nothing ask nothing then.
-func weigh(ctx context.Context, cluster *controlplane.ControlPlane, router *pluginprocess.Process, used int) error {
+func weigh(ctx context.Context, cluster *apiserver.ControlPlane, router *pluginprocess.Process, used int) error {
 	weighAll := func(before, weight int32) error {
 		_, err := stopwatch.Calls(atOnce, used, func(n int) error {
 			return pluginprocess.Failure(router.SetWeight(rollout(n, before), weight, nil))
@@ -184,21 +184,21 @@ func weigh(ctx context.Context, cluster *controlplane.ControlPlane, router *plug
 			return err
 		}
 	}
-	admin, err := cluster.Client(controlplane.AdminToken)
+	admin, err := cluster.Client(apiserver.AdminToken)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
 	for ctx.Err() == nil {
-		before, err := controlplane.CountRequests(ctx, admin, resource)
+		before, err := apiserver.CountRequests(ctx, admin, resource)
 		if err != nil {
 			return err
 		}
 		if err := weighAll(rounds, rounds); err != nil {
 			return err
 		}
-		after, err := controlplane.CountRequests(ctx, admin, resource)
+		after, err := apiserver.CountRequests(ctx, admin, resource)
 		if err != nil || after.Reads() == before.Reads() {
 			return err
 		}

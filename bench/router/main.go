@@ -20,9 +20,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 const (
@@ -90,16 +90,16 @@ func (*scaledObjects) Rollout(_ routerbench.Case, n int) *v1alpha1.Rollout {
 // Furnish creates the objects, and the interceptors' Lease.
 func (s *scaledObjects) Furnish(ctx context.Context, clients routerbench.Clients, repo string) error {
 	s.Clients = clients
-	if err := controlplane.Apply(ctx, s.Admin, metav1.NamespaceDefault, controlplane.RolloutsRole); err != nil {
+	if err := apiserver.Apply(ctx, s.Admin, metav1.NamespaceDefault, apiserver.RolloutsRole); err != nil {
 		return err
 	}
-	err := controlplane.ApplyFiles(ctx, s.Admin, metav1.NamespaceDefault,
+	err := apiserver.ApplyFiles(ctx, s.Admin, metav1.NamespaceDefault,
 		filepath.Join(repo, "config/crd/http.keda.sh_httpscaledobjects.yaml"), filepath.Join(repo, "config/argo-rollouts/rbac.yaml"))
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{routerbench.Namespace, httpv1alpha1.DefaultInterceptorNamespace} {
-		if err := controlplane.CreateNamespace(ctx, s.Admin, name); err != nil {
+		if err := apiserver.CreateNamespace(ctx, s.Admin, name); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func (s *scaledObjects) Furnish(ctx context.Context, clients routerbench.Clients
 
 // create creates object n.
 func (s *scaledObjects) create(ctx context.Context, n int) error {
-	return controlplane.Create(ctx, s.Admin, collection, httpv1alpha1.HTTPScaledObject{
+	return apiserver.Create(ctx, s.Admin, collection, httpv1alpha1.HTTPScaledObject{
 		TypeMeta:   metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
 		ObjectMeta: metav1.ObjectMeta{Name: name(n), Labels: map[string]string{"app": name(n)}},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
@@ -133,7 +133,7 @@ func (s *scaledObjects) BareWrites(
 			httpv1alpha1.AnnotationWeightedBackendsOwner: routerbench.Namespace + "/" + name(n) + " " + string(s.Rollout(of, n).UID),
 		}
 		change := map[string]any{"metadata": map[string]any{"annotations": annotations}}
-		return controlplane.Patch(ctx, s.Bare, collection+"/"+name(n), httpso.FieldManager, change)
+		return apiserver.Patch(ctx, s.Bare, collection+"/"+name(n), httpso.FieldManager, change)
 	}, nil
 }
 

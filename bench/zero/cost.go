@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 const (

@@ -18,18 +18,18 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/observation"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 // directPort is where the proxy of a direct listens, and directXDS where it is served.
@@ -39,7 +39,7 @@ const directPort, directXDS = 8090, 15678
 type direct struct {
 	server *xds.Server
 	over   *grpc.Server
-	checks *checks.Server
+	checks *extauthz.Server
 	envoy  *envoyproc.Envoy
 	// forms are the resources while all apps are at zero, and while all are awake.
 	forms [2]translate.Resources
@@ -56,18 +56,18 @@ func startDirect(ctx context.Context, chosen options, folder string) (*direct, e
 
 func (d *direct) start(ctx context.Context, chosen options, folder string) (err error) {
 	most := mostApps * mostApps
-	d.checks, err = checks.New(checks.Options{
-		Limits: hold.Limits{App: most, Namespace: most, Proxy: most, Total: most}, Registerer: prometheus.NewRegistry(),
-		Notify: func(ir.Key, hold.Occasion) {},
+	d.checks, err = extauthz.New(extauthz.Options{
+		Limits: holding.Limits{App: most, Namespace: most, Proxy: most, Total: most}, Registerer: prometheus.NewRegistry(),
+		Notify: func(model.Key, holding.Occasion) {},
 	})
 	if err != nil {
 		return err
 	}
-	holding := &wiring.Holding{Checks: d.checks, Patience: 2 * limit}
+	holding := &controlplane.Holding{Checks: d.checks, Patience: 2 * limit}
 	at := netip.AddrPortFrom(netspace.Address(), directXDS)
 	d.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Follower: holding})
 	d.server.SetMembers(map[netip.Addr][]string{netspace.Address(): {zerostage.Namespace}})
-	d.over = grpc.NewServer(append(xds.GRPCOptions(), checks.GRPCOption())...)
+	d.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	d.server.Register(d.over)
 	d.checks.Register(d.over)
 	if err := d.prebuild(at, holding); err != nil {
@@ -86,26 +86,26 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 }
 
 // prebuild makes both forms of the resources, and tells what holds requests of the apps.
-func (d *direct) prebuild(at netip.AddrPort, holding *wiring.Holding) error {
+func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) error {
 	options := translate.DefaultOptions()
 	options.AccessLog = false
 	options.Hold = translate.Hold{Checks: at, NetSocket: translate.DefaultNetSocket + "-direct"}
-	told := map[ir.Key]observation.Object{}
+	told := map[model.Key]observation.Object{}
 	for form, addresses := range [][]string{nil, {netspace.Address().String()}} {
 		var world resolve.World
 		for i := range mostApps {
-			slice := testkit.NewEndpointSlice(zerostage.Namespace, zerostage.Name(i), addresses...)
+			slice := kit.NewEndpointSlice(zerostage.Namespace, zerostage.Name(i), addresses...)
 			slice.Ports[0].Port = new(int32(zerostage.AppPort))
-			world.ScaledObjects = append(world.ScaledObjects, testkit.NewScaledObject(zerostage.Namespace, zerostage.Name(i), zerostage.Name(i), 1, zerostage.Host(i)))
-			world.Services = append(world.Services, testkit.Services(testkit.NewService(zerostage.Namespace, zerostage.Name(i)))...)
-			world.EndpointSlices = append(world.EndpointSlices, testkit.EndpointSlices([]*discoveryv1.EndpointSlice{slice}...)...)
+			world.ScaledObjects = append(world.ScaledObjects, kit.NewScaledObject(zerostage.Namespace, zerostage.Name(i), zerostage.Name(i), 1, zerostage.Host(i)))
+			world.Services = append(world.Services, kit.Services(kit.NewService(zerostage.Namespace, zerostage.Name(i)))...)
+			world.EndpointSlices = append(world.EndpointSlices, kit.EndpointSlices([]*discoveryv1.EndpointSlice{slice}...)...)
 		}
 		config, problems := resolve.Build(world)
 		if len(problems) > 0 {
 			return fmt.Errorf("the objects are wrong: %v", problems)
 		}
 		for i, route := range config.Routes {
-			told[route.Owner] = observation.Object{ScaledObject: world.ScaledObjects[i], InForce: ir.Config{Routes: []ir.Route{route}, Services: config.Services}}
+			told[route.Owner] = observation.Object{ScaledObject: world.ScaledObjects[i], InForce: model.Config{Routes: []model.Route{route}, Services: config.Services}}
 		}
 		var err error
 		if d.forms[form], err = options.Envoy(config); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 // atOnce is how many connections are opened before the ones before them are held.

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 const (
@@ -44,11 +44,11 @@ func buildPeer(ctx context.Context, source, folder string) error {
 // own addresses as ours does: there is no kube-proxy here.
 func (s *stage) startPeer(ctx context.Context) error {
 	definition := filepath.Join(s.options.peer, "config/crd/bases/http.keda.sh_interceptorroutes.yaml")
-	if err := controlplane.ApplyFiles(ctx, s.Admin, "", definition); err != nil {
+	if err := apiserver.ApplyFiles(ctx, s.Admin, "", definition); err != nil {
 		return fmt.Errorf("%w: %w", errPeer, err)
 	}
 	kubeconfig := filepath.Join(s.Folder, "peer.kubeconfig")
-	if err := s.Plane.WriteKubeconfig(kubeconfig, controlplane.AdminToken); err != nil {
+	if err := s.Plane.WriteKubeconfig(kubeconfig, apiserver.AdminToken); err != nil {
 		return err
 	}
 	var err error

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 const (

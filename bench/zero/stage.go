@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 const (

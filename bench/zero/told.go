@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 // silence is how long KEDA's stream has to be silent before there is a request.

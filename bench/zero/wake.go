@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 // writers is how many EndpointSlices are written at a time: as many as by kube-controller-manager, where nothing else is set

@@ -19,12 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/certificate"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/conversion"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
-	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/webhook"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/webhook/certificate"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // lookEvery is how often is looked whether what the agent waits for is there.
@@ -33,16 +32,16 @@ const lookEvery = 500 * time.Millisecond
 // serve runs the agent until ctx ends and everything has stopped, or until a part fails. It logs to
 // out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
-	logger, err := telemetry.NewLogger(out, chosen.logFormat, chosen.logLevel)
+	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
 		return err
 	}
 	klog.SetSlogLogger(logger) // client-go logs through klog.
 	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
-	if err := metrics.Registry.Register(telemetry.BuildInfo(program, telemetry.Version(version))); err != nil {
+	if err := metrics.Registry.Register(server.BuildInfo(program, server.Version(version))); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	config, err := apiserver.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
+	config, err := kube.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
 	if err != nil {
 		return err
 	}
@@ -54,16 +53,16 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	logger.InfoContext(ctx, "starting", "version", telemetry.Version(version))
-	shutdown := lifecycle.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
-	return lifecycle.Run(ctx, p.health, shutdown, logger, parts...)
+	logger.InfoContext(ctx, "starting", "version", server.Version(version))
+	shutdown := server.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
+	return server.Run(ctx, p.health, shutdown, logger, parts...)
 }
 
 // process is the agent, put together.
 type process struct {
 	settings settings
 	logger   *slog.Logger
-	health   *lifecycle.Health
+	health   *server.Health
 	manager  manager.Manager
 	rotation *certificate.Rotation
 	known    chan struct{} // closed when the API server knows the kinds that are watched
@@ -81,7 +80,7 @@ func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*pro
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	p := &process{settings: chosen, logger: logger, manager: mgr, known: make(chan struct{})}
-	p.health = lifecycle.NewHealth("kedify-http-agent", p.waiting)
+	p.health = server.NewHealth("kedify-http-agent", p.waiting)
 	p.rotation = &certificate.Rotation{
 		Client:  direct,
 		Secret:  types.NamespacedName{Namespace: chosen.podNamespace, Name: chosen.webhookSecret},
@@ -91,18 +90,18 @@ func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*pro
 }
 
 // parts opens the ports and returns what is to run.
-func (p *process) parts(ctx context.Context) ([]lifecycle.Part, error) {
-	parts := []lifecycle.Part{
+func (p *process) parts(ctx context.Context) ([]server.Part, error) {
+	parts := []server.Part{
 		{Name: "controllers", Run: p.control},
 		{Name: "readiness", Run: p.becomeReady},
 	}
-	figures := telemetry.MetricsHandler(metrics.Registry)
-	ports := []lifecycle.Port{
+	figures := server.MetricsHandler(metrics.Registry)
+	ports := []server.Port{
 		{Name: "health", Address: p.settings.healthAddress, Flag: "--health-address", Handler: p.health},
 		{Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: figures},
 	}
 	if p.settings.webhookAddress != "" {
-		hook, err := conversion.NewServer(p.settings.scalerAddress, p.settings.namespaces, p.manager.GetLogger())
+		hook, err := webhook.NewServer(p.settings.scalerAddress, p.settings.namespaces, p.manager.GetLogger())
 		if err != nil {
 			return nil, err
 		}
@@ -110,12 +109,12 @@ func (p *process) parts(ctx context.Context) ([]lifecycle.Part, error) {
 			MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"},
 			GetCertificate: p.rotation.Certificate,
 		}
-		parts = append(parts, lifecycle.Part{Name: "certificate", Run: p.rotation.Run})
-		ports = append(ports, lifecycle.Port{
+		parts = append(parts, server.Part{Name: "certificate", Run: p.rotation.Run})
+		ports = append(ports, server.Port{
 			Name: "webhook", Address: p.settings.webhookAddress, Flag: "--webhook-address", Handler: hook, TLS: secure,
 		})
 	}
-	opened, err := lifecycle.Open(ctx, p.logger, ports...)
+	opened, err := server.Open(ctx, p.logger, ports...)
 	return append(parts, opened...), err
 }
 
@@ -125,7 +124,7 @@ func (p *process) control(ctx context.Context) error {
 	if err := wait.PollUntilContextCancel(ctx, lookEvery, true, installed); err != nil {
 		return nil //nolint:nilerr // the agent ends, which is the only error
 	}
-	reconciler := &reconcile.Reconciler{
+	reconciler := &controllers.Reconciler{
 		Client:        p.manager.GetClient(),
 		Stored:        p.manager.GetAPIReader(),
 		Events:        p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
@@ -138,7 +137,7 @@ func (p *process) control(ctx context.Context) error {
 	if err := p.addProxies(); err != nil {
 		return err
 	}
-	autowirer := &reconcile.Autowirer{
+	autowirer := &controllers.Autowirer{
 		Client:        p.manager.GetClient(),
 		Stored:        p.manager.GetAPIReader(),
 		Events:        p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
@@ -165,7 +164,7 @@ func (p *process) addProxies() error {
 	if err != nil {
 		return err
 	}
-	installer := &reconcile.Installer{
+	installer := &controllers.Installer{
 		Client:     p.manager.GetClient(),
 		Stored:     p.manager.GetAPIReader(),
 		Events:     p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),

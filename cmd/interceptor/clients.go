@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/envoysettings"
-	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // requestTimeout bounds the requests of clients that do not watch, beside the deadlines of the callers.
@@ -40,7 +40,7 @@ type clients struct {
 
 // newClients makes the clients. The API server is not asked anything yet.
 func newClients(kubeconfig string) (clients, error) {
-	config, err := apiserver.Config(kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
+	config, err := kube.Config(kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
 	if err != nil {
 		return clients{}, err
 	}
@@ -94,7 +94,7 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	sources := ingest.Sources{Replicas: []cache.ListerWatcherWithContext{
-		listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+replicas.ServiceName),
+		listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+peers.ServiceName),
 	}}
 	if chosen.translate.TLS {
 		sources.Secret = c.secret
@@ -114,14 +114,14 @@ func (c clients) sources(chosen settings) ingest.Sources {
 			sources.Settings = append(sources.Settings, c.configMap(namespace, envoysettings.Name))
 		}
 		if chosen.waitingPages {
-			sources.Pages = append(sources.Pages, listWatch(c.core, "configmaps", namespace, waitingpage.Label+"="+waitingpage.LabelValue))
+			sources.Pages = append(sources.Pages, listWatch(c.core, "configmaps", namespace, page.Label+"="+page.LabelValue))
 		}
 	}
 	return sources
 }
 
 // secret lists and watches one Secret: a role may allow that by the Secret's name.
-func (c clients) secret(key ir.Key) cache.ListerWatcherWithContext {
+func (c clients) secret(key model.Key) cache.ListerWatcherWithContext {
 	return cache.NewListWatchFromClient(c.core, "secrets", key.Namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
 }
 

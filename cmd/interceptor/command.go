@@ -14,13 +14,12 @@ import (
 	"github.com/spf13/pflag"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/envoysettings"
-	"github.com/kedify/argo-rollouts-plugin/internal/flagenv"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold"
-	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // settings are what the command line and the environment decide.
@@ -38,7 +37,7 @@ type settings struct {
 
 	podIP         string
 	patience      time.Duration
-	limits        hold.Limits
+	limits        holding.Limits
 	waitingPages  bool
 	envoySettings bool
 	podName       string
@@ -88,12 +87,12 @@ Every flag has an environment variable, which counts when the flag is not given:
 name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level. POD_NAME, POD_NAMESPACE and POD_IP,
 as the downward API sets them, count for --pod-name, --pod-namespace and --pod-ip, and
 KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its like for --max-upstream-connections and its like.`,
-		Version:       telemetry.Version(version),
+		Version:       server.Version(version),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PreRunE: func(command *cobra.Command, _ []string) error {
-			if err := flagenv.Apply(command.Flags(), envPrefix, envAlternatives(), lookupEnv); err != nil {
+			if err := server.ApplyEnvironment(command.Flags(), envPrefix, envAlternatives(), lookupEnv); err != nil {
 				return err
 			}
 			return chosen.check()
@@ -154,7 +153,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second, "`time` that everything goes on after a signal to stop, no longer ready")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "`time` that stopping may take after that")
 
-	flags.StringVar(&s.logFormat, "log-format", telemetry.FormatJSON, "log `format`: json or text")
+	flags.StringVar(&s.logFormat, "log-format", server.FormatJSON, "log `format`: json or text")
 	flags.StringVar(&s.logLevel, "log-level", "info", "lowest `level` that is logged: debug, info, warn or error")
 	flags.BoolVar(&s.profiling, "pprof", false, "serve Go profiles under /debug/pprof/ on the admin address")
 }

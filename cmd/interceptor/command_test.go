@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/hold"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/commandline"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/commandline"
 )
 
 func TestSettings(t *testing.T) {
@@ -20,7 +20,7 @@ func TestSettings(t *testing.T) {
 		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090", metricsAddress: ":2223",
 		translate: translate.DefaultOptions(),
 		patience:  20 * time.Minute,
-		limits:    hold.Limits{App: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
+		limits:    holding.Limits{App: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
 
 		waitingPages: true, envoySettings: true,
 		podName: "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,

@@ -13,19 +13,18 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/hold"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
-	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
-	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
-	"github.com/kedify/argo-rollouts-plugin/internal/observation"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // membershipRemedy is what a proxy that belongs to no fleet is told.
@@ -35,12 +34,12 @@ const membershipRemedy = "a proxy has to be an endpoint, ready or not, of Servic
 
 // serve runs the interceptor until ctx ends and everything has stopped, or until a part fails. It logs to out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
-	logger, err := telemetry.NewLogger(out, chosen.logFormat, chosen.logLevel)
+	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
 		return err
 	}
 	klog.SetSlogLogger(logger) // client-go logs through klog.
-	registry, err := telemetry.NewRegistry(program, telemetry.Version(version))
+	registry, err := server.NewRegistry(program, server.Version(version))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -56,25 +55,25 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	logger.InfoContext(ctx, "starting", "version", telemetry.Version(version), "pod", chosen.podNamespace+"/"+chosen.podName)
-	shutdown := lifecycle.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
-	return lifecycle.Run(ctx, p.health, shutdown, logger, parts...)
+	logger.InfoContext(ctx, "starting", "version", server.Version(version), "pod", chosen.podNamespace+"/"+chosen.podName)
+	shutdown := server.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
+	return server.Run(ctx, p.health, shutdown, logger, parts...)
 }
 
 // resolve are the settings that hold for every HTTPScaledObject.
 func (s *settings) resolve() resolve.Options {
-	return resolve.Options{SharedFleet: ir.Fleet(s.podNamespace), MaxObjects: s.maxObjects, MaxHosts: s.maxHosts}
+	return resolve.Options{SharedFleet: model.Fleet(s.podNamespace), MaxObjects: s.maxObjects, MaxHosts: s.maxHosts}
 }
 
 // process is the interceptor, put together.
 type process struct {
 	settings  settings
 	logger    *slog.Logger
-	health    *lifecycle.Health
+	health    *server.Health
 	loop      *ingest.Loop
 	xds       *xds.Server
-	sink      *metricsink.Sink
-	checks    *checks.Server
+	sink      *sink.Sink
+	checks    *extauthz.Server
 	reporting *status.Reporting
 }
 
@@ -85,21 +84,21 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	var reporting *status.Reporting // There are calls only once all is put together.
-	answers, err := checks.New(checks.Options{
+	answers, err := extauthz.New(extauthz.Options{
 		Limits: chosen.limits, Registerer: registry,
-		Notify: func(app ir.Key, is hold.Occasion) { reporting.Announce(app, wiring.AnnouncementOf(is)) },
+		Notify: func(app model.Key, is holding.Occasion) { reporting.Announce(app, controlplane.AnnouncementOf(is)) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	holding := &wiring.Holding{Checks: answers, Patience: chosen.patience}
+	holding := &controlplane.Holding{Checks: answers, Patience: chosen.patience}
 	server := xds.NewServer(xds.Options{
 		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Follower: holding, Remedy: membershipRemedy,
 		LeftListeners: []string{translate.ListenerName, translate.TLSListenerName}, LeaveDelay: xds.DefaultLeaveDelay,
 	})
 	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),
-		Source:     wiring.ProxyStates{Server: server},
+		Source:     controlplane.ProxyStates{Server: server},
 		Elect:      status.Election{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger}.Run,
 		Replica:    chosen.podName,
 		Registerer: registry,
@@ -108,7 +107,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	if err != nil {
 		return nil, err
 	}
-	sink, err := metricsink.New(metricsink.Options{
+	sink, err := sink.New(sink.Options{
 		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipRemedy, Held: holding.Held,
 		Registerer: registry, Logger: logger,
 	})
@@ -119,8 +118,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Sources:    api.sources(chosen),
 		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
-		Publisher:  wiring.Publisher{Server: server, Sink: sink},
-		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: sink}, holding},
+		Publisher:  controlplane.Publisher{Server: server, Sink: sink},
+		Observers:  []observation.Observer{reporting, controlplane.Demand{Sink: sink}, holding},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,
@@ -131,7 +130,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	return &process{
 		settings:  chosen,
 		logger:    logger,
-		health:    lifecycle.NewHealth(proxyService, loop.Waiting),
+		health:    server.NewHealth(proxyService, loop.Waiting),
 		loop:      loop,
 		xds:       server,
 		sink:      sink,
@@ -141,24 +140,24 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 }
 
 // parts opens the ports that are open from the start and returns what is to run. The port for proxies is opened later, see serveXDS.
-func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]lifecycle.Part, error) {
-	parts := []lifecycle.Part{
+func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]server.Part, error) {
+	parts := []server.Part{
 		{Name: "ingest", Run: p.loop.Run},
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "metric sink", Run: p.serveMetricSink},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporting.Run(ctx, p.loop.Observed()) }},
 		{Name: "memory", Run: giveBack},
 	}
-	opened, err := lifecycle.Open(ctx, p.logger,
-		lifecycle.Port{
+	opened, err := server.Open(ctx, p.logger,
+		server.Port{
 			Name: "health", Address: p.settings.proxyAddress, Flag: "--proxy-address", Handler: p.health,
 		},
-		lifecycle.Port{
+		server.Port{
 			Name: "admin", Address: p.settings.adminAddress, Flag: "--admin-address", Handler: p.admin(),
 		},
-		lifecycle.Port{
+		server.Port{
 			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address",
-			Handler: telemetry.MetricsHandler(registry),
+			Handler: server.MetricsHandler(registry),
 		})
 	return append(parts, opened...), err
 }
@@ -186,7 +185,7 @@ func (p *process) admin() http.Handler {
 	mux := http.NewServeMux()
 	p.sink.Register(mux)
 	if p.settings.profiling {
-		telemetry.AddProfiling(mux)
+		server.AddProfiling(mux)
 	}
 	return mux
 }
@@ -198,7 +197,7 @@ func (p *process) serveMetricSink(ctx context.Context) error {
 		return nil
 	case <-p.loop.Seeded():
 	}
-	listener, err := lifecycle.Listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address")
+	listener, err := server.Listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address")
 	if err != nil {
 		return err
 	}
@@ -214,18 +213,18 @@ func (p *process) serveXDS(ctx context.Context) error {
 		return nil
 	case <-p.loop.Seeded():
 	}
-	listener, err := lifecycle.Listen(ctx, "xDS", p.settings.xdsAddress, "--xds-address")
+	listener, err := server.Listen(ctx, "xDS", p.settings.xdsAddress, "--xds-address")
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(append(xds.GRPCOptions(), checks.GRPCOption())...)
+	server := grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	p.xds.Register(server)
 	p.checks.Register(server)
 	p.reporting.Register(server)
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()
 	debug.FreeOSMemory() // The first lists have left several times as much garbage as is kept.
-	return lifecycle.ServeGRPC(ctx, "xDS", listener, server, func() {
+	return server.ServeGRPC(ctx, "xDS", listener, server, func() {
 		p.checks.Close()
 		p.xds.Close()
 	})

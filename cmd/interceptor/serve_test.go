@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -111,7 +111,7 @@ func TestServeWaitsForTheAPIServer(t *testing.T) {
 }
 
 func TestServeRefuses(t *testing.T) {
-	taken, err := lifecycle.Listen(t.Context(), "test", "127.0.0.1:0", "")
+	taken, err := server.Listen(t.Context(), "test", "127.0.0.1:0", "")
 	if err != nil {
 		t.Fatal(err)
 	}

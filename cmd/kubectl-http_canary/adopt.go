@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/adopt"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/adopt"
 )
 
 // newAdopt returns the command that proposes what a Rollout needs.

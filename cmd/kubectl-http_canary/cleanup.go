@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
-	"github.com/kedify/argo-rollouts-plugin/internal/leftovers"
-	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/cleanup"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
 // writeLimit bounds one removal.
@@ -74,7 +74,7 @@ It exits with 3 where something is left over, and with 0 where nothing is.`,
 
 // result is what became of a leftover.
 type result struct {
-	leftovers.Leftover
+	cleanup.Leftover
 
 	Removed bool   `json:"removed"`
 	Error   string `json:"error,omitempty"`
@@ -94,7 +94,7 @@ func (c *cleanup) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	results := []result{}
-	for _, left := range leftovers.Find(facts, namespace) {
+	for _, left := range cleanup.Find(facts, namespace) {
 		one := result{Leftover: left}
 		if c.applies && (c.unowned || !left.Unowned) {
 			err := remove(ctx, client, left.Removal)
@@ -157,7 +157,7 @@ func (c *cleanup) print(out io.Writer, results []result) error {
 }
 
 // remove takes away what is left over, while the object is what it was.
-func remove(ctx context.Context, client *apiserver.Client, removal leftovers.Removal) error {
+func remove(ctx context.Context, client *kube.Client, removal cleanup.Removal) error {
 	request, err := requestOf(removal)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func remove(ctx context.Context, client *apiserver.Client, removal leftovers.Rem
 }
 
 // requestOf is the request of a removal.
-func requestOf(removal leftovers.Removal) (apiserver.Request, error) {
+func requestOf(removal cleanup.Removal) (kube.Request, error) {
 	query := map[string]string{"fieldManager": fieldManager}
 	switch {
 	case removal.Route != nil:
@@ -179,7 +179,7 @@ func requestOf(removal leftovers.Removal) (apiserver.Request, error) {
 		version, _ := route.Content["apiVersion"].(string)
 		path := append([]string{"apis"}, strings.Split(version, "/")...)
 		body, err := json.Marshal(route.Content)
-		return apiserver.Request{
+		return kube.Request{
 			Verb: http.MethodPut, Path: append(path, "namespaces", route.Name.Namespace, route.Kind.Resource(), route.Name.Name), Query: query, Body: body,
 		}, err
 	case removal.Lease != nil:
@@ -190,12 +190,12 @@ func requestOf(removal leftovers.Removal) (apiserver.Request, error) {
 	default:
 		body, err := json.Marshal(removal.Patch)
 		path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Of.Namespace, httpv1alpha1.Resource, removal.Of.Name}
-		return apiserver.Request{Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType), Body: body}, err
+		return kube.Request{Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType), Body: body}, err
 	}
 }
 
 // deletion is the request that deletes what is at a path, while it is what was read.
-func deletion(read *leftovers.Precondition, path ...string) (apiserver.Request, error) {
+func deletion(read *cleanup.Precondition, path ...string) (kube.Request, error) {
 	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &read.UID, ResourceVersion: &read.ResourceVersion}})
-	return apiserver.Request{Verb: http.MethodDelete, Path: path, Body: body}, err
+	return kube.Request{Verb: http.MethodDelete, Path: path, Body: body}, err
 }

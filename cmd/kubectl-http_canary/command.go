@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // The exit codes.
@@ -80,7 +80,7 @@ Exit codes: 0, all is well; 1, it could not be done; 2, the command line means n
   # Does a canary work on this cluster?
   kubectl http-canary try`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl http-canary"},
-		Version:       telemetry.Version(version),
+		Version:       server.Version(version),
 		Args:          noArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,

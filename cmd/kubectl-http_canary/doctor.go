@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/doctor"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 )
 
 // newDoctor returns the command that examines an installation.
@@ -47,7 +47,7 @@ examined, which is said. It exits with 3 where there is an error, with 0 where t
 }
 
 // factsOf reads an installation within a time limit.
-func factsOf(ctx context.Context, way *way, limit time.Duration) (*installation.Facts, error) {
+func factsOf(ctx context.Context, way *way, limit time.Duration) (*facts.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	client, err := way.client()
@@ -63,7 +63,7 @@ func factsOf(ctx context.Context, way *way, limit time.Duration) (*installation.
 }
 
 // examined reads all that doctor asks about.
-func examined(ctx context.Context, reader *gather.Reader) (*installation.Facts, error) {
+func examined(ctx context.Context, reader *gather.Reader) (*facts.Facts, error) {
 	facts, err := reader.All(ctx)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func examined(ctx context.Context, reader *gather.Reader) (*installation.Facts, 
 }
 
 // conclude prints what is wrong, and ends with errFinding where that is an error.
-func conclude(out io.Writer, form output, facts *installation.Facts) error {
+func conclude(out io.Writer, form output, facts *facts.Facts) error {
 	found := doctor.Examine(facts)
 	if err := printFindings(out, form, facts, found); err != nil {
 		return err
@@ -85,7 +85,7 @@ func conclude(out io.Writer, form output, facts *installation.Facts) error {
 }
 
 // printFindings prints findings in a form.
-func printFindings(out io.Writer, form output, facts *installation.Facts, found []doctor.Finding) error {
+func printFindings(out io.Writer, form output, facts *facts.Facts, found []doctor.Finding) error {
 	if form == outputJSON || form == outputYAML {
 		if found == nil {
 			found = []doctor.Finding{}

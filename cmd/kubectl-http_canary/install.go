@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/config"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
-	"github.com/kedify/argo-rollouts-plugin/internal/installer"
-	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
-	"github.com/kedify/argo-rollouts-plugin/internal/registration"
-	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/registration"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
@@ -133,7 +133,7 @@ func (i *install) check() error {
 			return usage(fmt.Errorf("there is no component %q: the names are %s", name, strings.Join(componentNames(), ", ")))
 		}
 	}
-	release := strings.TrimPrefix(telemetry.Version(version), "v")
+	release := strings.TrimPrefix(server.Version(version), "v")
 	isRelease := regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release)
 	switch {
 	case i.from == "" && !i.initContainer && !isRelease:
@@ -180,11 +180,11 @@ func (i *install) run(ctx context.Context, out io.Writer) error {
 	if i.prints {
 		return printManifests(out, facts, objects, entries)
 	}
-	plan := installer.Plan{
+	plan := install.Plan{
 		Objects: objects, Controller: controllerName(facts), Entries: entries, Replace: i.replaces,
 		Patch: func(plugins string) (manifests.Object, error) { return set.ControllerPatch(plugins, i.initContainer) },
 	}
-	if err := installer.New(client, lineTo(out), i.tries).Install(ctx, plan); err != nil || i.tries {
+	if err := install.New(client, lineTo(out), i.tries).Install(ctx, plan); err != nil || i.tries {
 		return err
 	}
 	return i.verify(ctx, out, client)
@@ -195,12 +195,12 @@ var errNoController = errors.New("no Deployment has the labels app.kubernetes.io
 	"install Argo Rollouts first")
 
 // controllerName is that of the controller's Deployment.
-func controllerName(facts *installation.Facts) types.NamespacedName {
+func controllerName(facts *facts.Facts) types.NamespacedName {
 	return types.NamespacedName{Namespace: facts.Controller.Namespace, Name: facts.Controller.Name}
 }
 
 // wishes are what is to be installed beside a controller.
-func (i *install) wishes(facts *installation.Facts) manifests.Wishes {
+func (i *install) wishes(facts *facts.Facts) manifests.Wishes {
 	wishes := manifests.Wishes{
 		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag, Controller: controllerName(facts),
 		Account: types.NamespacedName{Namespace: facts.Controller.Namespace, Name: facts.Controller.Spec.Template.Spec.ServiceAccountName},
@@ -212,7 +212,7 @@ func (i *install) wishes(facts *installation.Facts) manifests.Wishes {
 }
 
 // entries are those of the routers.
-func (i *install) entries(ctx context.Context, facts *installation.Facts) ([]registration.Entry, error) {
+func (i *install) entries(ctx context.Context, facts *facts.Facts) ([]registration.Entry, error) {
 	if i.initContainer {
 		return registration.Files(i.routers, pluginFolder)
 	}
@@ -244,7 +244,7 @@ func lineTo(out io.Writer) func(string) {
 }
 
 // verify examines what is installed as doctor does.
-func (i *install) verify(ctx context.Context, out io.Writer, client *apiserver.Client) error {
+func (i *install) verify(ctx context.Context, out io.Writer, client *kube.Client) error {
 	facts, err := examined(ctx, gather.New(client, ""))
 	if err != nil {
 		return err

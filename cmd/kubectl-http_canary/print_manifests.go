@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/installation"
-	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
-	"github.com/kedify/argo-rollouts-plugin/internal/registration"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/registration"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 )
 
 // printManifests prints objects and the controller's ConfigMap as YAML documents.
-func printManifests(out io.Writer, facts *installation.Facts, objects []manifests.Object, entries []registration.Entry) error {
+func printManifests(out io.Writer, facts *facts.Facts, objects []manifests.Object, entries []registration.Entry) error {
 	configMap, err := configMapWith(facts, entries)
 	if err != nil {
 		return err
@@ -49,12 +49,12 @@ func printManifests(out io.Writer, facts *installation.Facts, objects []manifest
 
 // configMapWith is the controller's with entries. It has all that the live one has: whoever applied that by server-side
 // apply would otherwise take away what is missing in it.
-func configMapWith(facts *installation.Facts, entries []registration.Entry) (map[string]any, error) {
+func configMapWith(facts *facts.Facts, entries []registration.Entry) (map[string]any, error) {
 	merged, err := registration.Merge(registration.Of(facts.Plugins).Text, entries)
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", facts.Controller.Namespace, installation.ConfigMapName, installation.PluginsKey, err)
+		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", facts.Controller.Namespace, facts.ConfigMapName, facts.PluginsKey, err)
 	}
-	metadata := map[string]any{"name": installation.ConfigMapName, "namespace": facts.Controller.Namespace}
+	metadata := map[string]any{"name": facts.ConfigMapName, "namespace": facts.Controller.Namespace}
 	data := map[string]string{}
 	if live := facts.Plugins; live != nil {
 		maps.Copy(data, live.Data)
@@ -66,7 +66,7 @@ func configMapWith(facts *installation.Facts, entries []registration.Entry) (map
 			}
 		}
 	}
-	data[installation.PluginsKey] = merged
+	data[facts.PluginsKey] = merged
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, nil
 }
 

@@ -10,20 +10,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/installation"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
-	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
 // countEvery is how often Envoys are asked what they have sent while a split is followed.
 const countEvery = 2 * time.Second
 
 // errNoEnvoy says that no Envoy of ours sends a Rollout's requests.
-var errNoEnvoy = errors.New("it names no HTTPScaledObject that exists: only proxies of " + installation.HTTPRouter + " are asked what they have sent")
+var errNoEnvoy = errors.New("it names no HTTPScaledObject that exists: only proxies of " + facts.HTTPRouter + " are asked what they have sent")
 
 // counted tells how the requests of the Rollout of the facts are shared, with what Envoys have sent.
-func counted(ctx context.Context, reader *gather.Reader, facts *installation.Facts) (sharing.Sharing, error) {
-	told := sharing.Of(facts, &facts.Rollouts[0])
+func counted(ctx context.Context, reader *gather.Reader, facts *facts.Facts) (split.Sharing, error) {
+	told := split.Of(facts, &facts.Rollouts[0])
 	objects := facts.ObjectsOf(&facts.Rollouts[0])
 	if len(objects) == 0 {
 		return told, fmt.Errorf("rollout %s: %w", told.Rollout, errNoEnvoy)
@@ -39,14 +39,14 @@ func counted(ctx context.Context, reader *gather.Reader, facts *installation.Fac
 }
 
 // followCounted follows a Rollout, and has Envoys asked at each change and every countEvery.
-func followCounted(ctx context.Context, reader *gather.Reader, name types.NamespacedName, told func(sharing.Sharing) error) error {
+func followCounted(ctx context.Context, reader *gather.Reader, name types.NamespacedName, told func(split.Sharing) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Follow changes the facts that it tells of when the call has ended, so they are used, one at a time, while it waits.
-	changes, done := make(chan *installation.Facts), make(chan struct{})
+	changes, done := make(chan *facts.Facts), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- reader.Follow(ctx, name, func(facts *installation.Facts) error {
+		ended <- reader.Follow(ctx, name, func(facts *facts.Facts) error {
 			select {
 			case changes <- facts:
 				<-done
@@ -55,7 +55,7 @@ func followCounted(ctx context.Context, reader *gather.Reader, name types.Namesp
 			return nil
 		})
 	}()
-	var last installation.Facts
+	var last facts.Facts
 	tick := time.NewTicker(countEvery)
 	defer tick.Stop()
 	for {
@@ -84,16 +84,16 @@ func followCounted(ctx context.Context, reader *gather.Reader, name types.Namesp
 }
 
 // copied are facts about one Rollout that stay as they are. Objects themselves are replaced, never changed.
-func copied(facts *installation.Facts) installation.Facts {
+func copied(facts *facts.Facts) facts.Facts {
 	own := *facts
-	own.Rollouts = append([]installation.Rollout(nil), facts.Rollouts...)
+	own.Rollouts = append([]facts.Rollout(nil), facts.Rollouts...)
 	own.HTTPScaledObjects = append(own.HTTPScaledObjects[:0:0], facts.HTTPScaledObjects...)
 	own.Routes = append(own.Routes[:0:0], facts.Routes...)
 	return own
 }
 
 // sentLine says what an Envoy has sent, and how much of it in the time since it had sent what is in before; nil where that is not known.
-func sentLine(sent sharing.Sent, before []int64, since time.Duration) string {
+func sentLine(sent split.Sent, before []int64, since time.Duration) string {
 	text := "  sent by " + sent.Proxy + ": "
 	if sent.Problem != "" {
 		return text + sent.Problem

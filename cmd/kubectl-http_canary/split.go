@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/installation"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
-	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
 // newSplit returns the command that shows, and follows, the split of one Rollout.
@@ -29,7 +29,7 @@ func newSplit(way *way) *cobra.Command {
 asked for them and as they are written, whether they are taken, by how many of the Ready proxies, and the ready endpoints
 of the Services. With --watch it prints another line at each change, with the time, until it is interrupted.
 
-With --sent each Ready proxy of ` + installation.HTTPRouter + ` is asked what it has sent to each Service, by the counters of its Envoy:
+With --sent each Ready proxy of ` + facts.HTTPRouter + ` is asked what it has sent to each Service, by the counters of its Envoy:
 since its start, and with --watch also since its line before, every 2 seconds while there are requests. That takes the right to get pods/proxy in the
 namespace of the proxies.`,
 		Example: `  kubectl http-canary split shop
@@ -52,8 +52,8 @@ namespace of the proxies.`,
 			case counts:
 				return followCounted(command.Context(), reader, name, changes.tell)
 			default:
-				return reader.Follow(command.Context(), name, func(facts *installation.Facts) error {
-					return changes.tell(sharing.Of(facts, &facts.Rollouts[0]))
+				return reader.Follow(command.Context(), name, func(facts *facts.Facts) error {
+					return changes.tell(split.Of(facts, &facts.Rollouts[0]))
 				})
 			}
 		},
@@ -72,7 +72,7 @@ func splitOnce(ctx context.Context, out io.Writer, form output, reader *gather.R
 	if err != nil {
 		return err
 	}
-	told := sharing.Of(facts, &facts.Rollouts[0])
+	told := split.Of(facts, &facts.Rollouts[0])
 	if counts {
 		if told, err = counted(ctx, reader, facts); err != nil {
 			return err
@@ -92,7 +92,7 @@ type changes struct {
 	known map[string]string    // the line of each object
 	sent  map[string][]int64   // what each Envoy has sent for it
 	at    map[string]time.Time // of the line about that
-	last  sharing.Sharing
+	last  split.Sharing
 	began bool
 }
 
@@ -102,7 +102,7 @@ func newChanges(out io.Writer, form output) *changes {
 }
 
 // tell prints what is not as it was told before.
-func (c *changes) tell(told sharing.Sharing) error {
+func (c *changes) tell(told split.Sharing) error {
 	if c.form == outputJSON {
 		if c.began && reflect.DeepEqual(told, c.last) {
 			return nil
@@ -134,7 +134,7 @@ func (c *changes) tell(told sharing.Sharing) error {
 }
 
 // newly is the line about what an Envoy has sent; empty where that is as it was told before.
-func (c *changes) newly(key string, sent sharing.Sent, now time.Time) string {
+func (c *changes) newly(key string, sent split.Sent, now time.Time) string {
 	before, is := c.sent[key]
 	line := sentLine(sent, before, now.Sub(c.at[key]))
 	if sent.Problem != "" && c.known[key] == line || sent.Problem == "" && is && slices.Equal(before, sent.Requests) {
@@ -151,7 +151,7 @@ func (c *changes) newly(key string, sent sharing.Sent, now time.Time) string {
 const heading = "PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT"
 
 // lines are one for each object.
-func lines(told sharing.Sharing) []string {
+func lines(told split.Sharing) []string {
 	var asked, endpoints []string
 	for _, service := range told.Services {
 		asked = append(asked, strconv.FormatInt(service.Asked, 10))
@@ -181,7 +181,7 @@ func lines(told sharing.Sharing) []string {
 }
 
 // printLines prints what is told below a heading.
-func printLines(out io.Writer, told sharing.Sharing) error {
+func printLines(out io.Writer, told split.Sharing) error {
 	var text strings.Builder
 	text.WriteString(heading + "\n")
 	for i, line := range lines(told) {

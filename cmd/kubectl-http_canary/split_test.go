@@ -8,15 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
 // sharedAs is what is told of a Rollout at 20 %, with what one Envoy has sent.
-func sharedAs(sent sharing.Sent) sharing.Sharing {
-	return sharing.Sharing{
+func sharedAs(sent split.Sent) split.Sharing {
+	return split.Sharing{
 		Phase:    "Paused",
-		Services: []sharing.Service{{Role: sharing.Stable, Asked: 80, Endpoints: 2}, {Role: sharing.Canary, Asked: 20, Endpoints: 1}},
-		Objects:  []sharing.Object{{Name: "HTTPScaledObject shop/shop", Written: []int64{80, 20}, Taken: sharing.Yes, Sent: []sharing.Sent{sent}}},
+		Services: []split.Service{{Role: split.Stable, Asked: 80, Endpoints: 2}, {Role: split.Canary, Asked: 20, Endpoints: 1}},
+		Objects:  []split.Object{{Name: "HTTPScaledObject shop/shop", Written: []int64{80, 20}, Taken: split.Yes, Sent: []split.Sent{sent}}},
 	}
 }
 
@@ -28,24 +28,24 @@ func TestChangesOfWhatIsSent(t *testing.T) {
 	changes.now = func() time.Time { return now }
 	for _, step := range []struct {
 		after time.Duration
-		sent  sharing.Sent
+		sent  split.Sent
 		want  []string
 	}{
 		{
 			0,
-			sharing.Sent{Proxy: "one", Requests: []int64{80, 20}},
+			split.Sent{Proxy: "one", Requests: []int64{80, 20}},
 			[]string{
 				"TIME " + strings.Join(strings.Fields(heading), " "), "Paused 80/20 80/20 yes - 2/1 HTTPScaledObject shop/shop",
 				"sent by one: 80/20 (80.0/20.0 %) since its start",
 			},
 		},
 		// A change of something else in the meantime, and then nothing new.
-		{time.Millisecond, sharing.Sent{Proxy: "one", Requests: []int64{81, 20}}, nil},
-		{999 * time.Millisecond, sharing.Sent{Proxy: "one", Requests: []int64{80, 20}}, nil},
-		{time.Second, sharing.Sent{Proxy: "one", Requests: []int64{120, 30}}, []string{"sent by one: 40/10 in 2 s (80.0/20.0 %), 120/30 since its start"}},
-		{2 * time.Second, sharing.Sent{Proxy: "one", Problem: "forbidden"}, []string{"sent by one: forbidden"}},
-		{2 * time.Second, sharing.Sent{Proxy: "one", Problem: "forbidden"}, nil},
-		{2 * time.Second, sharing.Sent{Proxy: "one", Requests: []int64{3, 1}}, []string{"sent by one: 3/1 in 4 s (75.0/25.0 %), 3/1 since its start"}},
+		{time.Millisecond, split.Sent{Proxy: "one", Requests: []int64{81, 20}}, nil},
+		{999 * time.Millisecond, split.Sent{Proxy: "one", Requests: []int64{80, 20}}, nil},
+		{time.Second, split.Sent{Proxy: "one", Requests: []int64{120, 30}}, []string{"sent by one: 40/10 in 2 s (80.0/20.0 %), 120/30 since its start"}},
+		{2 * time.Second, split.Sent{Proxy: "one", Problem: "forbidden"}, []string{"sent by one: forbidden"}},
+		{2 * time.Second, split.Sent{Proxy: "one", Problem: "forbidden"}, nil},
+		{2 * time.Second, split.Sent{Proxy: "one", Requests: []int64{3, 1}}, []string{"sent by one: 3/1 in 4 s (75.0/25.0 %), 3/1 since its start"}},
 	} {
 		out.Reset()
 		now = now.Add(step.after)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
 // readLimit bounds the reading of one Rollout.
@@ -53,22 +53,22 @@ func oneRollout(command *cobra.Command, args []string) error {
 }
 
 // shared reads how the requests of a Rollout are shared.
-func shared(ctx context.Context, way *way, argument string) (sharing.Sharing, error) {
+func shared(ctx context.Context, way *way, argument string) (split.Sharing, error) {
 	reader, name, err := way.rollout(argument)
 	if err != nil {
-		return sharing.Sharing{}, err
+		return split.Sharing{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	facts, err := reader.One(ctx, name)
 	if err != nil {
-		return sharing.Sharing{}, err
+		return split.Sharing{}, err
 	}
-	return sharing.Of(facts, &facts.Rollouts[0]), nil
+	return split.Of(facts, &facts.Rollouts[0]), nil
 }
 
 // printStatus prints what is told of a Rollout; wide with the hashes of Pods.
-func printStatus(out io.Writer, told sharing.Sharing, isWide bool) error {
+func printStatus(out io.Writer, told split.Sharing, isWide bool) error {
 	var text strings.Builder
 	phase := told.Phase
 	if told.Message != "" {
@@ -106,7 +106,7 @@ func printStatus(out io.Writer, told sharing.Sharing, isWide bool) error {
 }
 
 // written is the weight of a Service in an object.
-func written(object sharing.Object, at int) string {
+func written(object split.Object, at int) string {
 	if object.Written == nil {
 		return "?"
 	}
@@ -114,7 +114,7 @@ func written(object sharing.Object, at int) string {
 }
 
 // sentence says in words what is told of an object.
-func sentence(object sharing.Object) string {
+func sentence(object split.Object) string {
 	if object.Problem != "" {
 		return object.Problem
 	}
@@ -123,7 +123,7 @@ func sentence(object sharing.Object) string {
 		text = "NOT written as asked"
 	}
 	switch {
-	case object.Taken != sharing.Yes:
+	case object.Taken != split.Yes:
 		text += fmt.Sprintf(", taken: %s (%s)", object.Taken, object.Why)
 	case object.Proxies != nil:
 		text += fmt.Sprintf(", taken by %d of %d Ready proxies", object.Proxies.Acked, object.Proxies.Ready)

@@ -18,12 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/kedify/argo-rollouts-plugin/config"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/doctor"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
-	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
-	"github.com/kedify/argo-rollouts-plugin/internal/trial"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/try"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // mostRate bounds the load, so that a slip of the pen is no attack.
@@ -33,7 +33,7 @@ const mostRate = 1000
 type try struct {
 	way      *way
 	form     output
-	setup    trial.Setup
+	setup    try.Setup
 	gateway  string
 	agreed   bool
 	limit    time.Duration
@@ -69,8 +69,8 @@ interrupted.`,
 	}
 	asked.form.addFlag(command)
 	flags := command.Flags()
-	flags.StringVar(&asked.setup.Router, "router", installation.HTTPRouter, "`name` of the router")
-	flags.StringVar(&asked.gateway, "gateway", "", "`namespace/name` of the Gateway, with router "+installation.GatewayRouter)
+	flags.StringVar(&asked.setup.Router, "router", facts.HTTPRouter, "`name` of the router")
+	flags.StringVar(&asked.gateway, "gateway", "", "`namespace/name` of the Gateway, with router "+facts.GatewayRouter)
 	flags.StringVar(&asked.setup.Address, "address", "", "`host:port` by which Pods reach the Gateway; by default the first of its status and its first HTTP listener")
 	flags.StringVar(&asked.setup.Image, "image", "", "`image` of the sample application; by default that of the command's own release")
 	flags.IntVar(&asked.setup.Weight, "weight", 20, "`share` of the canary, in percent")
@@ -81,19 +81,19 @@ interrupted.`,
 	flags.DurationVar(&asked.limit, "time-limit", 5*time.Minute, "`time` that it may take until all of it is removed")
 	// It fails for a flag that does not exist.
 	_ = command.RegisterFlagCompletionFunc("router", cobra.FixedCompletions(
-		[]string{installation.HTTPRouter, installation.GatewayRouter}, cobra.ShellCompDirectiveNoFileComp))
+		[]string{facts.HTTPRouter, facts.GatewayRouter}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 // check refuses what makes no sense, and fills in what is left to the release.
 func (t *try) check() error {
 	namespace, name, isGateway := strings.Cut(t.gateway, "/")
-	needsGateway := t.setup.Router == installation.GatewayRouter
+	needsGateway := t.setup.Router == facts.GatewayRouter
 	switch {
-	case !needsGateway && t.setup.Router != installation.HTTPRouter:
-		return usage(fmt.Errorf("there is no router %q: the names are %s and %s", t.setup.Router, installation.HTTPRouter, installation.GatewayRouter))
+	case !needsGateway && t.setup.Router != facts.HTTPRouter:
+		return usage(fmt.Errorf("there is no router %q: the names are %s and %s", t.setup.Router, facts.HTTPRouter, facts.GatewayRouter))
 	case needsGateway != (t.gateway != ""), isGateway != (t.gateway != ""), needsGateway && (namespace == "" || name == ""):
-		return usage(fmt.Errorf("router %s and --gateway=NAMESPACE/NAME belong together", installation.GatewayRouter))
+		return usage(fmt.Errorf("router %s and --gateway=NAMESPACE/NAME belong together", facts.GatewayRouter))
 	case t.setup.Weight < 1 || t.setup.Weight > 99:
 		return usage(errors.New("--weight is 1 to 99"))
 	case t.setup.Rate < 1 || t.setup.Rate > mostRate:
@@ -103,7 +103,7 @@ func (t *try) check() error {
 	}
 	t.setup.Gateway = types.NamespacedName{Namespace: namespace, Name: name}
 	t.setup.Namespace = "http-canary-try-" + rand.String(5)
-	release := strings.TrimPrefix(telemetry.Version(version), "v")
+	release := strings.TrimPrefix(server.Version(version), "v")
 	if t.setup.Image == "" {
 		if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release) {
 			return usage(fmt.Errorf("this command is %s, which is no release: say by --image which image is meant", release))
@@ -138,7 +138,7 @@ func (t *try) run(ctx context.Context, command *cobra.Command) error {
 	if err := t.confirm(ctx, command); err != nil {
 		return err
 	}
-	result, err := trial.New(client, t.setup, config.Files, lineTo(t.progress)).Run(ctx)
+	result, err := try.New(client, t.setup, config.Files, lineTo(t.progress)).Run(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (t *try) run(ctx context.Context, command *cobra.Command) error {
 }
 
 // examine finds what a canary cannot do without on this cluster: it asks doctor about the Rollout that it is going to make.
-func (t *try) examine(ctx context.Context, client *apiserver.Client) error {
+func (t *try) examine(ctx context.Context, client *kube.Client) error {
 	reader := gather.New(client, t.setup.Namespace)
 	facts, err := reader.All(ctx)
 	if err != nil {
@@ -198,8 +198,8 @@ type gatewayObject struct {
 }
 
 // reach finds out by which address Pods reach the Gateway, unless that was said or there is none.
-func (t *try) reach(ctx context.Context, client *apiserver.Client) error {
-	if t.setup.Router != installation.GatewayRouter || t.setup.Address != "" {
+func (t *try) reach(ctx context.Context, client *kube.Client) error {
+	if t.setup.Router != facts.GatewayRouter || t.setup.Address != "" {
 		return nil
 	}
 	var gateway gatewayObject
@@ -258,7 +258,7 @@ func (t *try) confirm(ctx context.Context, command *cobra.Command) error {
 }
 
 // conclude says what came of it.
-func (t *try) conclude(out io.Writer, result *trial.Result) error {
+func (t *try) conclude(out io.Writer, result *try.Result) error {
 	if t.form == outputJSON || t.form == outputYAML {
 		if err := printObject(out, t.form, result); err != nil {
 			return err

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/config"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
-	"github.com/kedify/argo-rollouts-plugin/internal/installer"
-	"github.com/kedify/argo-rollouts-plugin/internal/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
 )
 
 // uninstall is what its command line asks for.
@@ -67,6 +67,6 @@ func (u *uninstall) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	removal := installer.Removal{Facts: facts, Every: every, Force: u.forces}
-	return installer.New(client, lineTo(out), u.tries).Uninstall(ctx, removal)
+	removal := install.Removal{Facts: facts, Every: every, Force: u.forces}
+	return install.New(client, lineTo(out), u.tries).Uninstall(ctx, removal)
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/installation/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
 // way is how the API server is reached, and which namespace is meant: as kubectl has it, by the same flags.
@@ -36,14 +36,14 @@ func (w *way) config() clientcmd.ClientConfig {
 }
 
 // client asks the API server.
-func (w *way) client() (*apiserver.Client, error) {
+func (w *way) client() (*kube.Client, error) {
 	config, err := w.config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("no way to the API server: %w", err)
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + " kubectl-http_canary"
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
-	return apiserver.NewClient(func() (*rest.Config, error) { return config, nil }), nil
+	return kube.NewClient(func() (*rest.Config, error) { return config, nil }), nil
 }
 
 // rollout is the one that an argument names, NAME or rollout/NAME, in the namespace that is meant, and who reads it.

@@ -11,9 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/flagenv"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
-	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // settings are what the command line and the environment decide.
@@ -55,13 +54,13 @@ a workload, and whether it should run at all.
 Every flag has an environment variable, which counts when the flag is not given: ` + envPrefix + ` and the flag's
 name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level. POD_NAMESPACE, as the
 downward API sets it, counts for --interceptor-namespace.`,
-		Version:       telemetry.Version(version),
+		Version:       server.Version(version),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PreRunE: func(command *cobra.Command, _ []string) error {
 			alternatives := map[string]string{"interceptor-namespace": "POD_NAMESPACE"}
-			if err := flagenv.Apply(command.Flags(), envPrefix, alternatives, lookupEnv); err != nil {
+			if err := server.ApplyEnvironment(command.Flags(), envPrefix, alternatives, lookupEnv); err != nil {
 				return err
 			}
 			return chosen.check()
@@ -99,7 +98,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`time` that everything goes on after a signal to stop, no longer ready")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "`time` that stopping may take after that")
 
-	flags.StringVar(&s.logFormat, "log-format", telemetry.FormatJSON, "log `format`: json or text")
+	flags.StringVar(&s.logFormat, "log-format", server.FormatJSON, "log `format`: json or text")
 	flags.StringVar(&s.logLevel, "log-level", "info", "lowest `level` that is logged: debug, info, warn or error")
 	flags.BoolVar(&s.profiling, "pprof", false, "serve Go profiles under /debug/pprof/ on the metrics address")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/commandline"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/commandline"
 )
 
 func TestSettings(t *testing.T) {

@@ -13,11 +13,10 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
-	"github.com/kedify/argo-rollouts-plugin/internal/telemetry"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // The names of the gRPC health services, beside that of the empty name, which is alive.
@@ -40,11 +39,11 @@ type source interface {
 // serve runs the scaler until ctx ends and everything has stopped, or until a part fails. It logs
 // to out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
-	logger, err := telemetry.NewLogger(out, chosen.logFormat, chosen.logLevel)
+	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
 		return err
 	}
-	config, err := apiserver.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
+	config, err := kube.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
 	if err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 func serveFrom(
 	ctx context.Context, chosen settings, config *rest.Config, figures source, logger *slog.Logger,
 ) error {
-	registry, err := telemetry.NewRegistry(program, telemetry.Version(version))
+	registry, err := server.NewRegistry(program, server.Version(version))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -73,16 +72,16 @@ func serveFrom(
 	}
 	stopping := context.AfterFunc(ctx, func() { p.setReadiness(grpc_health_v1.HealthCheckResponse_NOT_SERVING) })
 	defer stopping()
-	logger.InfoContext(ctx, "starting", "version", telemetry.Version(version))
-	shutdown := lifecycle.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
-	return lifecycle.Run(ctx, p.health, shutdown, logger, parts...)
+	logger.InfoContext(ctx, "starting", "version", server.Version(version))
+	shutdown := server.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
+	return server.Run(ctx, p.health, shutdown, logger, parts...)
 }
 
 // process is the scaler, put together.
 type process struct {
 	settings settings
 	logger   *slog.Logger
-	health   *lifecycle.Health
+	health   *server.Health
 	probes   *health.Server
 	figures  source
 	canaries *canary.Watcher
@@ -108,7 +107,7 @@ func newProcess(
 	p := &process{
 		settings: chosen,
 		logger:   logger,
-		health:   lifecycle.NewHealth(service, func() []string { return []string{"the first figures of every interceptor"} }),
+		health:   server.NewHealth(service, func() []string { return []string{"the first figures of every interceptor"} }),
 		probes:   health.NewServer(),
 		figures:  figures,
 		canaries: canary.New(func() (*rest.Config, error) { return config, nil }),
@@ -129,17 +128,17 @@ func (p *process) setReadiness(now grpc_health_v1.HealthCheckResponse_ServingSta
 
 // parts opens the ports that are open from the start and returns what is to run. The port for KEDA
 // is opened later, see serveGRPC.
-func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]lifecycle.Part, error) {
-	parts := []lifecycle.Part{
+func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]server.Part, error) {
+	parts := []server.Part{
 		{Name: "figures", Run: p.figures.Run},
 		{Name: "canaries", Run: func(ctx context.Context) error { return p.canaries.Run(ctx, p.logger) }},
 		{Name: "gRPC", Run: p.serveGRPC},
 	}
-	opened, err := lifecycle.Open(ctx, p.logger,
-		lifecycle.Port{
+	opened, err := server.Open(ctx, p.logger,
+		server.Port{
 			Name: "health", Address: p.settings.healthAddress, Flag: "--health-address", Handler: p.health,
 		},
-		lifecycle.Port{
+		server.Port{
 			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: p.inside(registry),
 		})
 	return append(parts, opened...), err
@@ -148,10 +147,10 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]l
 // inside serves those who look into the process, and at what it knows.
 func (p *process) inside(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", telemetry.MetricsHandler(registry))
+	mux.Handle("/metrics", server.MetricsHandler(registry))
 	p.figures.Register(mux)
 	if p.settings.profiling {
-		telemetry.AddProfiling(mux)
+		server.AddProfiling(mux)
 	}
 	return mux
 }
@@ -164,12 +163,12 @@ func (p *process) serveGRPC(ctx context.Context) error {
 		return nil
 	case <-p.figures.Seeded():
 	}
-	listener, err := lifecycle.Listen(ctx, "gRPC", p.settings.grpcAddress, "--grpc-address")
+	listener, err := server.Listen(ctx, "gRPC", p.settings.grpcAddress, "--grpc-address")
 	if err != nil {
 		return err
 	}
 	p.logger.InfoContext(ctx, "listening", "port", "grpc", "address", listener.Addr().String())
 	p.health.SetReady()
 	p.setReadiness(grpc_health_v1.HealthCheckResponse_SERVING)
-	return lifecycle.ServeGRPC(ctx, "gRPC", listener, p.server, p.service.Close)
+	return server.ServeGRPC(ctx, "gRPC", listener, p.server, p.service.Close)
 }

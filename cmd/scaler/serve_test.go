@@ -22,9 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
@@ -178,7 +178,7 @@ func TestServices(t *testing.T) {
 }
 
 func TestServeRefuses(t *testing.T) {
-	taken, err := lifecycle.Listen(t.Context(), "test", "127.0.0.1:0", "")
+	taken, err := server.Listen(t.Context(), "test", "127.0.0.1:0", "")
 	if err != nil {
 		t.Fatal(err)
 	}

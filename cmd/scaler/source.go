@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/demandreader"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/demandclient"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 
 // interceptors are a source: what all replicas of the interceptor report.
 type interceptors struct {
-	reader *demandreader.Reader
+	reader *demandclient.Reader
 	lists  cache.ListerWatcher // of the interceptors' EndpointSlices
 	seeded chan struct{}
 }
@@ -55,12 +55,12 @@ func newSource(chosen settings, config *rest.Config, logger *slog.Logger) (sourc
 		func(options *metav1.ListOptions) {
 			options.LabelSelector = discoveryv1.LabelServiceName + "=" + adminService
 		})
-	return &interceptors{reader: demandreader.New(logger), lists: lists, seeded: make(chan struct{})}, nil
+	return &interceptors{reader: demandclient.New(logger), lists: lists, seeded: make(chan struct{})}, nil
 }
 
 // Demand sums up what the replicas report of an object.
 func (i *interceptors) Demand(object types.NamespacedName) (scaler.Figure, error) {
-	value, err := i.reader.Demand(ir.Key{Namespace: object.Namespace, Name: object.Name})
+	value, err := i.reader.Demand(model.Key{Namespace: object.Namespace, Name: object.Name})
 	return scaler.Figure{
 		RequestRate: value.RequestRate, RateError: value.RateError, Concurrency: value.Concurrency, Held: value.Held,
 	}, err
@@ -68,7 +68,7 @@ func (i *interceptors) Demand(object types.NamespacedName) (scaler.Figure, error
 
 // Changed tells of the next report that says something else of an object.
 func (i *interceptors) Changed(object types.NamespacedName) <-chan struct{} {
-	return i.reader.Changed(ir.Key{Namespace: object.Namespace, Name: object.Name})
+	return i.reader.Changed(model.Key{Namespace: object.Namespace, Name: object.Name})
 }
 
 // Register adds demandreader.BackendPath to mux.
@@ -129,16 +129,16 @@ func (i *interceptors) seed(ctx context.Context, synced cache.InformerSynced) {
 
 // interceptorsIn are the replicas that are endpoints of the slices in a store, ready or not: what one of
 // them has counted is missing as long as it may serve a proxy.
-func interceptorsIn(store cache.Store) []demandreader.Replica {
+func interceptorsIn(store cache.Store) []demandclient.Replica {
 	var all []*discoveryv1.EndpointSlice
 	for _, each := range store.List() {
 		if slice, is := each.(*discoveryv1.EndpointSlice); is {
 			all = append(all, slice)
 		}
 	}
-	var found []demandreader.Replica
-	for _, replica := range replicas.At(all, adminPort) {
-		found = append(found, demandreader.Replica(replica))
+	var found []demandclient.Replica
+	for _, replica := range peers.At(all, adminPort) {
+		found = append(found, demandclient.Replica(replica))
 	}
 	return found
 }

@@ -15,15 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/demand"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // replica serves reports like a replica of the interceptor that hears proxies, and returns its port.
-func replica(t *testing.T, report demand.Report) (server *httptest.Server, port string) {
+func replica(t *testing.T, report metrics.Report) (server *httptest.Server, port string) {
 	t.Helper()
 	text, err := json.Marshal(report)
 	if err != nil {
@@ -80,14 +80,14 @@ func slicesAPI(t *testing.T, ports ...string) *rest.Config {
 // is gone, the figure is not half of what it was: it is not known.
 func TestFiguresOfAllInterceptors(t *testing.T) {
 	both := []string{"proxy-1", "proxy-2"}
-	report := func(name, hears string, rate, concurrency float64) demand.Report {
-		return demand.Report{
+	report := func(name, hears string, rate, concurrency float64) metrics.Report {
+		return metrics.Report{
 			Replica: name,
-			Fleets:  map[ir.Fleet]demand.FleetReport{"shop": {Serving: both, Heard: []string{hears}}},
-			Objects: map[string]demand.ObjectReport{
-				"shop/web": {Fleet: "shop", Metric: demand.RequestRate, Target: 100, RequestRate: rate, Concurrency: concurrency},
+			Fleets:  map[model.Fleet]metrics.FleetReport{"shop": {Serving: both, Heard: []string{hears}}},
+			Objects: map[string]metrics.ObjectReport{
+				"shop/web": {Fleet: "shop", Metric: metrics.RequestRate, Target: 100, RequestRate: rate, Concurrency: concurrency},
 			},
-			Held: map[string]demand.Held{"shop/web": {Waiting: 2}},
+			Held: map[string]metrics.Held{"shop/web": {Waiting: 2}},
 		}
 	}
 	_, first := replica(t, report("interceptor-0", "proxy-1", 10, 1))
@@ -133,10 +133,10 @@ func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(failing.Close)
-	text, err := json.Marshal(demand.Report{
-		Fleets: map[ir.Fleet]demand.FleetReport{"shop": {Serving: []string{"proxy-1", "proxy-2"}, Heard: []string{"proxy-2"}}},
-		Objects: map[string]demand.ObjectReport{
-			"shop/web": {Fleet: "shop", Metric: demand.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1, Unpaced: []string{"proxy-2"}},
+	text, err := json.Marshal(metrics.Report{
+		Fleets: map[model.Fleet]metrics.FleetReport{"shop": {Serving: []string{"proxy-1", "proxy-2"}, Heard: []string{"proxy-2"}}},
+		Objects: map[string]metrics.ObjectReport{
+			"shop/web": {Fleet: "shop", Metric: metrics.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1, Unpaced: []string{"proxy-2"}},
 		},
 	})
 	if err != nil {

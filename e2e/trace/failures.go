@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 // Outage is the death of a proxy.

@@ -10,7 +10,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 )
 
 // revisionAnnotation is where the controller counts the revisions of a Rollout, from 1 on (argo-rollouts utils/annotations, RevisionAnnotation).

@@ -10,7 +10,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
 // TestSharesAddUpToTheMaximum is a property: whatever is asked for, either it is refused or nothing is lost and nothing is shared twice.

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // The keys of a trigger's metadata (https://docs.kedify.io/scalers/http-scaler/), and
@@ -158,7 +158,7 @@ func Keys() []Key {
 // readHosts reads a list of hosts.
 func readHosts(t *Trigger, value string) (err error) {
 	t.Hosts, err = list(value, func(host string) error {
-		_, err := ir.ParseHost(host)
+		_, err := model.ParseHost(host)
 		return err
 	})
 	return err
@@ -167,7 +167,7 @@ func readHosts(t *Trigger, value string) (err error) {
 // readPathPrefixes reads a list of path prefixes.
 func readPathPrefixes(t *Trigger, value string) (err error) {
 	t.PathPrefixes, err = list(value, func(prefix string) error {
-		_, err := ir.ParsePathPrefix(prefix)
+		_, err := model.ParsePathPrefix(prefix)
 		return err
 	})
 	return err
@@ -196,7 +196,7 @@ func readHeaders(t *Trigger, value string) error {
 	}
 	seen := map[string]bool{}
 	for _, header := range read {
-		parsed, err := ir.ParseHeader(header.Name, header.Value)
+		parsed, err := model.ParseHeader(header.Name, header.Value)
 		if err != nil {
 			return fmt.Errorf("%.*q: %w", shownValue, header.Name, err)
 		}
@@ -298,7 +298,7 @@ func readHealthcheckPath(t *Trigger, value string) error {
 	if value[0] != '/' {
 		return errors.New("begin it with /")
 	}
-	if _, err := ir.ParsePathPrefix(value); err != nil {
+	if _, err := model.ParsePathPrefix(value); err != nil {
 		return err
 	}
 	t.HealthcheckPath, t.HealthcheckResponse = value, HealthcheckPassthrough

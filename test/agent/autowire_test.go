@@ -25,9 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -450,14 +450,14 @@ func TestTwoAgentsAtOnce(t *testing.T) {
 	team, before := wiredNamespace(t, "two")
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-		httpv1alpha1.AddToScheme(scheme), objects.AddToScheme(scheme)); err != nil {
+		httpv1alpha1.AddToScheme(scheme), types.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	direct, err := client.New(shared.Config(controlplane.AdminToken), client.Options{Scheme: scheme})
+	direct, err := client.New(shared.Config(apiserver.AdminToken), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := reconcile.Autowirer{
+	other := controllers.Autowirer{
 		Client: direct, Stored: direct, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: coolDown, ScalerAddress: scaler,
 		IsServed: func(schema.GroupVersionKind) bool { return true },
 	}

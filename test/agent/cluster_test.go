@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 const (
@@ -39,10 +39,10 @@ const (
 
 // cluster is an API server, and the agent that runs with it.
 type cluster struct {
-	*controlplane.ControlPlane
+	*apiserver.ControlPlane
 
 	admin  *rest.RESTClient
-	audit  controlplane.AuditLog
+	audit  apiserver.AuditLog
 	folder string // has the built agent
 	ports  []int  // of the webhook and of health
 	agent  *program.Process
@@ -54,8 +54,8 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(controlplane.RunTests(m, []string{"agent"},
-		func(ctx context.Context, s controlplane.Shared) (func(int) error, error) {
+	os.Exit(apiserver.RunTests(m, []string{"agent"},
+		func(ctx context.Context, s apiserver.Shared) (func(int) error, error) {
 			shared = cluster{ControlPlane: s.ControlPlane, admin: s.Admin, audit: s.Audit, folder: s.Folder}
 			return shared.end, shared.install(ctx)
 		}))
@@ -79,7 +79,7 @@ func (c *cluster) install(ctx context.Context) error {
 	if os.Getenv(definitionsVariable) == "" {
 		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
 	}
-	err := controlplane.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
+	err := apiserver.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
 		manifests+"agent/rbac.yaml", manifests+"agent/service.yaml", manifests+"agent/deployment.yaml")
 	if err == nil {
 		c.agent, c.ports, err = c.start(ctx, c.folder)
@@ -101,7 +101,7 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := controlplane.ApplyFiles(ctx, c.admin, "", filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml")); err != nil {
+	if err := apiserver.ApplyFiles(ctx, c.admin, "", filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml")); err != nil {
 		return err
 	}
 	if err := isReady(ctx, c.agent, c.ports); err != nil {
@@ -111,7 +111,7 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return controlplane.ApplyFiles(ctx, c.admin, "", append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
+	return apiserver.ApplyFiles(ctx, c.admin, "", append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
 }
 
 // gatewayAPI are the files with the definitions of HTTPRoutes and ReferenceGrants.
@@ -128,7 +128,7 @@ func (c *cluster) start(
 	ctx context.Context, folder string, more ...string,
 ) (agent *program.Process, ports []int, err error) {
 	kubeconfig := filepath.Join(folder, "kubeconfig")
-	if err := c.WriteKubeconfig(kubeconfig, controlplane.AgentToken); err != nil {
+	if err := c.WriteKubeconfig(kubeconfig, apiserver.AgentToken); err != nil {
 		return nil, nil, err
 	}
 	const free = "127.0.0.1:0"
@@ -188,7 +188,7 @@ func ready(ctx context.Context, ports []int) (code int, says string, err error) 
 // namespace makes a namespace of the test's own.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
-	if err := controlplane.Apply(t.Context(), shared.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`); err != nil {
+	if err := apiserver.Apply(t.Context(), shared.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`); err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -203,7 +203,7 @@ func namespaceOf(t *testing.T, test, name string) string {
 // apply applies manifests in a namespace.
 func apply(t *testing.T, namespace string, manifests ...string) {
 	t.Helper()
-	if err := controlplane.Apply(t.Context(), shared.admin, namespace, manifests...); err != nil {
+	if err := apiserver.Apply(t.Context(), shared.admin, namespace, manifests...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -211,7 +211,7 @@ func apply(t *testing.T, namespace string, manifests ...string) {
 // applyFiles applies files in a namespace.
 func applyFiles(t *testing.T, namespace string, files ...string) {
 	t.Helper()
-	if err := controlplane.ApplyFiles(t.Context(), shared.admin, namespace, files...); err != nil {
+	if err := apiserver.ApplyFiles(t.Context(), shared.admin, namespace, files...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -30,7 +30,7 @@ func flux(t *testing.T, namespace, kustomization string, manifests ...string) (b
 	}
 	folder := t.TempDir()
 	access := filepath.Join(folder, "kubeconfig")
-	if err := shared.WriteKubeconfig(access, controlplane.AdminToken); err != nil {
+	if err := shared.WriteKubeconfig(access, apiserver.AdminToken); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"--kubeconfig", access}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 // otherConditions makes our definition have conditions as those of the KEDA HTTP add-on before v0.12 have them.
@@ -44,14 +44,14 @@ func otherConditions(t *testing.T) string {
 // that call this are not parallel.
 func clusterOfItsOwn(t *testing.T) (folder string) {
 	t.Helper()
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	folder = t.TempDir()
 	state := filepath.Join(folder, "state")
-	audit, auditErr := controlplane.NewAuditLog(folder)
+	audit, auditErr := apiserver.NewAuditLog(folder)
 	if err := errors.Join(err, auditErr, os.Mkdir(state, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	running, err := controlplane.Start(t.Context(), binaries, state, audit.Flags()...)
+	running, err := apiserver.Start(t.Context(), binaries, state, audit.Flags()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func clusterOfItsOwn(t *testing.T) (folder string) {
 	before := shared
 	t.Cleanup(func() { shared = before })
 	shared = cluster{ControlPlane: running, audit: audit, folder: before.folder}
-	if shared.admin, err = running.Client(controlplane.AdminToken); err != nil {
+	if shared.admin, err = running.Client(apiserver.AdminToken); err != nil {
 		t.Fatal(err)
 	}
 	keda, err := program.ModuleFolder(t.Context(), "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 const (
@@ -58,10 +58,10 @@ func fill(t *testing.T) {
 	for n := range manyNamespaces {
 		name := fmt.Sprint("many-", n)
 		group.Go(func() error {
-			err := controlplane.Apply(ctx, shared.admin, name, crowd(name)...)
+			err := apiserver.Apply(ctx, shared.admin, name, crowd(name)...)
 			for i := range manyIngresses {
 				path := httpScaledObject(name, fmt.Sprint("shop-", i)) + "/status"
-				err = errors.Join(err, controlplane.Patch(ctx, shared.admin, path, "interceptor", status))
+				err = errors.Join(err, apiserver.Patch(ctx, shared.admin, path, "interceptor", status))
 			}
 			return err
 		})

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -94,30 +94,30 @@ func TestNothingIsTakenOverBehindTheCache(t *testing.T) {
 		spec: {hosts: [mine.test], scaleTargetRef: {service: mine, port: 80}}}`)
 
 	scheme := runtime.NewScheme()
-	if err := errors.Join(httpv1alpha1.AddToScheme(scheme), objects.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(httpv1alpha1.AddToScheme(scheme), types.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	direct, err := client.NewWithWatch(shared.Config(controlplane.AdminToken), client.Options{Scheme: scheme})
+	direct, err := client.NewWithWatch(shared.Config(apiserver.AdminToken), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: httpv1alpha1.Resource}, "mine")
 	stale := interceptor.NewClient(direct, interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-			scaled, ok := object.(*objects.ScaledObject)
+			scaled, ok := object.(*types.ScaledObject)
 			if !ok {
 				return gone
 			}
 			scaled.Namespace, scaled.Name, scaled.UID = key.Namespace, key.Name, "uid"
 			scaled.Spec.ScaleTargetRef.Name = "shop"
-			scaled.Spec.Triggers = []objects.Trigger{{Type: "external-push", Metadata: map[string]string{
+			scaled.Spec.Triggers = []types.Trigger{{Type: "external-push", Metadata: map[string]string{
 				"convertedFrom": "kedify-http", "hosts": "shop.test", "port": "80", "service": "shop",
 			}}}
 			return nil
 		},
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
 	})
-	reconciler := reconcile.Reconciler{
+	reconciler := controllers.Reconciler{
 		Client: stale, Stored: direct, Events: record.NewFakeRecorder(10), Now: time.Now, ScalerAddress: scaler,
 	}
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: team, Name: "mine"}}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -303,7 +303,7 @@ func TestOthersAreNotCalledFor(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "failed calling webhook")
 	})
 	other := strings.Replace(shop(simple), "kedify-http", "cron", 1)
-	if err := controlplane.Apply(t.Context(), shared.admin, "dead", other); err != nil {
+	if err := apiserver.Apply(t.Context(), shared.admin, "dead", other); err != nil {
 		t.Errorf("another trigger is refused: %v", err)
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // annotation holds a figure: the fields of scaler.Figure in JSON, or anything else for one that is
@@ -41,8 +41,8 @@ func main() {
 }
 
 func run(ctx context.Context, logger *slog.Logger) error {
-	config := func() (*rest.Config, error) { return apiserver.Config("", "annotatedscaler") }
-	figures := source{apiserver.NewCache[*object](nil)}
+	config := func() (*rest.Config, error) { return kube.Config("", "annotatedscaler") }
+	figures := source{kube.NewCache[*object](nil)}
 	canaries := canary.New(config)
 	metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
@@ -54,21 +54,21 @@ func run(ctx context.Context, logger *slog.Logger) error {
 	}
 	service, server := scaler.NewService(figures, canaries, metrics, logger), grpc.NewServer(options...)
 	service.Register(server)
-	health := lifecycle.NewHealth("keda-add-ons-http-external-scaler", func() []string { return nil })
+	health := server.NewHealth("keda-add-ons-http-external-scaler", func() []string { return nil })
 	health.SetReady()
-	probes, err := lifecycle.Listen(ctx, "health", ":8080", "")
+	probes, err := server.Listen(ctx, "health", ":8080", "")
 	if err != nil {
 		return err
 	}
-	calls, err := lifecycle.Listen(ctx, "gRPC", ":9090", "")
+	calls, err := server.Listen(ctx, "gRPC", ":9090", "")
 	if err != nil {
 		return err
 	}
-	return lifecycle.Run(ctx, health, lifecycle.Shutdown{Delay: 3 * time.Second, Deadline: 15 * time.Second}, logger,
-		lifecycle.Part{Name: "health", Run: func(ctx context.Context) error { return lifecycle.ServeHTTP(ctx, probes, health, logger) }},
-		lifecycle.Part{Name: "canaries", Run: func(ctx context.Context) error { return canaries.Run(ctx, logger) }},
-		lifecycle.Part{Name: "figures", Run: func(ctx context.Context) error { return figures.run(ctx, apiserver.NewClient(config), logger) }},
-		lifecycle.Part{Name: "gRPC", Run: func(ctx context.Context) error {
+	return server.Run(ctx, health, server.Shutdown{Delay: 3 * time.Second, Deadline: 15 * time.Second}, logger,
+		server.Part{Name: "health", Run: func(ctx context.Context) error { return server.ServeHTTP(ctx, probes, health, logger) }},
+		server.Part{Name: "canaries", Run: func(ctx context.Context) error { return canaries.Run(ctx, logger) }},
+		server.Part{Name: "figures", Run: func(ctx context.Context) error { return figures.run(ctx, kube.NewClient(config), logger) }},
+		server.Part{Name: "gRPC", Run: func(ctx context.Context) error {
 			context.AfterFunc(ctx, func() {
 				service.Close()
 				server.GracefulStop()
@@ -94,10 +94,10 @@ func (o *object) Name() types.NamespacedName {
 func (o *object) Version() string { return o.Metadata.ResourceVersion }
 
 // source is a scaler.Reader of the annotations.
-type source struct{ *apiserver.Cache[*object] }
+type source struct{ *kube.Cache[*object] }
 
-func (s source) run(ctx context.Context, client *apiserver.Client, logger *slog.Logger) error {
-	s.Follow(ctx, apiserver.Source[*object]{
+func (s source) run(ctx context.Context, client *kube.Client, logger *slog.Logger) error {
+	s.Follow(ctx, kube.Source[*object]{
 		Client: client,
 		Path: func(context.Context) ([]string, error) {
 			return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource}, nil

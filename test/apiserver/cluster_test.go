@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 const (
@@ -31,10 +31,10 @@ const (
 
 // cluster is an API server with everything installed that the product needs, as its users install it.
 type cluster struct {
-	*controlplane.ControlPlane
+	*apiserver.ControlPlane
 
 	admin  *rest.RESTClient
-	audit  controlplane.AuditLog
+	audit  apiserver.AuditLog
 	folder string // has the built binaries
 }
 
@@ -42,8 +42,8 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(controlplane.RunTests(m, []string{"interceptor", "rollouts-plugin-kedify", "scaler"},
-		func(ctx context.Context, s controlplane.Shared) (func(int) error, error) {
+	os.Exit(apiserver.RunTests(m, []string{"interceptor", "rollouts-plugin-kedify", "scaler"},
+		func(ctx context.Context, s apiserver.Shared) (func(int) error, error) {
 			shared = cluster{ControlPlane: s.ControlPlane, admin: s.Admin, audit: s.Audit, folder: s.Folder}
 			return nil, shared.install(ctx)
 		}))
@@ -55,10 +55,10 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := controlplane.Apply(ctx, c.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`); err != nil {
+	if err := apiserver.Apply(ctx, c.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`); err != nil {
 		return err
 	}
-	return controlplane.ApplyFiles(ctx, c.admin, "argo-rollouts",
+	return apiserver.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(argo, "manifests", "install.yaml"),
 		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile, "../../config/interceptor/deployment.yaml",
 		"../../config/interceptor/services.yaml", scalerRoleFile, "../../config/scaler/deployment.yaml", "../../config/scaler/service.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
@@ -67,7 +67,7 @@ func (c *cluster) install(ctx context.Context) error {
 // apply applies manifests in namespace.
 func (c *cluster) apply(t *testing.T, namespace string, manifests ...string) {
 	t.Helper()
-	if err := controlplane.Apply(t.Context(), c.admin, namespace, manifests...); err != nil {
+	if err := apiserver.Apply(t.Context(), c.admin, namespace, manifests...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -126,7 +126,7 @@ func refusal(t *testing.T, err error) string {
 }
 
 // requests reads what the user of an account has asked so far.
-func (c *cluster) requests(t *testing.T, user string) []controlplane.AuditEvent {
+func (c *cluster) requests(t *testing.T, user string) []apiserver.AuditEvent {
 	t.Helper()
 	events, err := c.audit.Of(user)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/observation"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -38,30 +38,30 @@ type foreign struct {
 // server is idle meanwhile: the test that calls this is not parallel.
 func newForeign(t *testing.T) *foreign {
 	t.Helper()
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
 	state := filepath.Join(folder, "state")
-	audit, err := controlplane.NewAuditLog(folder)
+	audit, err := apiserver.NewAuditLog(folder)
 	if err := errors.Join(err, os.Mkdir(state, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	running, err := controlplane.Start(t.Context(), binaries, state, audit.Flags()...)
+	running, err := apiserver.Start(t.Context(), binaries, state, audit.Flags()...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = running.Stop() })
 	f := &foreign{cluster: cluster{ControlPlane: running, audit: audit, folder: shared.folder}}
-	if f.admin, err = f.Client(controlplane.AdminToken); err != nil {
+	if f.admin, err = f.Client(apiserver.AdminToken); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(crdFile)
 	if err := errors.Join(err, yaml.Unmarshal(text, &f.definition)); err != nil {
 		t.Fatal(err)
 	}
-	err = controlplane.ApplyFiles(t.Context(), f.admin, "", "../../config/interceptor/namespace.yaml", interceptorRoleFile)
+	err = apiserver.ApplyFiles(t.Context(), f.admin, "", "../../config/interceptor/namespace.yaml", interceptorRoleFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (f *foreign) writer(t *testing.T) status.Client {
 	if err := httpv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	config := f.Config(controlplane.InterceptorToken)
+	config := f.Config(apiserver.InterceptorToken)
 	config.GroupVersion, config.APIPath = &httpv1alpha1.SchemeGroupVersion, "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := rest.RESTClientFor(config)
@@ -150,7 +150,7 @@ func TestTheReportReachesTheRouterOnAnyDefinition(t *testing.T) {
 	}
 	f.apply(t, "shop", `{apiVersion: v1, kind: Service, metadata: {name: shop-stable}, spec: {ports: [{port: 80}]}}`,
 		`{apiVersion: v1, kind: Service, metadata: {name: shop-canary}, spec: {ports: [{port: 80}]}}`)
-	plugin, canary := f.startPlugin(t, controlplane.AdminToken), rollout("shop", "shop")
+	plugin, canary := f.startPlugin(t, apiserver.AdminToken), rollout("shop", "shop")
 	for i, test := range []struct {
 		name                string
 		edit                func(map[string]any)
@@ -244,7 +244,7 @@ func TestWhatTheAPIServerAnswers(t *testing.T) {
 		t.Fatal(refused)
 	}
 	uid := string(shared.object(t, namespace, "shop").UID)
-	client, err := shared.Client(controlplane.InterceptorToken)
+	client, err := shared.Client(apiserver.InterceptorToken)
 	if err != nil {
 		t.Fatal(err)
 	}

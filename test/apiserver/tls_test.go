@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -92,7 +92,7 @@ func awaitTLS(t *testing.T, namespace, reason string) metav1.Condition {
 // secretText is a Secret as a manifest.
 func secretText(t *testing.T, name string, serial int64, host string) string {
 	t.Helper()
-	secret := testkit.NewTLSSecret(t, "", name, serial, host)
+	secret := kit.NewTLSSecret(t, "", name, serial, host)
 	secret.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
 	text, err := json.Marshal(secret)
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
 // startPlugin starts the built plugin as the user of token.
@@ -91,7 +91,7 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	})
 	await.True(t, "the Lease is renewed and the Event is there", func() bool {
 		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io") &&
-			slices.ContainsFunc(shared.requests(t, interceptorAccount), func(e controlplane.AuditEvent) bool { return e.Verb == "update" })
+			slices.ContainsFunc(shared.requests(t, interceptorAccount), func(e apiserver.AuditEvent) bool { return e.Verb == "update" })
 	})
 	held := interceptorLease(t)
 	first.Stop(t)
@@ -116,8 +116,8 @@ func useAsInterceptor(t *testing.T, namespace string) {
 func takesOver(t *testing.T, holder *program.Process, successor string) (next *program.Process, isByWatch bool) {
 	t.Helper()
 	before := len(shared.requests(t, interceptorAccount))
-	watches := func() []controlplane.AuditEvent { // only who stands by watches the Lease
-		return slices.DeleteFunc(shared.requests(t, interceptorAccount)[before:], func(e controlplane.AuditEvent) bool {
+	watches := func() []apiserver.AuditEvent { // only who stands by watches the Lease
+		return slices.DeleteFunc(shared.requests(t, interceptorAccount)[before:], func(e apiserver.AuditEvent) bool {
 			return e.Verb != "watch" || e.ObjectRef.Resource != "leases"
 		})
 	}
@@ -145,7 +145,7 @@ const interceptorPod = "interceptor-0"
 func (c *cluster) startInterceptor(t *testing.T, pod string) *program.Process {
 	t.Helper()
 	const free = "127.0.0.1:0"
-	return program.Run(t, filepath.Join(c.folder, "interceptor"), "--kubeconfig="+c.kubeconfig(t, controlplane.InterceptorToken),
+	return program.Run(t, filepath.Join(c.folder, "interceptor"), "--kubeconfig="+c.kubeconfig(t, apiserver.InterceptorToken),
 		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free, "--metric-sink-address="+free,
 		"--pod-name="+pod, "--pod-namespace=keda", "--shutdown-delay=0s")
 }
@@ -165,7 +165,7 @@ func interceptorLease(t *testing.T) coordinationv1.Lease {
 func useAsScaler(t *testing.T) {
 	t.Helper()
 	const free = "127.0.0.1:0"
-	program.Run(t, filepath.Join(shared.folder, "scaler"), "--kubeconfig="+shared.kubeconfig(t, controlplane.ScalerToken),
+	program.Run(t, filepath.Join(shared.folder, "scaler"), "--kubeconfig="+shared.kubeconfig(t, apiserver.ScalerToken),
 		"--grpc-address="+free, "--health-address="+free, "--metrics-address="+free, "--shutdown-delay=0s")
 	await.True(t, "the scaler watches", func() bool {
 		return len(used(t, scalerAccount)) >= len(granted()[scalerRoleFile])
@@ -178,7 +178,7 @@ func useAsRouter(t *testing.T, namespace string) {
 	if refused := shared.create(t, namespace, "shop", `{hosts: [usage.test], scaleTargetRef: {service: shop-stable, port: 80}}`); refused != "" {
 		t.Fatal(refused)
 	}
-	asked, canary := shared.startPlugin(t, controlplane.RolloutsToken), rollout(namespace, "shop")
+	asked, canary := shared.startPlugin(t, apiserver.RolloutsToken), rollout(namespace, "shop")
 	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop"), fmt.Sprintf(`{"metadata": {"annotations": {%q: "[{service: shop-stable, weight: 1}]", %q: %q}}}`,
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner, namespace+"/gone uid")); err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func useAsRouter(t *testing.T, namespace string) {
 	_, answer := asked.VerifyWeight(canary, 100, nil)
 	must(t, "VerifyWeight(100)", answer)
 	canary.Spec.Strategy.Canary.DynamicStableScale = true
-	if err := controlplane.Apply(t.Context(), shared.admin, namespace,
+	if err := apiserver.Apply(t.Context(), shared.admin, namespace,
 		"{apiVersion: v1, kind: Endpoints, metadata: {name: shop-canary}, subsets: [{addresses: [{ip: 10.1.2.3}], ports: [{port: 8080}]}]}"); err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 const (
@@ -47,7 +47,7 @@ func TestTenWritersOnOneObject(t *testing.T) {
 		t.Fatal(refused)
 	}
 	before := shared.object(t, namespace, name)
-	asked, canary := shared.startPlugin(t, controlplane.RolloutsToken), rollout(namespace, name)
+	asked, canary := shared.startPlugin(t, apiserver.RolloutsToken), rollout(namespace, name)
 
 	all := make([]*writer, writers)
 	for i := range all {

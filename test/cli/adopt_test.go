@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // What is printed can be applied as it is, by the API server's own schemas and KEDA's, and nothing was written before.
 func TestAdoptPrintsWhatCanBeApplied(t *testing.T) {
-	if err := controlplane.CreateNamespace(t.Context(), shared.admin, "web-of-before"); err != nil {
+	if err := apiserver.CreateNamespace(t.Context(), shared.admin, "web-of-before"); err != nil {
 		t.Fatal(err)
 	}
 	paths := []string{
@@ -25,7 +25,7 @@ func TestAdoptPrintsWhatCanBeApplied(t *testing.T) {
 			}
 		}
 	})
-	apply(t, strings.ReplaceAll(readFile(t, "../../internal/adopt/testdata/app.yaml"), "namespace: web", "namespace: web-of-before"))
+	apply(t, strings.ReplaceAll(readFile(t, "../../internal/cli/adopt/testdata/app.yaml"), "namespace: web", "namespace: web-of-before"))
 	versions := func() (all []any) {
 		for _, path := range paths {
 			all = append(all, read(t, path)["metadata"].(map[string]any)["resourceVersion"])
@@ -33,7 +33,7 @@ func TestAdoptPrintsWhatCanBeApplied(t *testing.T) {
 		return all
 	}
 	before := versions()
-	printed := run(t, controlplane.AdminToken, "adopt", "rollout/web", "--namespace=web-of-before")
+	printed := run(t, apiserver.AdminToken, "adopt", "rollout/web", "--namespace=web-of-before")
 	if printed.code != 0 || !strings.Contains(printed.out, "\n# +       httpScaledObjectName: web\n") ||
 		!strings.Contains(printed.out, "scaledobject.keda.sh/transfer-hpa-ownership: \"true\"\n") {
 		t.Fatalf("%+v", printed)
@@ -51,7 +51,7 @@ func TestAdoptPrintsWhatCanBeApplied(t *testing.T) {
 	for args, want := range map[string]string{
 		"adopt web --namespace=web-of-before": "names a router already", "adopt nothing --namespace=web-of-before": "there is no such Rollout",
 	} {
-		if got := run(t, controlplane.AdminToken, strings.Fields(args)...); got.code != 1 || !strings.Contains(got.err, want) {
+		if got := run(t, apiserver.AdminToken, strings.Fields(args)...); got.code != 1 || !strings.Contains(got.err, want) {
 			t.Errorf("%s ends with %+v", args, got)
 		}
 	}

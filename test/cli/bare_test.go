@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // bare is a cluster that has Argo Rollouts and KEDA's definitions only.
@@ -27,12 +27,12 @@ type bare struct {
 // once. The shared API server is idle meanwhile: the test that calls this is not parallel.
 func newBare(t *testing.T) *bare {
 	t.Helper()
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	running, err := controlplane.Start(t.Context(), binaries, folder)
+	running, err := apiserver.Start(t.Context(), binaries, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +60,10 @@ func newBare(t *testing.T) *bare {
 
 // fill applies what is there before anything of ours.
 func (b *bare) fill(ctx context.Context) (err error) {
-	if b.admin, err = b.Client(controlplane.AdminToken); err != nil {
+	if b.admin, err = b.Client(apiserver.AdminToken); err != nil {
 		return err
 	}
-	if err := b.WriteKubeconfig(b.kubeconfig(controlplane.AdminToken), controlplane.AdminToken); err != nil {
+	if err := b.WriteKubeconfig(b.kubeconfig(apiserver.AdminToken), apiserver.AdminToken); err != nil {
 		return err
 	}
 	argo, keda, err := sources(ctx)
@@ -71,11 +71,11 @@ func (b *bare) fill(ctx context.Context) (err error) {
 		return err
 	}
 	for _, name := range []string{"argo-rollouts", "keda", "shop"} {
-		if err := controlplane.CreateNamespace(ctx, b.admin, name); err != nil {
+		if err := apiserver.CreateNamespace(ctx, b.admin, name); err != nil {
 			return err
 		}
 	}
-	err = controlplane.ApplyFiles(ctx, b.admin, "argo-rollouts",
+	err = apiserver.ApplyFiles(ctx, b.admin, "argo-rollouts",
 		filepath.Join(argo, "manifests/install.yaml"), filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
 		filepath.Join(keda, "config/manager/manager.yaml"), filepath.Join(keda, "config/rbac/role.yaml"), filepath.Join(keda, "config/rbac/role_binding.yaml"))
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *bare) fill(ctx context.Context) (err error) {
 	node := map[string]any{
 		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "one"},
 	}
-	if err := controlplane.Create(ctx, b.admin, "/api/v1/nodes", node); err != nil {
+	if err := apiserver.Create(ctx, b.admin, "/api/v1/nodes", node); err != nil {
 		return err
 	}
 	return b.patch(ctx, "/api/v1/nodes/one/status", "status: {nodeInfo: {architecture: amd64, operatingSystem: linux}}")
@@ -119,7 +119,7 @@ func playDeployments(ctx context.Context, client rest.Interface) {
 			}
 			replicas := live.Spec.Replicas
 			// It may have been deleted or changed meanwhile: then there is another event.
-			_ = controlplane.Patch(ctx, client, deployment(live.Metadata.Namespace, live.Metadata.Name)+"/status", "test", map[string]any{"status": map[string]any{
+			_ = apiserver.Patch(ctx, client, deployment(live.Metadata.Namespace, live.Metadata.Name)+"/status", "test", map[string]any{"status": map[string]any{
 				"observedGeneration": live.Metadata.Generation, "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas,
 				"availableReplicas": replicas,
 			}})
@@ -131,14 +131,14 @@ func playDeployments(ctx context.Context, client rest.Interface) {
 // run runs the plugin as the administrator.
 func (b *bare) run(t *testing.T, args ...string) answer {
 	t.Helper()
-	return runWith(t, b.kubeconfig(controlplane.AdminToken), args...)
+	return runWith(t, b.kubeconfig(apiserver.AdminToken), args...)
 }
 
 // cut stands before an API server, and cuts all connections for good right after the n-th write. It returns its address
 // and says whether it was cut.
 func (b *bare) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
 	t.Helper()
-	config := b.Config(controlplane.AdminToken)
+	config := b.Config(apiserver.AdminToken)
 	target, err := url.Parse(config.Host)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 const (
@@ -75,7 +75,7 @@ func (b *bare) must(t *testing.T, args ...string) string {
 // apply applies manifests.
 func (b *bare) apply(t *testing.T, manifests ...string) {
 	t.Helper()
-	if err := controlplane.Apply(t.Context(), b.admin, "", manifests...); err != nil {
+	if err := apiserver.Apply(t.Context(), b.admin, "", manifests...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -83,7 +83,7 @@ func (b *bare) apply(t *testing.T, manifests ...string) {
 // wired makes the Ingress, and all that programs make, as a running installation has it.
 func (b *bare) wired(t *testing.T) {
 	t.Helper()
-	if err := controlplane.ApplyFiles(t.Context(), b.admin, "", "testdata/wired.yaml"); err != nil {
+	if err := apiserver.ApplyFiles(t.Context(), b.admin, "", "testdata/wired.yaml"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -253,7 +253,7 @@ func initContainers(t *testing.T, b *bare) {
 func foreign(t *testing.T, b *bare) {
 	t.Helper()
 	const role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/argo-rollouts-kedify-http"
-	if err := controlplane.ApplyFiles(t.Context(), b.admin, "", manifests+"argo-rollouts/rbac.yaml"); err != nil {
+	if err := apiserver.ApplyFiles(t.Context(), b.admin, "", manifests+"argo-rollouts/rbac.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	before := b.snapshot(t)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // left is what cleanup prints of a leftover as JSON.
@@ -25,7 +25,7 @@ type left struct {
 // cleanup runs the command, and returns what it prints and its exit code.
 func cleanup(t *testing.T, args ...string) ([]left, int) {
 	t.Helper()
-	got := run(t, controlplane.AdminToken, append([]string{"cleanup", "--output=json"}, args...)...)
+	got := run(t, apiserver.AdminToken, append([]string{"cleanup", "--output=json"}, args...)...)
 	var printed struct{ Leftovers []left }
 	if err := json.Unmarshal([]byte(got.out), &printed); err != nil {
 		t.Fatalf("%v: %+v", err, got)
@@ -36,7 +36,7 @@ func cleanup(t *testing.T, args ...string) ([]left, int) {
 // leftBehind makes testdata/leftovers.yaml, and returns what every object of it looks like.
 func leftBehind(t *testing.T) (snapshot func() map[string]any) {
 	t.Helper()
-	if err := controlplane.CreateNamespace(t.Context(), shared.admin, "leftovers"); err != nil {
+	if err := apiserver.CreateNamespace(t.Context(), shared.admin, "leftovers"); err != nil {
 		t.Fatal(err)
 	}
 	manifest, err := os.ReadFile("testdata/leftovers.yaml")
@@ -113,7 +113,7 @@ func TestCleanupTakesWhatIsLeftOverAndNothingElse(t *testing.T) {
 	if got, code = cleanup(t, "--apply", "--unowned"); code != 0 || len(got) != 1 {
 		t.Errorf("exit code %d, %+v", code, got)
 	}
-	if got := run(t, controlplane.AdminToken, "cleanup"); got.code != 0 || got.out != "Nothing is left over.\n" {
+	if got := run(t, apiserver.AdminToken, "cleanup"); got.code != 0 || got.out != "Nothing is left over.\n" {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -152,7 +152,7 @@ func cleaned(before map[string]any) map[string]any {
 
 // Rollouts that may not be read may be there: nothing is left over of them as far as anybody knows.
 func TestCleanupOfAStranger(t *testing.T) {
-	got := run(t, controlplane.StrangerToken, "cleanup", "--apply")
+	got := run(t, apiserver.StrangerToken, "cleanup", "--apply")
 	if got.code != 1 || !strings.Contains(got.err, "forbidden") {
 		t.Errorf("it ends with %+v", got)
 	}
@@ -169,7 +169,7 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 	}
 	remove(t, interceptor)
 	defer func() {
-		if err := controlplane.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", manifests+"interceptor/deployment.yaml"); err != nil {
+		if err := apiserver.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", manifests+"interceptor/deployment.yaml"); err != nil {
 			t.Error(err)
 		}
 		patch(t, interceptor+"/status", `{status: {replicas: 1, readyReplicas: 1}}`)
@@ -181,7 +181,7 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 	if got, code := cleanup(t, "--apply"); code != 0 || len(got) != 1 || !got[0].Removed {
 		t.Errorf("it ends with %d: %+v", code, got)
 	}
-	if got := run(t, controlplane.AdminToken, "cleanup"); got.code != 0 || got.out != "Nothing is left over.\n" {
+	if got := run(t, apiserver.AdminToken, "cleanup"); got.code != 0 || got.out != "Nothing is left over.\n" {
 		t.Errorf("in the end: %+v", got)
 	}
 	if err := shared.admin.Get().AbsPath(lease).Do(t.Context()).Error(); err == nil {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 // manifests is where ours are.
@@ -23,7 +23,7 @@ const manifests = "../../config/"
 
 // cluster is an API server with a sound installation on it.
 type cluster struct {
-	*controlplane.ControlPlane
+	*apiserver.ControlPlane
 
 	admin  *rest.RESTClient
 	folder string // has the built plugin and the kubeconfigs
@@ -33,8 +33,8 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(controlplane.RunTests(m, []string{"kubectl-http_canary"},
-		func(ctx context.Context, s controlplane.Shared) (func(int) error, error) {
+	os.Exit(apiserver.RunTests(m, []string{"kubectl-http_canary"},
+		func(ctx context.Context, s apiserver.Shared) (func(int) error, error) {
 			shared = cluster{ControlPlane: s.ControlPlane, admin: s.Admin, folder: s.Folder}
 			return nil, shared.install(ctx)
 		}))
@@ -52,7 +52,7 @@ func sources(ctx context.Context) (argo, keda string, err error) {
 
 // install applies what users apply, and writes what controllers report of it.
 func (c *cluster) install(ctx context.Context) error {
-	for _, token := range []string{controlplane.AdminToken, controlplane.StrangerToken} {
+	for _, token := range []string{apiserver.AdminToken, apiserver.StrangerToken} {
 		if err := c.WriteKubeconfig(c.kubeconfig(token), token); err != nil {
 			return err
 		}
@@ -62,12 +62,12 @@ func (c *cluster) install(ctx context.Context) error {
 		return err
 	}
 	for _, name := range []string{"argo-rollouts", "shop", "web"} {
-		if err := controlplane.CreateNamespace(ctx, c.admin, name); err != nil {
+		if err := apiserver.CreateNamespace(ctx, c.admin, name); err != nil {
 			return err
 		}
 	}
 	gateway := os.Getenv("GATEWAY_API_CRDS")
-	err = controlplane.ApplyFiles(ctx, c.admin, "argo-rollouts",
+	err = apiserver.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(argo, "manifests/install.yaml"), filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"),
 		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
 		manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
@@ -85,7 +85,7 @@ func (c *cluster) install(ctx context.Context) error {
 		}
 	}
 	node := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "one"}}
-	if err := controlplane.Create(ctx, c.admin, "/api/v1/nodes", node); err != nil {
+	if err := apiserver.Create(ctx, c.admin, "/api/v1/nodes", node); err != nil {
 		return err
 	}
 	if err := c.trust(ctx); err != nil {
@@ -96,7 +96,7 @@ func (c *cluster) install(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := controlplane.ApplyFiles(ctx, c.admin, "", "testdata/applications.yaml"); err != nil {
+	if err := apiserver.ApplyFiles(ctx, c.admin, "", "testdata/applications.yaml"); err != nil {
 		return err
 	}
 	for path, status := range reports() {
@@ -189,7 +189,7 @@ func runWith(t *testing.T, kubeconfig string, args ...string) answer {
 // apply applies manifests.
 func apply(t *testing.T, manifests ...string) {
 	t.Helper()
-	if err := controlplane.Apply(t.Context(), shared.admin, "", manifests...); err != nil {
+	if err := apiserver.Apply(t.Context(), shared.admin, "", manifests...); err != nil {
 		t.Fatal(err)
 	}
 }

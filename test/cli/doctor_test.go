@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -18,7 +18,7 @@ func shopHash() string {
 }
 
 func TestDoctorFindsNothingInASoundInstallation(t *testing.T) {
-	got := run(t, controlplane.AdminToken, "doctor")
+	got := run(t, apiserver.AdminToken, "doctor")
 	if diff := cmp.Diff(answer{0, "Nothing is wrong.\n", ""}, got, cmp.AllowUnexported(answer{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -31,7 +31,7 @@ func TestDoctorFindsEachBreakage(t *testing.T) {
 	reapply := func(files ...string) func(*testing.T) {
 		return func(t *testing.T) {
 			t.Helper()
-			if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", files...); err != nil {
+			if err := apiserver.ApplyFiles(t.Context(), shared.admin, "", files...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -140,7 +140,7 @@ func TestDoctorFindsWhatTheAgentLacks(t *testing.T) {
 	agent, status := deployment("keda", "kedify-http-agent"), objectPath("shop", "shop")+"/status"
 	reapply := func(t *testing.T, file string) {
 		t.Helper()
-		if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", manifests+"agent/"+file); err != nil {
+		if err := apiserver.ApplyFiles(t.Context(), shared.admin, "", manifests+"agent/"+file); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,7 +237,7 @@ func awaitCodes(t *testing.T, exit int, codes ...string) {
 	var got answer
 	var diff string
 	await.Described(t, "the findings", func() bool {
-		got = run(t, controlplane.AdminToken, "doctor", "--output=json")
+		got = run(t, apiserver.AdminToken, "doctor", "--output=json")
 		diff = cmp.Diff(append([]string{}, codes...), codesOf(t, got.out))
 		return diff == ""
 	}, func() string { return "(-want +got)\n" + diff })
@@ -248,7 +248,7 @@ func awaitCodes(t *testing.T, exit int, codes ...string) {
 
 // A user who may read nothing is told so, and gets no false alarm.
 func TestDoctorForAStranger(t *testing.T) {
-	got := run(t, controlplane.StrangerToken, "doctor", "-o", "json")
+	got := run(t, apiserver.StrangerToken, "doctor", "-o", "json")
 	if diff := cmp.Diff([]string{"NotExamined"}, codesOf(t, got.out)); diff != "" || got.code != 0 {
 		t.Errorf("exit code %d, findings (-want +got):\n%s", got.code, diff)
 	}
@@ -260,12 +260,12 @@ func TestDoctorForAStranger(t *testing.T) {
 func TestDoctorOfOneNamespace(t *testing.T) {
 	remove(t, "/api/v1/namespaces/web/services/web-canary")
 	defer func() {
-		if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", "testdata/applications.yaml"); err != nil {
+		if err := apiserver.ApplyFiles(t.Context(), shared.admin, "", "testdata/applications.yaml"); err != nil {
 			t.Error(err)
 		}
 	}()
 	for namespace, exit := range map[string]int{"shop": 0, "web": 3} {
-		if got := run(t, controlplane.AdminToken, "doctor", "-n", namespace); got.code != exit {
+		if got := run(t, apiserver.AdminToken, "doctor", "-n", namespace); got.code != exit {
 			t.Errorf("namespace %s: exit code %d, want %d:\n%s", namespace, got.code, exit, got.out)
 		}
 	}

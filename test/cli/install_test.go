@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // What is printed can be applied: the entries of others stay, and so do the ConfigMap's other keys.
@@ -22,7 +22,7 @@ kind: ConfigMap
 metadata: {name: argo-rollouts-config, namespace: argo-rollouts, labels: {team: platform}}
 data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform team\n- name: somebody/else\n  location: https://example.com/else\n"}`)
 	defer func() {
-		err := controlplane.ApplyFiles(t.Context(), shared.admin, "", "testdata/plugins.yaml", manifests+"argo-rollouts/rbac.yaml")
+		err := apiserver.ApplyFiles(t.Context(), shared.admin, "", "testdata/plugins.yaml", manifests+"argo-rollouts/rbac.yaml")
 		if err != nil {
 			t.Error(err)
 		}
@@ -33,7 +33,7 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		t.Fatal(err)
 	}
 	args := []string{"install", "--router=kedify/http", "--from=https://example.com/v1/", "--checksums=" + checksums}
-	ask := func(form string) answer { return run(t, controlplane.AdminToken, append(args, form)...) }
+	ask := func(form string) answer { return run(t, apiserver.AdminToken, append(args, form)...) }
 
 	// The roles that the cluster has are those of the manifests: not this command's.
 	if got := ask("--dry-run"); got.code != 1 || !strings.Contains(got.err, "ClusterRole argo-rollouts-kedify-http is there already") {
@@ -92,7 +92,7 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		{"install --print --from=https://example.com --checksums=" + checksums, 1, "they lack gatewayapi-plugin-linux-amd64"},
 		{"install --print --from=https://example.com --checksums=/nowhere", 1, "no such file"},
 	} {
-		if got := run(t, controlplane.AdminToken, strings.Fields(test.args)...); got.code != test.code || !strings.Contains(got.err, test.says) {
+		if got := run(t, apiserver.AdminToken, strings.Fields(test.args)...); got.code != test.code || !strings.Contains(got.err, test.says) {
 			t.Errorf("%s: %+v, want %d and %q", test.args, got, test.code, test.says)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // Every manifest in docs/ is one that an API server with all definitions takes, without an unknown field; those of docs/gatewayapi are played by
@@ -29,7 +29,7 @@ func TestThePagesManifestsAreValid(t *testing.T) {
 		}
 		for _, block := range regexp.MustCompile("(?s)```yaml[^\n]*\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 			for document := range strings.SplitSeq(block[1], "\n---\n") {
-				var object controlplane.Manifest
+				var object apiserver.Manifest
 				if yaml.Unmarshal([]byte(document), &object) != nil || object.Kind == "" || object.Metadata.Name == "" {
 					continue // a part of a manifest
 				}
@@ -53,7 +53,7 @@ func TestThePagesManifestsAreValid(t *testing.T) {
 }
 
 // judged has the API server judge a manifest, in a namespace where it names none.
-func judged(t *testing.T, object controlplane.Manifest, document string) error {
+func judged(t *testing.T, object apiserver.Manifest, document string) error {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(document))
 	if err != nil {
@@ -90,7 +90,7 @@ func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
 		}
 	}
 	for subcommand, page := range named {
-		if got := run(t, controlplane.AdminToken, subcommand, "--help"); got.code != 0 || !strings.Contains(got.out, "kubectl http-canary "+subcommand) {
+		if got := run(t, apiserver.AdminToken, subcommand, "--help"); got.code != 0 || !strings.Contains(got.out, "kubectl http-canary "+subcommand) {
 			t.Errorf("%s names the subcommand %s: %d %s%s", page, subcommand, got.code, got.out, got.err)
 		}
 	}

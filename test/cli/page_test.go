@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // Every command of docs/cli.md that is meant to be run is run, on a sound installation.
@@ -28,7 +28,7 @@ func TestThePagesCommandsRun(t *testing.T) {
 				continue
 			}
 			commands++
-			if got := run(t, controlplane.AdminToken, strings.Fields(args)...); got.code != 0 || got.out == "" {
+			if got := run(t, apiserver.AdminToken, strings.Fields(args)...); got.code != 0 || got.out == "" {
 				t.Errorf("%s: exit code %d: %s%s", line, got.code, got.out, got.err)
 			}
 		}
@@ -45,7 +45,7 @@ func TestExitCodes(t *testing.T) {
 		"try": 2, "try now": 2, "try --router=nginx": 2, "try --router=argoproj-labs/gatewayAPI": 2, "try --gateway=a/b": 2, "try --weight=100 --image=x": 2,
 		"try --image=x --router=argoproj-labs/gatewayAPI --gateway=nowhere/gate": 1, "doctor --kubeconfig=/nowhere": 1,
 	} {
-		got := run(t, controlplane.AdminToken, strings.Fields(args)...)
+		got := run(t, apiserver.AdminToken, strings.Fields(args)...)
 		if got.code != want {
 			t.Errorf("%q ends with %d, want %d: %s%s", args, got.code, want, got.out, got.err)
 		}
@@ -70,7 +70,7 @@ func TestKubectlCompletes(t *testing.T) {
 		{[]string{"split", "--namespace", "web", ""}, "web\n:4\n"},
 	} {
 		command := exec.CommandContext(t.Context(), link, test.typed...)
-		command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(controlplane.AdminToken))
+		command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(apiserver.AdminToken))
 		got, err := command.Output()
 		if err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/sharing"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 func TestStatusAndSplitOfBothRouters(t *testing.T) {
@@ -58,21 +58,21 @@ Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject s
 Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 `},
 	} {
-		if diff := cmp.Diff(answer{0, test.want, ""}, run(t, controlplane.AdminToken, strings.Fields(test.args)...), cmp.AllowUnexported(answer{})); diff != "" {
+		if diff := cmp.Diff(answer{0, test.want, ""}, run(t, apiserver.AdminToken, strings.Fields(test.args)...), cmp.AllowUnexported(answer{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.args, diff)
 		}
 	}
-	var told sharing.Sharing
-	if err := json.Unmarshal([]byte(run(t, controlplane.AdminToken, "status", "shop", "-n=shop", "-o=json").out), &told); err != nil {
+	var told split.Sharing
+	if err := json.Unmarshal([]byte(run(t, apiserver.AdminToken, "status", "shop", "-n=shop", "-o=json").out), &told); err != nil {
 		t.Fatal(err)
 	}
-	if want := (sharing.Service{Role: sharing.Canary, Name: "shop-canary", Endpoints: 1, Asked: 20}); told.Services[1] != want {
+	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1, Asked: 20}); told.Services[1] != want {
 		t.Errorf("as JSON the canary is %+v, want %+v", told.Services[1], want)
 	}
-	if got := run(t, controlplane.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "names no HTTPScaledObject") {
+	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "names no HTTPScaledObject") {
 		t.Errorf("what Envoys have sent for a Gateway: %+v", got)
 	}
-	if got := run(t, controlplane.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "there is no such Rollout: shop/nobody") {
+	if got := run(t, apiserver.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "there is no such Rollout: shop/nobody") {
 		t.Errorf("of a Rollout that does not exist: %+v", got)
 	}
 }
@@ -81,7 +81,7 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 func TestSplitFollowsAWeight(t *testing.T) {
 	const slice = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1"
 	defer func() {
-		if err := controlplane.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", "testdata/applications.yaml"); err != nil {
+		if err := apiserver.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", "testdata/applications.yaml"); err != nil {
 			t.Error(err)
 		}
 		for path, status := range reports() {
@@ -131,7 +131,7 @@ func TestSplitFollowsAWeight(t *testing.T) {
 func follow(t *testing.T, args ...string) (next func() string, stop func() int) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), filepath.Join(shared.folder, "kubectl-http_canary"), args...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(controlplane.AdminToken))
+	command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(apiserver.AdminToken))
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
 	if err != nil {

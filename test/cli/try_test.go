@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // TestTryAsksBeforeItBegins: it says where, and what nobody has agreed to is not made.
 func TestTryAsksBeforeItBegins(t *testing.T) {
 	before := namespaces(t)
-	got := run(t, controlplane.AdminToken, "try", "--image=example.com/demo:1")
+	got := run(t, apiserver.AdminToken, "try", "--image=example.com/demo:1")
 	if got.code != 1 || !strings.HasPrefix(got.out, "Context ") || !strings.Contains(got.out, "namespace http-canary-try-") || !strings.Contains(got.err, "--yes") {
 		t.Errorf("it ends with %+v", got)
 	}
@@ -23,13 +23,13 @@ func TestTryAsksBeforeItBegins(t *testing.T) {
 func TestTryOnABrokenInstallation(t *testing.T) {
 	patch(t, "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config", `data: {trafficRouterPlugins: "- {name: a/b, location: 'https://example.com/x'}"}`)
 	defer func() {
-		if err := controlplane.ApplyFiles(t.Context(), shared.admin, "", "testdata/plugins.yaml"); err != nil {
+		if err := apiserver.ApplyFiles(t.Context(), shared.admin, "", "testdata/plugins.yaml"); err != nil {
 			t.Error(err)
 		}
 	}()
 	before := namespaces(t)
 	for router, more := range map[string]string{"kedify/http": "--yes", "argoproj-labs/gatewayAPI": "--gateway=edge/gate"} {
-		got := run(t, controlplane.AdminToken, "try", "--image=example.com/demo:1", "--yes", "--router="+router, more)
+		got := run(t, apiserver.AdminToken, "try", "--image=example.com/demo:1", "--yes", "--router="+router, more)
 		if got.code != 3 || !strings.Contains(got.out, "PluginNotRegistered") || !strings.Contains(got.out, "add the entry of "+router) {
 			t.Errorf("%s: it ends with %+v", router, got)
 		}

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
 // pollEvery is the time between two looks at the API server.
@@ -61,7 +61,7 @@ func (r release) files() ([]string, error) {
 
 // cluster is an API server with a running Argo Rollouts controller.
 type cluster struct {
-	*controlplane.ControlPlane
+	*apiserver.ControlPlane
 
 	release release
 	folder  string // has the built plugin
@@ -71,10 +71,10 @@ type cluster struct {
 }
 
 // built has the plugin, and the files of the clusters.
-var built controlplane.Folder
+var built apiserver.Folder
 
 func TestMain(m *testing.M) {
-	os.Exit(controlplane.RunIn([]string{"gatewayapi-plugin"}, func(_ context.Context, folder controlplane.Folder) (int, error) {
+	os.Exit(apiserver.RunIn([]string{"gatewayapi-plugin"}, func(_ context.Context, folder apiserver.Folder) (int, error) {
 		built = folder
 		return run(m)
 	}))
@@ -102,13 +102,13 @@ func start(t *testing.T, which release) *cluster {
 	if err := os.MkdirAll(filepath.Join(own, "state"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plane, err := controlplane.Start(ctx, built.Binaries, filepath.Join(own, "state"))
+	plane, err := apiserver.Start(ctx, built.Binaries, filepath.Join(own, "state"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = plane.Stop() })
 	c := &cluster{ControlPlane: plane, release: which, folder: built.Path}
-	if c.admin, err = plane.Client(controlplane.AdminToken); err == nil {
+	if c.admin, err = plane.Client(apiserver.AdminToken); err == nil {
 		err = c.install(ctx)
 	}
 	if err == nil {

@@ -11,15 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
 // plugin starts the built plugin alone, with the rights of the Argo Rollouts controller.
 func (s *stage) plugin() *pluginprocess.Process {
 	s.t.Helper()
 	kubeconfig := filepath.Join(s.t.TempDir(), "kubeconfig")
-	if err := s.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+	if err := s.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken); err != nil {
 		s.t.Fatal(err)
 	}
 	process, err := pluginprocess.Start(filepath.Join(s.folder, "gatewayapi-plugin"), kubeconfig, s.t.Output())

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -61,7 +61,7 @@ func TestGatewayAPI(t *testing.T) {
 // apply applies manifests in the stage's namespace.
 func (s *stage) apply(manifests ...string) {
 	s.t.Helper()
-	if err := controlplane.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
+	if err := apiserver.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 const (
@@ -42,10 +42,10 @@ subjects: [{kind: ServiceAccount, name: stranger, namespace: default}]
 
 // cluster is an API server with what the routers need.
 type cluster struct {
-	*controlplane.ControlPlane
+	*apiserver.ControlPlane
 
 	admin  *rest.RESTClient
-	audit  controlplane.AuditLog
+	audit  apiserver.AuditLog
 	folder string // has the built plugins
 }
 
@@ -53,8 +53,8 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(controlplane.RunTests(m, []string{"rollouts-plugin-kedify", "gatewayapi-plugin"},
-		func(ctx context.Context, s controlplane.Shared) (func(int) error, error) {
+	os.Exit(apiserver.RunTests(m, []string{"rollouts-plugin-kedify", "gatewayapi-plugin"},
+		func(ctx context.Context, s apiserver.Shared) (func(int) error, error) {
 			shared = cluster{ControlPlane: s.ControlPlane, admin: s.Admin, audit: s.Audit, folder: s.Folder}
 			return nil, shared.install(ctx)
 		}))
@@ -65,7 +65,7 @@ func (c *cluster) install(ctx context.Context) error {
 	if os.Getenv(definitionsVariable) == "" {
 		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
 	}
-	manifests := []string{controlplane.RolloutsRole, unwatched}
+	manifests := []string{apiserver.RolloutsRole, unwatched}
 	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {
 		manifests = append(manifests, `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`)
 	}
@@ -76,8 +76,8 @@ func (c *cluster) install(ctx context.Context) error {
 		}
 	}
 	return errors.Join(
-		controlplane.Apply(ctx, c.admin, namespace, manifests...),
-		controlplane.ApplyFiles(ctx, c.admin, namespace,
+		apiserver.Apply(ctx, c.admin, namespace, manifests...),
+		apiserver.ApplyFiles(ctx, c.admin, namespace,
 			filepath.Join(os.Getenv(definitionsVariable), "gateway.networking.k8s.io_httproutes.yaml"),
 			"../../config/crd/http.keda.sh_httpscaledobjects.yaml",
 			"../../config/argo-rollouts/rbac.yaml", "../../config/argo-rollouts/gatewayapi/rbac.yaml"))
@@ -86,7 +86,7 @@ func (c *cluster) install(ctx context.Context) error {
 // apply applies manifests.
 func (c *cluster) apply(t *testing.T, manifests ...string) {
 	t.Helper()
-	if err := controlplane.Apply(t.Context(), c.admin, namespace, manifests...); err != nil {
+	if err := apiserver.Apply(t.Context(), c.admin, namespace, manifests...); err != nil {
 		t.Fatal(err)
 	}
 }

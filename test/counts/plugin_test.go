@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sync/errgroup"
 	apitypes "k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
 // The ServiceAccounts of the plugins, by their tokens.
 var accounts = map[string]string{
-	controlplane.RolloutsToken: "system:serviceaccount:argo-rollouts:argo-rollouts",
-	controlplane.StrangerToken: "system:serviceaccount:default:stranger",
+	apiserver.RolloutsToken: "system:serviceaccount:argo-rollouts:argo-rollouts",
+	apiserver.StrangerToken: "system:serviceaccount:default:stranger",
 }
 
 // requests are numbers of requests by verb and resource, such as "get httpscaledobjects".

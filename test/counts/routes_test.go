@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -76,7 +76,7 @@ func accept(ctx context.Context) func(n int) error {
 				"parentRef": map[string]any{"name": "gateway"}, "controllerName": "test.example/gateway", "conditions": conditions,
 			}
 			status := map[string]any{"status": map[string]any{"parents": []any{parent}}}
-			if err := controlplane.Patch(ctx, shared.admin, path+"/status", "test", status); err != nil {
+			if err := apiserver.Patch(ctx, shared.admin, path+"/status", "test", status); err != nil {
 				return err
 			}
 		}
@@ -101,7 +101,7 @@ func TestRequestsForRoutes(t *testing.T) {
 			shared.apply(t, fmt.Sprintf(httpRoute, n, i))
 		}
 	}
-	asked := start(t, "gatewayapi-plugin", controlplane.RolloutsToken)
+	asked := start(t, "gatewayapi-plugin", apiserver.RolloutsToken)
 	at := func(index int32) calls { return calls{asked, inCanary(index)} }
 	first, header, mirror, full, promoted := at(0), at(1), at(2).since(20), at(3), calls{asked, ofRoutes}
 	weights := first.since(20)
@@ -129,7 +129,7 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "an idle resync", before: accept(ctx), call: promoted.reconcile(ctx)},
 	)
 
-	blind := calls{start(t, "gatewayapi-plugin", controlplane.StrangerToken, listRoutes), ofRoutes}
+	blind := calls{start(t, "gatewayapi-plugin", apiserver.StrangerToken, listRoutes), ofRoutes}
 	forAll(t, "the first call, which finds out what the cluster serves", blind.removeManagedRoutes)
 	blind.play(t, step{
 		name: "an idle resync without a watch", call: blind.reconcile(ctx), want: requests{getRoute: 4 * routesEach},

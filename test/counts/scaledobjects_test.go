@@ -11,9 +11,9 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
 
@@ -62,7 +62,7 @@ func report(ctx context.Context, weight uint32, stableHashes ...string) func(n i
 			AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true,
 			StableHashes: stableHashes, ReportedBy: "test",
 		}
-		return errors.Join(renewLease(ctx), controlplane.Patch(ctx, shared.admin,
+		return errors.Join(renewLease(ctx), apiserver.Patch(ctx, shared.admin,
 			fmt.Sprintf("/apis/http.keda.sh/v1alpha1/namespaces/%s/httpscaledobjects/web-%d/status", namespace, n), "test",
 			map[string]any{"status": map[string]any{"dataPlane": data}}))
 	}
@@ -70,7 +70,7 @@ func report(ctx context.Context, weight uint32, stableHashes ...string) func(n i
 
 // renewLease renews the interceptors' Lease.
 func renewLease(ctx context.Context) error {
-	return controlplane.Apply(ctx, shared.admin, httpv1alpha1.DefaultInterceptorNamespace, fmt.Sprintf(
+	return apiserver.Apply(ctx, shared.admin, httpv1alpha1.DefaultInterceptorNamespace, fmt.Sprintf(
 		`{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: %s}, spec: {holderIdentity: test, renewTime: %q}}`,
 		httpv1alpha1.DefaultInterceptorLease, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")))
 }
@@ -80,7 +80,7 @@ func TestRequestsForScaledObjects(t *testing.T) {
 	for n := range rollouts {
 		shared.apply(t, fmt.Sprintf(scaledObject, fmt.Sprint("web-", n)))
 	}
-	c := calls{start(t, "rollouts-plugin-kedify", controlplane.RolloutsToken, getLease), ofScaledObjects}
+	c := calls{start(t, "rollouts-plugin-kedify", apiserver.RolloutsToken, getLease), ofScaledObjects}
 	header, mirror := calls{c.plugin, atStep(0)}, calls{c.plugin, atStep(1)}
 	c.awaitWatch(t, c.setWeight(0))
 	at20 := c.since(20)
@@ -114,7 +114,7 @@ func TestRequestsForScaledObjects(t *testing.T) {
 	)
 	readsOfTheLease(t, c.plugin, began, machine)
 
-	blind := calls{start(t, "rollouts-plugin-kedify", controlplane.StrangerToken, getLease, listObjects), ofScaledObjects}
+	blind := calls{start(t, "rollouts-plugin-kedify", apiserver.StrangerToken, getLease, listObjects), ofScaledObjects}
 	blind.play(t, step{
 		name: "an idle resync without a watch", before: renew, call: blind.reconcile(ctx), want: requests{getObject: 3},
 	})
@@ -131,7 +131,7 @@ func readsOfTheLease(t *testing.T, p *plugin, since time.Time, machine *stall.De
 	if err != nil {
 		t.Fatal(err)
 	}
-	reads = slices.DeleteFunc(reads, func(event controlplane.AuditEvent) bool {
+	reads = slices.DeleteFunc(reads, func(event apiserver.AuditEvent) bool {
 		return event.Verb+" "+event.ObjectRef.Resource != getLease || event.RequestReceivedTimestamp.Before(since)
 	})
 	if len(reads) == 0 {

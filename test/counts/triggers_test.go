@@ -7,7 +7,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // ofTrigger is an HTTPScaledObject of one of the triggers of a ScaledObject.
@@ -27,7 +27,7 @@ func TestRequestsForTriggers(t *testing.T) {
 			shared.apply(t, fmt.Sprintf(ofTrigger, fmt.Sprint("pair-", n), host))
 		}
 	}
-	c := calls{start(t, "rollouts-plugin-kedify", controlplane.RolloutsToken, getLease), ofTriggers}
+	c := calls{start(t, "rollouts-plugin-kedify", apiserver.RolloutsToken, getLease), ofTriggers}
 	c.awaitWatch(t, c.setWeight(0))
 	at20 := c.since(20)
 	c.play(t,

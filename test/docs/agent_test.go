@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/objects"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -32,7 +32,7 @@ spec:
 // converted is what the agent makes of it.
 func converted(t *testing.T) map[string]any {
 	t.Helper()
-	var typed objects.ScaledObject
+	var typed types.ScaledObject
 	live := map[string]any{}
 	for _, target := range []any{&typed, &live} {
 		if err := yaml.Unmarshal([]byte(scaledInGit), target); err != nil {
@@ -41,7 +41,7 @@ func converted(t *testing.T) map[string]any {
 	}
 	triggers := live["spec"].(map[string]any)["triggers"].([]any)
 	ours := triggers[1].(map[string]any)
-	for _, operation := range plan.Convert(&typed, nil, "scaler.keda:9090") {
+	for _, operation := range desired.Convert(&typed, nil, "scaler.keda:9090") {
 		path := strings.TrimPrefix(operation.Path, "/spec/triggers/1/")
 		if key, inMetadata := strings.CutPrefix(path, "metadata/"); inMetadata {
 			ours["metadata"].(map[string]any)[key] = operation.Value

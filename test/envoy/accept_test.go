@@ -10,24 +10,24 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
 // scenarios are the golden scenarios of package translate.
-const scenarios = "../../internal/translate/testdata"
+const scenarios = "../../internal/controlplane/translate/testdata"
 
 // TestEnvoyAccepts has Envoy check the resources of every golden scenario. Its validation reads one file, so routes and endpoints, which it would otherwise
 // ask for, are put into the listener and the clusters. Envoy then also checks that every cluster that a route names is there.
 func TestEnvoyAccepts(t *testing.T) {
 	t.Parallel()
 	envoy := envoyproc.Binary(t)
-	testkit.Scenarios{Dir: scenarios}.Run(t, func(t *testing.T, scenario *testkit.Scenario) {
+	kit.Scenarios{Dir: scenarios}.Run(t, func(t *testing.T, scenario *kit.Scenario) {
 		t.Helper()
 		for _, name := range []string{"input.yaml", "previous.yaml", "ir.yaml", "problems.yaml"} {
 			scenario.OptionalInput(t, name) // not of interest here, but no orphans
 		}
-		config := testkit.ParseEnvoyConfig(t, scenario.Input(t, "envoy.yaml"))
+		config := scenario.ParseEnvoyConfig(t, scenario.Input(t, "envoy.yaml"))
 		p := &proxy{files: t.TempDir()}
 		p.write(t, "static.json", static(t, config))
 		command := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "--log-level", "warning",
@@ -39,7 +39,7 @@ func TestEnvoyAccepts(t *testing.T) {
 }
 
 // static is a bootstrap that has everything in it.
-func static(t *testing.T, config testkit.EnvoyConfig) *bootstrapv3.Bootstrap {
+func static(t *testing.T, config kit.EnvoyConfig) *bootstrapv3.Bootstrap {
 	t.Helper()
 	assignments := map[string]*endpointv3.ClusterLoadAssignment{}
 	for _, assignment := range config.Endpoints {

@@ -19,10 +19,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 // namespace is where every object of these tests is.
@@ -172,10 +172,10 @@ func (b *backend) service(t *testing.T) (*corev1.Service, *discoveryv1.EndpointS
 	if err != nil {
 		t.Fatal(err)
 	}
-	slice := testkit.NewEndpointSlice(namespace, b.name, host)
+	slice := kit.NewEndpointSlice(namespace, b.name, host)
 	port := int32(number)
 	slice.Ports[0].Port = &port
-	return testkit.NewService(namespace, b.name), slice
+	return kit.NewService(namespace, b.name), slice
 }
 
 // world is every backend's Service with objects.
@@ -184,8 +184,8 @@ func world(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScale
 	world := resolve.World{ScaledObjects: objects}
 	for _, b := range backends {
 		service, slice := b.service(t)
-		world.Services = append(world.Services, testkit.Services(service)...)
-		world.EndpointSlices = append(world.EndpointSlices, testkit.EndpointSlices(slice)...)
+		world.Services = append(world.Services, kit.Services(service)...)
+		world.EndpointSlices = append(world.EndpointSlices, kit.EndpointSlices(slice)...)
 	}
 	return world
 }

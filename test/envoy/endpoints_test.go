@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
@@ -19,7 +19,7 @@ import (
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, "slow")
-	object := testkit.NewScaledObject(namespace, "slow", "slow", 1, "slow.example.com")
+	object := kit.NewScaledObject(namespace, "slow", "slow", 1, "slow.example.com")
 	object.Spec.Timeouts = &httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: 2 * chunkPause}}
 	p := start(t, translated(t, world(t, []*backend{b}, object), translate.DefaultOptions()))
 	if got := p.mustAsk(t, "http://slow.example.com/silent", nil); got.status != http.StatusGatewayTimeout {
@@ -37,7 +37,7 @@ func TestTimeouts(t *testing.T) {
 func TestNothingReady(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, "empty")
-	objects := world(t, []*backend{b}, testkit.NewScaledObject(namespace, "empty", "empty", 1, "empty.example.com"))
+	objects := world(t, []*backend{b}, kit.NewScaledObject(namespace, "empty", "empty", 1, "empty.example.com"))
 	objects.EndpointSlices = nil
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
 	got := p.mustAsk(t, "http://empty.example.com/", nil)
@@ -50,7 +50,7 @@ func TestNothingReady(t *testing.T) {
 func TestWhatTheAppHasNotSeen(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, "gone")
-	objects := world(t, []*backend{b}, testkit.NewScaledObject(namespace, "gone", "gone", 1, "gone.example.com"))
+	objects := world(t, []*backend{b}, kit.NewScaledObject(namespace, "gone", "gone", 1, "gone.example.com"))
 	objects.EndpointSlices[0].Endpoints[0].Address = loopback.Address() // Nobody listens there.
 	full := translate.DefaultOptions()
 	full.MaxPendingRequests = 0
@@ -76,7 +76,7 @@ func TestWhatTheAppHasNotSeen(t *testing.T) {
 func TestDraining(t *testing.T) {
 	t.Parallel()
 	old, young := startBackend(t, "old"), startBackend(t, "young")
-	objects := world(t, []*backend{old, young}, testkit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
+	objects := world(t, []*backend{old, young}, kit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
 	// Both apps are endpoints of the Service old: two slices, each with a port number of its own.
 	slice := objects.EndpointSlices[1]
 	slice.Service.Name = "old"

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
 // TestAProxyKnowsItsFleetOnly publishes to three fleets, of which two claim the same host and one the
@@ -20,28 +20,28 @@ func TestAProxyKnowsItsFleetOnly(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			own := world(t, []*backend{startBackend(t, "shop")},
-				testkit.NewScaledObject(namespace, "shop", "shop", 9, "shop.example.com", "*.example.com"))
-			greedy := testkit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "a.example.com", "*")
-			shared := testkit.WithAnnotation(testkit.NewScaledObject("third", "shop", "shop", 1, "shop.example.com"),
+				kit.NewScaledObject(namespace, "shop", "shop", 9, "shop.example.com", "*.example.com"))
+			greedy := kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "a.example.com", "*")
+			shared := kit.WithAnnotation(kit.NewScaledObject("third", "shop", "shop", 1, "shop.example.com"),
 				httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
 			all := own
 			all.Options = resolve.Options{SharedFleet: "keda"}
 			all.ScaledObjects = append(all.ScaledObjects, greedy, shared)
 			for _, other := range []string{"greedy", "third"} {
-				all.Services = append(all.Services, testkit.Services(testkit.NewService(other, "shop"))...)
-				all.EndpointSlices = append(all.EndpointSlices, testkit.EndpointSlices(testkit.NewEndpointSlice(other, "shop", "192.0.2.1"))...)
+				all.Services = append(all.Services, kit.Services(kit.NewService(other, "shop"))...)
+				all.EndpointSlices = append(all.EndpointSlices, kit.EndpointSlices(kit.NewEndpointSlice(other, "shop", "192.0.2.1"))...)
 			}
 			config, problems := resolve.Build(all)
 			if len(problems) > 0 {
 				t.Fatalf("nobody takes anything from another one, but: %+v", problems)
 			}
-			fleets := ir.ByFleet(config)
+			fleets := model.ByFleet(config)
 			mine, err := translate.Envoy(fleets[namespace])
 			if err != nil {
 				t.Fatal(err)
 			}
 			s := serve(t, form, mine)
-			for _, other := range []ir.Fleet{"greedy", "keda"} {
+			for _, other := range []model.Fleet{"greedy", "keda"} {
 				resources, err := translate.Envoy(fleets[other])
 				if err != nil {
 					t.Fatal(err)

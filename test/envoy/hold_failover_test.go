@@ -7,8 +7,8 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -29,7 +29,7 @@ func TestFailover(t *testing.T) {
 	for _, protocol := range spoken() {
 		for _, host := range []string{"shop.example.com", "SHOP.example.com.:81", "a.example.com", "A.example.com"} {
 			got := r.ask(t.Context(), protocol, host, "/", forged, nil)
-			if got.by() != failover || !got.isCold() || got.header.Get(checks.ReasonHeader) != checks.ReasonFailover {
+			if got.by() != failover || !got.isCold() || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {
 				t.Errorf("%s %s: by %q, %+v", protocol, host, got.by(), got)
 			}
 		}
@@ -65,7 +65,7 @@ func TestFailoverOfWhatTheNetHasCaught(t *testing.T) {
 	await.True(t, "it is caught", func() bool { return r.held("shop").Caught == 1 })
 	late[resourcev3.ScopedRouteType] = armed // The worker catches up.
 	r.publish(t, late)
-	if got := <-waiting; got.by() != "app" || got.header.Get(checks.ReasonHeader) != checks.ReasonFailover {
+	if got := <-waiting; got.by() != "app" || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {
 		t.Errorf("by %q: %+v", got.by(), got)
 	}
 }

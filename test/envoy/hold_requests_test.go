@@ -19,14 +19,14 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 // What is heavy is not parallel: other tests of this package measure rates beside it.
@@ -157,7 +157,7 @@ func TestATalkThatBeginsAtZero(t *testing.T) {
 	t.Parallel()
 	all := hostsWorld(t)
 	for _, service := range all.Services {
-		service.Ports[0].Protocol = ir.HTTP2
+		service.Ports[0].Protocol = model.HTTP2
 	}
 	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
 	connection, err := grpc.NewClient(r.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("shop.example.com"))
@@ -186,7 +186,7 @@ func TestATalkThatBeginsAtZero(t *testing.T) {
 	r.awaitHeld(t, "shop", 1)
 	r.await(t, r.show(t, all))
 	expect("0")
-	if header, err := stream.Header(); err != nil || len(header.Get(checks.ColdStartHeader)) != 1 {
+	if header, err := stream.Header(); err != nil || len(header.Get(extauthz.ColdStartHeader)) != 1 {
 		t.Errorf("%v, %v", header, err)
 	}
 	for i := range 10 {
@@ -203,7 +203,7 @@ func TestManyForAnHTTP2App(t *testing.T) {
 	const requests = 800
 	all := hostsWorld(t)
 	for _, service := range all.Services {
-		service.Ports[0].Protocol = ir.HTTP2
+		service.Ports[0].Protocol = model.HTTP2
 	}
 	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
 	var waiting []<-chan answered
@@ -234,7 +234,7 @@ func TestWhatABrowserSees(t *testing.T) {
 	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
 	browser := http.Header{"Accept": {"text/html,application/xhtml+xml"}}
 	got := r.ask(t.Context(), "HTTP/1.1", "shop.example.com", "/healthz?deep=1", browser, nil)
-	if got.status != http.StatusOK || got.header.Get(checks.ReasonHeader) != checks.ReasonProbe || r.held("shop").Waiting > 0 {
+	if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe || r.held("shop").Waiting > 0 {
 		t.Errorf("a health check: %+v", got)
 	}
 	for _, protocol := range spoken() {
@@ -263,7 +263,7 @@ func TestTheLargestPage(t *testing.T) {
 	all := hostsWorld(t)
 	all.ScaledObjects[2].Annotations = map[string]string{httpv1alpha1.AnnotationWaitingPage: "true"}
 	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
-	r.page = waitingpage.Page{Body: strings.Repeat("page ", waitingpage.MaxBody/5), Status: http.StatusAccepted, RetryAfter: 10 * time.Second}
+	r.page = page.Page{Body: strings.Repeat("page ", page.MaxBody/5), Status: http.StatusAccepted, RetryAfter: 10 * time.Second}
 	r.tell(t, without(all, "shop"))
 	for _, protocol := range spoken() {
 		got := r.ask(t.Context(), protocol, "shop.example.com", "/", http.Header{"Accept": {"text/html"}}, nil)
@@ -282,13 +282,13 @@ func TestAProxyThatIsFull(t *testing.T) {
 	for kind, deadline := range map[string]time.Duration{"patient": 50 * time.Minute, "hasty": time.Second} {
 		for i := range apps {
 			name := fmt.Sprintf("%s-%d", kind, i)
-			object := testkit.NewScaledObject(namespace, name, name, 1, name+".example.com")
+			object := kit.NewScaledObject(namespace, name, name, 1, name+".example.com")
 			object.Spec.Timeouts = coldStart(deadline)
 			world.ScaledObjects = append(world.ScaledObjects, object)
-			world.Services = append(world.Services, resolve.NewService(testkit.NewService(namespace, name)))
+			world.Services = append(world.Services, resolve.NewService(kit.NewService(namespace, name)))
 		}
 	}
-	r := startReplica(t, hold.Limits{App: each, Namespace: 10_000, Proxy: apps * each, Total: 10_000})
+	r := startReplica(t, holding.Limits{App: each, Namespace: 10_000, Proxy: apps * each, Total: 10_000})
 	r.proxy = &proxy{}
 	r.show(t, world)
 	r.run(t, "DELTA_GRPC", r.at)
@@ -310,7 +310,7 @@ func TestAProxyThatIsFull(t *testing.T) {
 			if got.err != nil {
 				outcomes["gone"]++
 			} else {
-				outcomes[fmt.Sprint(got.status, " ", got.header.Get(checks.ReasonHeader), " ", got.header.Get("Retry-After"))]++
+				outcomes[fmt.Sprint(got.status, " ", got.header.Get(extauthz.ReasonHeader), " ", got.header.Get("Retry-After"))]++
 			}
 		}
 		return outcomes
@@ -333,7 +333,7 @@ func TestAProxyThatIsFull(t *testing.T) {
 	ask("patient", some, others)
 	awaitTotal("the proxy is full", apps*each)
 	got := r.ask(t.Context(), "HTTP/1.1", "patient-0.example.com", "/", nil, nil)
-	if got.status != http.StatusServiceUnavailable || got.header.Get(checks.ReasonHeader) != checks.ReasonLimit {
+	if got.status != http.StatusServiceUnavailable || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonLimit {
 		t.Errorf("one too many: %+v", got)
 	}
 	leave()

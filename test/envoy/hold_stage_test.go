@@ -19,16 +19,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/observation"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/waitingpage"
-	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -37,29 +37,29 @@ import (
 type replica struct {
 	served
 
-	checks   *checks.Server
-	holding  *wiring.Holding
+	checks   *extauthz.Server
+	holding  *controlplane.Holding
 	registry *prometheus.Registry
 	over     *grpc.Server
 	options  translate.Options
 	at       string
-	page     waitingpage.Page // of each object that asks for one
+	page     page.Page // of each object that asks for one
 }
 
 // startReplica runs a replica until the test ends. limits are those of held requests.
-func startReplica(t *testing.T, limits hold.Limits) *replica {
+func startReplica(t *testing.T, limits holding.Limits) *replica {
 	t.Helper()
-	r := &replica{registry: prometheus.NewRegistry(), options: translate.DefaultOptions(), page: waitingpage.Default()}
+	r := &replica{registry: prometheus.NewRegistry(), options: translate.DefaultOptions(), page: page.Default()}
 	var err error
-	if r.checks, err = checks.New(checks.Options{
-		Limits: limits, Registerer: r.registry, Notify: func(ir.Key, hold.Occasion) {},
+	if r.checks, err = extauthz.New(extauthz.Options{
+		Limits: limits, Registerer: r.registry, Notify: func(model.Key, holding.Occasion) {},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	r.holding = &wiring.Holding{Checks: r.checks, Patience: 30 * time.Minute}
+	r.holding = &controlplane.Holding{Checks: r.checks, Patience: 30 * time.Minute}
 	r.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Follower: r.holding})
 	r.server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
-	r.over = grpc.NewServer(append(xds.GRPCOptions(), checks.GRPCOption())...)
+	r.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	r.server.Register(r.over)
 	r.checks.Register(r.over)
 	listener := listen(t)
@@ -73,7 +73,7 @@ func startReplica(t *testing.T, limits hold.Limits) *replica {
 // startHolding runs a replica with one proxy, which serves a world.
 func startHolding(t *testing.T, form string, first resolve.World) *replica {
 	t.Helper()
-	r := startReplica(t, hold.Limits{App: 1000, Namespace: 1000, Proxy: 1000, Total: 1000})
+	r := startReplica(t, holding.Limits{App: 1000, Namespace: 1000, Proxy: 1000, Total: 1000})
 	r.proxy = &proxy{}
 	r.show(t, first)
 	r.run(t, form, r.at)
@@ -93,10 +93,10 @@ func (r *replica) show(t *testing.T, world resolve.World) translate.Resources {
 func (r *replica) tell(t *testing.T, world resolve.World) {
 	t.Helper()
 	config, _ := resolve.Build(world)
-	told := map[ir.Key]observation.Object{}
+	told := map[model.Key]observation.Object{}
 	for _, object := range world.ScaledObjects {
-		key := ir.Key{Namespace: object.Namespace, Name: object.Name}
-		own := ir.Config{Services: config.Services}
+		key := model.Key{Namespace: object.Namespace, Name: object.Name}
+		own := model.Config{Services: config.Services}
 		for _, route := range config.Routes {
 			if route.Owner == key {
 				own.Routes = append(own.Routes, route)
@@ -117,9 +117,9 @@ func without(world resolve.World, services ...string) resolve.World {
 }
 
 // held is how many requests of an object wait.
-func (r *replica) held(name string) hold.Count {
+func (r *replica) held(name string) holding.Count {
 	counts, _ := r.checks.Counts()
-	return counts[ir.Key{Namespace: namespace, Name: name}]
+	return counts[model.Key{Namespace: namespace, Name: name}]
 }
 
 // awaitHeld waits until so many do.
@@ -165,7 +165,7 @@ func (a answered) by() string {
 }
 
 // isCold says that the answer tells of a cold start.
-func (a answered) isCold() bool { return a.header.Get(checks.ColdStartHeader) == "true" }
+func (a answered) isCold() bool { return a.header.Get(extauthz.ColdStartHeader) == "true" }
 
 // ask makes a request on a connection of its own.
 func (s *served) ask(ctx context.Context, protocol, host, path string, header http.Header, body io.Reader) answered {
@@ -230,7 +230,7 @@ func (s *served) beginWith(t *testing.T, protocol, host, path string, header htt
 // canaryWorld has one object whose requests two backends share.
 func canaryWorld(t *testing.T, stable, canary string) resolve.World {
 	t.Helper()
-	object := testkit.NewScaledObject(namespace, "shop", "shop-stable", 1, "shop.example.com")
+	object := kit.NewScaledObject(namespace, "shop", "shop-stable", 1, "shop.example.com")
 	object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: strings.NewReplacer("STABLE", stable, "CANARY", canary).Replace(
 		"[{service: shop-stable, weight: STABLE}, {service: shop-canary, weight: CANARY}]")}
 	return world(t, []*backend{startBackend(t, "shop-stable"), startBackend(t, "shop-canary")}, object)

@@ -8,8 +8,8 @@ import (
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/hold"
-	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -154,14 +154,14 @@ func TestDeadlineCancelAndLimits(t *testing.T) {
 	all := hostsWorld(t)
 	soon := all.ScaledObjects[2]
 	soon.Spec.Timeouts = coldStart(time.Second)
-	r := startReplica(t, hold.Limits{App: 3, Namespace: 100, Proxy: 100, Total: 100})
+	r := startReplica(t, holding.Limits{App: 3, Namespace: 100, Proxy: 100, Total: 100})
 	r.proxy = &proxy{}
 	r.show(t, without(all, "shop", "wide"))
 	r.run(t, "DELTA_GRPC", r.at)
 	for _, protocol := range spoken() {
 		got := r.ask(t.Context(), protocol, "shop.example.com", "/", nil, nil)
 		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" ||
-			got.header.Get(checks.ReasonHeader) != checks.ReasonDeadline {
+			got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonDeadline {
 			t.Errorf("%s, at the deadline: %+v", protocol, got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -171,11 +171,11 @@ func TestDeadlineCancelAndLimits(t *testing.T) {
 		}
 		r.awaitHeld(t, "wide", 3)
 		got = r.ask(t.Context(), protocol, "a.example.com", "/", nil, nil)
-		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || got.header.Get(checks.ReasonHeader) != checks.ReasonLimit {
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonLimit {
 			t.Errorf("%s, one too many: %+v", protocol, got)
 		}
 		got = r.ask(t.Context(), protocol, "a.example.com", "/", http.Header{"User-Agent": {"kube-probe/1.34"}}, nil)
-		if got.status != http.StatusOK || got.header.Get(checks.ReasonHeader) != checks.ReasonProbe {
+		if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe {
 			t.Errorf("%s, a probe: %+v", protocol, got)
 		}
 		cancel()
@@ -219,7 +219,7 @@ func TestHeldRequestsFollowTheirProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const requests = 100
-			limits := hold.Limits{App: 1000, Namespace: 1000, Proxy: 1000, Total: 1000}
+			limits := holding.Limits{App: 1000, Namespace: 1000, Proxy: 1000, Total: 1000}
 			a, b := startReplica(t, limits), startReplica(t, limits)
 			a.proxy, b.proxy = &proxy{}, &proxy{}
 			b.options.Hold.NetSocket = a.options.Hold.NetSocket

@@ -18,13 +18,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 // sinkService is what proxies connect to for their configuration and with their metrics.
@@ -214,7 +214,7 @@ func hostsWorld(t *testing.T) resolve.World {
 	var backends []*backend
 	object := func(name, host string) *httpv1alpha1.HTTPScaledObject {
 		backends = append(backends, startBackend(t, name))
-		return testkit.NewScaledObject(namespace, name, name, len(backends), host)
+		return kit.NewScaledObject(namespace, name, name, len(backends), host)
 	}
 	app, headers := object("app", "paths.example.com"), object("headers", "headers.example.com")
 	app.Spec.PathPrefixes = []string{"/app"}
@@ -280,7 +280,7 @@ func TestHostsComeAndGo(t *testing.T) {
 				more := base
 				for i := range 20 {
 					more.ScaledObjects = append(slices.Clip(more.ScaledObjects),
-						testkit.NewScaledObject(namespace, fmt.Sprintf("new-%d", i), "shop", 100+i, fmt.Sprintf("new-%d.example.com", i)))
+						kit.NewScaledObject(namespace, fmt.Sprintf("new-%d", i), "shop", 100+i, fmt.Sprintf("new-%d.example.com", i)))
 				}
 				grown := translated(t, more, translate.DefaultOptions())
 				s.publish(t, grown)

@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kedifyproxy "github.com/kedify/argo-rollouts-plugin/config/kedify-proxy"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
 // deployed are the Pods of the installed proxy.
@@ -73,7 +73,7 @@ func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 	t.Parallel()
 	args, drain := drainArgs(t)
 	app := startBackend(t, "plain")
-	resources := translated(t, world(t, []*backend{app}, testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
+	resources := translated(t, world(t, []*backend{app}, kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
 		translate.DefaultOptions())
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace, LeftListeners: []string{translate.ListenerName}})
 	here := netip.MustParseAddr("127.0.0.1")

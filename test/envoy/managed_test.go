@@ -14,19 +14,19 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
 // canaryWith is the object shop with a canary at a weight, and header and mirror routes.
 func canaryWith(weight uint32, routes ...managedroute.Route) *httpv1alpha1.HTTPScaledObject {
-	object := testkit.WithSplit(testkit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com", "*.shop.example.com"),
+	object := kit.WithSplit(kit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com", "*.shop.example.com"),
 		split.Backend{Service: "stable", Weight: 100 - weight}, split.Backend{Service: "canary", Weight: weight})
-	return testkit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes, managedroute.Format(routes))
+	return kit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes, managedroute.Format(routes))
 }
 
 // condition is a condition on a text.
@@ -166,7 +166,7 @@ func TestRegularExpressions(t *testing.T) {
 		t.Fatalf("%d random expressions are taken and %d refused: they say nothing about the limit", taken, refused)
 	}
 	resources := translated(t, world(t, nil), translate.DefaultOptions())
-	config := testkit.NewEnvoyConfig(t, resources)
+	config := kit.NewEnvoyConfig(t, resources)
 	changeManager(t, config.Listeners[0], func(manager *hcmv3.HttpConnectionManager) {
 		manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 			VirtualHosts: []*routev3.VirtualHost{{Name: "any", Domains: []string{"*"}, Routes: routes}},

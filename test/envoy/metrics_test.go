@@ -18,15 +18,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/demand"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 // interval is the flush interval of the installed bootstrap.
@@ -34,7 +34,7 @@ const interval = "stats_flush_interval: 1s"
 
 // sinkStage is a metric sink that serves.
 type sinkStage struct {
-	*metricsink.Sink
+	*sink.Sink
 
 	registry *prometheus.Registry
 	address  string
@@ -42,17 +42,17 @@ type sinkStage struct {
 }
 
 // startSink runs a metric sink until the test ends, or stop is called. It knows the proxy of this machine as one of the fleet, and objects.
-func startSink(t *testing.T, at *port.Port, objects map[ir.Key]*demand.Object) *sinkStage {
+func startSink(t *testing.T, at *port.Port, objects map[model.Key]*metrics.Object) *sinkStage {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	sink, err := metricsink.New(metricsink.Options{
+	sink, err := sink.New(sink.Options{
 		Replica: "test", Now: time.Now, Registerer: registry, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sink.SetObjects(objects)
-	sink.SetProxies(map[ir.Fleet][]ir.Proxy{
+	sink.SetProxies(map[model.Fleet][]model.Proxy{
 		namespace: {{Name: "kedify-proxy-1", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}},
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -69,9 +69,9 @@ func startSink(t *testing.T, at *port.Port, objects map[ir.Key]*demand.Object) *
 }
 
 // value is the demand for an object.
-func (s *sinkStage) value(key ir.Key) (demand.Value, error) {
+func (s *sinkStage) value(key model.Key) (metrics.Value, error) {
 	report, _ := s.Report()
-	return demand.Merge(key, []demand.Report{report}, nil)
+	return metrics.Merge(key, []metrics.Report{report}, nil)
 }
 
 // toSink are the changes of the bootstrap that lead a proxy to a sink.
@@ -85,8 +85,8 @@ func toSink(t *testing.T, address string) [2]string {
 }
 
 // rateOver is a Spec of a request rate.
-func rateOver(window time.Duration) demand.Spec {
-	return demand.Spec{Metric: demand.RequestRate, Target: 10, Window: window, Granularity: 500 * time.Millisecond}
+func rateOver(window time.Duration) metrics.Spec {
+	return metrics.Spec{Metric: metrics.RequestRate, Target: 10, Window: window, Granularity: 500 * time.Millisecond}
 }
 
 // TestDemandIsWhatEnvoyCounts sends a known number of requests through the installed proxy, in a canary of two backends, while the
@@ -103,17 +103,17 @@ func TestDemandIsWhatEnvoyCounts(t *testing.T) { //nolint:tparallel // beside te
 	for name, changes := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			key := ir.Key{Namespace: namespace, Name: "shop"}
-			sink := startSink(t, port.Open(t), map[ir.Key]*demand.Object{
+			key := model.Key{Namespace: namespace, Name: "shop"}
+			sink := startSink(t, port.Open(t), map[model.Key]*metrics.Object{
 				key: {Fleet: namespace, Spec: rateOver(2 * time.Second), Services: []string{"stable", "canary"}},
 			})
 			stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
-			object := testkit.WithAnnotation(testkit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com"),
+			object := kit.WithAnnotation(kit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com"),
 				"http.kedify.io/weighted-backends", "[{service: stable, weight: 50}, {service: canary, weight: 50}]")
 			resources := translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions())
 			s := serve(t, "DELTA_GRPC", resources, append(changes, toSink(t, sink.address))...)
 			s.await(t, resources)
-			value := func() (demand.Value, error) { return sink.value(key) }
+			value := func() (metrics.Value, error) { return sink.value(key) }
 			await.True(t, "the demand is known", func() bool {
 				_, err := value()
 				return err == nil
@@ -183,10 +183,10 @@ func (s *served) counted(t *testing.T, sink *sinkStage) {
 
 // steady sends requests evenly, for longer than the window, until the rate of the sink is theirs. When this machine stands
 // still meanwhile, they are not even, and the rate of the window is not that of all of them.
-func (s *served) steady(t *testing.T, value func() (demand.Value, error)) {
+func (s *served) steady(t *testing.T, value func() (metrics.Value, error)) {
 	t.Helper()
 	var truth float64
-	var is demand.Value
+	var is metrics.Value
 	var err error
 	await.Described(t, "the rate of even requests", func() bool {
 		truth = s.evenly(t)
@@ -218,12 +218,12 @@ func (s *served) evenly(t *testing.T) (rate float64) {
 // machine stood still in it.
 func TestASinkThatComesBack(t *testing.T) { //nolint:paralleltest // what sends the requests must not wait for a processor
 	const rounds, attempts = 3, 10
-	key := ir.Key{Namespace: namespace, Name: "shop"}
-	objects := map[ir.Key]*demand.Object{key: {Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"}}}
+	key := model.Key{Namespace: namespace, Name: "shop"}
+	objects := map[model.Key]*metrics.Object{key: {Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"}}}
 	at, stalls := port.Open(t), stall.Watch(t)
 	sink := startSink(t, at, objects)
 	app := startBackend(t, "shop")
-	resources := translated(t, world(t, []*backend{app}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
+	resources := translated(t, world(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
 	s := serve(t, "DELTA_GRPC", resources, toSink(t, at.Address()))
 	s.await(t, resources)
 	answered := s.steadily(t)
@@ -239,7 +239,7 @@ func TestASinkThatComesBack(t *testing.T) { //nolint:paralleltest // what sends 
 		sink.stop()
 		began, before, unknown := time.Now(), answered.Load(), 0
 		sink = startSink(t, at, objects)
-		var is demand.Value
+		var is metrics.Value
 		await.True(t, "the demand is known again", func() bool {
 			var err error
 			if is, err = sink.value(key); err != nil {
@@ -287,7 +287,7 @@ func (s *served) steadily(t *testing.T) *atomic.Int64 {
 }
 
 // hold has apps hold requests, and wants to see so many in flight, and then none.
-func (s *served) hold(t *testing.T, value func() (demand.Value, error), apps ...*backend) {
+func (s *served) hold(t *testing.T, value func() (metrics.Value, error), apps ...*backend) {
 	t.Helper()
 	const held = 5
 	var asking sync.WaitGroup
@@ -337,11 +337,11 @@ func awaitFlush(t *testing.T, sink *sinkStage) {
 func TestThousandsOfClusters(t *testing.T) {
 	const clusters, flushes = 3000, 2
 	app := startBackend(t, "shop")
-	objects, known := []*httpv1alpha1.HTTPScaledObject{}, map[ir.Key]*demand.Object{}
+	objects, known := []*httpv1alpha1.HTTPScaledObject{}, map[model.Key]*metrics.Object{}
 	for i := range clusters {
 		name := fmt.Sprintf("app-%04d", i)
-		objects = append(objects, testkit.NewScaledObject(namespace, name, "shop", 1, name+".example.com"))
-		known[ir.Key{Namespace: namespace, Name: name}] = &demand.Object{
+		objects = append(objects, kit.NewScaledObject(namespace, name, "shop", 1, name+".example.com"))
+		known[model.Key{Namespace: namespace, Name: name}] = &metrics.Object{
 			Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"},
 		}
 	}
@@ -383,8 +383,8 @@ func TestThousandsOfClusters(t *testing.T) {
 				measure("used")
 				// A flush that is late may be of the time of several: then its requests are not known, and asked again.
 				report, _ := sink.Report()
-				unasked = slices.DeleteFunc(unasked, func(key ir.Key) bool {
-					value, err := demand.Merge(key, []demand.Report{report}, nil)
+				unasked = slices.DeleteFunc(unasked, func(key model.Key) bool {
+					value, err := metrics.Merge(key, []metrics.Report{report}, nil)
 					return err == nil && value.RequestRate > 0
 				})
 				return len(unasked) == 0

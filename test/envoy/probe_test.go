@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/hold/checks"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -24,13 +24,13 @@ func TestHealthChecksAreTheProxys(t *testing.T) {
 		for _, agent := range []string{"kube-probe/1.34", "ELB-HealthChecker/2.0", "GoogleHC/1.0"} {
 			for name, host := range map[string]string{"at zero": "shop.example.com", "there": "a.example.com", "nobody's": "10.0.0.1"} {
 				got := r.ask(t.Context(), protocol, host, "/status?deep=1", from(agent), nil)
-				if got.status != http.StatusOK || got.header.Get(checks.ReasonHeader) != checks.ReasonProbe || got.body != "" {
+				if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe || got.body != "" {
 					t.Errorf("%s, %s, %s: %+v", protocol, agent, name, got)
 				}
 			}
 		}
 		for _, agent := range []string{"Mozilla/5.0 kube-probe/1", "kube-probe", "GoogleHC"} {
-			if got := r.ask(t.Context(), protocol, "a.example.com", "/", from(agent), nil); got.by() == "" || got.header.Get(checks.ReasonHeader) != "" {
+			if got := r.ask(t.Context(), protocol, "a.example.com", "/", from(agent), nil); got.by() == "" || got.header.Get(extauthz.ReasonHeader) != "" {
 				t.Errorf("%s, %s: %+v", protocol, agent, got)
 			}
 		}
@@ -67,7 +67,7 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 			return err
 		}
 		defer response.Body.Close()
-		if by := response.Header.Get(checks.ReasonHeader); response.StatusCode != http.StatusOK || by != checks.ReasonProbe {
+		if by := response.Header.Get(extauthz.ReasonHeader); response.StatusCode != http.StatusOK || by != extauthz.ReasonProbe {
 			return fmt.Errorf("%s asks for %s: status %d, by %q", agent, host, response.StatusCode, by)
 		}
 		return nil

@@ -19,10 +19,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
 // proxy is a running Envoy that reads what it serves from files.
@@ -89,7 +89,7 @@ func (p *proxy) update(t *testing.T, resources translate.Resources, stat string)
 // publish writes resources into files that Envoy watches, endpoints first and scopes last; an equal file is left alone.
 func (p *proxy) publish(t *testing.T, resources translate.Resources) {
 	t.Helper()
-	config := testkit.NewEnvoyConfig(t, resources)
+	config := kit.NewEnvoyConfig(t, resources)
 	for _, assignment := range config.Endpoints {
 		p.writeResources(t, p.endpointsFile(assignment.GetClusterName()), assignment)
 	}

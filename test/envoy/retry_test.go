@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
@@ -16,7 +16,7 @@ import (
 // slice nobody has changed yet: each request is tried on the other one.
 func TestADeadPodIsPassedOver(t *testing.T) {
 	t.Parallel()
-	objects := world(t, []*backend{startBackend(t, "shop")}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := world(t, []*backend{startBackend(t, "shop")}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	slice := objects.EndpointSlices[0]
 	dead := slice.Endpoints[0]
 	dead.Address = loopback.Address() // Nobody listens there.
@@ -41,7 +41,7 @@ func TestWhatAnAppMayHaveSeenIsNotRepeated(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))}
 	t.Cleanup(closing.server.Close)
-	objects := world(t, []*backend{closing}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := world(t, []*backend{closing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	s := serve(t, "DELTA_GRPC", translated(t, objects, translate.DefaultOptions()))
 	for i := range int64(10) {
 		if got := s.mustAsk(t, "http://shop.example.com/", nil); got.status != http.StatusServiceUnavailable {

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/envoysettings"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
 // TestSettingsFromAConfigMap has an app fail each second request: half of them fail, and none with retries; the change closes no
@@ -23,7 +23,7 @@ func TestSettingsFromAConfigMap(t *testing.T) {
 		}
 	}))}
 	t.Cleanup(failing.server.Close)
-	objects := world(t, []*backend{failing}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := world(t, []*backend{failing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	first := translated(t, objects, translate.DefaultOptions())
 	s := serve(t, "DELTA_GRPC", first)
 	s.await(t, first)

@@ -3,10 +3,10 @@ package envoy_test
 import (
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 // rate is how many requests a second, at most, meet the changes of a weight.
@@ -17,7 +17,7 @@ func TestSplit(t *testing.T) {
 	t.Parallel()
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 	publish := func(stableWeight, canaryWeight uint32) translate.Resources {
-		object := testkit.WithSplit(testkit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com"),
+		object := kit.WithSplit(kit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com"),
 			split.Backend{Service: "stable", Weight: stableWeight}, split.Backend{Service: "canary", Weight: canaryWeight})
 		return translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions())
 	}

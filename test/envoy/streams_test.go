@@ -10,13 +10,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/demand"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 // TestWhatLastsIsInFlight has requests that last over many flushes: long ones, WebSockets, and the streams of
@@ -24,17 +24,17 @@ import (
 func TestWhatLastsIsInFlight(t *testing.T) {
 	t.Parallel()
 	const long, sockets, streams, flushes = 2, 3, 4, 5
-	plain, calls := ir.Key{Namespace: namespace, Name: "plain"}, ir.Key{Namespace: namespace, Name: "calls"}
-	spec := rateOver(demand.DefaultWindow)
-	spec.Metric = demand.Concurrency
-	sink := startSink(t, port.Open(t), map[ir.Key]*demand.Object{
+	plain, calls := model.Key{Namespace: namespace, Name: "plain"}, model.Key{Namespace: namespace, Name: "calls"}
+	spec := rateOver(metrics.DefaultWindow)
+	spec.Metric = metrics.Concurrency
+	sink := startSink(t, port.Open(t), map[model.Key]*metrics.Object{
 		plain: {Fleet: namespace, Spec: spec, Services: []string{"plain"}}, calls: {Fleet: namespace, Spec: spec, Services: []string{"calls"}},
 	})
 	app, server := startBackend(t, "plain"), startBackend(t, "calls")
 	objects := world(t, []*backend{app, server},
-		testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
-		testkit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"))
-	objects.Services[1].Ports[0].Protocol = ir.HTTP2
+		kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
+		kit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"))
+	objects.Services[1].Ports[0].Protocol = model.HTTP2
 	resources := translated(t, objects, translate.DefaultOptions())
 	s := serve(t, "DELTA_GRPC", resources, [2]string{"stats_flush_interval: 1s", "stats_flush_interval: 0.2s"}, toSink(t, sink.address))
 	s.await(t, resources)

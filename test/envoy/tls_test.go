@@ -18,34 +18,34 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
-	"github.com/kedify/argo-rollouts-plugin/internal/certificates"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // withTLS takes a world without mistakes, and the Secrets that its objects name, to Envoy's resources of one fleet.
-func withTLS(t *testing.T, fleet ir.Fleet, world resolve.World, secrets ...*corev1.Secret) translate.Resources {
+func withTLS(t *testing.T, fleet model.Fleet, world resolve.World, secrets ...*corev1.Secret) translate.Resources {
 	t.Helper()
 	config, problems := resolve.Build(world)
 	if len(problems) > 0 {
 		t.Fatalf("the test's objects have mistakes: %+v", problems)
 	}
-	config = ir.ByFleet(config)[fleet]
-	hosts, read := map[ir.Host]ir.Config{}, map[ir.Key]*certificates.Secret{}
+	config = model.ByFleet(config)[fleet]
+	hosts, read := map[model.Host]model.Config{}, map[model.Key]*tls.Secret{}
 	for _, route := range config.Routes {
 		host := route.Match.Host
-		hosts[host] = ir.Config{Routes: append(hosts[host].Routes, route)}
+		hosts[host] = model.Config{Routes: append(hosts[host].Routes, route)}
 	}
 	for _, secret := range secrets {
-		read[ir.Key{Namespace: secret.Namespace, Name: secret.Name}] = certificates.Read(secret)
+		read[model.Key{Namespace: secret.Namespace, Name: secret.Name}] = tls.Read(secret)
 	}
-	book := certificates.NewBook()
-	book.Update(map[ir.Fleet]ir.Update{fleet: {Hosts: hosts}}, read)
+	book := tls.NewBook()
+	book.Update(map[model.Fleet]model.Update{fleet: {Hosts: hosts}}, read)
 	config.Certificates = book.OfFleet(fleet)
 	options := translate.DefaultOptions()
 	options.TLS = true
@@ -58,7 +58,7 @@ func withTLS(t *testing.T, fleet ir.Fleet, world resolve.World, secrets ...*core
 
 // naming has an object name a Secret.
 func naming(object *httpv1alpha1.HTTPScaledObject, secret string) *httpv1alpha1.HTTPScaledObject {
-	return testkit.WithAnnotation(object, httpv1alpha1.AnnotationTLSSecretName, secret)
+	return kit.WithAnnotation(object, httpv1alpha1.AnnotationTLSSecretName, secret)
 }
 
 // tlsAddress is where the proxy takes TLS.
@@ -133,19 +133,19 @@ func askTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, er
 func tenants(t *testing.T) (resolve.World, []*corev1.Secret) {
 	t.Helper()
 	objects := []*httpv1alpha1.HTTPScaledObject{
-		naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
-		naming(testkit.NewScaledObject(namespace, "bank", "bank", 2, "bank.example.org"), "bank-tls"),
-		naming(testkit.NewScaledObject(namespace, "wide", "wide", 3, "*.example.com"), "wide-tls"),
-		testkit.NewScaledObject(namespace, "plain", "plain", 4, "plain.example.com"),
+		naming(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
+		naming(kit.NewScaledObject(namespace, "bank", "bank", 2, "bank.example.org"), "bank-tls"),
+		naming(kit.NewScaledObject(namespace, "wide", "wide", 3, "*.example.com"), "wide-tls"),
+		kit.NewScaledObject(namespace, "plain", "plain", 4, "plain.example.com"),
 	}
 	var backends []*backend
 	for _, object := range objects {
 		backends = append(backends, startBackend(t, object.Name))
 	}
 	return world(t, backends, objects...), []*corev1.Secret{
-		testkit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
-		testkit.NewTLSSecret(t, namespace, "bank-tls", 2, "bank.example.org"),
-		testkit.NewTLSSecret(t, namespace, "wide-tls", 3, "*.example.com"),
+		kit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
+		kit.NewTLSSecret(t, namespace, "bank-tls", 2, "bank.example.org"),
+		kit.NewTLSSecret(t, namespace, "wide-tls", 3, "*.example.com"),
 	}
 }
 
@@ -223,13 +223,13 @@ func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
-	object := naming(testkit.NewScaledObject(namespace, "shop", "stable", 1, host), "shop-tls")
-	weighted := testkit.WithSplit(object, split.Backend{Service: "stable", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
+	object := naming(kit.NewScaledObject(namespace, "shop", "stable", 1, host), "shop-tls")
+	weighted := kit.WithSplit(object, split.Backend{Service: "stable", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
 	backends := []*backend{stable, canary}
 	serial := int64(1)
 	publish := func(s *served, object *httpv1alpha1.HTTPScaledObject) translate.Resources {
 		t.Helper()
-		resources := withTLS(t, namespace, world(t, backends, object), testkit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
+		resources := withTLS(t, namespace, world(t, backends, object), kit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
 		if s != nil {
 			s.publish(t, resources)
 		}
@@ -296,12 +296,12 @@ func TestRotationUnderLoad(t *testing.T) {
 func TestAProxyGetsNoCertificateOfAnotherFleet(t *testing.T) {
 	t.Parallel()
 	all := world(t, []*backend{startBackend(t, "shop")},
-		naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
-		naming(testkit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"), "shop-tls"))
-	all.Services = append(all.Services, testkit.Services(testkit.NewService("greedy", "shop"))...)
+		naming(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
+		naming(kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"), "shop-tls"))
+	all.Services = append(all.Services, kit.Services(kit.NewService("greedy", "shop"))...)
 	secrets := []*corev1.Secret{
-		testkit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
-		testkit.NewTLSSecret(t, "greedy", "shop-tls", 2, "shop.example.com", "bank.example.org"),
+		kit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
+		kit.NewTLSSecret(t, "greedy", "shop-tls", 2, "shop.example.com", "bank.example.org"),
 	}
 	mine := withTLS(t, namespace, all, secrets...)
 	s := serve(t, "DELTA_GRPC", mine)
@@ -384,8 +384,8 @@ func startSecureBackend(t *testing.T, name string) (*backend, <-chan string) {
 func TestTheNetTakesNoTLS(t *testing.T) {
 	t.Parallel()
 	app, _ := startSecureBackend(t, "shop")
-	all := world(t, []*backend{app}, testkit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
-	all.Services[0].Ports[0].Protocol = ir.HTTPS
+	all := world(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	all.Services[0].Ports[0].Protocol = model.HTTPS
 	r := startHolding(t, "DELTA_GRPC", all)
 	late := translated(t, without(all, "shop"), r.options)
 	late[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
@@ -408,9 +408,9 @@ func TestAnAppThatTakesTLSGetsIt(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"
 	app, names := startSecureBackend(t, "shop")
-	objects := world(t, []*backend{app}, naming(testkit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
-	objects.Services[0].Ports[0].Protocol = ir.HTTPS
-	resources := withTLS(t, namespace, objects, testkit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
+	objects := world(t, []*backend{app}, naming(kit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
+	objects.Services[0].Ports[0].Protocol = model.HTTPS
+	resources := withTLS(t, namespace, objects, kit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
 	s := serve(t, "DELTA_GRPC", resources)
 	s.await(t, resources)
 	got, err := askTLS(t.Context(), tlsClient(s.tlsAddress(t), "HTTP/2"), "https://"+host+"/")

@@ -22,10 +22,10 @@ import (
 
 	kedifyproxy "github.com/kedify/argo-rollouts-plugin/config/kedify-proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 // secured is the Ingress of an app whose Service has a port for TLS, wired by what the agent's plan writes.

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 // answer is a response with what the backend said, if it was one of ours.
@@ -55,7 +55,7 @@ func TestWhoAnswers(t *testing.T) {
 	var backends []*backend
 	object := func(name string, hosts ...string) *httpv1alpha1.HTTPScaledObject {
 		backends = append(backends, startBackend(t, name))
-		return testkit.NewScaledObject(namespace, name, name, len(backends), hosts...)
+		return kit.NewScaledObject(namespace, name, name, len(backends), hosts...)
 	}
 	prefixed := func(object *httpv1alpha1.HTTPScaledObject, prefixes ...string) *httpv1alpha1.HTTPScaledObject {
 		object.Spec.PathPrefixes = prefixes
@@ -153,9 +153,9 @@ func TestWhatPasses(t *testing.T) {
 	t.Parallel()
 	plain, h2c := startBackend(t, "plain"), startBackend(t, "h2c")
 	objects := world(t, []*backend{plain, h2c},
-		testkit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
-		testkit.NewScaledObject(namespace, "h2c", "h2c", 1, "h2c.example.com"))
-	objects.Services[1].Ports[0].Protocol = ir.HTTP2
+		kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
+		kit.NewScaledObject(namespace, "h2c", "h2c", 1, "h2c.example.com"))
+	objects.Services[1].Ports[0].Protocol = model.HTTP2
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
 	trusting := translate.DefaultOptions()
 	trusting.TrustedHops = 1

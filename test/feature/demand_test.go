@@ -20,10 +20,10 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/demand"
-	"github.com/kedify/argo-rollouts-plugin/internal/demandreader"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/demandclient"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -44,7 +44,7 @@ func (c *clock) now() time.Time { return c.began.Add(time.Duration(c.passed.Load
 func (r *replica) startSink(c *cluster, name string, registry *prometheus.Registry) {
 	c.t.Helper()
 	var err error
-	r.sink, err = metricsink.New(metricsink.Options{
+	r.sink, err = sink.New(sink.Options{
 		Replica: name, Now: c.clock.now, Patience: c.patience, Registerer: registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -134,25 +134,25 @@ func TestTheDemandOfAllReplicas(t *testing.T) {
 	world.joins("apps", firstProxy, true)
 	world.joins("apps", secondProxy, true)
 	a, b := world.startReplica("interceptor-a", always), world.startReplica("interceptor-b", never)
-	reader := demandreader.New(slog.New(slog.DiscardHandler))
-	reader.SetReplicas([]demandreader.Replica{{Name: "interceptor-a", Address: a.adminAddress}, {Name: "interceptor-b", Address: b.adminAddress}})
+	reader := demandclient.New(slog.New(slog.DiscardHandler))
+	reader.SetReplicas([]demandclient.Replica{{Name: "interceptor-a", Address: a.adminAddress}, {Name: "interceptor-b", Address: b.adminAddress}})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { reader.Run(ctx) })
 	defer running.Wait()
 	defer stop()
-	key := ir.Key{Namespace: object.Namespace, Name: object.Name}
+	key := model.Key{Namespace: object.Namespace, Name: object.Name}
 	want := func(amount float64, says string) {
 		t.Helper()
-		var value demand.Value
+		var value metrics.Value
 		var err error
 		await.Described(t, fmt.Sprintf("%v requests in flight, or the error %q", amount, says), func() bool {
 			world.flush()
 			value, err = reader.Demand(key)
 			if says != "" {
-				return errors.Is(err, demand.ErrUnknown) && strings.Contains(err.Error(), says)
+				return errors.Is(err, metrics.ErrUnknown) && strings.Contains(err.Error(), says)
 			}
-			return err == nil && value.Metric == demand.Concurrency && value.Target == 7 && value.Concurrency == amount
+			return err == nil && value.Metric == metrics.Concurrency && value.Target == 7 && value.Concurrency == amount
 		}, func() string { return fmt.Sprintf("%+v, %v", value, err) })
 	}
 	want(0, "proxy apps/kedify-proxy-"+firstProxy+" sends no metrics; proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")

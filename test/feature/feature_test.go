@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
 const (
@@ -23,28 +23,28 @@ const (
 
 // shop is an HTTPScaledObject without a canary.
 func shop() *httpv1alpha1.HTTPScaledObject {
-	object := testkit.NewScaledObject("apps", "shop", "shop-stable", 1, host)
+	object := kit.NewScaledObject("apps", "shop", "shop-stable", 1, host)
 	object.UID, object.Generation = "u1", 1
 	return object
 }
 
 // shopAt is shop with a canary at a weight.
 func shopAt(weight uint32) *httpv1alpha1.HTTPScaledObject {
-	return testkit.WithSplit(shop(), split.Backend{Service: "shop-stable", Weight: 100 - weight}, split.Backend{Service: "shop-canary", Weight: weight})
+	return kit.WithSplit(shop(), split.Backend{Service: "shop-stable", Weight: 100 - weight}, split.Backend{Service: "shop-canary", Weight: weight})
 }
 
 // at says that requests for host are shared with the canary at a weight.
-func at(weight uint32) func(testkit.XDSState) bool {
+func at(weight uint32) func(kit.XDSState) bool {
 	return hasShares(host, map[string]uint32{stable: 100 - weight, canary: weight})
 }
 
 // hasShares says whether the requests for a host are shared as wanted.
-func hasShares(host string, want map[string]uint32) func(testkit.XDSState) bool {
-	return func(state testkit.XDSState) bool { return maps.Equal(shares(state, host), want) }
+func hasShares(host string, want map[string]uint32) func(kit.XDSState) bool {
+	return func(state kit.XDSState) bool { return maps.Equal(shares(state, host), want) }
 }
 
 // unbroken fails the test when routes ever named a cluster that could not take requests.
-func unbroken(t *testing.T, state testkit.XDSState) {
+func unbroken(t *testing.T, state kit.XDSState) {
 	t.Helper()
 	if len(state.Broken) > 0 {
 		t.Errorf("routes came before their clusters: %q", state.Broken)
@@ -54,8 +54,8 @@ func unbroken(t *testing.T, state testkit.XDSState) {
 func TestAnEmptyClusterIsAnswered(t *testing.T) {
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {
-			proxy := testkit.NewXDSClient(t, newCluster(t).start().conn, mode)
-			proxy.WaitFor(func(state testkit.XDSState) bool {
+			proxy := kit.NewXDSClient(t, newCluster(t).start().conn, mode)
+			proxy.WaitFor(func(state kit.XDSState) bool {
 				return state.Delivered(resourcev3.ClusterType) > 0 && state.Listeners[translate.ListenerName] != nil
 			})
 		})
@@ -66,7 +66,7 @@ func TestAnObjectBecomesAListenerRoutesClustersAndEndpoints(t *testing.T) {
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {
 			world := newCluster(t)
-			proxy := testkit.NewXDSClient(t, world.start().conn, mode)
+			proxy := kit.NewXDSClient(t, world.start().conn, mode)
 			world.app("shop-stable", "10.0.0.1", "10.0.0.2")
 			world.store(shop())
 			state := proxy.WaitFor(hasShares(host, map[string]uint32{stable: 100}))
@@ -74,15 +74,15 @@ func TestAnObjectBecomesAListenerRoutesClustersAndEndpoints(t *testing.T) {
 				t.Errorf("incomplete: %s", state)
 			}
 			// The object may be seen before the EndpointSlice: nothing orders two watches.
-			proxy.WaitFor(func(state testkit.XDSState) bool {
+			proxy.WaitFor(func(state kit.XDSState) bool {
 				return slices.Equal(addresses(state, stable), []string{"10.0.0.1", "10.0.0.2"})
 			})
 			unbroken(t, state)
 			world.waitForCondition("shop", "Accepted", "True", "Accepted")
 			world.waitForCondition("shop", "Ready", "True", "Serving")
 
-			world.store(testkit.NewEndpointSlice("apps", "shop-stable", "10.0.0.3"))
-			proxy.WaitFor(func(state testkit.XDSState) bool { return slices.Equal(addresses(state, stable), []string{"10.0.0.3"}) })
+			world.store(kit.NewEndpointSlice("apps", "shop-stable", "10.0.0.3"))
+			proxy.WaitFor(func(state kit.XDSState) bool { return slices.Equal(addresses(state, stable), []string{"10.0.0.3"}) })
 		})
 	}
 }
@@ -94,7 +94,7 @@ func TestACanaryFromStartToEnd(t *testing.T) {
 			world.app("shop-stable", "10.0.0.1")
 			world.app("shop-canary", "10.0.0.9")
 			world.store(shop())
-			proxy := testkit.NewXDSClient(t, world.start().conn, mode)
+			proxy := kit.NewXDSClient(t, world.start().conn, mode)
 			before := proxy.WaitFor(hasShares(host, map[string]uint32{stable: 100}))
 
 			for _, weight := range []uint32{0, 20, 50, 80, 100} {
@@ -105,7 +105,7 @@ func TestACanaryFromStartToEnd(t *testing.T) {
 				}
 			}
 			world.store(shop())
-			state := proxy.WaitFor(func(state testkit.XDSState) bool {
+			state := proxy.WaitFor(func(state kit.XDSState) bool {
 				return hasShares(host, map[string]uint32{stable: 100})(state) && state.Clusters[canary] == nil && state.Endpoints[canary] == nil
 			})
 			unbroken(t, state)
@@ -125,10 +125,10 @@ func TestAWeightStepSendsRoutesOnly(t *testing.T) {
 	for i := range 50 {
 		name := fmt.Sprintf("other-%d", i)
 		world.app(name, "10.0.1.1")
-		world.store(testkit.NewScaledObject("apps", name, name, 2+i, name+".test"))
+		world.store(kit.NewScaledObject("apps", name, name, 2+i, name+".test"))
 	}
-	proxy := testkit.NewXDSClient(t, world.start().conn, testkit.XDSDelta)
-	before := proxy.WaitFor(func(state testkit.XDSState) bool { return at(20)(state) && len(state.Clusters) == 52 })
+	proxy := kit.NewXDSClient(t, world.start().conn, kit.XDSDelta)
+	before := proxy.WaitFor(func(state kit.XDSState) bool { return at(20)(state) && len(state.Clusters) == 52 })
 	world.store(shopAt(50))
 	state := proxy.WaitFor(at(50))
 	for _, delivery := range state.Deliveries[len(before.Deliveries):] {
@@ -143,7 +143,7 @@ func TestACanaryWithoutEndpointsGetsNothing(t *testing.T) {
 	world.app("shop-stable", "10.0.0.1")
 	world.app("shop-canary")
 	world.store(shopAt(20))
-	proxy := testkit.NewXDSClient(t, world.start().conn, testkit.XDSDelta)
+	proxy := kit.NewXDSClient(t, world.start().conn, kit.XDSDelta)
 	proxy.WaitFor(at(0))
 	world.app("shop-canary", "10.0.0.9")
 	unbroken(t, proxy.WaitFor(at(20)))
@@ -162,20 +162,20 @@ func TestABadAnnotationKeepsTheLastGoodSplit(t *testing.T) {
 			world.app("shop-canary", "10.0.0.9")
 			world.app("other", "10.0.1.1")
 			world.app("other-2", "10.0.1.2")
-			world.store(shopAt(20), testkit.NewScaledObject("apps", "other", "other", 2, "other.test"))
-			proxy := testkit.NewXDSClient(t, world.start().conn, testkit.XDSDelta)
+			world.store(shopAt(20), kit.NewScaledObject("apps", "other", "other", 2, "other.test"))
+			proxy := kit.NewXDSClient(t, world.start().conn, kit.XDSDelta)
 			proxy.WaitFor(at(20))
 
-			world.store(testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, test.annotation))
+			world.store(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, test.annotation))
 			world.waitForCondition("shop", "Accepted", "False", test.reason)
 			world.waitForCondition("shop", "Ready", "False", httpv1alpha1.ReasonNotAccepted)
-			world.store(testkit.NewScaledObject("apps", "other", "other-2", 2, "other.test"))
+			world.store(kit.NewScaledObject("apps", "other", "other-2", 2, "other.test"))
 			state := proxy.WaitFor(hasShares("other.test", map[string]uint32{"apps/other/other-2": 100}))
 			if !at(20)(state) {
 				t.Errorf("the split is %v, want the last good one", shares(state, host))
 			}
 			world.app("shop-canary", "10.0.0.8")
-			proxy.WaitFor(func(state testkit.XDSState) bool {
+			proxy.WaitFor(func(state kit.XDSState) bool {
 				return slices.Equal(addresses(state, canary), []string{"10.0.0.8"}) && at(20)(state)
 			})
 
@@ -195,7 +195,7 @@ func TestARestartedInterceptorServesTheSame(t *testing.T) {
 			world.app("shop-canary", "10.0.0.9")
 			world.store(shopAt(20))
 			first := world.start()
-			proxy := testkit.NewXDSClient(t, first.conn, mode)
+			proxy := kit.NewXDSClient(t, first.conn, mode)
 			before := proxy.WaitFor(at(20))
 			first.stop()
 
@@ -226,9 +226,9 @@ func TestARestartKeepsTheLastGoodWeight(t *testing.T) {
 	world.app("shop-canary", "10.0.0.9")
 	world.store(shopAt(100))
 	first := world.start()
-	proxy := testkit.NewXDSClient(t, first.conn, testkit.XDSDelta)
+	proxy := kit.NewXDSClient(t, first.conn, kit.XDSDelta)
 	proxy.WaitFor(at(100))
-	broken := testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "100")
+	broken := kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "100")
 	world.store(broken)
 	world.waitForCondition("shop", "Accepted", "False", "InvalidWeightedBackends")
 	first.stop()
@@ -239,9 +239,9 @@ func TestARestartKeepsTheLastGoodWeight(t *testing.T) {
 
 	second := world.start()
 	proxy.Reconnect(second.conn)
-	other := testkit.NewScaledObject("apps", "other", "shop-stable", 2, "other.test")
+	other := kit.NewScaledObject("apps", "other", "shop-stable", 2, "other.test")
 	world.store(other)
-	state := proxy.WaitFor(func(state testkit.XDSState) bool { return len(shares(state, "other.test")) > 0 })
+	state := proxy.WaitFor(func(state kit.XDSState) bool { return len(shares(state, "other.test")) > 0 })
 	if !at(100)(state) {
 		t.Errorf("after the restart requests are shared as %v", shares(state, host))
 	}
@@ -257,9 +257,9 @@ func TestReplicasServeTheSame(t *testing.T) {
 			world.store(shopAt(20))
 			var versions []map[string]map[string]string
 			for _, each := range []*replica{world.start(), world.start()} {
-				proxy := testkit.NewXDSClient(t, each.conn, mode)
+				proxy := kit.NewXDSClient(t, each.conn, mode)
 				proxy.WaitFor(at(20))
-				versions = append(versions, proxy.WaitFor(func(state testkit.XDSState) bool { return len(state.Warming) == 0 }).Versions)
+				versions = append(versions, proxy.WaitFor(func(state kit.XDSState) bool { return len(state.Warming) == 0 }).Versions)
 			}
 			if diff := cmp.Diff(versions[0], versions[1]); diff != "" {
 				t.Errorf("versions of two replicas (-first +second):\n%s", diff)

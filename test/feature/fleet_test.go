@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
 // Addresses of proxies of other namespaces than apps.
@@ -26,14 +26,14 @@ const (
 // tenant stores a Service with an endpoint and an HTTPScaledObject for the host of shop, in a namespace of its own.
 func (c *cluster) tenant(namespace string, rank int) *httpv1alpha1.HTTPScaledObject {
 	c.t.Helper()
-	object := testkit.NewScaledObject(namespace, namespace, "web", rank, host)
+	object := kit.NewScaledObject(namespace, namespace, "web", rank, host)
 	object.UID = types.UID("uid-of-" + namespace)
-	c.store(testkit.NewService(namespace, "web"), testkit.NewEndpointSlice(namespace, "web", "10.1.0.1"), object)
+	c.store(kit.NewService(namespace, "web"), kit.NewEndpointSlice(namespace, "web", "10.1.0.1"), object)
 	return object
 }
 
 // onlyOf says whether what a proxy has is of one namespace.
-func onlyOf(namespace string, state testkit.XDSState) bool {
+func onlyOf(namespace string, state kit.XDSState) bool {
 	for _, versions := range state.Versions {
 		for name := range versions {
 			if owner, _, isOwned := strings.Cut(name, "/"); isOwned && owner != namespace {
@@ -53,14 +53,14 @@ func TestTwoNamespacesHaveTheSameHost(t *testing.T) {
 			world.app("shop-canary", "10.0.0.9")
 			world.store(shopAt(20))
 			world.tenant("other", 2)
-			shared := testkit.WithAnnotation(world.tenant("third", 3), httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
+			shared := kit.WithAnnotation(world.tenant("third", 3), httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
 			world.store(shared)
 			world.joins("other", otherProxy, true)
 			world.joins(sharedFleet, sharedProxy, true)
 			r := world.start()
 			here := world.proxy(r, mode, firstProxy)
-			there := testkit.NewXDSClient(t, world.dial(r, otherProxy), mode)
-			among := testkit.NewXDSClient(t, world.dial(r, sharedProxy), mode)
+			there := kit.NewXDSClient(t, world.dial(r, otherProxy), mode)
+			among := kit.NewXDSClient(t, world.dial(r, sharedProxy), mode)
 
 			here.WaitFor(at(20))
 			there.WaitFor(hasShares(host, map[string]uint32{"other/other/web": 100}))
@@ -79,14 +79,14 @@ func TestTwoNamespacesHaveTheSameHost(t *testing.T) {
 				world.waitForReport(shopAt(weight), "1/1 effective")
 			}
 			// A later change of its own tells that nothing else came before it.
-			world.store(testkit.NewEndpointSlice("other", "web", "10.1.0.2"))
-			state := there.WaitFor(func(state testkit.XDSState) bool {
+			world.store(kit.NewEndpointSlice("other", "web", "10.1.0.2"))
+			state := there.WaitFor(func(state kit.XDSState) bool {
 				return slices.Equal(addresses(state, "other/other/web"), []string{"10.1.0.2"})
 			})
 			if got := len(state.Deliveries) - delivered; got != 1 {
 				t.Errorf("weights of another namespace cost this one %d responses", got-1)
 			}
-			for namespace, state := range map[string]testkit.XDSState{"apps": here.State(), "other": state, "third": among.State()} {
+			for namespace, state := range map[string]kit.XDSState{"apps": here.State(), "other": state, "third": among.State()} {
 				if !onlyOf(namespace, state) {
 					t.Errorf("the proxy of %s has resources of others: %v", namespace, state.Versions)
 				}
@@ -110,7 +110,7 @@ func TestAProxyThatEndsTakesNoNewConnections(t *testing.T) {
 				t.Fatalf("listeners %v", before.Listeners)
 			}
 			world.ends("apps", firstProxy)
-			proxy.WaitFor(func(state testkit.XDSState) bool {
+			proxy.WaitFor(func(state kit.XDSState) bool {
 				return state.Listeners[translate.ListenerName] == nil && len(state.Listeners) == len(before.Listeners)-1
 			})
 			world.store(shopAt(50))
@@ -135,17 +135,17 @@ func TestAnObjectMovesBetweenFleets(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	world.joins(sharedFleet, sharedProxy, true)
 	r := world.start()
-	own := world.proxy(r, testkit.XDSDelta, firstProxy)
-	shared := testkit.NewXDSClient(t, world.dial(r, sharedProxy), testkit.XDSDelta)
+	own := world.proxy(r, kit.XDSDelta, firstProxy)
+	shared := kit.NewXDSClient(t, world.dial(r, sharedProxy), kit.XDSDelta)
 	own.WaitFor(at(20))
-	moved := testkit.WithAnnotation(shopAt(20), httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
+	moved := kit.WithAnnotation(shopAt(20), httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
 	world.store(moved)
 	shared.WaitFor(at(20))
-	own.WaitFor(func(state testkit.XDSState) bool { return shares(state, host) == nil && state.Clusters[canary] == nil })
+	own.WaitFor(func(state kit.XDSState) bool { return shares(state, host) == nil && state.Clusters[canary] == nil })
 	world.waitForReport(moved, "1/1 effective")
 	world.store(shopAt(30))
 	own.WaitFor(at(30))
-	shared.WaitFor(func(state testkit.XDSState) bool { return shares(state, host) == nil && state.Clusters[canary] == nil })
+	shared.WaitFor(func(state kit.XDSState) bool { return shares(state, host) == nil && state.Clusters[canary] == nil })
 	world.waitForReport(shopAt(30), "1/1 effective")
 }
 
@@ -154,8 +154,8 @@ func TestAStrangerIsRefused(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	world.patience = xds.DefaultPatience
 	r := world.start()
-	stranger := testkit.NewXDSClient(t, world.dial(r, strangeProxy), testkit.XDSDelta)
-	state := stranger.WaitFor(func(state testkit.XDSState) bool { return state.StreamError != nil })
+	stranger := kit.NewXDSClient(t, world.dial(r, strangeProxy), kit.XDSDelta)
+	state := stranger.WaitFor(func(state kit.XDSState) bool { return state.StreamError != nil })
 	const want = "no fleet has a proxy with the address " + strangeProxy + "; see the guide"
 	if status.Code(state.StreamError) != codes.PermissionDenied || status.Convert(state.StreamError).Message() != want {
 		t.Errorf("the stream ended with %v, want PermissionDenied: %s", state.StreamError, want)
@@ -176,7 +176,7 @@ func TestAStrangerIsRefused(t *testing.T) {
 func TestAnAddressThatBecomesKnownIsServed(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	r := world.start()
-	early := testkit.NewXDSClient(t, world.dial(r, strangeProxy), testkit.XDSDelta)
+	early := kit.NewXDSClient(t, world.dial(r, strangeProxy), kit.XDSDelta)
 	world.joins("apps", strangeProxy, false)
 	if state := early.WaitFor(at(20)); state.StreamError != nil {
 		t.Errorf("the stream ended: %v", state.StreamError)
@@ -190,14 +190,14 @@ func TestAnAddressOfTwoNamespacesIsNobodys(t *testing.T) {
 	world.patience = xds.DefaultPatience
 	world.joins("apps", firstProxy, true)
 	r := world.start()
-	proxy := world.proxy(r, testkit.XDSDelta, firstProxy)
+	proxy := world.proxy(r, kit.XDSDelta, firstProxy)
 	proxy.WaitFor(at(20))
 	world.joins("other", firstProxy, true)
 	world.waitForStatus("other", "1/0", proxyCounts)
 	world.store(shopAt(50))
 	proxy.WaitFor(at(50)) // It goes on.
 	proxy.Reconnect(world.dial(r, firstProxy))
-	state := proxy.WaitFor(func(state testkit.XDSState) bool { return state.StreamError != nil })
+	state := proxy.WaitFor(func(state kit.XDSState) bool { return state.StreamError != nil })
 	if !strings.Contains(state.StreamError.Error(), "several fleets: apps, other") {
 		t.Errorf("the stream ended with %v", state.StreamError)
 	}
@@ -208,17 +208,17 @@ func TestAnAddressThatMovesIsServedAnew(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	world.tenant("other", 2)
 	r := world.start()
-	proxy := world.proxy(r, testkit.XDSDelta, firstProxy)
+	proxy := world.proxy(r, kit.XDSDelta, firstProxy)
 	proxy.WaitFor(at(20))
 	world.leaves("apps", firstProxy)
 	world.store(shopAt(50))
 	proxy.WaitFor(at(50)) // What is not known any more goes on.
 	world.joins("other", firstProxy, true)
-	state := proxy.WaitFor(func(state testkit.XDSState) bool { return state.StreamError != nil })
+	state := proxy.WaitFor(func(state kit.XDSState) bool { return state.StreamError != nil })
 	if status.Code(state.StreamError) != codes.Unavailable || !strings.Contains(state.StreamError.Error(), `fleet "other" now`) {
 		t.Errorf("the stream ended with %v", state.StreamError)
 	}
-	fresh := testkit.NewXDSClient(t, world.dial(r, firstProxy), testkit.XDSDelta)
+	fresh := kit.NewXDSClient(t, world.dial(r, firstProxy), kit.XDSDelta)
 	if state := fresh.WaitFor(hasShares(host, map[string]uint32{"other/other/web": 100})); !onlyOf("other", state) {
 		t.Errorf("the proxy has resources of others: %v", state.Versions)
 	}
@@ -228,14 +228,14 @@ func TestAnAddressThatMovesIsServedAnew(t *testing.T) {
 func TestANamespaceOverItsBound(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	world.options.MaxObjects = 2
-	late := testkit.NewScaledObject("apps", "late", "other", 3, "late.test")
+	late := kit.NewScaledObject("apps", "late", "other", 3, "late.test")
 	late.UID = "u3"
 	world.store(late)
 	world.tenant("third", 4)
 	world.joins("third", otherProxy, true)
 	r := world.start()
-	proxy := world.proxy(r, testkit.XDSDelta, firstProxy)
-	there := testkit.NewXDSClient(t, world.dial(r, otherProxy), testkit.XDSDelta)
+	proxy := world.proxy(r, kit.XDSDelta, firstProxy)
+	there := kit.NewXDSClient(t, world.dial(r, otherProxy), kit.XDSDelta)
 	says := world.waitForCondition("late", "Accepted", "False", httpv1alpha1.ReasonNamespaceLimit)
 	for _, part := range []string{`namespace "apps"`, "2 HTTPScaledObjects", "--max-objects-per-namespace"} {
 		if !strings.Contains(says, part) {
@@ -248,7 +248,7 @@ func TestANamespaceOverItsBound(t *testing.T) {
 		t.Error("what is over the bound is served")
 	}
 
-	world.scaledObjects.Delete(testkit.NewScaledObject("apps", "other", "other", 2, "other.test"))
+	world.scaledObjects.Delete(kit.NewScaledObject("apps", "other", "other", 2, "other.test"))
 	proxy.WaitFor(hasShares("late.test", map[string]uint32{"apps/late/other": 100}))
 	world.waitForCondition("late", "Accepted", "True", "Accepted")
 }

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
 // Addresses of two proxies. All of 127.0.0.0/8 is this host.
@@ -58,7 +58,7 @@ func shopAndOther(t *testing.T, weight uint32) (*cluster, *httpv1alpha1.HTTPScal
 	world.app("shop-stable", "10.0.0.1")
 	world.app("shop-canary", "10.0.0.9")
 	world.app("other", "10.0.1.1")
-	other := testkit.NewScaledObject("apps", "other", "other", 2, "other.test")
+	other := kit.NewScaledObject("apps", "other", "other", 2, "other.test")
 	other.UID = "u2"
 	world.store(shopAt(weight), other)
 	return world, other
@@ -93,7 +93,7 @@ func TestAStalledProxyIsReported(t *testing.T) {
 func TestAProxyThatIsReadyButNotConnectedHasNothing(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	interceptor := world.start()
-	proxy := world.proxy(interceptor, testkit.XDSDelta, firstProxy)
+	proxy := world.proxy(interceptor, kit.XDSDelta, firstProxy)
 	world.waitForReport(shopAt(20), "1/1 effective")
 	proxy.Disconnect()
 	world.waitForReport(shopAt(20), "1/0")
@@ -104,7 +104,7 @@ func TestAProxyThatIsReadyButNotConnectedHasNothing(t *testing.T) {
 func TestARedirectedShareIsNotEffective(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	world.app("shop-canary")
-	world.proxy(world.start(), testkit.XDSDelta, firstProxy)
+	world.proxy(world.start(), kit.XDSDelta, firstProxy)
 	world.waitForReport(shopAt(20), "1/1")
 	world.app("shop-canary", "10.0.0.9")
 	world.waitForReport(shopAt(20), "1/1 effective")
@@ -112,9 +112,9 @@ func TestARedirectedShareIsNotEffective(t *testing.T) {
 
 func TestAWrongAnnotationIsNotEffective(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
-	world.proxy(world.start(), testkit.XDSDelta, firstProxy)
+	world.proxy(world.start(), kit.XDSDelta, firstProxy)
 	world.waitForReport(shopAt(20), "1/1 effective")
-	wrong := testkit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "80/20")
+	wrong := kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "80/20")
 	world.store(wrong)
 	world.waitForReport(wrong, "1/0")
 }
@@ -154,8 +154,8 @@ func TestARefusedClusterIsReportedOnItsObjectAlone(t *testing.T) {
 func TestReplicasReportTogether(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	elected, standby := world.startReplica("interceptor-0", always), world.startReplica("interceptor-1", never)
-	world.proxy(elected, testkit.XDSDelta, firstProxy)
-	moving := world.proxy(standby, testkit.XDSDelta, secondProxy)
+	world.proxy(elected, kit.XDSDelta, firstProxy)
+	moving := world.proxy(standby, kit.XDSDelta, secondProxy)
 	world.waitForReport(shopAt(20), "2/2 effective")
 	world.store(shopAt(50))
 	world.waitForReport(shopAt(50), "2/2 effective")
@@ -170,7 +170,7 @@ func TestReplicasReportTogether(t *testing.T) {
 func TestStableHashesFollowTheProxies(t *testing.T) {
 	world, _ := shopAndOther(t, 100)
 	pods := func(selected, address, pod string) {
-		service, slice := testkit.NewService("apps", "shop-stable"), testkit.NewEndpointSlice("apps", "shop-stable", address)
+		service, slice := kit.NewService("apps", "shop-stable"), kit.NewEndpointSlice("apps", "shop-stable", address)
 		service.Spec.Selector = map[string]string{"app": "shop", "rollouts-pod-template-hash": selected}
 		slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: pod}
 		world.store(service, slice)
@@ -185,7 +185,7 @@ func TestStableHashesFollowTheProxies(t *testing.T) {
 		})
 	}
 	pods("6c54544bf9", "10.0.0.1", "shop-6c54544bf9-x7k2z")
-	proxy := world.proxy(world.start(), testkit.XDSDelta, firstProxy)
+	proxy := world.proxy(world.start(), kit.XDSDelta, firstProxy)
 	hashes("6c54544bf9")
 	world.waitForReport(shopAt(100), "1/1 effective")
 
@@ -204,19 +204,19 @@ func TestStableHashesFollowTheProxies(t *testing.T) {
 func TestNeighboursInAScope(t *testing.T) {
 	world, other := shopAndOther(t, 20)
 	other.Spec.Hosts, other.Spec.PathPrefixes = shop().Spec.Hosts, []string{"/other"}
-	wide := testkit.NewScaledObject("apps", "wide", "other", 3, "*.test")
-	narrow := testkit.NewScaledObject("apps", "narrow", "other", 4, "*.eu.test")
+	wide := kit.NewScaledObject("apps", "wide", "other", 3, "*.test")
+	narrow := kit.NewScaledObject("apps", "narrow", "other", 4, "*.eu.test")
 	wide.UID, narrow.UID = "u3", "u4"
 	world.store(other, wide, narrow)
 	interceptor := world.start()
-	proxy := world.proxy(interceptor, testkit.XDSDelta, firstProxy)
+	proxy := world.proxy(interceptor, kit.XDSDelta, firstProxy)
 	for _, object := range []*httpv1alpha1.HTTPScaledObject{shopAt(20), other, wide, narrow} {
 		world.waitForReport(object, "1/1 effective")
 	}
 	wider := wide.DeepCopy()
 	wider.Spec.Hosts = []string{"*.test", "*.example"}
 	world.store(shopAt(50), wider)
-	proxy.WaitFor(func(state testkit.XDSState) bool { return shares(state, "*.example") != nil })
+	proxy.WaitFor(func(state kit.XDSState) bool { return shares(state, "*.example") != nil })
 	world.waitForReport(shopAt(50), "1/1 effective")
 	proxy.Disconnect()
 	for _, object := range []*httpv1alpha1.HTTPScaledObject{shopAt(50), other, wider, narrow} {
@@ -236,8 +236,8 @@ func TestReplicasWithOtherFlagsCountEachOthersACKs(t *testing.T) {
 	world.flags.AccessLog = !world.flags.AccessLog
 	world.flags.MaxConnections++
 	standby := world.startReplica("interceptor-1", never)
-	world.proxy(elected, testkit.XDSDelta, firstProxy)
-	world.proxy(standby, testkit.XDSDelta, secondProxy)
+	world.proxy(elected, kit.XDSDelta, firstProxy)
+	world.proxy(standby, kit.XDSDelta, secondProxy)
 	for _, weight := range []uint32{20, 50} {
 		world.store(shopAt(weight))
 		world.waitForReport(shopAt(weight), "2/2 effective")
@@ -251,8 +251,8 @@ func TestAReplicaTakesOver(t *testing.T) {
 	world, other := shopAndOther(t, 20)
 	elected, next := world.startReplica("interceptor-0", always), make(successor)
 	standby := world.startReplica("interceptor-1", next.elect)
-	moving := world.proxy(elected, testkit.XDSDelta, firstProxy)
-	world.proxy(standby, testkit.XDSDelta, secondProxy)
+	moving := world.proxy(elected, kit.XDSDelta, firstProxy)
+	world.proxy(standby, kit.XDSDelta, secondProxy)
 	world.waitForReport(shopAt(20), "2/2 effective")
 	elected.stop()
 	close(next)

@@ -28,18 +28,18 @@ import (
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/ir"
-	"github.com/kedify/argo-rollouts-plugin/internal/lifecycle"
-	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
-	"github.com/kedify/argo-rollouts-plugin/internal/observation"
-	"github.com/kedify/argo-rollouts-plugin/internal/replicas"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
@@ -116,7 +116,7 @@ func (c *cluster) store(objects ...runtime.Object) {
 // app stores a Service with endpoints.
 func (c *cluster) app(name string, addresses ...string) {
 	c.t.Helper()
-	c.store(testkit.NewService("apps", name), testkit.NewEndpointSlice("apps", name, addresses...))
+	c.store(kit.NewService("apps", name), kit.NewEndpointSlice("apps", name, addresses...))
 }
 
 // ApplyStatus is status.Client's. The stored object stays as it is: what the interceptor makes of its own writes is tested in package status.
@@ -206,7 +206,7 @@ type replica struct {
 	conn    *grpc.ClientConn
 	stop    func()
 
-	sink                      *metricsink.Sink
+	sink                      *sink.Sink
 	sinkListener              net.Listener
 	sinkAddress, adminAddress string
 }
@@ -254,7 +254,7 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 	})}
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
-		Client: c, Source: wiring.ProxyStates{Server: r.xds}, Elect: elected, Replica: name, Registerer: registry, Logger: logger,
+		Client: c, Source: controlplane.ProxyStates{Server: r.xds}, Elect: elected, Replica: name, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -268,8 +268,8 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices), Replicas: watched(c.replicas),
 		},
 		Resolve:   c.options,
-		Translate: c.flags, Publisher: wiring.Publisher{Server: r.xds, Sink: r.sink},
-		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: r.sink}},
+		Translate: c.flags, Publisher: controlplane.Publisher{Server: r.xds, Sink: r.sink},
+		Observers:  []observation.Observer{reporting, controlplane.Demand{Sink: r.sink}},
 		Registerer: registry, Logger: logger,
 	})
 	if err != nil {
@@ -296,7 +296,7 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 	r.sink.Register(pages)
 	running.Go(func() { r.serveSink(ctx, c.t) })
 	running.Go(func() {
-		if err := lifecycle.ServeHTTP(ctx, admin, pages, logger); err != nil {
+		if err := server.ServeHTTP(ctx, admin, pages, logger); err != nil {
 			c.t.Errorf("serve: %v", err)
 		}
 	})
@@ -324,18 +324,18 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 func (c *cluster) announce(name, address string) {
 	c.t.Helper()
 	at := netip.MustParseAddrPort(address)
-	slice := testkit.NewEndpointSlice("keda", "interceptors-"+name, at.Addr().String())
-	port, portName := int32(at.Port()), replicas.PortName
+	slice := kit.NewEndpointSlice("keda", "interceptors-"+name, at.Addr().String())
+	port, portName := int32(at.Port()), peers.PortName
 	slice.Ports[0].Port, slice.Ports[0].Name = &port, &portName
 	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: name}
 	c.replicas.Modify(slice)
 }
 
 // proxy starts a proxy of the namespace apps, which is Ready and has an address of this host's own network, and connects it to r.
-func (c *cluster) proxy(r *replica, mode testkit.XDSMode, address string) *testkit.XDSClient {
+func (c *cluster) proxy(r *replica, mode kit.XDSMode, address string) *kit.XDSClient {
 	c.t.Helper()
 	c.joins("apps", address, true)
-	return testkit.NewXDSClient(c.t, c.dial(r, address), mode)
+	return kit.NewXDSClient(c.t, c.dial(r, address), mode)
 }
 
 // joins has a proxy be an endpoint of its namespace's Service.
@@ -362,7 +362,7 @@ func (c *cluster) leaves(namespace, address string) {
 // ends has the Pod of a proxy be about to end: it serves, and takes nothing new.
 func (c *cluster) ends(namespace, address string) {
 	c.t.Helper()
-	slice := testkit.NewEndpointSlice(namespace, resolve.ProxyService, address)
+	slice := kit.NewEndpointSlice(namespace, resolve.ProxyService, address)
 	slice.Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: new(false), Serving: new(true), Terminating: new(true)}
 	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "kedify-proxy-" + address}
 	c.slices.Modify(slice)
@@ -370,7 +370,7 @@ func (c *cluster) ends(namespace, address string) {
 
 // storeProxies stores the EndpointSlice of a namespace's proxies. The caller holds the lock.
 func (c *cluster) storeProxies(namespace string) {
-	slice := testkit.NewEndpointSlice(namespace, resolve.ProxyService)
+	slice := kit.NewEndpointSlice(namespace, resolve.ProxyService)
 	for address, isReady := range c.proxies[namespace] {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &isReady},
@@ -427,13 +427,13 @@ func (r *replica) listen(t *testing.T, register func(grpc.ServiceRegistrar)) {
 }
 
 // modes are both forms of the discovery protocol.
-func modes() map[string]testkit.XDSMode {
-	return map[string]testkit.XDSMode{"delta": testkit.XDSDelta, "state of the world": testkit.XDSStateOfTheWorld}
+func modes() map[string]kit.XDSMode {
+	return map[string]kit.XDSMode{"delta": kit.XDSDelta, "state of the world": kit.XDSStateOfTheWorld}
 }
 
 // shares returns the clusters that get the requests for a host, with their weights; a single one has weight 100. It is nil when the host is unknown.
-func shares(state testkit.XDSState, host string) map[string]uint32 {
-	for _, virtual := range state.Scopes[translate.ScopeOf(ir.Host(host))].GetRouteConfiguration().GetVirtualHosts() {
+func shares(state kit.XDSState, host string) map[string]uint32 {
+	for _, virtual := range state.Scopes[translate.ScopeOf(model.Host(host))].GetRouteConfiguration().GetVirtualHosts() {
 		if virtual.GetName() == host {
 			return sharesOf(virtual.GetRoutes()[0].GetRoute())
 		}
@@ -454,7 +454,7 @@ func sharesOf(action *routev3.RouteAction) map[string]uint32 {
 }
 
 // addresses returns the endpoints of a cluster in their order.
-func addresses(state testkit.XDSState, name string) []string {
+func addresses(state kit.XDSState, name string) []string {
 	var found []string
 	for _, locality := range state.Endpoints[name].GetEndpoints() {
 		for _, endpoint := range locality.GetLbEndpoints() {

@@ -24,14 +24,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/metricsink"
-	"github.com/kedify/argo-rollouts-plugin/internal/observation"
-	"github.com/kedify/argo-rollouts-plugin/internal/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/status"
-	"github.com/kedify/argo-rollouts-plugin/internal/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/wiring"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -123,12 +123,12 @@ func set(tb testing.TB, size size) *stage {
 	s.isOver = func() bool { return ctx.Err() != nil }
 	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	discovery := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
-	sink, err := metricsink.New(metricsink.Options{
+	sink, err := sink.New(sink.Options{
 		Replica: "interceptor-0", Now: time.Now, MaxStreams: 10, Registerer: registry, Logger: logger,
 	})
 	s.must(err)
 	reporting, err := status.New(status.Options{
-		Client: s.server, Source: wiring.ProxyStates{Server: discovery}, Elect: elect,
+		Client: s.server, Source: controlplane.ProxyStates{Server: discovery}, Elect: elect,
 		Replica: "interceptor-0", Registerer: registry, Logger: logger,
 	})
 	s.must(err)
@@ -138,8 +138,8 @@ func set(tb testing.TB, size size) *stage {
 			Services:      watched(size.services, nil), EndpointSlices: watched(size.slices, nil),
 		},
 		Resolve: resolve.Options{SharedFleet: "keda"}, Translate: translate.DefaultOptions(),
-		Publisher:  wiring.Publisher{Server: discovery, Sink: sink},
-		Observers:  []observation.Observer{reporting, wiring.Demand{Sink: sink}},
+		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink},
+		Observers:  []observation.Observer{reporting, controlplane.Demand{Sink: sink}},
 		Registerer: registry, Logger: logger,
 	})
 	s.must(err)

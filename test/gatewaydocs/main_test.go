@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
 // The environment's variables that name the parts; make test-parts sets them.
@@ -30,21 +30,21 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(controlplane.RunTests(m, []string{"gatewayapi-plugin"}, setUp))
+	os.Exit(apiserver.RunTests(m, []string{"gatewayapi-plugin"}, setUp))
 }
 
 // setUp applies definitions and the plugin's role, and starts the plugin.
-func setUp(ctx context.Context, shared controlplane.Shared) (tearDown func(int) error, err error) {
+func setUp(ctx context.Context, shared apiserver.Shared) (tearDown func(int) error, err error) {
 	definitions, err := definitions()
 	if err != nil {
 		return nil, err
 	}
 	admin = shared.Admin
-	if err := controlplane.Apply(ctx, admin, "default", append(definitions, "{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}")...); err != nil {
+	if err := apiserver.Apply(ctx, admin, "default", append(definitions, "{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}")...); err != nil {
 		return nil, err
 	}
 	kubeconfig := filepath.Join(shared.Folder, "kubeconfig")
-	if err := shared.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+	if err := shared.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken); err != nil {
 		return nil, err
 	}
 	binary = filepath.Join(shared.Folder, "gatewayapi-plugin")
@@ -84,9 +84,9 @@ func definitions() ([]string, error) {
 }
 
 // manifestOf is what identifies a manifest.
-func manifestOf(t *testing.T, text string) controlplane.Manifest {
+func manifestOf(t *testing.T, text string) apiserver.Manifest {
 	t.Helper()
-	var object controlplane.Manifest
+	var object apiserver.Manifest
 	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 		t.Fatal(err)
 	}

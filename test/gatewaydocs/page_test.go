@@ -10,7 +10,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // page is what a page of docs/gatewayapi has in YAML.
@@ -23,7 +23,7 @@ type page struct {
 
 // expectation is what a page shows of a route at a step of the Rollout: a block whose first line is "# <kind> <name> at step <index>" and that has its rules.
 type expectation struct {
-	route controlplane.Manifest
+	route apiserver.Manifest
 	step  string
 	rules []any
 	seen  bool
@@ -69,7 +69,7 @@ func (p *page) take(t *testing.T, block string) {
 		return
 	}
 	for document := range strings.SplitSeq(block, "\n---\n") {
-		var object controlplane.Manifest
+		var object apiserver.Manifest
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil || object.Kind == "" {
 			t.Fatalf("%s: neither a manifest nor what a route reads at a step (%v):\n%s", p.name, err, document)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // TestPages applies the manifests of every page and plays its Rollouts. At the end of each the routes are as before.
@@ -43,7 +43,7 @@ func TestPages(t *testing.T) {
 func (p *page) apply(t *testing.T) {
 	t.Helper()
 	namespace := "{apiVersion: v1, kind: Namespace, metadata: {name: " + p.namespace() + "}}"
-	if err := controlplane.Apply(t.Context(), admin, p.namespace(), append([]string{namespace}, p.manifests...)...); err != nil {
+	if err := apiserver.Apply(t.Context(), admin, p.namespace(), append([]string{namespace}, p.manifests...)...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -137,7 +137,7 @@ func (p *page) routes(t *testing.T) map[string]any {
 }
 
 // read reads an object of the page.
-func (p *page) read(t *testing.T, object controlplane.Manifest) map[string]any {
+func (p *page) read(t *testing.T, object apiserver.Manifest) map[string]any {
 	t.Helper()
 	text, err := admin.Get().AbsPath(object.Path(p.namespace())).DoRaw(t.Context())
 	if err != nil {

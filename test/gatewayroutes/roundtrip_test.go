@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 // scenarios is where package route has its routes and steps.
@@ -40,7 +40,7 @@ func releases() []release {
 
 // TestTheAPIServerGivesBackWhatWasWritten plays the scenarios of package route on routes of the API server.
 func TestTheAPIServerGivesBackWhatWasWritten(t *testing.T) {
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +69,13 @@ func TestTheAPIServerGivesBackWhatWasWritten(t *testing.T) {
 }
 
 // start starts an API server with the release's definitions and the namespaces of the scenarios.
-func start(t *testing.T, binaries controlplane.Binaries, release release) *rest.RESTClient {
+func start(t *testing.T, binaries apiserver.Binaries, release release) *rest.RESTClient {
 	t.Helper()
 	folder := os.Getenv(release.variable)
 	if folder == "" {
 		t.Fatalf("%s is not set: run `make test-parts`, or set it to the path of that part", release.variable)
 	}
-	plane, err := controlplane.Start(t.Context(), binaries, t.TempDir())
+	plane, err := apiserver.Start(t.Context(), binaries, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func start(t *testing.T, binaries controlplane.Binaries, release release) *rest.
 			t.Error(err)
 		}
 	})
-	admin, err := plane.Client(controlplane.AdminToken)
+	admin, err := plane.Client(apiserver.AdminToken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func start(t *testing.T, binaries controlplane.Binaries, release release) *rest.
 		}
 		manifests = append(manifests, string(text))
 	}
-	if err := controlplane.Apply(t.Context(), admin, "default", manifests...); err != nil {
+	if err := apiserver.Apply(t.Context(), admin, "default", manifests...); err != nil {
 		t.Fatal(err)
 	}
 	return admin

@@ -12,12 +12,12 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 const (
@@ -43,7 +43,7 @@ type stage struct {
 // newStage starts everything but an interceptor. Requests wait until a deadline. It ends with the test.
 func newStage(t *testing.T, deadline time.Duration) stage {
 	t.Helper()
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}

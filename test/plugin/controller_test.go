@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
 // callsNamespace is the namespace of the rows of package routertest, and callsHost the host of their HTTPScaledObject.

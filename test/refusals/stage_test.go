@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 const (
@@ -39,7 +39,7 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 
 // stage is everything that a request and a weight go through.
 type stage struct {
-	*controlplane.ControlPlane
+	*apiserver.ControlPlane
 
 	admin    *rest.RESTClient
 	plugin   *pluginprocess.Process // runs as the controller's ServiceAccount
@@ -50,7 +50,7 @@ type stage struct {
 // newStage starts everything. It ends with the test.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	binaries, err := controlplane.FromEnvironment(os.Getenv)
+	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func newStage(t *testing.T) *stage {
 	for _, name := range []string{"stable", "canary"} {
 		s.ports[name] = startApp(t, name)
 	}
-	if s.ControlPlane, err = controlplane.Start(context.WithoutCancel(t.Context()), binaries, t.TempDir()); err != nil {
+	if s.ControlPlane, err = apiserver.Start(context.WithoutCancel(t.Context()), binaries, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -66,13 +66,13 @@ func newStage(t *testing.T) *stage {
 			t.Error(err)
 		}
 	})
-	if s.admin, err = s.Client(controlplane.AdminToken); err != nil {
+	if s.admin, err = s.Client(apiserver.AdminToken); err != nil {
 		t.Fatal(err)
 	}
 	s.install(t)
 	s.startInterceptor(t)
 	startEnvoy(t)
-	s.plugin, s.stranger = s.startPlugin(t, controlplane.RolloutsToken), s.startPlugin(t, controlplane.StrangerToken)
+	s.plugin, s.stranger = s.startPlugin(t, apiserver.RolloutsToken), s.startPlugin(t, apiserver.StrangerToken)
 	return s
 }
 
@@ -96,7 +96,7 @@ func (s *stage) install(t *testing.T) {
 // startInterceptor runs the built interceptor as its ServiceAccount.
 func (s *stage) startInterceptor(t *testing.T) {
 	t.Helper()
-	program.Run(t, filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+s.kubeconfig(t, controlplane.InterceptorToken),
+	program.Run(t, filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+s.kubeconfig(t, apiserver.InterceptorToken),
 		"--xds-address="+netspace.Address().String()+":5678", "--proxy-address=127.0.0.1:8081", "--metric-sink-address=127.0.0.1:0", "--pod-name=interceptor-0", "--shutdown-delay=0s", "--access-log=false")
 }
 
@@ -130,7 +130,7 @@ func (s *stage) kubeconfig(t *testing.T, token string) (file string) {
 // apply applies manifests in namespace.
 func (s *stage) apply(t *testing.T, namespace string, manifests ...string) {
 	t.Helper()
-	if err := controlplane.Apply(t.Context(), s.admin, namespace, manifests...); err != nil {
+	if err := apiserver.Apply(t.Context(), s.admin, namespace, manifests...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
 // atOnce is a split that gives everything to the canary: when it is kept, one request tells.

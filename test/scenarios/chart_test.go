@@ -13,7 +13,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
 // release is a release of the Argo Rollouts controller.
@@ -74,7 +74,7 @@ func releases() []release {
 
 // cluster is an API server with a controller and both plugins.
 type cluster struct {
-	*controlplane.ControlPlane
+	*apiserver.ControlPlane
 	*recorder
 
 	release release
@@ -86,11 +86,11 @@ type cluster struct {
 }
 
 // built has the plugins, and the files of the clusters.
-var built controlplane.Folder
+var built apiserver.Folder
 
 func TestMain(m *testing.M) {
 	programs := []string{"gatewayapi-plugin", "rollouts-plugin-kedify"}
-	os.Exit(controlplane.RunIn(programs, func(_ context.Context, folder controlplane.Folder) (int, error) {
+	os.Exit(apiserver.RunIn(programs, func(_ context.Context, folder apiserver.Folder) (int, error) {
 		built = folder
 		return run(m)
 	}))
@@ -115,13 +115,13 @@ func start(t *testing.T, which release) *cluster {
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plane, err := controlplane.Start(ctx, built.Binaries, state)
+	plane, err := apiserver.Start(ctx, built.Binaries, state)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = plane.Stop() })
 	c := &cluster{ControlPlane: plane, release: which, folder: built.Path, recorder: newRecorder()}
-	if c.admin, err = plane.Client(controlplane.AdminToken); err == nil {
+	if c.admin, err = plane.Client(apiserver.AdminToken); err == nil {
 		err = c.install(ctx)
 	}
 	if err == nil {

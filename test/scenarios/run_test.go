@@ -8,8 +8,8 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
 // TestScenarios plays every scenario with both routers and each release of the controller, one release after another, and

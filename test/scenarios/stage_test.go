@@ -11,9 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/rolloutscontroller"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
 // pollEvery is the time between two looks at the API server.
@@ -58,7 +58,7 @@ type stage struct {
 // apply applies manifests in the stage's namespace.
 func (s *stage) apply(manifests ...string) {
 	s.t.Helper()
-	if err := controlplane.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
+	if err := apiserver.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -14,10 +14,10 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/traffic"
-	"github.com/kedify/argo-rollouts-plugin/internal/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 // bootstrapText is the part of the installed proxy's bootstrap that discovery

@@ -13,7 +13,7 @@ func TestFailedTests(t *testing.T) {
 		name, output string
 		want         []testFailure
 	}{
-		{name: "nothing failed", output: "ok  \t" + module + "internal/ir\t0.1s\n?   \t" + module + "api\t[no test files]\n"},
+		{name: "nothing failed", output: "ok  \t" + module + "internal/model\t0.1s\n?   \t" + module + "api\t[no test files]\n"},
 		{
 			name: "two packages",
 			output: "--- FAIL: TestA (0.10s)\n    --- FAIL: TestA/one (0.00s)\n        a_test.go:1: --- FAIL: TestNot\n--- FAIL: TestB (0.10s)\n" +

@@ -39,8 +39,8 @@ func clusterInputs(extra ...string) []string {
 
 // suiteInputs are clusterInputs with everything that the suites on a cluster share.
 func suiteInputs(suite string, extra ...string) []string {
-	return clusterInputs(append(extra, "e2e/bed", "e2e/inside", "e2e/judge", "e2e/kube", "e2e/load", "e2e/provider",
-		"e2e/stats", "e2e/trace", "e2e/envoyadmin", suite)...)
+	return clusterInputs(append(extra, "e2e/testbed", "e2e/inside", "e2e/assert", "e2e/kube", "test/load", "e2e/provider",
+		"test/load/stats", "e2e/trace", "e2e/envoyadmin", suite)...)
 }
 
 // shared makes a suite use the cluster that runs, and the test programs that "make suites" built.

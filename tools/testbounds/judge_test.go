@@ -18,7 +18,7 @@ const header = `package a
 
 import (
 	"context"; "net"; "net/http"; "testing"; "testing/synctest"; "time"
-	"test/await"; "e2e/load"; "product"
+	"test/await"; "test/load"; "product"
 )
 
 var _, _, _, _, _, _, _ = context.Canceled, http.Get, synctest.Wait, time.Now, await.Within, load.Probe, product.Do
@@ -45,7 +45,7 @@ type Options struct { Run func(); Timeout time.Duration }
 type Doer interface { Do() }
 func Do(any) {}
 `},
-	{"e2e/load", `package load
+	{"test/load", `package load
 import ("net/http"; "time")
 type Config struct { Timeout time.Duration }
 func Probe(c Config) { _ = &http.Client{Timeout: c.Timeout} }

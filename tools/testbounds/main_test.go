@@ -33,10 +33,10 @@ func checkout(t *testing.T, files map[string]string) string {
 // TestScope puts a sleep into each of many files.
 func TestScope(t *testing.T) {
 	root := checkout(t, map[string]string{
-		"a/x_test.go": sleeps("a_test"), "bench2/b_test.go": sleeps("bench2"), "e2e/bed/bed.go": sleeps("bed"),
+		"a/x_test.go": sleeps("a_test"), "bench2/b_test.go": sleeps("bench2"), "e2e/testbed/bed.go": sleeps("bed"),
 		"e2e/cmd/demo/a_test.go": sleeps("main"), "e2e/demo/demo.go": sleeps("demo"),
 		"e2e/demo/a_test.go":      sleeps("demo_test"),
-		"internal/testkit/kit.go": sleeps("testkit"), "test/kit/await/b.go": sleeps("await"),
+		"test/kit/kit.go": sleeps("testkit"), "test/kit/await/b.go": sleeps("await"),
 		"localcluster/a_test.go": sleeps("localcluster"), "localcluster/test/x/x.go": sleeps("x"),
 		// These are not judged.
 		"product/b.go": sleeps("product"), "bench/a_test.go": sleeps("bench"), "test/kit/stall/a_test.go": sleeps("stall"),
@@ -53,8 +53,8 @@ func TestScope(t *testing.T) {
 	write(&found, p.judge())
 	const line = ":3: sleep: time.Sleep waits for a fixed time\n"
 	want := strings.Join([]string{
-		"a/x_test.go", "bench2/b_test.go", "e2e/bed/bed.go", "e2e/cmd/demo/a_test.go", "e2e/demo/a_test.go",
-		"e2e/demo/demo.go", "internal/testkit/kit.go", "localcluster/a_test.go", "localcluster/test/x/x.go",
+		"a/x_test.go", "bench2/b_test.go", "e2e/testbed/bed.go", "e2e/cmd/demo/a_test.go", "e2e/demo/a_test.go",
+		"e2e/demo/demo.go", "test/kit/kit.go", "localcluster/a_test.go", "localcluster/test/x/x.go",
 		"test/kit/await/b.go", "10 upper bounds on wall-clock time: 0 elapsed, 0 limit, 10 sleep, 0 comment\n",
 	}, line)
 	if found.String() != want {
@@ -65,11 +65,11 @@ func TestScope(t *testing.T) {
 // TestVariants uses helpers of a package with tests from another package.
 func TestVariants(t *testing.T) {
 	root := checkout(t, map[string]string{
-		"internal/testkit/kit.go": `package testkit
+		"test/kit/kit.go": `package testkit
 import ("context"; "testing"; "time")
 func Eventually(t *testing.T, limit time.Duration) { context.WithTimeout(t.Context(), limit) }
 `,
-		"internal/testkit/kit_test.go": `package testkit
+		"test/kit/kit_test.go": `package testkit
 import ("testing"; "time")
 func TestA(t *testing.T) { Eventually(t, time.Second) }
 `,
@@ -87,7 +87,7 @@ func TestA(t *testing.T) { testkit.Eventually(t, time.Second) }
 	for _, each := range p.judge() {
 		found = append(found, each.file+" "+each.rule)
 	}
-	want := []string{"a/a_test.go limit", "internal/testkit/kit_test.go limit", "localcluster/a_test.go sleep"}
+	want := []string{"a/a_test.go limit", "test/kit/kit_test.go limit", "localcluster/a_test.go sleep"}
 	if !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}

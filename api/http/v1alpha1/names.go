@@ -6,14 +6,14 @@ import "time"
 const (
 	// AnnotationWeightedBackends shares the object's requests between Services of its namespace: a YAML list of {service, weight}, the stable Service
 	// first. The router plugin writes it during a canary and removes it afterwards; absent, every request goes to spec.scaleTargetRef.service.
-	// Package internal/split reads and writes its text.
+	// Package internal/model/split reads and writes its text.
 	AnnotationWeightedBackends = "http.kedify.io/weighted-backends"
 	// AnnotationWeightedBackendsOwner names the Rollout that wrote AnnotationWeightedBackends, as "namespace/name uid". The router plugin writes and removes
 	// both together, and refuses a second Rollout while the first one exists and names this object.
 	AnnotationWeightedBackendsOwner = "http.kedify.io/weighted-backends-owner"
 	// AnnotationManagedRoutes has the header and mirror routes of a canary, in order: which requests go to the canary whatever the weights, and of which ones it gets
 	// copies. The canary is the second entry of AnnotationWeightedBackends, which is always there beside it, and the router plugin writes and removes both.
-	// Package internal/managedroute reads and writes its text.
+	// Package internal/model/managedroute reads and writes its text.
 	AnnotationManagedRoutes = "http.kedify.io/managed-routes"
 	// AnnotationKeepActive is "false" where the target may go to zero replicas while a canary is under way. Otherwise it keeps at least one until then: a
 	// Rollout without replicas goes through its timed steps all the same.

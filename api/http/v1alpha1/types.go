@@ -210,7 +210,7 @@ type HTTPScaledObjectStatus struct {
 type DataPlaneStatus struct {
 	// AnnotationHash is the hash of the text of the annotation http.kedify.io/weighted-backends that this report is about: SHA-256 of exactly that text, as
 	// 64 lower-case hexadecimal digits, or empty where the object has no such annotation. Where the object has the annotation http.kedify.io/managed-routes
-	// beside it, that text counts too, behind a zero byte. Package internal/split computes it.
+	// beside it, that text counts too, behind a zero byte. Package internal/model/split computes it.
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{64})?$`
 	AnnotationHash string `json:"annotationHash"`
 	// Proxies counts the proxies that serve the object.

@@ -25,7 +25,7 @@ const (
 	// AnnotationWaitingPage is "true" where a browser gets a page that waits in its place.
 	AnnotationWaitingPage = AnnotationPrefix + "cold-start-waiting-page-enabled"
 	// AnnotationWaitingPageConfigMap names the ConfigMap of the object's namespace that has the page. Without it
-	// there is a page of the interceptor's own. Package internal/waitingpage reads the ConfigMap.
+	// there is a page of the interceptor's own. Package internal/controlplane/holding/page reads the ConfigMap.
 	AnnotationWaitingPageConfigMap = AnnotationPrefix + "cold-start-waiting-page-config-map-ref"
 )
 

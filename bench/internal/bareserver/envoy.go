@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"os"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
 // ReceivedBytes is the counter of an Envoy, started by Proxy.Start, of the bytes that its discovery

@@ -9,7 +9,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 const (
@@ -25,7 +25,7 @@ func KeepLease(ctx context.Context, admin rest.Interface) error {
 		now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 		return map[string]any{"holderIdentity": name, "renewTime": now}
 	}
-	err := controlplane.Create(ctx, admin, leases, map[string]any{
+	err := apiserver.Create(ctx, admin, leases, map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 		"metadata": map[string]any{"name": httpv1alpha1.DefaultInterceptorLease}, "spec": spec(),
 	})
@@ -36,7 +36,7 @@ func KeepLease(ctx context.Context, admin rest.Interface) error {
 				return
 			case <-time.After(httpv1alpha1.LeaseRenewInterval):
 				// Where no renewal gets through, VerifyWeight goes by the annotation alone, and takes less time.
-				_ = controlplane.Patch(ctx, admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, httpso.FieldManager, map[string]any{"spec": spec()})
+				_ = apiserver.Patch(ctx, admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, httpso.FieldManager, map[string]any{"spec": spec()})
 			}
 		}
 	}()
@@ -49,5 +49,5 @@ func Report(ctx context.Context, admin rest.Interface, path string, proxies int3
 		Proxies: httpv1alpha1.ProxyCounts{Ready: proxies, Acked: proxies}, Effective: proxies > 0, ReportedBy: name,
 	}
 	change := map[string]any{"status": map[string]any{"dataPlane": report}}
-	return controlplane.Patch(ctx, admin, path+"/status", httpso.FieldManager, change)
+	return apiserver.Patch(ctx, admin, path+"/status", httpso.FieldManager, change)
 }

@@ -11,9 +11,9 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 // ErrArgument says that an argument cannot work.
@@ -22,7 +22,7 @@ var ErrArgument = errors.New("invalid argument")
 // Options are what the command line of every such benchmark can set.
 type Options struct {
 	// Binaries are the files of etcd and kube-apiserver, and Envoy is that of Envoy.
-	Binaries controlplane.Binaries
+	Binaries apiserver.Binaries
 	Envoy    string
 	// Repository is the folder of the repository, for its manifests.
 	Repository string

@@ -7,7 +7,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
 // keeper keeps a plugin as the controller does: one process, started again for the first call after it has ended (argo-rollouts v1.10.1

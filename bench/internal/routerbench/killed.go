@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
 const (
@@ -99,7 +99,7 @@ func (r *round) awaitWatch(ctx context.Context) error {
 		return err
 	}
 	for range watchTries {
-		before, err := controlplane.CountRequests(ctx, r.clients.Admin, r.Resource)
+		before, err := apiserver.CountRequests(ctx, r.clients.Admin, r.Resource)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (r *round) awaitWatch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		after, err := controlplane.CountRequests(ctx, r.clients.Admin, r.Resource)
+		after, err := apiserver.CountRequests(ctx, r.clients.Admin, r.Resource)
 		if err != nil || after.Reads() == before.Reads() {
 			return err
 		}

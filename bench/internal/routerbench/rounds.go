@@ -11,8 +11,8 @@ import (
 	rolloutstypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
 // The kinds of calls.
@@ -169,7 +169,7 @@ func (r *round) count(ctx context.Context, samples map[string]sample, p part) er
 	if err := stopwatch.Settle(ctx); err != nil {
 		return err
 	}
-	before, err := controlplane.CountRequests(ctx, r.clients.Admin, r.Resource)
+	before, err := apiserver.CountRequests(ctx, r.clients.Admin, r.Resource)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (r *round) count(ctx context.Context, samples map[string]sample, p part) er
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.kind, err)
 	}
-	after, err := controlplane.CountRequests(ctx, r.clients.Admin, r.Resource)
+	after, err := apiserver.CountRequests(ctx, r.clients.Admin, r.Resource)
 	if err != nil {
 		return err
 	}

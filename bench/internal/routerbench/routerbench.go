@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/controlplane"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/pluginprocess"
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 // minRepeats is the least number of measured rounds.
@@ -92,7 +92,7 @@ type Case struct {
 
 // options are what the command line sets of every benchmark.
 type options struct {
-	binaries controlplane.Binaries
+	binaries apiserver.Binaries
 	repo     string
 	json     string
 	repeats  int
@@ -167,23 +167,23 @@ func (b Benchmark) measure(
 		return report{}, err
 	}
 	// A collection doubles what the half of a round that meets it shows, the router's or the bare client's.
-	chosen.binaries.Environment = []string{controlplane.RareCollections}
-	cluster, err := controlplane.Start(ctx, chosen.binaries, plane)
+	chosen.binaries.Environment = []string{apiserver.RareCollections}
+	cluster, err := apiserver.Start(ctx, chosen.binaries, plane)
 	if err != nil {
 		return report{}, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
 	m := measurement{Benchmark: b}
-	if m.clients.Admin, err = cluster.Client(controlplane.AdminToken); err != nil {
+	if m.clients.Admin, err = cluster.Client(apiserver.AdminToken); err != nil {
 		return report{}, err
 	}
-	if m.clients.Bare, err = cluster.Client(controlplane.RolloutsToken); err != nil {
+	if m.clients.Bare, err = cluster.Client(apiserver.RolloutsToken); err != nil {
 		return report{}, err
 	}
 	if err := b.Subject.Furnish(ctx, m.clients, chosen.repo); err != nil {
 		return report{}, err
 	}
-	if err := cluster.WriteKubeconfig(kubeconfig, controlplane.RolloutsToken); err != nil {
+	if err := cluster.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken); err != nil {
 		return report{}, err
 	}
 	end, err := m.startPlugins(filepath.Join(folder, b.Command), kubeconfig, progress)

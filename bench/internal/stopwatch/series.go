@@ -1,6 +1,6 @@
 package stopwatch
 
-import "github.com/kedify/argo-rollouts-plugin/e2e/stats"
+import "github.com/kedify/argo-rollouts-plugin/test/load/stats"
 
 // Series are the samples of one kind of call, one of each round.
 type Series struct{ p50s, p99s, rates []float64 }

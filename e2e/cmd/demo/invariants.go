@@ -3,9 +3,9 @@ package main
 import (
 	"errors"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
@@ -21,7 +21,7 @@ func broken(err error, checks []report.Check) []string {
 			lines = append(lines, invariant.Line(c.Invariant, c.Name+": "+c.Detail))
 		}
 	}
-	if errors.Is(err, judge.ErrSplit) {
+	if errors.Is(err, assert.ErrSplit) {
 		lines = append(lines, invariant.Line(invariant.Split, err.Error()))
 	}
 	if errors.Is(err, scenario.ErrWeight) {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/scenario"
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
@@ -80,11 +80,11 @@ func TestBrokenInvariants(t *testing.T) {
 		{"failed requests", errors.New("x"), []report.Check{lost, {Name: "good", OK: true, Invariant: invariant.End}, {Name: "Envoy counted the same"}}, []string{
 			"invariant broken: failed requests: no request failed: 3 of 100",
 		}},
-		{"a split", fmt.Errorf("step 20 %%: %w\nmore", judge.ErrSplit), nil, []string{"invariant broken: split: step 20 %: the split is off; more"}},
+		{"a split", fmt.Errorf("step 20 %%: %w\nmore", assert.ErrSplit), nil, []string{"invariant broken: split: step 20 %: the split is off; more"}},
 		{"a weight", fmt.Errorf("%w: Envoy ran 35/65", scenario.ErrWeight), nil, []string{
 			"invariant broken: strange weights: a weight that no step asks for: Envoy ran 35/65",
 		}},
-		{"an overload", fmt.Errorf("%w\n%w", scenario.ErrOverload, judge.ErrSplit), []report.Check{lost}, nil},
+		{"an overload", fmt.Errorf("%w\n%w", scenario.ErrOverload, assert.ErrSplit), []report.Check{lost}, nil},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, broken(tt.err, tt.checks)); diff != "" {

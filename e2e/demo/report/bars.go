@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // barWidth is the number of columns of a bar that stands for everything: one

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // Live is what the live frame shows.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // State is how far a row is.

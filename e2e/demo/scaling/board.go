@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 // board is what the live frame shows, filled in by the run.

@@ -16,8 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // The ways in which a run fails, beside await.ErrNotReached and judge.ErrSplit.

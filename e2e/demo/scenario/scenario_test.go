@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 // sampleSize is the number of requests that a step is judged by here.
@@ -107,10 +107,10 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		{name: "the interceptor stands still", faults: faults{frozen: true}, is: await.ErrNotReached, says: "Envoy runs rollouts-demo-stable 100 %. The router has done its part"},
 		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached, says: "status.dataPlane says 0 of 1. Envoy runs them"},
 		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached, says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
-		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true}, is: judge.ErrSplit, says: "asked 20 %"},
+		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true}, is: assert.ErrSplit, says: "asked 20 %"},
 		{name: "a failed request", faults: faults{failsOnce: true}, is: guide.ErrCheck, says: "1 × HTTP status 503"},
 		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached, says: "the annotation –", change: impatient},
-		{name: "an old pod that still answers", faults: faults{straggler: true}, is: judge.ErrSplit, says: "step done"},
+		{name: "an old pod that still answers", faults: faults{straggler: true}, is: assert.ErrSplit, says: "step done"},
 		{name: "connections that are closed", faults: faults{closes: true}, is: guide.ErrCheck, says: "pinned HTTP/1.1 connection survived"},
 		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: guide.ErrCheck, says: "lds.update_success 1 → 2"},
 		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: guide.ErrCheck, says: "Envoy counted the same"},

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // step reaches one step, shows it and measures it. The first step of all also
@@ -148,7 +148,7 @@ func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
 	if !s.split() {
 		settle = d.SettleEnd
 	}
-	_, err := judge.Asked{
+	_, err := assert.Asked{
 		Color: s.color, Share: s.share(), From: shown.Add(settle), First: d.Sample, Fresh: 2 * d.Sample, Rule: d.Rule,
 		Odd: func(first stats.Split) {
 			d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the asked share: chance or fault? A fresh sample of twice the size decides.",
@@ -157,7 +157,7 @@ func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
 	}.Judge(ctx, func(ctx context.Context, from time.Time, n int) (load.Window, error) {
 		return d.sample(ctx, s, from, n)
 	})
-	if err != nil && !errors.Is(err, judge.ErrSplit) {
+	if err != nil && !errors.Is(err, assert.ErrSplit) {
 		return err
 	}
 	row := d.board.change(func(row *report.Row) {

@@ -13,11 +13,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 const (
@@ -41,10 +41,10 @@ func TestTheGuidesScaledObject(t *testing.T) {
 	g.ask(t, 25, func() { g.follows(t, 25) })
 	g.ask(t, 45, func() {
 		g.follows(t, 45)
-		g.argo(t, "set", "image", bed.App, bed.App+"=argoproj/rollouts-demo:yellow")
-		g.Do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.phase}=Paused")
+		g.argo(t, "set", "image", testbed.App, testbed.App+"=argoproj/rollouts-demo:yellow")
+		g.Do(t, "wait", "-n", namespace, "rollout/"+testbed.App, "--for=jsonpath={.status.phase}=Paused")
 		g.keeps(t, 45, "a canary at 20 %: both sides are counted")
-		g.argo(t, "abort", bed.App)
+		g.argo(t, "abort", testbed.App)
 	})
 	g.judge(t, repo)
 	g.scalesInAtOnce(t)
@@ -52,15 +52,15 @@ func TestTheGuidesScaledObject(t *testing.T) {
 }
 
 // guide is a cluster with the guide's objects.
-type guide struct{ bed.Kubectl }
+type guide struct{ testbed.Kubectl }
 
 // launch starts a cluster with a stock KEDA, and applies the guide's objects.
 func launch(t *testing.T) (g guide, repo string) {
 	t.Helper()
-	cluster, repo := bed.Launch(t, provider.Wishes{
-		Addons: []string{bed.KEDA()}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+	cluster, repo := testbed.Launch(t, provider.Wishes{
+		Addons: []string{testbed.KEDA()}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
-	g = guide{bed.Kubectl{Cluster: cluster}}
+	g = guide{testbed.Kubectl{Cluster: cluster}}
 	g.SeeKEDA(t)
 	g.deploy(t, repo)
 	return g, repo
@@ -69,7 +69,7 @@ func launch(t *testing.T) (g guide, repo string) {
 // scalesInAtOnce takes the default away by which replicas go after five minutes, the highest number of which counts.
 func (g guide) scalesInAtOnce(t *testing.T) {
 	t.Helper()
-	g.Do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p",
+	g.Do(t, "patch", "-n", namespace, "scaledobject/"+testbed.App, "--type=merge", "-p",
 		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
 }
 
@@ -80,14 +80,14 @@ func (g guide) deploy(t *testing.T, repo string) {
 	g.CreateNamespace(t, namespace)
 	g.ExplainFailure(t, evidence()...)
 	example := filepath.Join(repo, "examples", "argo-rollouts-canary")
-	g.Do(t, "apply", "-n", namespace, "-f", bed.Fair(repo))
+	g.Do(t, "apply", "-n", namespace, "-f", testbed.Fair(repo))
 	g.Do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
 	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
 	began := time.Now()
-	g.Do(t, "wait", "-n", namespace, "scaledobject/"+bed.App, "--for=condition=Ready")
-	g.Do(t, "wait", "-n", namespace, "httpscaledobject/"+bed.App, "--for=condition=Programmed")
+	g.Do(t, "wait", "-n", namespace, "scaledobject/"+testbed.App, "--for=condition=Ready")
+	g.Do(t, "wait", "-n", namespace, "httpscaledobject/"+testbed.App, "--for=condition=Programmed")
 	t.Logf("after %.1f s:\n%s", time.Since(began).Seconds(), g.Do(t, "get", "-n", namespace, "rollout,httpso,scaledobject,hpa"))
-	service := g.Do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", "jsonpath={.spec.scaleTargetRef.service}")
+	service := g.Do(t, "get", "-n", namespace, "httpscaledobject/"+testbed.App, "-o", "jsonpath={.spec.scaleTargetRef.service}")
 	if service != "rollouts-demo-stable" {
 		t.Errorf("the HTTPScaledObject is for Service %q, want that of the Rollout's stable side", service)
 	}
@@ -102,12 +102,12 @@ func (g guide) judge(t *testing.T, repo string) {
 		"env": [{"name": "ERROR_RATE", "value": "50"}]}]`
 	client := g.send(t, 25)
 	began := time.Now()
-	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", analysis(t, repo))
-	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
-	g.Do(t, "wait", "-n", namespace, "rollout/"+bed.App, "--for=jsonpath={.status.abort}=true")
+	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=merge", "-p", analysis(t, repo))
+	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
+	g.Do(t, "wait", "-n", namespace, "rollout/"+testbed.App, "--for=jsonpath={.status.abort}=true")
 	took := time.Since(began)
 	totals, _ := client.Stop()
-	why := g.Do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.status.message}")
+	why := g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o", "jsonpath={.status.message}")
 	if !strings.Contains(why, `"error-rate" assessed Failed`) || totals.Failed == 0 {
 		t.Errorf("aborted with %q, after %d failed requests", why, totals.Failed)
 	}
@@ -149,7 +149,7 @@ func (g guide) ask(t *testing.T, rate float64, do func()) {
 func (g guide) send(t *testing.T, rate float64) *load.Client {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
-		Address: g.Addresses[proxies], Host: bed.Host, Path: "/color", Rate: rate, Timeout: await.Patience(),
+		Address: g.Addresses[proxies], Host: testbed.Host, Path: "/color", Rate: rate, Timeout: await.Patience(),
 		MaxInFlight: inFlight(rate), Colors: []string{"blue", "yellow"},
 	})
 	if err != nil {
@@ -198,7 +198,7 @@ func (g guide) keeps(t *testing.T, rate float64, why string) {
 // count is how many replicas the Rollout is asked to have.
 func (g guide) count(t *testing.T) int {
 	t.Helper()
-	replicas, err := strconv.Atoi(g.Do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "jsonpath={.spec.replicas}"))
+	replicas, err := strconv.Atoi(g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o", "jsonpath={.spec.replicas}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (g guide) argo(t *testing.T, args ...string) {
 func evidence() [][]string {
 	return [][]string{
 		{"get", "-n", namespace, "rollout,httpso,scaledobject,hpa,pods"},
-		{"describe", "-n", namespace, "scaledobject/" + bed.App},
+		{"describe", "-n", namespace, "scaledobject/" + testbed.App},
 		{"describe", "-n", namespace, "hpa"},
 		{"logs", "-n", "keda", "deployment/keda-operator", "--tail=40"},
 		{"logs", "-n", "keda", "-l", "app.kubernetes.io/component=scaler", "--tail=40"},

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -28,18 +28,18 @@ const (
 func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 	g, _ := launch(t)
 	g.scalesInAtOnce(t)
-	g.Do(t, "patch", "-n", namespace, "scaledobject/"+bed.App, "--type=merge", "-p", idling)
+	g.Do(t, "patch", "-n", namespace, "scaledobject/"+testbed.App, "--type=merge", "-p", idling)
 
-	g.argo(t, "set", "image", bed.App, bed.App+"=argoproj/rollouts-demo:yellow")
+	g.argo(t, "set", "image", testbed.App, testbed.App+"=argoproj/rollouts-demo:yellow")
 	g.reaches(t, "a Pod of each side at 20 %", oneOfEach)
 	weights := g.weights(t)
 	g.stays(t, "a Pod of each side", func(r kube.Rollout) bool { return oneOfEach(r) && r.Paused() && g.weights(t) == weights })
 
-	g.argo(t, "abort", bed.App)
+	g.argo(t, "abort", testbed.App)
 	g.reaches(t, "no replica after the canary", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 	stable := g.rollout(t).Status.StableRS
 	// One change: other steps alone would begin the aborted canary anew.
-	g.Do(t, "patch", "-n", namespace, "rollout/"+bed.App, "--type=json", "-p", `[
+	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=json", "-p", `[
 		{"op": "replace", "path": "/spec/strategy/canary/steps", "value": `+byTime+`},
 		{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "argoproj/rollouts-demo:green"}]`)
 	tested := false
@@ -89,7 +89,7 @@ func (g guide) stays(t *testing.T, what string, is func(kube.Rollout) bool) {
 func (g guide) rollout(t *testing.T) kube.Rollout {
 	t.Helper()
 	var r kube.Rollout
-	if err := json.Unmarshal([]byte(g.Do(t, "get", "-n", namespace, "rollout/"+bed.App, "-o", "json")), &r); err != nil {
+	if err := json.Unmarshal([]byte(g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o", "json")), &r); err != nil {
 		t.Fatal(fmt.Errorf("read the Rollout: %w", err))
 	}
 	return r
@@ -98,5 +98,5 @@ func (g guide) rollout(t *testing.T) kube.Rollout {
 // weights is the annotation with the weights; empty without one.
 func (g guide) weights(t *testing.T) string {
 	t.Helper()
-	return g.Do(t, "get", "-n", namespace, "httpscaledobject/"+bed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`)
+	return g.Do(t, "get", "-n", namespace, "httpscaledobject/"+testbed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`)
 }

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 const (
@@ -56,7 +56,7 @@ func (g guide) survives(t *testing.T, node *inside.Cluster, client *load.Client,
 	began, least := time.Now(), had
 	unknown := false
 	for time.Since(began) < watched {
-		if replicas, err := strconv.Atoi(g.look(t, "rollout/"+bed.App, "{.spec.replicas}")); err == nil {
+		if replicas, err := strconv.Atoi(g.look(t, "rollout/"+testbed.App, "{.spec.replicas}")); err == nil {
 			least = min(least, replicas)
 		}
 		unknown = unknown || g.look(t, "hpa", hpaActive) == "False"
@@ -65,8 +65,8 @@ func (g guide) survives(t *testing.T, node *inside.Cluster, client *load.Client,
 		t.Errorf("%d of %d replicas were left", least, had)
 	}
 	await.Described(t, "KEDA has figures again", func() bool {
-		return g.look(t, "scaledobject/"+bed.App, scaledObjectReady) == "True" && g.look(t, "hpa", hpaActive) == "True"
-	}, func() string { return g.look(t, "scaledobject/"+bed.App, "{.status.conditions}") })
+		return g.look(t, "scaledobject/"+testbed.App, scaledObjectReady) == "True" && g.look(t, "hpa", hpaActive) == "True"
+	}, func() string { return g.look(t, "scaledobject/"+testbed.App, "{.status.conditions}") })
 	after := client.Totals()
 	failed := after.Failed - before.Failed
 	if failed > 0 && program != "envoy" {

@@ -15,12 +15,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 const (
@@ -87,19 +87,19 @@ func targets() []workload {
 
 // TestTargets has every kind of target follow its requests at the same time, with a stock KEDA and a real HorizontalPodAutoscaler, without a failed request.
 func TestTargets(t *testing.T) {
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{bed.KEDA()}})
+	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{testbed.KEDA()}})
 	node, err := inside.Open(cluster.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bed.Kubectl{Cluster: cluster}.SeeKEDA(t)
+	testbed.Kubectl{Cluster: cluster}.SeeKEDA(t)
 	var mu sync.Mutex
 	var rows []*row
 	t.Run("rows", func(t *testing.T) {
 		for _, each := range targets() {
 			t.Run(each.name, func(t *testing.T) {
 				t.Parallel()
-				r := &row{target: each, Kubectl: bed.Kubectl{Cluster: cluster, Namespace: "scaled-" + each.name}, node: node}
+				r := &row{target: each, Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: "scaled-" + each.name}, node: node}
 				mu.Lock()
 				rows = append(rows, r)
 				mu.Unlock()
@@ -112,7 +112,7 @@ func TestTargets(t *testing.T) {
 
 // row is a target that is played.
 type row struct {
-	bed.Kubectl
+	testbed.Kubectl
 
 	target  workload
 	node    *inside.Cluster
@@ -146,7 +146,7 @@ func (r *row) play(t *testing.T, repo string) {
 	r.CreateNamespace(t, r.Namespace)
 	r.ExplainFailure(t, []string{"get", "scaledobject,httpso,hpa,pods,rollout,deployment,statefulset"}, []string{"describe", "scaledobject"},
 		[]string{"describe", "hpa"}, []string{"get", "events"})
-	r.Do(t, "apply", "-f", bed.Fair(repo))
+	r.Do(t, "apply", "-f", testbed.Fair(repo))
 	r.Do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy"))
 	r.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autoscaling", "testdata", r.target.name+".yaml"))
 	r.Do(t, "wait", "scaledobject", "--all", "--for=condition=Ready")

@@ -15,14 +15,14 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 const (
@@ -137,7 +137,7 @@ const agents = "deployment/kedify-http-agent"
 
 // way is a cluster with the guide's objects in it.
 type way struct {
-	bed.Kubectl
+	testbed.Kubectl
 
 	repo   string
 	rate   int // of requests, a second and front
@@ -170,26 +170,26 @@ func ingress(t *testing.T) controller {
 func launch(t *testing.T) *way {
 	t.Helper()
 	by := ingress(t)
-	cluster, repo := bed.Launch(t, provider.Wishes{
+	cluster, repo := testbed.Launch(t, provider.Wishes{
 		Addons: []string{"keda", by.addon, "envoy-gateway"}, Forwards: map[string]string{
 			provider.IngressAddress: by.target,
 			"autowired":             "autowired-gateway.envoy-gateway-system.svc.cluster.local:80",
 		},
 	})
-	w := &way{Kubectl: bed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo, rate: rate(t), stalls: stall.Watch(t)}
+	w := &way{Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo, rate: rate(t), stalls: stall.Watch(t)}
 	t.Cleanup(func() {
 		// The class stays for as long as its Gateway does, whose namespace is gone when the proxies in it have drained.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
-		if _, err := w.Run(ctx, "kubectl", "delete", "gatewayclass", "autowired", "--ignore-not-found", bed.WaitTimeout()); err != nil {
+		if _, err := w.Run(ctx, "kubectl", "delete", "gatewayclass", "autowired", "--ignore-not-found", testbed.WaitTimeout()); err != nil {
 			t.Error(err)
 		}
 	})
 	w.CreateNamespace(t, namespace)
 	w.ExplainFailure(t, evidence()...)
 	w.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autowire", "gateway.yaml"))
-	w.Do(t, "apply", "-f", bed.Fair(repo))
-	w.Do(t, "apply", "-f", bed.Example(t, repo, host, "manifests.yaml")[0])
+	w.Do(t, "apply", "-f", testbed.Fair(repo))
+	w.Do(t, "apply", "-f", testbed.Example(t, repo, host, "manifests.yaml")[0])
 	if by.hasStandby && os.Getenv("AUTOWIRE_STANDBY") != "false" {
 		w.standby(t)
 	}
@@ -223,7 +223,7 @@ func rate(t *testing.T) int {
 // scaled applies the guide's ScaledObject, for both kinds of fronts. Further changes are texts, each followed by what comes in its place.
 func (w *way) scaled(t *testing.T, changes ...string) {
 	t.Helper()
-	file := bed.Example(t, w.repo, host, "scaledobject.yaml")[0]
+	file := testbed.Example(t, w.repo, host, "scaledobject.yaml")[0]
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -422,10 +422,10 @@ func (w *way) judge(t *testing.T, front front) {
 		t.Fatal(err)
 	}
 	defer client.Stop()
-	found, err := judge.Asked{
+	found, err := assert.Asked{
 		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(), Stalls: w.stalls,
 	}.Judge(t.Context(), client.Sample)
-	if errors.Is(err, judge.ErrSplit) {
+	if errors.Is(err, assert.ErrSplit) {
 		invariant.Broken(t, invariant.Split, "%s: %v", front.name, err)
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 // Only requests that failed and were due before the change or too long after it count.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 const (

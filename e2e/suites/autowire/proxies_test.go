@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 // killed is how long requests may fail after the backends were restored when all proxies are killed: from the kill on it was 0.24 and 0.63 s with an agent that

@@ -11,8 +11,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 // kills is how often one of two proxies is killed where requests are retried.
@@ -114,7 +114,7 @@ func (w *way) middlewares(t *testing.T) {
 	}
 	w.Do(t, "create", "-n", "traefik", "configmap", "dynamic", "--from-file="+file)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
 		if _, err := w.Run(ctx, "kubectl", "delete", "-n", "traefik", "configmap", "dynamic"); err != nil {
 			t.Error(err)

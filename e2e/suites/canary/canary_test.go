@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
 const (
@@ -30,12 +30,12 @@ func patient() map[string]any {
 // One cluster serves all cases, each beginning where the one before has left the
 // application: on its last stable colour.
 func TestCanary(t *testing.T) {
-	b := bed.Up(t, provider.Wishes{})
+	b := testbed.Up(t, provider.Wishes{})
 	b.Deploy(t, patient())
 	stable, ran := deployed, 0
 	cases := []struct {
 		name, next string
-		run        func(t *testing.T, b *bed.Bed, from, to string)
+		run        func(t *testing.T, b *testbed.Bed, from, to string)
 		promoted   bool
 	}{
 		{"promote full at 50", "yellow", promoteFull, true},
@@ -62,32 +62,32 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-func promoteFull(t *testing.T, b *bed.Bed, from, to string) {
+func promoteFull(t *testing.T, b *testbed.Bed, from, to string) {
 	t.Helper()
-	c := bed.Canary{From: from, To: to, Left: to, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 100, 0}}
-	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+	c := testbed.Canary{From: from, To: to, Left: to, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 100, 0}}
+	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := through(ctx, t, b, trial, 20, 50); err != nil {
 			return err
 		}
-		return b.Argo(ctx, "promote", bed.App, "--full")
+		return b.Argo(ctx, "promote", testbed.App, "--full")
 	})
 }
 
-func abortAt80(t *testing.T, b *bed.Bed, from, to string) {
+func abortAt80(t *testing.T, b *testbed.Bed, from, to string) {
 	t.Helper()
-	c := bed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 0}}
-	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+	c := testbed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 0}}
+	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := through(ctx, t, b, trial, 20, 50, 80); err != nil {
 			return err
 		}
-		return b.Argo(ctx, "abort", bed.App)
+		return b.Argo(ctx, "abort", testbed.App)
 	})
 }
 
-func rollback(t *testing.T, b *bed.Bed, from, to string) {
+func rollback(t *testing.T, b *testbed.Bed, from, to string) {
 	t.Helper()
-	c := bed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 0}}
-	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+	c := testbed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 0}}
+	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := through(ctx, t, b, trial, 20, 50); err != nil {
 			return err
 		}
@@ -95,20 +95,20 @@ func rollback(t *testing.T, b *bed.Bed, from, to string) {
 	})
 }
 
-func fullWeight(t *testing.T, b *bed.Bed, from, to string) {
+func fullWeight(t *testing.T, b *testbed.Bed, from, to string) {
 	t.Helper()
-	c := bed.Canary{From: from, To: to, Left: to, Weights: []int{50, 100}, Asked: []int{0, 50, 100, 0}}
-	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+	c := testbed.Canary{From: from, To: to, Left: to, Weights: []int{50, 100}, Asked: []int{0, 50, 100, 0}}
+	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := through(ctx, t, b, trial, 50, 100); err != nil {
 			return err
 		}
-		return b.Argo(ctx, "promote", bed.App)
+		return b.Argo(ctx, "promote", testbed.App)
 	})
 }
 
 // play plays a canary. No check may find anything, doctor neither before nor after it, and split is to tell all weights in
 // their order meanwhile, as the Envoys are judged by the verdict.
-func play(t *testing.T, b *bed.Bed, c bed.Canary, course func(context.Context, *bed.Trial) error) {
+func play(t *testing.T, b *testbed.Bed, c testbed.Canary, course func(context.Context, *testbed.Trial) error) {
 	t.Helper()
 	c.Afterwards = afterwards
 	sound(t.Context(), t, b, "before")

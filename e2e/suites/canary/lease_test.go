@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
 const (
@@ -25,7 +25,7 @@ type leaseWatch struct {
 }
 
 // watchLease watches the Lease until the test ends.
-func watchLease(t *testing.T, b *bed.Bed) *leaseWatch {
+func watchLease(t *testing.T, b *testbed.Bed) *leaseWatch {
 	t.Helper()
 	w := new(leaseWatch)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -46,7 +46,7 @@ func watchLease(t *testing.T, b *bed.Bed) *leaseWatch {
 }
 
 // look reads the Lease. While the API server does not answer, nothing is known.
-func (w *leaseWatch) look(ctx context.Context, b *bed.Bed) {
+func (w *leaseWatch) look(ctx context.Context, b *testbed.Bed) {
 	var lease struct {
 		Spec struct {
 			RenewTime            time.Time `json:"renewTime"`

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -47,7 +47,7 @@ func (s sharing) weight() (int, bool) {
 
 // through goes through steps as Trial.Through does. At each pause Envoys have the weight, split says the same, and doctor
 // has nothing to say.
-func through(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, weights ...int) error {
+func through(ctx context.Context, t *testing.T, b *testbed.Bed, trial *testbed.Trial, weights ...int) error {
 	t.Helper()
 	for i, weight := range weights {
 		if err := trial.On(ctx, i, weight); err != nil {
@@ -63,9 +63,9 @@ func through(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, we
 }
 
 // agrees checks that split says what the Envoys have.
-func agrees(ctx context.Context, t *testing.T, b *bed.Bed, weight int) {
+func agrees(ctx context.Context, t *testing.T, b *testbed.Bed, weight int) {
 	t.Helper()
-	out, err := b.Kubectl(ctx, plugin(), "split", bed.App, "--namespace", bed.Namespace, "--output", "json")
+	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--output", "json")
 	var told sharing
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &told)
@@ -82,7 +82,7 @@ func agrees(ctx context.Context, t *testing.T, b *bed.Bed, weight int) {
 }
 
 // sound checks that doctor has nothing to say, except for a while that a Pod is not ready: that of a Pod that stood still. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there, and doctor is right.
-func sound(ctx context.Context, t *testing.T, b *bed.Bed, when string) {
+func sound(ctx context.Context, t *testing.T, b *testbed.Bed, when string) {
 	t.Helper()
 	var wrong []string
 	err := await.Until(ctx, when+" doctor finds nothing", func() bool {
@@ -99,16 +99,16 @@ func sound(ctx context.Context, t *testing.T, b *bed.Bed, when string) {
 }
 
 // diagnosed is what doctor says without reason to. Unready tells that all of it is that something is not ready.
-func diagnosed(ctx context.Context, t *testing.T, b *bed.Bed, when string) (wrong []string, unready bool) {
+func diagnosed(ctx context.Context, t *testing.T, b *testbed.Bed, when string) (wrong []string, unready bool) {
 	t.Helper()
-	out, err := b.Kubectl(ctx, plugin(), "doctor", "--namespace", bed.Namespace, "--output", "json")
+	out, err := b.Kubectl(ctx, plugin(), "doctor", "--namespace", testbed.Namespace, "--output", "json")
 	var said struct {
 		Findings []json.RawMessage `json:"findings"`
 	}
 	unready = true
 	if out != "" && json.Unmarshal([]byte(out), &said) == nil {
 		for _, finding := range said.Findings {
-			if bed.IsShared() && isOfAgent(finding) {
+			if testbed.IsShared() && isOfAgent(finding) {
 				t.Logf("%s doctor says %s, which another suite has killed", when, finding)
 				continue
 			}
@@ -145,14 +145,14 @@ type followed struct {
 }
 
 // follow runs `split --watch` until the returned function is called.
-func follow(ctx context.Context, b *bed.Bed) (seen *followed, end func()) {
+func follow(ctx context.Context, b *testbed.Bed) (seen *followed, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	seen = new(followed)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		// That it is ended is an error; one that ends by itself has told too little.
-		_ = b.Cluster.Stream(ctx, seen.read, plugin(), "split", bed.App, "--namespace", bed.Namespace, "--watch", "--output", "json")
+		_ = b.Cluster.Stream(ctx, seen.read, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--watch", "--output", "json")
 	}()
 	return seen, func() {
 		cancel()

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // Every proxy of the cluster takes its listener once more meanwhile. So this is a
 // test of its own: others count such updates.
 func TestRollover(t *testing.T) {
-	b := bed.Up(t, provider.Wishes{})
+	b := testbed.Up(t, provider.Wishes{})
 	b.Deploy(t, patient())
 	if err := inKeda(t.Context(), b, "scale", interceptors, "--replicas=2"); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestRollover(t *testing.T) {
 		for _, args := range [][]string{
 			{"scale", interceptors, "--replicas=1"},
 			{"set", "env", interceptors, otherFlag + "-"},
-			{"rollout", "status", interceptors, bed.WaitTimeout()},
+			{"rollout", "status", interceptors, testbed.WaitTimeout()},
 		} {
 			if err := inKeda(context.WithoutCancel(t.Context()), b, args...); err != nil {
 				t.Error(err)
@@ -49,8 +49,8 @@ func TestRollover(t *testing.T) {
 		}
 	})
 	began, leases := time.Now(), watchLease(t, b)
-	c := bed.Canary{From: deployed, To: "red", Left: "red", Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 100, 0}}
-	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+	c := testbed.Canary{From: deployed, To: "red", Left: "red", Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 100, 0}}
+	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := trial.Through(ctx, 20); err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func TestRollover(t *testing.T) {
 		if err := rolledOver(ctx, b); err != nil {
 			return err
 		}
-		return b.Argo(ctx, "promote", bed.App)
+		return b.Argo(ctx, "promote", testbed.App)
 	})
 	log, err := b.Kubectl(t.Context(), "kubectl", "-n", "argo-rollouts", "logs", "deployment/argo-rollouts",
 		"--since-time", began.UTC().Format(time.RFC3339))
@@ -81,12 +81,12 @@ func TestRollover(t *testing.T) {
 }
 
 // rolledOver waits for the end of a rolling update of the interceptors.
-func rolledOver(ctx context.Context, b *bed.Bed) error {
-	return inKeda(ctx, b, "rollout", "status", interceptors, bed.WaitTimeout())
+func rolledOver(ctx context.Context, b *testbed.Bed) error {
+	return inKeda(ctx, b, "rollout", "status", interceptors, testbed.WaitTimeout())
 }
 
 // inKeda runs kubectl in the interceptors' namespace.
-func inKeda(ctx context.Context, b *bed.Bed, args ...string) error {
+func inKeda(ctx context.Context, b *testbed.Bed, args ...string) error {
 	if _, err := b.Kubectl(ctx, append([]string{"kubectl", "-n", interceptorNamespace}, args...)...); err != nil {
 		return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
 	}

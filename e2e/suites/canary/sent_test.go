@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 const (
@@ -32,11 +32,11 @@ type sent map[string][]int64
 
 // byPlugin goes through a canary with `split --sent` beside the Envoys: it tells what their own admin interfaces count, and of what it tells the canary has the
 // share that was asked for.
-func byPlugin(t *testing.T, b *bed.Bed, from, to string) {
+func byPlugin(t *testing.T, b *testbed.Bed, from, to string) {
 	t.Helper()
-	c := bed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}}
+	c := testbed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}}
 	said, end := listen(t.Context(), b)
-	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		for i, weight := range c.Weights {
 			if err := trial.On(ctx, i, weight); err != nil {
 				return err
@@ -48,7 +48,7 @@ func byPlugin(t *testing.T, b *bed.Bed, from, to string) {
 				return err
 			}
 		}
-		return b.Argo(ctx, "abort", bed.App)
+		return b.Argo(ctx, "abort", testbed.App)
 	})
 	end()
 	fmt.Fprintf(t.Output(), "kubectl http-canary split --watch --sent:\n%s", said)
@@ -60,7 +60,7 @@ func byPlugin(t *testing.T, b *bed.Bed, from, to string) {
 }
 
 // besideEnvoys compares what the plugin tells with what the Envoys say just before and just after it.
-func besideEnvoys(ctx context.Context, t *testing.T, b *bed.Bed) error {
+func besideEnvoys(ctx context.Context, t *testing.T, b *testbed.Bed) error {
 	t.Helper()
 	before, err := ofEnvoys(ctx, b)
 	if err != nil {
@@ -87,9 +87,9 @@ func besideEnvoys(ctx context.Context, t *testing.T, b *bed.Bed) error {
 }
 
 // sharedAs judges what the plugin tells of a while by the weight.
-func sharedAs(ctx context.Context, t *testing.T, b *bed.Bed, weight int) error {
+func sharedAs(ctx context.Context, t *testing.T, b *testbed.Bed, weight int) error {
 	t.Helper()
-	found, err := judge.Asked{
+	found, err := assert.Asked{
 		Color: "canary", Share: float64(weight) / 100, From: time.Now(), First: counted, Fresh: 2 * counted, Rule: stats.DefaultRule(),
 	}.Judge(ctx, func(ctx context.Context, _ time.Time, n int) (load.Window, error) { return newly(ctx, b, n) })
 	fmt.Fprintf(t.Output(), "asked %d %%, and by the plugin %d of %d requests went to the canary\n", weight, found.Hits, found.Total)
@@ -97,7 +97,7 @@ func sharedAs(ctx context.Context, t *testing.T, b *bed.Bed, weight int) error {
 }
 
 // newly are the requests that the plugin tells of from now on, at least n.
-func newly(ctx context.Context, b *bed.Bed, n int) (load.Window, error) {
+func newly(ctx context.Context, b *testbed.Bed, n int) (load.Window, error) {
 	first, err := ofPlugin(ctx, b)
 	if err != nil {
 		return load.Window{}, err
@@ -123,8 +123,8 @@ func newly(ctx context.Context, b *bed.Bed, n int) (load.Window, error) {
 }
 
 // ofPlugin is what `split --sent` tells.
-func ofPlugin(ctx context.Context, b *bed.Bed) (sent, error) {
-	out, err := b.Kubectl(ctx, plugin(), "split", bed.App, "--namespace", bed.Namespace, "--sent", "--output", "json")
+func ofPlugin(ctx context.Context, b *testbed.Bed) (sent, error) {
+	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--sent", "--output", "json")
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +156,12 @@ func ofPlugin(ctx context.Context, b *bed.Bed) (sent, error) {
 }
 
 // ofEnvoys is what the admin interfaces of the Envoys count.
-func ofEnvoys(ctx context.Context, b *bed.Bed) (sent, error) {
+func ofEnvoys(ctx context.Context, b *testbed.Bed) (sent, error) {
 	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true}}
 	all := sent{}
 	for _, proxy := range b.Proxies {
-		for _, service := range []string{bed.App + "-stable", bed.App + "-canary"} {
-			counter := "cluster." + bed.Namespace + "/" + bed.App + "/" + service + ".upstream_rq_total"
+		for _, service := range []string{testbed.App + "-stable", testbed.App + "-canary"} {
+			counter := "cluster." + testbed.Namespace + "/" + testbed.App + "/" + service + ".upstream_rq_total"
 			count, err := read(ctx, client, "http://"+proxy.Admin.String()+"/stats?format=json&filter="+url.QueryEscape("^"+counter+"$"), counter)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", proxy.Name, err)
@@ -221,7 +221,7 @@ func (s *speech) String() string {
 }
 
 // listen runs `split --watch --sent` until the returned function is called.
-func listen(ctx context.Context, b *bed.Bed) (said *speech, end func()) {
+func listen(ctx context.Context, b *testbed.Bed) (said *speech, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	said = new(speech)
 	ended := make(chan struct{})
@@ -231,7 +231,7 @@ func listen(ctx context.Context, b *bed.Bed) (said *speech, end func()) {
 		_ = b.Cluster.Stream(ctx, func(out io.Reader) error {
 			_, err := io.Copy(said, out)
 			return err
-		}, plugin(), "split", bed.App, "--namespace", bed.Namespace, "--watch", "--sent")
+		}, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--watch", "--sent")
 	}()
 	return said, func() {
 		cancel()

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
@@ -27,7 +27,7 @@ const maxVoid = 3
 // The load goes to the other proxy only: whoever is connected to a process that
 // stands still waits. When no interceptor renewed its Lease in time the case is repeated, because the router is right to
 // judge by the annotation then.
-func standstill(t *testing.T, b *bed.Bed, from, to string) {
+func standstill(t *testing.T, b *testbed.Bed, from, to string) {
 	t.Helper()
 	for range maxVoid {
 		leases := watchLease(t, b)
@@ -39,24 +39,24 @@ func standstill(t *testing.T, b *bed.Bed, from, to string) {
 	}
 }
 
-func playStandstill(t *testing.T, b *bed.Bed, from, to string, leases *leaseWatch) {
+func playStandstill(t *testing.T, b *testbed.Bed, from, to string, leases *leaseWatch) {
 	t.Helper()
 	still, running := b.Proxies[0], b.Proxies[1]
-	c := bed.Canary{
-		From: from, To: to, Left: from, Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}, Load: []bed.Proxy{running},
+	c := testbed.Canary{
+		From: from, To: to, Left: from, Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}, Load: []testbed.Proxy{running},
 	}
-	play(t, b, c, func(ctx context.Context, trial *bed.Trial) error {
+	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := trial.Through(ctx, 20); err != nil {
 			return err
 		}
 		if err := stopped(ctx, t, b, trial, still, running, leases); err != nil {
 			return err
 		}
-		return b.Argo(ctx, "abort", bed.App)
+		return b.Argo(ctx, "abort", testbed.App)
 	})
 }
 
-func stopped(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, still, running bed.Proxy, leases *leaseWatch) error {
+func stopped(ctx context.Context, t *testing.T, b *testbed.Bed, trial *testbed.Trial, still, running testbed.Proxy, leases *leaseWatch) error {
 	t.Helper()
 	envoy, err := processOf(b, still)
 	if err != nil {
@@ -71,7 +71,7 @@ func stopped(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, st
 		}
 	}()
 	promoted := time.Now()
-	if err := b.Argo(ctx, "promote", bed.App); err != nil {
+	if err := b.Argo(ctx, "promote", testbed.App); err != nil {
 		return err
 	}
 	if err := unverified(ctx, b, running); err != nil {
@@ -103,7 +103,7 @@ func stopped(ctx context.Context, t *testing.T, b *bed.Bed, trial *bed.Trial, st
 }
 
 // processOf finds the Envoy of a proxy.
-func processOf(b *bed.Bed, p bed.Proxy) (inside.Process, error) {
+func processOf(b *testbed.Bed, p testbed.Proxy) (inside.Process, error) {
 	all, err := b.Inside.Find("envoy")
 	if err != nil {
 		return inside.Process{}, err
@@ -118,14 +118,14 @@ func processOf(b *bed.Bed, p bed.Proxy) (inside.Process, error) {
 
 // unverified waits until the weight of 50 is written and taken by the running
 // proxy, and the controller was told that it is not verified.
-func unverified(ctx context.Context, b *bed.Bed, running bed.Proxy) error {
+func unverified(ctx context.Context, b *testbed.Bed, running testbed.Proxy) error {
 	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified", func() bool { return waits(b.Record.Now(), running) })
 	return err
 }
 
 // waits says whether the Rollout stays at the step that sets the weight 50,
 // because one of two proxies does not have it.
-func waits(state bed.State, running bed.Proxy) bool {
+func waits(state testbed.State, running testbed.Proxy) bool {
 	index, weights, report := state.Rollout.Status.CurrentStepIndex, state.Rollout.Status.Canary.Weights, state.Object.Status.DataPlane
 	return state.Weight() == 50 && state.Envoys[running.Name] == 50 &&
 		report != nil && report.Proxies.Ready == 2 && report.Proxies.Acked == 1 && !report.Effective &&
@@ -135,7 +135,7 @@ func waits(state bed.State, running bed.Proxy) bool {
 // holds waits until the controller has asked its router once more for the weight that one of two proxies does not have.
 // Until then the router must not verify the weight, no report may say that all proxies have acknowledged it, and the
 // Rollout must not go on.
-func holds(ctx context.Context, t *testing.T, b *bed.Bed, promoted time.Time, leases *leaseWatch) error {
+func holds(ctx context.Context, t *testing.T, b *testbed.Bed, promoted time.Time, leases *leaseWatch) error {
 	t.Helper()
 	_, version := b.Record.StepTaken(2)
 	since := time.Now()

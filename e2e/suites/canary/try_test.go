@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
@@ -37,7 +37,7 @@ type tried struct {
 
 // TestTry plays throw-away canaries by the kubectl plugin on a cluster that it knows nothing of, and interrupts some. In the end everything is as it was.
 func TestTry(t *testing.T) {
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway"}})
+	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway"}})
 	w := tryWorld{Cluster: cluster}
 	w.gateway(t, repo)
 	before := w.everything(t)
@@ -66,7 +66,7 @@ type tryWorld struct{ *provider.Cluster }
 // kubectl runs kubectl, which must succeed.
 func (w *tryWorld) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bed.CommandTimeout())
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.CommandTimeout())
 	defer cancel()
 	out, err := w.Run(ctx, append([]string{"kubectl"}, args...)...)
 	if err != nil {
@@ -82,13 +82,13 @@ func (w *tryWorld) gateway(t *testing.T, repo string) {
 	files := []string{"-f", filepath.Join(examples, "gatewayclass.yaml"), "-f", filepath.Join(examples, "my-app", "gateway.yaml")}
 	w.kubectl(t, append([]string{"apply", "--server-side"}, files...)...)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
 		if out, err := w.Run(ctx, append([]string{"kubectl", "delete", "--ignore-not-found"}, files...)...); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
-	w.kubectl(t, "-n", "istio-ingress", "wait", "gateway/my-gateway", "--for=condition=Programmed", bed.WaitTimeout())
+	w.kubectl(t, "-n", "istio-ingress", "wait", "gateway/my-gateway", "--for=condition=Programmed", testbed.WaitTimeout())
 }
 
 // everything names all objects that a trial could leave or change, and the plugins' list.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
@@ -56,7 +56,7 @@ func (c *course) times() times {
 }
 
 // converge waits until the weight is in force everywhere.
-func (c *course) converge(ctx context.Context, b *bed.Bed, pause, weight int) error {
+func (c *course) converge(ctx context.Context, b *testbed.Bed, pause, weight int) error {
 	reached, err := b.Await(ctx, fmt.Sprintf("weight %d in force everywhere", weight), func() bool {
 		return b.Record.Now().Has(weight, len(b.Proxies))
 	})
@@ -76,7 +76,7 @@ func (c *course) converge(ctx context.Context, b *bed.Bed, pause, weight int) er
 // recover waits until the router has verified a weight again. If nothing is left
 // to be done, the controller is nudged to call it; never while it may be waiting
 // before it tries again, because a nudge would cut that short.
-func (c *course) recover(ctx context.Context, b *bed.Bed) error {
+func (c *course) recover(ctx context.Context, b *testbed.Bed) error {
 	var nudged time.Time
 	var refused, problem error
 	err := await.Until(ctx, "the router to verify a weight again", func() bool {
@@ -96,8 +96,8 @@ func (c *course) recover(ctx context.Context, b *bed.Bed) error {
 
 // nudge changes the Rollout in a way that means nothing: the controller calls its
 // router for any change.
-func nudge(ctx context.Context, b *bed.Bed) error {
-	return b.MergePatch(ctx, bed.RolloutPath, map[string]any{
+func nudge(ctx context.Context, b *testbed.Bed) error {
+	return b.MergePatch(ctx, testbed.RolloutPath, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]string{"faults.example.com/nudge": time.Now().String()}},
 	}, nil)
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
@@ -66,7 +66,7 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := bed.Up(t, provider.Wishes{ExtraArgs: []string{"kubelet=--config-dir=" + drop}})
+	b := testbed.Up(t, provider.Wishes{ExtraArgs: []string{"kubelet=--config-dir=" + drop}})
 	b.Deploy(t, nil)
 	play := newScript(s.rounds * len(s.parts))
 	if err := b.Settle(t.Context(), stableColor, play.steps()...); err != nil {
@@ -89,7 +89,7 @@ func TestFaults(t *testing.T) {
 
 // run is a whole run.
 type run struct {
-	bed      *bed.Bed
+	bed      *testbed.Bed
 	script   script
 	dice     *rand.Rand
 	stalls   *stall.Detector

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
@@ -34,7 +34,7 @@ func TestProblems(t *testing.T) {
 		{"a strange weight", outcome{strays: []string{"annotation: 0"}}, []problem{
 			{invariant.StrangeWeights, "a weight that nobody asked for: annotation: 0"},
 		}},
-		{"a wrong split", outcome{wrong: bed.ErrSplit}, []problem{{invariant.Split, bed.ErrSplit.Error()}}},
+		{"a wrong split", outcome{wrong: testbed.ErrSplit}, []problem{{invariant.Split, testbed.ErrSplit.Error()}}},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, tt.outcome.problems(), cmp.AllowUnexported(problem{})); diff != "" {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
 // part is a part of the system that is killed.
@@ -16,7 +16,7 @@ type part struct {
 	program string
 	// back says that the fault has ended: the part that was killed works again.
 	// before is what marks was before. Without it the fault has ended at once.
-	back func(ctx context.Context, b *bed.Bed, victim inside.Process, before mark) (bool, error)
+	back func(ctx context.Context, b *testbed.Bed, victim inside.Process, before mark) (bool, error)
 	// down is the time from the kill to there that is usual at most. It is reported next to the measured times.
 	down time.Duration
 	// proxy says that requests go through it, router that the controller calls it,
@@ -70,7 +70,7 @@ type mark struct {
 const leaderLease = "/apis/coordination.k8s.io/v1/namespaces/argo-rollouts/leases/argo-rollouts-controller-lock"
 
 // markOf reads the mark of a process that is about to be killed.
-func markOf(ctx context.Context, b *bed.Bed, p part, victim inside.Process) (mark, error) {
+func markOf(ctx context.Context, b *testbed.Bed, p part, victim inside.Process) (mark, error) {
 	var m mark
 	var err error
 	switch p.name {
@@ -80,7 +80,7 @@ func markOf(ctx context.Context, b *bed.Bed, p part, victim inside.Process) (mar
 	case "interceptor":
 		m.namespace = "keda"
 	case "envoy":
-		m.namespace = bed.Namespace
+		m.namespace = testbed.Namespace
 	default:
 		return m, nil
 	}
@@ -93,12 +93,12 @@ func markOf(ctx context.Context, b *bed.Bed, p part, victim inside.Process) (mar
 
 // leads says that another controller leads than before: a new one waits for the
 // Lease of the dead one to run out.
-func leads(ctx context.Context, b *bed.Bed, _ inside.Process, before mark) (bool, error) {
+func leads(ctx context.Context, b *testbed.Bed, _ inside.Process, before mark) (bool, error) {
 	now, err := holder(ctx, b)
 	return now != "" && now != before.holder, err
 }
 
-func holder(ctx context.Context, b *bed.Bed) (string, error) {
+func holder(ctx context.Context, b *testbed.Bed) (string, error) {
 	var lease struct {
 		Spec struct {
 			HolderIdentity string `json:"holderIdentity"`
@@ -109,12 +109,12 @@ func holder(ctx context.Context, b *bed.Bed) (string, error) {
 }
 
 // podReady says that the container was started anew and is Ready.
-func podReady(ctx context.Context, b *bed.Bed, _ inside.Process, before mark) (bool, error) {
+func podReady(ctx context.Context, b *testbed.Bed, _ inside.Process, before mark) (bool, error) {
 	restarts, ready, err := container(ctx, b, before)
 	return restarts > before.restarts && ready, err
 }
 
-func container(ctx context.Context, b *bed.Bed, m mark) (restarts int, ready bool, err error) {
+func container(ctx context.Context, b *testbed.Bed, m mark) (restarts int, ready bool, err error) {
 	var pod struct {
 		Status struct {
 			ContainerStatuses []struct {
@@ -134,7 +134,7 @@ func container(ctx context.Context, b *bed.Bed, m mark) (restarts int, ready boo
 
 // serves says that a new process runs and that the API server, which asks etcd
 // for that, says it is ready.
-func serves(ctx context.Context, b *bed.Bed, victim inside.Process, _ mark) (bool, error) {
+func serves(ctx context.Context, b *testbed.Bed, victim inside.Process, _ mark) (bool, error) {
 	now, err := b.Inside.Find(victim.Program())
 	if err != nil || len(now) != 1 || now[0].PID == victim.PID {
 		return false, err
@@ -144,7 +144,7 @@ func serves(ctx context.Context, b *bed.Bed, victim inside.Process, _ mark) (boo
 
 // victim finds the process to be killed; turn chooses one of several. Each round
 // ends with all of them alive.
-func victim(b *bed.Bed, p part, turn int) (inside.Process, error) {
+func victim(b *testbed.Bed, p part, turn int) (inside.Process, error) {
 	if p.program == "" {
 		return inside.Process{}, nil
 	}

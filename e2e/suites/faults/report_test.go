@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // The limits are twice what the control rounds, in which nothing is killed, have

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
@@ -41,10 +41,10 @@ func newScript(rounds int) script {
 	return s
 }
 
-func (s script) steps() []bed.Step {
-	steps := []bed.Step{bed.Pods(1)}
+func (s script) steps() []testbed.Step {
+	steps := []testbed.Step{testbed.Pods(1)}
 	for _, weight := range s.weights {
-		steps = append(steps, bed.SetWeight(weight), bed.Pause())
+		steps = append(steps, testbed.SetWeight(weight), testbed.Pause())
 	}
 	return steps
 }
@@ -79,7 +79,7 @@ type outcome struct {
 // round is one step of the canary in which one process is killed. An error
 // means that the test could not go on; whatever the system did wrong is in the
 // outcome.
-func round(ctx context.Context, b *bed.Bed, stalls *stall.Detector, p part, s script, n int, drawn chance) (outcome, error) {
+func round(ctx context.Context, b *testbed.Bed, stalls *stall.Detector, p part, s script, n int, drawn chance) (outcome, error) {
 	o := outcome{part: p, drawn: drawn}
 	from, to := s.weights[n], s.weights[n+1]
 	if err := b.AtPause(ctx, s.pause(n), from); err != nil {
@@ -90,7 +90,7 @@ func round(ctx context.Context, b *bed.Bed, stalls *stall.Detector, p part, s sc
 		return o, err
 	}
 	var before mark
-	err = bed.Repeat(ctx, "the state of "+p.name, func() (err error) {
+	err = testbed.Repeat(ctx, "the state of "+p.name, func() (err error) {
 		before, err = markOf(ctx, b, p, prey)
 		return err
 	})
@@ -116,18 +116,18 @@ func round(ctx context.Context, b *bed.Bed, stalls *stall.Detector, p part, s sc
 	o.tally, _ = load.Stop(outages) // what this machine was too busy to send counts as failed there
 	o.stalled, o.strays = stalls.Largest(began, time.Now()), b.Record.Strays(began, from, to)
 	o.timeline = append(seen.draw(began), b.Record.Timeline(began)...)
-	o.timeline = append(o.timeline, o.tally.Draw(began, bed.RequestTimeout())...)
+	o.timeline = append(o.timeline, o.tally.Draw(began, testbed.RequestTimeout())...)
 	return o, err
 }
 
 // settle waits until a weight is in force everywhere, requests are split so, and
 // the router has answered again. A wrong split is the system's, any other error
 // ends the test.
-func (c *course) settle(ctx context.Context, b *bed.Bed, load *bed.Load, pause, weight int) (wrong, err error) {
+func (c *course) settle(ctx context.Context, b *testbed.Bed, load *testbed.Load, pause, weight int) (wrong, err error) {
 	if err := c.converge(ctx, b, pause, weight); err != nil {
 		return nil, err
 	}
-	if err := load.Split(ctx, canaryColor, weight, sample); errors.Is(err, bed.ErrSplit) {
+	if err := load.Split(ctx, canaryColor, weight, sample); errors.Is(err, testbed.ErrSplit) {
 		wrong = err
 	} else if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (c *course) settle(ctx context.Context, b *bed.Bed, load *bed.Load, pause, 
 
 // breakAndAsk kills a process around the moment at which the next step is asked
 // for, and returns when the part works again and the promotion was accepted.
-func breakAndAsk(ctx context.Context, b *bed.Bed, p part, prey inside.Process, before mark, pause int, at time.Time, offset time.Duration) (*course, error) {
+func breakAndAsk(ctx context.Context, b *testbed.Bed, p part, prey inside.Process, before mark, pause int, at time.Time, offset time.Duration) (*course, error) {
 	seen := &course{anew: p.router}
 	asked := make(chan promotion, 1)
 	go func() { asked <- promote(ctx, b, pause, at) }()
@@ -200,7 +200,7 @@ type promotion struct {
 // does, at a moment, and again while the API server doesn't take it. An answer
 // may be lost on its way although the promotion was taken; the version that is
 // asked of then is gone, so that no step is ever promoted twice.
-func promote(ctx context.Context, b *bed.Bed, pause int, at time.Time) promotion {
+func promote(ctx context.Context, b *testbed.Bed, pause int, at time.Time) promotion {
 	if err := sleepUntil(ctx, at); err != nil {
 		return promotion{err: err}
 	}
@@ -211,11 +211,11 @@ func promote(ctx context.Context, b *bed.Bed, pause int, at time.Time) promotion
 		if index == nil || *index != pause || !state.Rollout.Paused() {
 			return true // taken, but its answer was lost
 		}
-		last = b.MergePatch(ctx, bed.RolloutPath+"/status", map[string]any{
+		last = b.MergePatch(ctx, testbed.RolloutPath+"/status", map[string]any{
 			"metadata": map[string]any{"resourceVersion": strconv.FormatInt(state.RolloutRevision, 10)},
 			"status":   map[string]any{"pauseConditions": nil},
 		}, nil)
-		var refused bed.StatusError
+		var refused testbed.StatusError
 		if errors.As(last, &refused) && refused/100 == 4 && refused != http.StatusConflict && refused != http.StatusTooManyRequests {
 			refusal = last
 		}

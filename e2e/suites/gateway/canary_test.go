@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 const (
@@ -123,7 +123,7 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 	t.Cleanup(func() {
 		totals, pinned := client.Stop()
 		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
-		gaps := min(totals.Reasons["HTTP status 503"], bed.ClusterGaps(c.logs, c.host), mostClusterGaps)
+		gaps := min(totals.Reasons["HTTP status 503"], testbed.ClusterGaps(c.logs, c.host), mostClusterGaps)
 		if gaps > 0 {
 			t.Logf("%s: %d of them by Envoy Gateway, whose proxy had a rule and not its cluster", who, gaps)
 		}

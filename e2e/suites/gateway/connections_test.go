@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // askFor is how long a split is measured, restFor how long the ends of a canary.
@@ -173,11 +173,11 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 	for _, a := range c.askers {
 		n := int(a.rate * during.Seconds())
 		m := measured{sample: a.sample, stands: func() bool { return true }}
-		found, err := m.split(t, judge.Asked{
+		found, err := m.split(t, assert.Asked{
 			Color: color, Share: share, From: from, First: n, Fresh: n, Rule: stats.DefaultRule(), Odd: odd(t, a.protocol, share),
 		})
 		switch {
-		case errors.Is(err, judge.ErrSplit):
+		case errors.Is(err, assert.ErrSplit):
 			invariant.Broken(t, invariant.Split, "%s: %v", a.protocol, err)
 		case err != nil:
 			t.Fatal(err)

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 func (c *walk) split(t *testing.T, weight int, color string) {
 	t.Helper()
 	share := float64(weight) / 100
-	asked := judge.Asked{
+	asked := assert.Asked{
 		Color: color, Share: share, From: time.Now().Add(settle), First: c.sample, Fresh: c.sample,
 		Rule: stats.DefaultRule(), Odd: odd(t, color, share),
 	}
@@ -40,9 +40,9 @@ func (c *walk) split(t *testing.T, weight int, color string) {
 	isLate := time.Since(began) > await.Patience()
 	stood := isLate || m.off > 0 && c.stalls.Largest(began, time.Now()) <= stall.Limit
 	switch {
-	case errors.Is(err, judge.ErrSplit) && stood:
+	case errors.Is(err, assert.ErrSplit) && stood:
 		invariant.Broken(t, invariant.Split, "%v", err)
-	case errors.Is(err, judge.ErrSplit):
+	case errors.Is(err, assert.ErrSplit):
 		t.Logf("void: %d %% of %s was not measured while the route stood and the machine ran: %v; %s", weight, color, err, c.seen.Get())
 	case err != nil:
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func (c *walk) split(t *testing.T, weight int, color string) {
 
 // measured is the measurement of a split that proxies of others may take late.
 type measured struct {
-	sample judge.Sample
+	sample assert.Sample
 	// stands returns whether the split is still the one that was requested.
 	stands func() bool
 	// off counts the samples that were off while it stood.
@@ -62,11 +62,11 @@ type measured struct {
 }
 
 // split measures until a sample agrees, the split stands no more, or await.Patience is over.
-func (m *measured) split(t *testing.T, asked judge.Asked) (judge.Finding, error) {
+func (m *measured) split(t *testing.T, asked assert.Asked) (assert.Finding, error) {
 	t.Helper()
 	for began := time.Now(); ; {
 		found, err := asked.Judge(t.Context(), m.sample)
-		if !errors.Is(err, judge.ErrSplit) || !m.stands() {
+		if !errors.Is(err, assert.ErrSplit) || !m.stands() {
 			return found, err
 		}
 		m.off++

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
 // world is the running cluster and the way into it.
@@ -40,9 +40,9 @@ func forwards() map[string]string {
 // start brings a cluster up with both implementations in it.
 func start(t *testing.T) world {
 	t.Helper()
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
+	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
 	w := world{runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses}
-	w.applyFiles(t, w.example("gatewayclass.yaml"), bed.Fair(repo))
+	w.applyFiles(t, w.example("gatewayclass.yaml"), testbed.Fair(repo))
 	return w
 }
 
@@ -63,7 +63,7 @@ func (w world) do(t *testing.T, args ...string) string {
 
 // try runs a command.
 func (w world) try(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, bed.CommandTimeout())
+	ctx, cancel := context.WithTimeout(ctx, testbed.CommandTimeout())
 	defer cancel()
 	return w.runner.Run(ctx, args...)
 }
@@ -71,7 +71,7 @@ func (w world) try(ctx context.Context, args ...string) (string, error) {
 // ready waits until objects have a condition that is True.
 func (w world) ready(t *testing.T, condition string, objects ...string) {
 	t.Helper()
-	w.do(t, append([]string{"kubectl", "wait", "--for=condition=" + condition, bed.WaitTimeout()}, objects...)...)
+	w.do(t, append([]string{"kubectl", "wait", "--for=condition=" + condition, testbed.WaitTimeout()}, objects...)...)
 }
 
 // apply applies files of a guide, and removes their objects when the test ends.
@@ -90,7 +90,7 @@ func (w world) applyFiles(t *testing.T, paths ...string) {
 	t.Helper()
 	files := []string{"-f", strings.Join(paths, ",")}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
 		if _, err := w.runner.Run(ctx, append([]string{"kubectl", "delete", "--ignore-not-found"}, files...)...); err != nil {
 			t.Error(err)
@@ -118,6 +118,6 @@ func (w world) explain(t *testing.T, kinds string) {
 			out, err := w.try(context.WithoutCancel(t.Context()), args...)
 			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, err)
 		}
-		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", bed.EnvoyGatewayRefusals(w.logs))
+		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", testbed.EnvoyGatewayRefusals(w.logs))
 	})
 }

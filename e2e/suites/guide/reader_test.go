@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -23,18 +23,18 @@ type reader struct {
 // what this project puts beside it.
 func launch(t *testing.T) *reader {
 	t.Helper()
-	cluster, repo := bed.Launch(t, provider.Wishes{
+	cluster, repo := testbed.Launch(t, provider.Wishes{
 		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{provider.IngressAddress: provider.IngressTarget},
 	})
 	r := &reader{Cluster: cluster, repo: repo}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
 		if _, err := r.Run(ctx, "kubectl", "delete", "ns", "rollouts-demo", "--ignore-not-found"); err != nil {
 			t.Error(err)
 		}
 	})
-	bed.Kubectl{Cluster: cluster, Namespace: "rollouts-demo"}.ExplainFailure(t,
+	testbed.Kubectl{Cluster: cluster, Namespace: "rollouts-demo"}.ExplainFailure(t,
 		[]string{"get", "ingress,scaledobject,httpso,rollout", "-o", "yaml"},
 		[]string{"get", "pods,endpointslices,events"},
 		[]string{"logs", "-n", "keda", "deployment/kedify-http-agent", "--all-pods", "--tail=60"},
@@ -45,13 +45,13 @@ func launch(t *testing.T) *reader {
 // waits runs a command of kubectl that waits for something, for await.Patience.
 func (r *reader) waits(t *testing.T, line string) {
 	t.Helper()
-	r.types(t, line+" "+bed.WaitTimeout())
+	r.types(t, line+" "+testbed.WaitTimeout())
 }
 
 // types runs a line of shell, and returns what it prints.
 func (r *reader) types(t *testing.T, line string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bed.CommandTimeout())
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.CommandTimeout())
 	defer cancel()
 	began := time.Now()
 	out, err := r.Run(ctx, "bash", "-euo", "pipefail", "-c", "cd '"+r.dir+"'\n"+line)

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
-	"github.com/kedify/argo-rollouts-plugin/e2e/judge"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // other is the entry of somebody else's plugin.
@@ -70,7 +70,7 @@ func step(t *testing.T, name string, do func(t *testing.T)) {
 // launch starts a cluster, which has what is installed with it.
 func launch(t *testing.T, addons ...string) *world {
 	t.Helper()
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: addons})
+	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: addons})
 	w := &world{Cluster: cluster, page: readPage(t, repo), repo: repo}
 	t.Cleanup(func() {
 		w.explain(t)
@@ -349,18 +349,18 @@ const measuredRate = 100
 func (w *world) measure(t *testing.T, began time.Time) {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
-		Address: w.Addresses[provider.ProxyAddress], Host: bed.Host, Path: "/color", Rate: measuredRate, Timeout: await.Patience(),
+		Address: w.Addresses[provider.ProxyAddress], Host: testbed.Host, Path: "/color", Rate: measuredRate, Timeout: await.Patience(),
 		MaxInFlight: measuredRate * int(await.Patience().Seconds()), Colors: []string{"blue", "yellow"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Stop()
-	found, err := judge.Asked{
+	found, err := assert.Asked{
 		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(), Stalls: stall.Watch(t),
 	}.Judge(t.Context(), client.Sample)
 	switch {
-	case errors.Is(err, judge.ErrSplit):
+	case errors.Is(err, assert.ErrSplit):
 		invariant.Broken(t, invariant.Split, "%v", err)
 	case err != nil:
 		t.Fatal(err)

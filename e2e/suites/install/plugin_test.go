@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -77,7 +77,7 @@ func (w *world) wake(t *testing.T) time.Duration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Host = bed.Host
+	request.Host = testbed.Host
 	began := time.Now()
 	client := &http.Client{Timeout: await.Patience()}
 	response, err := client.Do(request)

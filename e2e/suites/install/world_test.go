@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -21,7 +21,7 @@ const releases = "https://github.com/kedify/argo-rollouts-plugin/releases/downlo
 
 // patient has the commands of a script wait for await.Patience each, however long the page says.
 func patient(text string) string {
-	return regexp.MustCompile(`--timeout[= ]\d+[hms]+`).ReplaceAllString(text, bed.WaitTimeout())
+	return regexp.MustCompile(`--timeout[= ]\d+[hms]+`).ReplaceAllString(text, testbed.WaitTimeout())
 }
 
 // world is a cluster, the page, and a folder of somebody who installs.
@@ -61,7 +61,7 @@ func (w *world) script(t *testing.T, text string) string {
 
 // try runs commands that may fail, and returns what they say.
 func (w *world) try(ctx context.Context, text string) string {
-	ctx, cancel := context.WithTimeout(ctx, bed.CommandTimeout())
+	ctx, cancel := context.WithTimeout(ctx, testbed.CommandTimeout())
 	defer cancel()
 	out, err := w.Run(ctx, "bash", "-c", "cd "+w.folder+"\n"+text)
 	if err != nil {

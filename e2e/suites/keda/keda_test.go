@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -37,8 +37,8 @@ const (
 // TestKEDA has one workload follow what the scaler tells. The steps follow from each other.
 func TestKEDA(t *testing.T) {
 	binary := build(t)
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{bed.KEDA()}, Programs: map[string]string{"scaler": binary}})
-	s := suite{bed.Kubectl{Cluster: cluster}}
+	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{testbed.KEDA()}, Programs: map[string]string{"scaler": binary}})
+	s := suite{testbed.Kubectl{Cluster: cluster}}
 	atZero := never // the pollingInterval while the workload is to be woken by a stream that was opened again
 	if s.SeeKEDA(t) == deaf {
 		atZero = polling
@@ -83,7 +83,7 @@ func TestKEDA(t *testing.T) {
 }
 
 // suite is a cluster with the workload.
-type suite struct{ bed.Kubectl }
+type suite struct{ testbed.Kubectl }
 
 // figure sets what the scaler tells from now on.
 func (s suite) figure(t *testing.T, figure string) {

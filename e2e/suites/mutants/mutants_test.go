@@ -7,27 +7,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
 // mutant is an interceptor with one fault.
 type mutant struct {
 	name string
-	// fault is what the build tag names, see internal/fault.
+	// fault is what the build tag names, see internal/controlplane/fault.
 	fault string
 	// caughtBy is the check that finds it.
-	caughtBy bed.Check
+	caughtBy testbed.Check
 }
 
 // mutants are one for each check.
 func mutants() []mutant {
 	return []mutant{
-		{"endpoints of stable and canary swapped under right weights", "swapped_endpoints", bed.CheckSplit},
-		{"a cluster deleted before its route", "cluster_before_route", bed.CheckFailedRequests},
-		{"an ACK reported before Envoy's", "early_ack", bed.CheckOrder},
-		{"300 ms of a wrong weight", "brief_wrong_weight", bed.CheckStrangeWeights},
-		{"an abort that leaves 5 %", "unfinished_abort", bed.CheckEnd},
+		{"endpoints of stable and canary swapped under right weights", "swapped_endpoints", testbed.CheckSplit},
+		{"a cluster deleted before its route", "cluster_before_route", testbed.CheckFailedRequests},
+		{"an ACK reported before Envoy's", "early_ack", testbed.CheckOrder},
+		{"300 ms of a wrong weight", "brief_wrong_weight", testbed.CheckStrangeWeights},
+		{"an abort that leaves 5 %", "unfinished_abort", testbed.CheckEnd},
 	}
 }
 
@@ -35,7 +35,7 @@ func mutants() []mutant {
 type run struct {
 	name, fault, binary string
 	// want are the checks that have to find something, no more and no fewer.
-	want []bed.Check
+	want []testbed.Check
 }
 
 // One cluster serves all runs. Each canary is given up, so each begins where the
@@ -43,7 +43,7 @@ type run struct {
 func TestMutants(t *testing.T) {
 	runs := plan(t)
 	proper := runs[0].binary
-	b := bed.Up(t, provider.Wishes{Programs: map[string]string{interceptor: proper}})
+	b := testbed.Up(t, provider.Wishes{Programs: map[string]string{interceptor: proper}})
 	b.Deploy(t, nil)
 	ran := 0
 	for i, r := range runs {
@@ -68,26 +68,26 @@ func plan(t *testing.T) []run {
 	proper := build(t, "")
 	runs := []run{{name: "no fault, at first", binary: proper}}
 	for _, m := range mutants() {
-		runs = append(runs, run{name: m.name, fault: m.fault, binary: build(t, m.fault), want: []bed.Check{m.caughtBy}})
+		runs = append(runs, run{name: m.name, fault: m.fault, binary: build(t, m.fault), want: []testbed.Check{m.caughtBy}})
 	}
 	return append(runs, run{name: "no fault, in the end", binary: proper})
 }
 
 // play plays two weights and an abort.
-func play(ctx context.Context, b *bed.Bed) *bed.Verdict {
-	c := bed.Canary{
+func play(ctx context.Context, b *testbed.Bed) *testbed.Verdict {
+	c := testbed.Canary{
 		From: "blue", To: "yellow", Left: "blue", Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0},
 	}
-	return b.Play(ctx, c, func(ctx context.Context, trial *bed.Trial) error {
+	return b.Play(ctx, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := trial.Through(ctx, 20, 50); err != nil {
 			return err
 		}
-		return b.Argo(ctx, "abort", bed.App)
+		return b.Argo(ctx, "abort", testbed.App)
 	})
 }
 
 // judge judges the checks by what they had to find.
-func judge(t *testing.T, r run, verdict *bed.Verdict) {
+func judge(t *testing.T, r run, verdict *testbed.Verdict) {
 	t.Helper()
 	out := t.Output()
 	verdict.Print(out)

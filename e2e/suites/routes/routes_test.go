@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
-	"github.com/kedify/argo-rollouts-plugin/e2e/stats"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 const (

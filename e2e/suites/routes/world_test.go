@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
-	"github.com/kedify/argo-rollouts-plugin/e2e/load"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
 const (
@@ -42,7 +42,7 @@ func launch(t *testing.T) world {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to reach into the cluster: run make as root")
 	}
-	cluster, repo := bed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway"}})
+	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway"}})
 	reached, err := inside.Open(cluster.Node)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func launch(t *testing.T) world {
 // run is the app with one router.
 type run struct {
 	world
-	bed.Kubectl
+	testbed.Kubectl
 
 	address string // where requests go, in the cluster
 }
@@ -61,7 +61,7 @@ type run struct {
 // install applies the app with a router, and the files that belong to that, in a namespace of its own.
 func (w world) install(t *testing.T, namespace, plugin, file string) *run {
 	t.Helper()
-	r := &run{world: w, Kubectl: bed.Kubectl{Cluster: w.cluster, Namespace: namespace}}
+	r := &run{world: w, Kubectl: testbed.Kubectl{Cluster: w.cluster, Namespace: namespace}}
 	r.CreateNamespace(t, namespace)
 	text, err := os.ReadFile("objects.yaml")
 	if err != nil {
@@ -76,7 +76,7 @@ func (w world) install(t *testing.T, namespace, plugin, file string) *run {
 		[]string{"get", "httproute,httpso", "-o", "yaml"},
 		[]string{"get", "events", "--sort-by=.lastTimestamp"},
 		[]string{"-n", "argo-rollouts", "logs", "deploy/argo-rollouts", "--tail=40"})
-	r.Do(t, "apply", "-f", bed.Fair(w.repo))
+	r.Do(t, "apply", "-f", testbed.Fair(w.repo))
 	r.Do(t, "apply", "-f", file)
 	r.Do(t, "apply", "-f", objects)
 	return r
@@ -95,7 +95,7 @@ func (r *run) kedifyProxy(t *testing.T) {
 func (r *run) envoyGateway(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), bed.CommandTimeout())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
 		if _, err := r.Run(ctx, "kubectl", "delete", "gatewayclass", "routes", "--ignore-not-found", "--wait=false"); err != nil {
 			t.Error(err)
@@ -142,7 +142,7 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
 		if totals.Failed > 0 || totals.Sent == 0 {
 			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", who, totals.Failed, totals.Sent, totals.Reasons)
-			t.Log(bed.EnvoyGatewayRefusals(r.cluster.Logs))
+			t.Log(testbed.EnvoyGatewayRefusals(r.cluster.Logs))
 		}
 		for _, p := range pinned {
 			if p.Lost != nil || p.Answered == 0 {

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/bed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
@@ -113,14 +113,14 @@ func (s suite) readyAfter(t *testing.T, seconds int) {
 // launch starts the cluster, with the app and its proxy.
 func launch(t *testing.T) (suite, *inside.Cluster) {
 	t.Helper()
-	cluster, repo := bed.Launch(t, provider.Wishes{
+	cluster, repo := testbed.Launch(t, provider.Wishes{
 		Addons: []string{"keda"}, Forwards: map[string]string{namespace: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
 	node, err := inside.Open(cluster.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := suite{bed.Kubectl{Cluster: cluster}, "http://" + cluster.Addresses[namespace]}
+	s := suite{testbed.Kubectl{Cluster: cluster}, "http://" + cluster.Addresses[namespace]}
 	s.Do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/zero/objects.yaml"))
 	s.ExplainFailure(t, evidence()...)
 	s.Do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
@@ -147,7 +147,7 @@ func kill(t *testing.T, node *inside.Cluster, program string) {
 
 // suite is a cluster with the app, and where its proxy is.
 type suite struct {
-	bed.Kubectl
+	testbed.Kubectl
 
 	url string
 }

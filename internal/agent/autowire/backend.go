@@ -7,7 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -96,20 +96,20 @@ func (b *backend) names(what *backend) bool {
 }
 
 // replace are the operations that have a backend name what another one in its place does. Other fields of it stay.
-func (b *backend) replace(by *backend) []plan.Operation {
+func (b *backend) replace(by *backend) []desired.Operation {
 	var port any = by.service.Port
 	if b.isNumber {
 		port = by.service.Port.Number
 	}
-	patch := []plan.Operation{{Op: "replace", Path: b.pointer + "/name", Value: by.service.Name}}
+	patch := []desired.Operation{{Op: "replace", Path: b.pointer + "/name", Value: by.service.Name}}
 	switch {
 	case b.namespace == by.namespace:
 	case by.namespace == "":
-		patch = append(patch, plan.Operation{Op: "remove", Path: b.pointer + "/namespace"})
+		patch = append(patch, desired.Operation{Op: "remove", Path: b.pointer + "/namespace"})
 	default: // where there is one, add replaces it
-		patch = append(patch, plan.Operation{Op: "add", Path: b.pointer + "/namespace", Value: by.namespace})
+		patch = append(patch, desired.Operation{Op: "add", Path: b.pointer + "/namespace", Value: by.namespace})
 	}
-	return append(patch, plan.Operation{Op: "replace", Path: b.pointer + "/port", Value: port})
+	return append(patch, desired.Operation{Op: "replace", Path: b.pointer + "/port", Value: port})
 }
 
 // naming is a backend in the same place that names another Service, in a namespace that is written so.

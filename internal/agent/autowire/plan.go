@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -52,15 +52,15 @@ type Change struct {
 	// Index is that of the object in the Namespace.
 	Index int
 	// Patch fits this version of it only.
-	Patch []plan.Operation
+	Patch []desired.Operation
 	// Reason and Message say in an Event what becomes of it.
 	Reason, Message string
 }
 
 // At is the patch for one version of the object, which the API server refuses for any other: JSON Patch can replace
 // metadata.resourceVersion, and what comes of that is compared with what is stored.
-func (c *Change) At(version string) []plan.Operation {
-	return append(slices.Clone(c.Patch), plan.Operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
+func (c *Change) At(version string) []desired.Operation {
+	return append(slices.Clone(c.Patch), desired.Operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
 }
 
 // Plan says what is to be done.
@@ -347,8 +347,8 @@ func (w *wiring) change(originals map[int]backend, wired map[int]wire, held hold
 
 // annotate are the operations that give an object annotations: names, each followed by its value, which is
 // empty for one that must not be there.
-func (w *wiring) annotate(pairs ...string) []plan.Operation {
-	var patch []plan.Operation
+func (w *wiring) annotate(pairs ...string) []desired.Operation {
+	var patch []desired.Operation
 	annotations := w.object.meta.GetAnnotations()
 	has := annotations != nil
 	for pair := range slices.Chunk(pairs, 2) {
@@ -356,13 +356,13 @@ func (w *wiring) annotate(pairs ...string) []plan.Operation {
 		found, is := annotations[name]
 		switch {
 		case value == "" && is:
-			patch = append(patch, plan.Operation{Op: "remove", Path: annotationPointer(name)})
+			patch = append(patch, desired.Operation{Op: "remove", Path: annotationPointer(name)})
 		case value == found:
 		case has:
-			patch = append(patch, plan.Operation{Op: "add", Path: annotationPointer(name), Value: value})
+			patch = append(patch, desired.Operation{Op: "add", Path: annotationPointer(name), Value: value})
 		default:
 			all := map[string]string{name: value}
-			patch = append(patch, plan.Operation{Op: "add", Path: "/metadata/annotations", Value: all})
+			patch = append(patch, desired.Operation{Op: "add", Path: "/metadata/annotations", Value: all})
 			has = true
 		}
 	}

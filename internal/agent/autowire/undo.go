@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/plan"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 )
 
 // undo is the JSON patch (RFC 6902) that gives backends, which are wired, their originals back and removes its
@@ -16,19 +16,19 @@ func undo(wired, originals []backend) (string, error) {
 	if len(wired) == 0 {
 		return "", nil
 	}
-	var patch []plan.Operation
+	var patch []desired.Operation
 	for i := range wired {
 		place := &wired[i]
 		for _, mark := range place.marks {
-			patch = append(patch, plan.Operation{Op: "test", Path: mark.pointer, Value: json.RawMessage(mark.value)})
+			patch = append(patch, desired.Operation{Op: "test", Path: mark.pointer, Value: json.RawMessage(mark.value)})
 		}
-		patch = append(patch, plan.Operation{Op: "test", Path: place.pointer + "/name", Value: ProxyService})
+		patch = append(patch, desired.Operation{Op: "test", Path: place.pointer + "/name", Value: ProxyService})
 		if place.namespace != originals[i].namespace {
-			patch = append(patch, plan.Operation{Op: "test", Path: place.pointer + "/namespace", Value: place.namespace})
+			patch = append(patch, desired.Operation{Op: "test", Path: place.pointer + "/namespace", Value: place.namespace})
 		}
 		patch = append(patch, place.replace(&originals[i])...)
 	}
-	patch = append(patch, plan.Operation{Op: "remove", Path: annotationPointer(httpv1alpha1.AnnotationAutowireUndo)})
+	patch = append(patch, desired.Operation{Op: "remove", Path: annotationPointer(httpv1alpha1.AnnotationAutowireUndo)})
 	text, err := json.Marshal(patch)
 	return string(text), err
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 )
 
@@ -135,7 +135,7 @@ func (p Program) serve(chosen options, stderr io.Writer) {
 
 // config tells how to reach the API server.
 func (p Program) config(chosen options) (*rest.Config, error) {
-	config, err := apiserver.Config(chosen.kubeconfig, p.Name+"/"+p.version())
+	config, err := kube.Config(chosen.kubeconfig, p.Name+"/"+p.version())
 	if err != nil {
 		return nil, err
 	}

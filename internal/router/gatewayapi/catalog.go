@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
@@ -41,7 +41,7 @@ func versions() []string { return []string{"v1", "v1beta1", "v1alpha3", "v1alpha
 
 // catalog knows what the cluster serves.
 type catalog struct {
-	client *apiserver.Client
+	client *kube.Client
 
 	mu    sync.Mutex
 	kinds map[route.Kind]listing
@@ -54,7 +54,7 @@ type listing struct {
 	read time.Time
 }
 
-func newCatalog(client *apiserver.Client) *catalog {
+func newCatalog(client *kube.Client) *catalog {
 	return &catalog{client: client, kinds: map[route.Kind]listing{}}
 }
 
@@ -114,7 +114,7 @@ func (c *catalog) look(ctx context.Context, kind route.Kind) (served, error) {
 // describe reads the schema of kind. Where the schema may not be read, it is taken for one without the optional fields, with which everything works but
 // percentages of mirror routes.
 func (c *catalog) describe(ctx context.Context, kind route.Kind, version string) (served, error) {
-	body, err := c.client.Do(ctx, apiserver.Request{Path: []string{"openapi", "v3", "apis", group, version}})
+	body, err := c.client.Do(ctx, kube.Request{Path: []string{"openapi", "v3", "apis", group, version}})
 	switch {
 	case apierrors.IsForbidden(err):
 		return served{version: version}, nil

@@ -13,7 +13,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
@@ -25,7 +25,7 @@ const FieldManager = "rollouts-plugin-kedify"
 // What it reads and writes goes into a cache for each kind of route, which Watch keeps up to date from the first use of that kind on; without Watch, every read is
 // a request. The cache has the names and labels of all routes, and the whole of those that were used.
 type Client struct {
-	api     *apiserver.Client
+	api     *kube.Client
 	catalog *catalog
 	caches  map[route.Kind]*kindCache
 	wanted  chan route.Kind // kinds that are in use and not watched yet
@@ -33,7 +33,7 @@ type Client struct {
 
 // kindCache is the cache of one kind of route.
 type kindCache struct {
-	*apiserver.Cache[*object]
+	*kube.Cache[*object]
 
 	want sync.Once
 	used sync.Map // names of the routes that somebody uses, of which the whole is kept
@@ -41,10 +41,10 @@ type kindCache struct {
 
 // NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
 func NewClient(config func() (*rest.Config, error)) *Client {
-	api := apiserver.NewClient(config)
+	api := kube.NewClient(config)
 	client := &Client{api: api, catalog: newCatalog(api), caches: map[route.Kind]*kindCache{}, wanted: make(chan route.Kind, len(kinds()))}
 	for _, kind := range kinds() {
-		client.caches[kind] = &kindCache{Cache: apiserver.NewCache((*object).after)}
+		client.caches[kind] = &kindCache{Cache: kube.NewCache((*object).after)}
 	}
 	return client
 }
@@ -66,7 +66,7 @@ func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
 
 // follow keeps the cache of kind until ctx ends.
 func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) {
-	c.caches[kind].Follow(ctx, apiserver.Source[*object]{
+	c.caches[kind].Follow(ctx, kube.Source[*object]{
 		Client: c.api,
 		Path: func(ctx context.Context) ([]string, error) {
 			schema, err := c.catalog.of(ctx, kind)
@@ -76,8 +76,8 @@ func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) 
 			return []string{"apis", group, schema.version, kind.Resource()}, nil
 		},
 		Decode: c.caches[kind].decode,
-		Title:  string(kind) + "s", Meanwhile: apiserver.EachCallReads,
-		Remedies: apiserver.Remedies{
+		Title:  string(kind) + "s", Meanwhile: kube.EachCallReads,
+		Remedies: kube.Remedies{
 			NotFound: fmt.Sprintf("install the CustomResourceDefinition %s.%s", kind.Resource(), group),
 			Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to list and watch %s of %s in all namespaces: apply the ClusterRole "+
 				"argo-rollouts-gateway-api", kind.Resource(), group),
@@ -107,7 +107,7 @@ func path(kind route.Kind, version string, name types.NamespacedName) []string {
 
 // served sends a request for routes of kind in the version that the cluster serves. Where it no longer serves that version, which somebody may change at any time, it is
 // looked up anew.
-func (c *Client) served(ctx context.Context, kind route.Kind, request func(version string) apiserver.Request) ([]byte, error) {
+func (c *Client) served(ctx context.Context, kind route.Kind, request func(version string) kube.Request) ([]byte, error) {
 	schema, err := c.catalog.of(ctx, kind)
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func (c *Client) served(ctx context.Context, kind route.Kind, request func(versi
 // get reads one route from the API server, not from a cache.
 func (c *Client) get(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
 	c.caches[kind].used.Store(name, true) // first, so that what the watch tells after this answer is kept whole
-	return c.answered(kind)(c.served(ctx, kind, func(version string) apiserver.Request {
-		return apiserver.Request{Path: path(kind, version, name)}
+	return c.answered(kind)(c.served(ctx, kind, func(version string) kube.Request {
+		return kube.Request{Path: path(kind, version, name)}
 	}))
 }
 
@@ -177,8 +177,8 @@ func (c *Client) selected(ctx context.Context, which selection) ([]types.Namespa
 
 // list reads the routes of a selection from the API server.
 func (c *Client) list(ctx context.Context, which selection) ([]*object, error) {
-	body, err := c.served(ctx, which.kind, func(version string) apiserver.Request {
-		return apiserver.Request{
+	body, err := c.served(ctx, which.kind, func(version string) kube.Request {
+		return kube.Request{
 			Path:  []string{"apis", group, version, "namespaces", which.namespace, which.kind.Resource()},
 			Query: map[string]string{"labelSelector": which.labels.String()},
 		}
@@ -202,7 +202,7 @@ func (c *Client) put(ctx context.Context, kind route.Kind, read *object, content
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", kind, read.name, err)
 	}
-	_, err = c.answered(kind)(c.api.Do(ctx, apiserver.Request{
+	_, err = c.answered(kind)(c.api.Do(ctx, kube.Request{
 		Verb: http.MethodPut, Path: path(kind, schema.version, read.name), Query: map[string]string{"fieldManager": FieldManager}, Body: body,
 	}))
 	return err

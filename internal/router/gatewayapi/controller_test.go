@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
 // weighing is a Rollout with that configuration as the controller passes it once its status says that the canary has weight.

@@ -3,13 +3,13 @@ package gatewayapi
 import (
 	"math"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 )
 
 // intent is what is asked of each route, without what differs from route to route.
-func intent(ask reconcile.Ask, chosen settings) route.Intent {
+func intent(ask engine.Ask, chosen settings) route.Intent {
 	asked := route.Intent{
 		Rollout: ask.Name(), UID: string(ask.Rollout.UID), Namespace: ask.Rollout.Namespace,
 		Stable: ask.Shares.Stable.Service, Canary: ask.Shares.Canary.Service, Label: chosen.label,

@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
 // anyNamespace stands for all namespaces in the text of Namespaces.
@@ -65,7 +65,7 @@ func (n Namespaces) allow(own, other string) bool {
 }
 
 // references are the routes that a Rollout names, and those that its selections find. A selection that finds none is an error where something is to be shared.
-func (r *routing) references(ctx context.Context, ask reconcile.Ask, chosen settings) ([]reference, error) {
+func (r *routing) references(ctx context.Context, ask engine.Ask, chosen settings) ([]reference, error) {
 	var found []reference
 	var errs []error
 	for _, named := range chosen.routes {
@@ -88,15 +88,15 @@ func (r *routing) references(ctx context.Context, ask reconcile.Ask, chosen sett
 			}
 		}
 	}
-	return found, reconcile.Join(errs...)
+	return found, engine.Join(errs...)
 }
 
 // find returns the names of the routes of a selection, sorted.
-func (r *routing) find(ctx context.Context, ask reconcile.Ask, which selection) (names []types.NamespacedName, err error) {
+func (r *routing) find(ctx context.Context, ask engine.Ask, which selection) (names []types.NamespacedName, err error) {
 	if err := r.namespaces.check(ask, which.namespace, which.field); err != nil {
 		return nil, err
 	}
-	err = apiserver.Retry(ctx, func(ctx context.Context) (err error) {
+	err = kube.Retry(ctx, func(ctx context.Context) (err error) {
 		names, err = r.client.selected(ctx, which)
 		return err
 	})
@@ -113,7 +113,7 @@ func (r *routing) find(ctx context.Context, ask reconcile.Ask, which selection) 
 }
 
 // check refuses a namespace in which the Rollout may not name routes.
-func (n Namespaces) check(ask reconcile.Ask, namespace, field string) error {
+func (n Namespaces) check(ask engine.Ask, namespace, field string) error {
 	if n.allow(ask.Rollout.Namespace, namespace) {
 		return nil
 	}

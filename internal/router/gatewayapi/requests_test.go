@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
 func TestRequestsOfSetWeight(t *testing.T) {

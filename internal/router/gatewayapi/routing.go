@@ -12,11 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/serviceport"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
 )
 
 // errNoHeaderRoutes says that a Rollout has a header or mirror route but no route that takes one.
@@ -24,7 +24,7 @@ var errNoHeaderRoutes = errors.New("no route takes header or mirror routes")
 
 // Router is the router argoproj-labs/gatewayAPI.
 type Router struct {
-	*reconcile.Reconciler[*object]
+	*engine.Reconciler[*object]
 }
 
 var _ router.Router = (*Router)(nil)
@@ -32,8 +32,8 @@ var _ router.Router = (*Router)(nil)
 // New returns a Router that reads and writes through client, touches routes of other namespaces than a Rollout's only in those of namespaces, and logs changed
 // routes, at info level, to log.
 func New(client *Client, namespaces Namespaces, log *slog.Logger) *Router {
-	added := &routing{client: client, namespaces: namespaces, log: log, memo: reconcile.NewMemo(Type, settingsOf)}
-	return &Router{reconcile.New(added, client.api, FieldManager, log)}
+	added := &routing{client: client, namespaces: namespaces, log: log, memo: engine.NewMemo(Type, settingsOf)}
+	return &Router{engine.New(added, client.api, FieldManager, log)}
 }
 
 // routing is what this router adds to the flow of package reconcile.
@@ -41,10 +41,10 @@ type routing struct {
 	client     *Client
 	namespaces Namespaces
 	log        *slog.Logger
-	memo       *reconcile.Memo[settings]
+	memo       *engine.Memo[settings]
 }
 
-var _ reconcile.Routing[*object] = (*routing)(nil)
+var _ engine.Routing[*object] = (*routing)(nil)
 
 // Type is argoproj-labs/gatewayAPI.
 func (*routing) Type() string { return Type }
@@ -53,7 +53,7 @@ func (*routing) Type() string { return Type }
 func (*routing) ConfigField() string { return configField }
 
 // Configured reads that configuration.
-func (r *routing) Configured(rollout *v1alpha1.Rollout) (reconcile.Configured[*object], error) {
+func (r *routing) Configured(rollout *v1alpha1.Rollout) (engine.Configured[*object], error) {
 	chosen, err := r.memo.Read(rollout)
 	if err != nil {
 		return nil, err
@@ -69,16 +69,16 @@ type configured struct {
 }
 
 // Settings are what every router has.
-func (c *configured) Settings() reconcile.Settings { return c.chosen.Settings }
+func (c *configured) Settings() engine.Settings { return c.chosen.Settings }
 
 // Targets are the routes that the Rollout names, and those that its selections find. A selection that finds none is an error where something is to be shared.
-func (c *configured) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
+func (c *configured) Targets(ctx context.Context, ask engine.Ask) ([]engine.Target[*object], error) {
 	asked, err := c.intentOf(ctx, ask, c.chosen)
 	if err != nil {
 		return nil, err
 	}
 	found, err := c.references(ctx, ask, c.chosen)
-	targets := make([]reconcile.Target[*object], 0, len(found))
+	targets := make([]engine.Target[*object], 0, len(found))
 	for _, named := range found {
 		targets = append(targets, &target{routing: c.routing, reference: named, rollout: ask.Name(), asked: asked})
 	}
@@ -86,8 +86,8 @@ func (c *configured) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcil
 }
 
 // Leftovers are the routes whose record names the Rollout and that are none of targets.
-func (c *configured) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*object]) []reconcile.Target[*object] {
-	var left []reconcile.Target[*object]
+func (c *configured) Leftovers(ask engine.Ask, targets []engine.Target[*object]) []engine.Target[*object] {
+	var left []engine.Target[*object]
 	for _, kind := range kinds() {
 		marked, believed := c.client.caches[kind].Marked(ask.Name())
 		if !believed {
@@ -95,7 +95,7 @@ func (c *configured) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*ob
 		}
 		for _, found := range marked {
 			t := &target{routing: c.routing, rollout: ask.Name(), asked: intent(ask, c.chosen), isLeft: true, reference: reference{kind: kind, name: found.name, headerRoutes: true}}
-			if !slices.ContainsFunc(targets, func(other reconcile.Target[*object]) bool { return other.String() == t.String() }) {
+			if !slices.ContainsFunc(targets, func(other engine.Target[*object]) bool { return other.String() == t.String() }) {
 				left = append(left, t)
 			}
 		}
@@ -113,7 +113,7 @@ func (c *configured) OffersManagedRoutes(rollout *v1alpha1.Rollout, step string)
 }
 
 // intentOf is intent with the ports of an experiment's Services.
-func (r *routing) intentOf(ctx context.Context, ask reconcile.Ask, chosen settings) (route.Intent, error) {
+func (r *routing) intentOf(ctx context.Context, ask engine.Ask, chosen settings) (route.Intent, error) {
 	asked := intent(ask, chosen)
 	if asked.Weights == nil || len(asked.Weights.Others) == 0 {
 		return asked, nil
@@ -133,7 +133,7 @@ func (r *routing) intentOf(ctx context.Context, ask reconcile.Ask, chosen settin
 
 // ports are those of a Service; nil where it may not be read.
 func (r *routing) ports(ctx context.Context, namespace, name string) ([]serviceport.Port, error) {
-	body, err := r.client.api.Do(ctx, apiserver.Request{Path: []string{"api", "v1", "namespaces", namespace, "services", name}})
+	body, err := r.client.api.Do(ctx, kube.Request{Path: []string{"api", "v1", "namespaces", namespace, "services", name}})
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 )
 
 // Type is the name under which Rollouts and the controller's configuration know this router.
@@ -55,7 +55,7 @@ func prefix(kind route.Kind) string {
 
 // settings are what a Rollout configures of this router.
 type settings struct {
-	reconcile.Settings
+	engine.Settings
 
 	routes     []reference // in the order of kinds, of those in lists first
 	selections []selection
@@ -94,7 +94,7 @@ type entry struct {
 // with the published plugin, upper and lower case of keys are the same.
 func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 	const remedy = "write {httpRoute: <name of an HTTPRoute>} there"
-	raw := reconcile.ConfigOf(rollout, Type)
+	raw := engine.ConfigOf(rollout, Type)
 	if len(raw) == 0 {
 		return settings{}, fmt.Errorf("%s is missing: %s", configField, remedy)
 	}
@@ -121,7 +121,7 @@ type configuration map[string]json.RawMessage
 
 // keys are all keys of the configuration, sorted.
 func keys() []string {
-	known := []string{namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, reconcile.PromotionKey, reconcile.AbortKey, configMapKey, skipKey}
+	known := []string{namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, engine.PromotionKey, engine.AbortKey, configMapKey, skipKey}
 	for _, kind := range kinds() {
 		known = append(known, prefix(kind), prefix(kind)+"RuleName", prefix(kind)+"s", prefix(kind)+"Selector")
 	}
@@ -153,15 +153,15 @@ func (c configuration) settings(namespace string) (settings, error) {
 		}
 	}
 	chosen := settings{
-		Settings: reconcile.Settings{VerifyDataPlane: true, SafePromotion: true, ImmediateAbort: true},
+		Settings: engine.Settings{VerifyDataPlane: true, SafePromotion: true, ImmediateAbort: true},
 		label:    &route.Label{Key: route.DefaultLabelKey, Value: defaultLabelValue},
 	}
 	var labelOff, skip bool
 	var configMap string
 	read(namespaceKey, &namespace, "the name of a namespace")
 	read(verifyKey, &chosen.VerifyDataPlane, "true or false")
-	read(reconcile.PromotionKey, &chosen.SafePromotion, "true or false")
-	read(reconcile.AbortKey, &chosen.ImmediateAbort, "true or false")
+	read(engine.PromotionKey, &chosen.SafePromotion, "true or false")
+	read(engine.AbortKey, &chosen.ImmediateAbort, "true or false")
 	read(labelOffKey, &labelOff, "true or false")
 	read(skipKey, &skip, "true or false")
 	read(configMapKey, &configMap, "a name, or nothing: it is not used")

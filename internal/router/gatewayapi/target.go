@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
@@ -32,7 +32,7 @@ type target struct {
 	isLeft  bool         // the Rollout doesn't name it any more
 }
 
-var _ reconcile.Target[*object] = (*target)(nil)
+var _ engine.Target[*object] = (*target)(nil)
 
 // String names the route in messages.
 func (t *target) String() string { return t.reference.String() }
@@ -49,7 +49,7 @@ func (t *target) Read(ctx context.Context) (*object, error) {
 
 // Await waits until decided says true of a state of the route.
 func (t *target) Await(ctx context.Context, found *object, decided func(*object) bool) (*object, error) {
-	last, _, err := t.client.caches[t.kind].Await(ctx, t.name, found, reconcile.StatusWait, t.Read, decided)
+	last, _, err := t.client.caches[t.kind].Await(ctx, t.name, found, engine.StatusWait, t.Read, decided)
 	return last, err
 }
 
@@ -72,25 +72,25 @@ func (t *target) intent(ctx context.Context) (route.Intent, error) {
 }
 
 // Plan is the route as is asked for. Other Rollouts that stand in the way are looked up: those that have left the route don't count.
-func (t *target) Plan(ctx context.Context, found *object) (reconcile.Change, error) {
+func (t *target) Plan(ctx context.Context, found *object) (engine.Change, error) {
 	asked, err := t.intent(ctx)
 	if err != nil {
-		return reconcile.Change{}, err
+		return engine.Change{}, err
 	}
 	if found.isAs(asked) {
-		return reconcile.Change{}, nil
+		return engine.Change{}, nil
 	}
 	content, report, err := t.apply(ctx, found, &asked)
 	if t.isLeft && errors.Is(err, route.ErrNoRule) {
-		return reconcile.Change{}, nil // it shares nothing between these Services any more
+		return engine.Change{}, nil // it shares nothing between these Services any more
 	}
 	if err != nil {
-		return reconcile.Change{}, err
+		return engine.Change{}, err
 	}
 	if !report.Changed && len(report.Warnings) == 0 {
 		found.foundAs(asked)
 	}
-	change := reconcile.Change{Warnings: report.Warnings, Attributes: []any{"active", report.Active}}
+	change := engine.Change{Warnings: report.Warnings, Attributes: []any{"active", report.Active}}
 	if report.Changed {
 		between := route.Between(found.content, asked, content)
 		change.Write = func(ctx context.Context) error { return t.write(ctx, found, between, content) }
@@ -150,30 +150,30 @@ func (t *target) Holds(ctx context.Context, found *object) error {
 }
 
 // Taken says whether the route's Gateways have accepted its current generation, by their conditions in its status.
-func (*target) Taken(_ context.Context, found *object) (reconcile.Verdict, string) {
+func (*target) Taken(_ context.Context, found *object) (engine.Verdict, string) {
 	accepted, missing := route.Accepted(found.content)
 	switch {
 	case accepted:
-		return reconcile.Taken, ""
+		return engine.Taken, ""
 	case route.Reported(found.content):
-		return reconcile.NotTaken, missing
+		return engine.NotTaken, missing
 	default:
-		return reconcile.Unknown, missing
+		return engine.Unknown, missing
 	}
 }
 
 // Excuse lets a route's spec alone be judged after statusLimit, and at once where no Gateway has ever reported on it.
-func (t *target) Excuse(found *object, waited reconcile.Waited) (reconcile.Excuse, bool) {
+func (t *target) Excuse(found *object, waited engine.Waited) (engine.Excuse, bool) {
 	remedy := fmt.Sprintf("look at its status and its Gateway, or, where that reports no status, write %s: false in %s", verifyKey, configField)
 	if !route.Reported(found.content) && !found.made.IsZero() && time.Since(found.made) > statusLimit {
-		return reconcile.Excuse{Reason: "RouteNotReported", Message: fmt.Sprintf("%s: no Gateway has ever reported on it: its weights count as verified by its spec alone; %s",
+		return engine.Excuse{Reason: "RouteNotReported", Message: fmt.Sprintf("%s: no Gateway has ever reported on it: its weights count as verified by its spec alone; %s",
 			t, remedy)}, true
 	}
 	if waited.Time < statusLimit {
-		return reconcile.Excuse{}, false
+		return engine.Excuse{}, false
 	}
 	_, missing := route.Accepted(found.content)
-	return reconcile.Excuse{Reason: "RouteNotAccepted", Message: fmt.Sprintf("%s: %s, for %v: its weights count as verified by its spec alone; %s", t, missing, statusLimit,
+	return engine.Excuse{Reason: "RouteNotAccepted", Message: fmt.Sprintf("%s: %s, for %v: its weights count as verified by its spec alone; %s", t, missing, statusLimit,
 		remedy)}, true
 }
 
@@ -203,7 +203,7 @@ func explain(rollout string, t reference, err error) error {
 	if errors.Is(err, errNotServed) {
 		return fmt.Errorf("%s: %w: install the CustomResourceDefinition %s.%s, or correct %s", concerns, err, t.kind.Resource(), group, t.field)
 	}
-	return apiserver.Explain(concerns, err, apiserver.Remedies{
+	return kube.Explain(concerns, err, kube.Remedies{
 		NotFound: "create it, or correct " + t.field,
 		Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to get, list, watch and update %s of %s in namespace %q: apply the ClusterRole and "+
 			"ClusterRoleBinding argo-rollouts-gateway-api", t.kind.Resource(), group, t.name.Namespace),

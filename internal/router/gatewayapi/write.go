@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
@@ -54,7 +54,7 @@ func (t *target) awaitProxies(ctx context.Context) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !apiserver.Sleep(ctx, betweenGrace) {
+	if !kube.Sleep(ctx, betweenGrace) {
 		return nil, ctx.Err()
 	}
 	return t.Read(ctx)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
 // FieldManager is the name under which the API server records what this router writes (metadata.managedFields).
@@ -27,26 +27,26 @@ const FieldManager = "rollouts-plugin-kedify"
 //
 // What it reads and writes goes into a cache, which Watch keeps up to date; without Watch, every read is a request.
 type Client struct {
-	api   *apiserver.Client
-	cache *apiserver.Cache[*object]
+	api   *kube.Client
+	cache *kube.Cache[*object]
 }
 
 // NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
 func NewClient(config func() (*rest.Config, error)) *Client {
-	return &Client{api: apiserver.NewClient(config), cache: apiserver.NewCache((*object).after)}
+	return &Client{api: kube.NewClient(config), cache: kube.NewCache((*object).after)}
 }
 
 // Watch keeps the Client's cache until ctx ends, by a watch on every HTTPScaledObject. While it cannot, reads go to the API server one by one. To be called
 // once.
 func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
-	c.cache.Follow(ctx, apiserver.Source[*object]{
+	c.cache.Follow(ctx, kube.Source[*object]{
 		Client: c.api,
 		Path: func(context.Context) ([]string, error) {
 			return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource}, nil
 		},
 		Decode: parseObject,
-		Title:  "HTTPScaledObjects", Meanwhile: apiserver.EachCallReads,
-		Remedies: apiserver.Remedies{
+		Title:  "HTTPScaledObjects", Meanwhile: kube.EachCallReads,
+		Remedies: kube.Remedies{
 			NotFound: "install the CustomResourceDefinition httpscaledobjects.http.keda.sh",
 			Forbidden: "allow the controller's ServiceAccount to list and watch httpscaledobjects in all namespaces: apply the ClusterRole " +
 				"argo-rollouts-kedify-http",
@@ -65,16 +65,16 @@ func path(name types.NamespacedName) []string {
 
 // get reads one object from the API server, not from the cache.
 func (c *Client) get(ctx context.Context, name types.NamespacedName) (*object, error) {
-	return c.answered(c.api.Do(ctx, apiserver.Request{Path: path(name)}))
+	return c.answered(c.api.Do(ctx, kube.Request{Path: path(name)}))
 }
 
 // list reads the objects of a namespace from the API server.
 func (c *Client) list(ctx context.Context, namespace string) (objects []*object, err error) {
-	err = apiserver.Retry(ctx, func(ctx context.Context) error {
+	err = kube.Retry(ctx, func(ctx context.Context) error {
 		var all struct {
 			Items []json.RawMessage `json:"items"`
 		}
-		body, err := c.api.Do(ctx, apiserver.Request{Path: path(types.NamespacedName{Namespace: namespace})})
+		body, err := c.api.Do(ctx, kube.Request{Path: path(types.NamespacedName{Namespace: namespace})})
 		if err == nil {
 			err = json.Unmarshal(body, &all)
 		}
@@ -117,7 +117,7 @@ func (c *Client) annotate(ctx context.Context, read *object, annotations map[str
 	if err != nil {
 		return err
 	}
-	_, err = c.answered(c.api.Do(ctx, apiserver.Request{
+	_, err = c.answered(c.api.Do(ctx, kube.Request{
 		Verb: http.MethodPatch, Path: path(read.name), Query: map[string]string{"fieldManager": FieldManager},
 		ContentType: string(types.JSONPatchType), Body: patch,
 	}))

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 
 // settings are what a Rollout configures of this router.
 type settings struct {
-	reconcile.Settings
+	engine.Settings
 
 	object string // name of the HTTPScaledObject
 }
@@ -99,7 +99,7 @@ func (i intent) holds(found *object) bool {
 // settingsOf reads the router's configuration in rollout: an object with the keys of this router and nothing else, so that a mistyped key is noticed.
 func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 	const remedy = "write {" + objectKey + ": <name of an HTTPScaledObject in the Rollout's namespace>} there"
-	raw := reconcile.ConfigOf(rollout, Type)
+	raw := engine.ConfigOf(rollout, Type)
 	if len(raw) == 0 {
 		return settings{}, fmt.Errorf("%s is missing: %s", configField, remedy)
 	}
@@ -107,20 +107,20 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 	if err := json.Unmarshal(raw, &config); err != nil || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return settings{}, fmt.Errorf("%s is %.80s, not an object: %s", configField, raw, remedy)
 	}
-	chosen := settings{Settings: reconcile.Settings{VerifyDataPlane: true, SafePromotion: true, ImmediateAbort: true}}
+	chosen := settings{Settings: engine.Settings{VerifyDataPlane: true, SafePromotion: true, ImmediateAbort: true}}
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		var err error
 		switch key {
 		case objectKey: // below, because it has to be there
 		case verifyKey:
 			chosen.VerifyDataPlane, err = flag(config, key)
-		case reconcile.PromotionKey:
+		case engine.PromotionKey:
 			chosen.SafePromotion, err = flag(config, key)
-		case reconcile.AbortKey:
+		case engine.AbortKey:
 			chosen.ImmediateAbort, err = flag(config, key)
 		default:
-			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s and %s", configField, key, objectKey, reconcile.AbortKey,
-				reconcile.PromotionKey, verifyKey)
+			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s and %s", configField, key, objectKey, engine.AbortKey,
+				engine.PromotionKey, verifyKey)
 		}
 		if err != nil {
 			return settings{}, err

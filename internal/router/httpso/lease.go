@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
 // leaseTimeout bounds the reading of the Lease, which happens while a call waits.
@@ -43,7 +43,7 @@ type lease struct {
 // has it. At first sight there is nothing to compare with and it counts as alive for LeaseFreshness: where the holder is in fact gone, that delays a
 // verification, where the opposite guess would let one through that nobody took.
 type pulse struct {
-	client *apiserver.Client
+	client *kube.Client
 	name   types.NamespacedName
 	log    *slog.Logger
 
@@ -55,7 +55,7 @@ type pulse struct {
 	told    life      // what was logged last
 }
 
-func newPulse(client *apiserver.Client, name types.NamespacedName, log *slog.Logger) *pulse {
+func newPulse(client *kube.Client, name types.NamespacedName, log *slog.Logger) *pulse {
 	return &pulse{client: client, name: name, log: log, told: alive}
 }
 

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
 // TestAReportOfBeforeTheLastWriteIsNotBelieved plays a weight that is left and set again: the first report about it must not pass for one about the second time.
@@ -40,13 +40,13 @@ func TestAReportOfBeforeTheLastWriteIsNotBelieved(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				cache := apiserver.NewCache((*object).after)
+				cache := kube.NewCache((*object).after)
 				for _, each := range test.states {
 					cache.Put(each)
 				}
 				time.Sleep(test.after) // The clock is synctest's.
 				known, _, _ := cache.Get(name)
-				if got, _ := takenByAll(known); (got == reconcile.Taken) != test.want {
+				if got, _ := takenByAll(known); (got == engine.Taken) != test.want {
 					t.Errorf("taken by all: %v, want %v", got, test.want)
 				}
 			})

@@ -8,10 +8,10 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
 // Type is the name under which Rollouts and the controller's configuration know this router.
@@ -19,7 +19,7 @@ const Type = "kedify/http"
 
 // Router is the router kedify/http.
 type Router struct {
-	*reconcile.Reconciler[*object]
+	*engine.Reconciler[*object]
 }
 
 var _ router.Router = (*Router)(nil)
@@ -27,8 +27,8 @@ var _ router.Router = (*Router)(nil)
 // New returns a Router that reads and writes through client, takes the Lease of that name for the sign of life of the interceptors, and logs changed weights, at
 // info level, to log.
 func New(client *Client, interceptors types.NamespacedName, log *slog.Logger) *Router {
-	added := &routing{client: client, pulse: newPulse(client.api, interceptors, log), log: log, memo: reconcile.NewMemo(Type, settingsOf)}
-	return &Router{reconcile.New(added, client.api, FieldManager, log)}
+	added := &routing{client: client, pulse: newPulse(client.api, interceptors, log), log: log, memo: engine.NewMemo(Type, settingsOf)}
+	return &Router{engine.New(added, client.api, FieldManager, log)}
 }
 
 // routing is what this router adds to the flow of package reconcile.
@@ -36,10 +36,10 @@ type routing struct {
 	client *Client
 	pulse  *pulse
 	log    *slog.Logger
-	memo   *reconcile.Memo[settings]
+	memo   *engine.Memo[settings]
 }
 
-var _ reconcile.Routing[*object] = (*routing)(nil)
+var _ engine.Routing[*object] = (*routing)(nil)
 
 // Type is kedify/http.
 func (*routing) Type() string { return Type }
@@ -48,7 +48,7 @@ func (*routing) Type() string { return Type }
 func (*routing) ConfigField() string { return configField }
 
 // Configured reads that configuration.
-func (r *routing) Configured(rollout *v1alpha1.Rollout) (reconcile.Configured[*object], error) {
+func (r *routing) Configured(rollout *v1alpha1.Rollout) (engine.Configured[*object], error) {
 	chosen, err := r.memo.Read(rollout)
 	if err != nil {
 		return nil, err
@@ -64,11 +64,11 @@ type configured struct {
 }
 
 // Settings are what every router has.
-func (c *configured) Settings() reconcile.Settings { return c.chosen.Settings }
+func (c *configured) Settings() engine.Settings { return c.chosen.Settings }
 
 // Targets are the HTTPScaledObject that the Rollout names and those of the other triggers of the same ScaledObject, where weights are asked for or a step names
 // header or mirror routes.
-func (c *configured) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcile.Target[*object], error) {
+func (c *configured) Targets(ctx context.Context, ask engine.Ask) ([]engine.Target[*object], error) {
 	if !ask.Weigh && !router.NamesManagedRoutes(ask.Rollout) {
 		return nil, nil
 	}
@@ -82,7 +82,7 @@ func (c *configured) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcil
 		}
 	}
 	names, isAlone, err := c.client.objects(ctx, ask, named.want.object)
-	targets := make([]reconcile.Target[*object], 0, len(names))
+	targets := make([]engine.Target[*object], 0, len(names))
 	for _, name := range names {
 		t := c.target(ask, name)
 		t.isAlone = isAlone
@@ -92,8 +92,8 @@ func (c *configured) Targets(ctx context.Context, ask reconcile.Ask) ([]reconcil
 }
 
 // Leftovers are the HTTPScaledObjects that have the Rollout's mark beside weights and are none of targets.
-func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*object]) []reconcile.Target[*object] {
-	var left []reconcile.Target[*object]
+func (r *routing) Leftovers(ask engine.Ask, targets []engine.Target[*object]) []engine.Target[*object] {
+	var left []engine.Target[*object]
 	marked, believed := r.client.cache.Marked(ask.Name())
 	if !believed {
 		return nil
@@ -115,7 +115,7 @@ func (r *routing) Leftovers(ask reconcile.Ask, targets []reconcile.Target[*objec
 func (*routing) OffersManagedRoutes(*v1alpha1.Rollout, string) error { return nil }
 
 // target is the object of that name, bound to what is asked.
-func (r *routing) target(ask reconcile.Ask, name types.NamespacedName) *target {
+func (r *routing) target(ask engine.Ask, name types.NamespacedName) *target {
 	return &target{routing: r, want: intent{
 		rollout: ask.Name(), object: name, owner: ownerOf(ask.Rollout), shares: ask.Shares,
 		weigh: ask.Weigh, managed: ask.Managed,

@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
-	"github.com/kedify/argo-rollouts-plugin/internal/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
 const (
@@ -36,8 +36,8 @@ type target struct {
 }
 
 var (
-	_ reconcile.Target[*object] = (*target)(nil)
-	_ reconcile.PodsReporter    = (*target)(nil)
+	_ engine.Target[*object] = (*target)(nil)
+	_ engine.PodsReporter    = (*target)(nil)
 )
 
 // String names the object in messages.
@@ -53,26 +53,26 @@ func (t *target) Read(ctx context.Context) (*object, error) { return t.client.ge
 
 // Await waits until decided says true of a state of the object.
 func (t *target) Await(ctx context.Context, found *object, decided func(*object) bool) (*object, error) {
-	last, _, err := t.client.cache.Await(ctx, t.want.object, found, reconcile.StatusWait, t.Read, decided)
+	last, _, err := t.client.cache.Await(ctx, t.want.object, found, engine.StatusWait, t.Read, decided)
 	return last, err
 }
 
 // Plan writes the shares into the annotation, stable first, and the header and mirror routes into theirs, or removes both when the stable Service gets everything.
 // What anybody else wrote there is overwritten, unless another Rollout did, which is an error while that Rollout exists and names the object.
-func (t *target) Plan(ctx context.Context, found *object) (reconcile.Change, error) {
+func (t *target) Plan(ctx context.Context, found *object) (engine.Change, error) {
 	if err := t.checkOwner(ctx, found); err != nil {
-		return reconcile.Change{}, err
+		return engine.Change{}, err
 	}
 	mark, warnings := t.want.mark(found), t.warnings(found)
 	if t.want.holds(found) && found.owner == mark {
-		return reconcile.Change{Warnings: warnings}, nil
+		return engine.Change{Warnings: warnings}, nil
 	}
 	weights, managed := t.want.texts(found)
 	annotations := map[string]string{httpv1alpha1.AnnotationWeightedBackends: weights, httpv1alpha1.AnnotationWeightedBackendsOwner: mark}
 	if managed != "" || found.isManaged {
 		annotations[httpv1alpha1.AnnotationManagedRoutes] = managed
 	}
-	return reconcile.Change{
+	return engine.Change{
 		Attributes: []any{"removed", weights == ""}, Warnings: warnings,
 		Write: func(ctx context.Context) error { return t.client.annotate(ctx, found, annotations) },
 	}, nil
@@ -100,16 +100,16 @@ func (t *target) Holds(_ context.Context, found *object) error {
 
 // Taken says whether every Ready proxy of at least one has taken the annotation, by the interceptor's report. Where no interceptor lives, nobody keeps reports up
 // to date, and the annotation alone is judged.
-func (t *target) Taken(ctx context.Context, found *object) (reconcile.Verdict, string) {
+func (t *target) Taken(ctx context.Context, found *object) (engine.Verdict, string) {
 	switch t.pulse.feel(ctx) {
 	case absent:
-		return reconcile.Taken, ""
+		return engine.Taken, ""
 	case unknown:
-		return reconcile.Unknown, "the interceptors' Lease cannot be read now"
+		return engine.Unknown, "the interceptors' Lease cannot be read now"
 	default:
 	}
 	verdict, why := takenByAll(found)
-	if verdict != reconcile.Taken {
+	if verdict != engine.Taken {
 		why += fmt.Sprintf("; look at the kedify-proxy of namespace %q and the interceptor's log, or write %s: false in %s", t.want.object.Namespace, verifyKey, configField)
 	}
 	return verdict, why
@@ -117,32 +117,32 @@ func (t *target) Taken(ctx context.Context, found *object) (reconcile.Verdict, s
 
 // takenByAll says whether found's report is about the annotation that found carries, and every Ready proxy of at least one shares requests exactly so. A weight
 // that was left and set again has the text of before; until the report is of the later write, it is about the earlier one.
-func takenByAll(found *object) (reconcile.Verdict, string) {
+func takenByAll(found *object) (engine.Verdict, string) {
 	report := found.report
 	if report == nil {
-		return reconcile.Unknown, "it has no report of an interceptor"
+		return engine.Unknown, "it has no report of an interceptor"
 	}
-	isBygone := report.ResourceVersion != "" && apiserver.Older(report.ResourceVersion, found.since) && time.Since(found.seenAt) < bygoneLimit
+	isBygone := report.ResourceVersion != "" && kube.Older(report.ResourceVersion, found.since) && time.Since(found.seenAt) < bygoneLimit
 	switch ready, acked := report.Proxies.Ready, report.Proxies.Acked; {
 	case ready == 0:
-		return reconcile.Unknown, "there is no Ready proxy"
+		return engine.Unknown, "there is no Ready proxy"
 	case isBygone || report.AnnotationHash != split.Hash(found.text, found.managed):
-		return reconcile.NotTaken, fmt.Sprintf("the interceptor has not reported on this annotation yet, last on another with %d of %d Ready proxies", acked, ready)
+		return engine.NotTaken, fmt.Sprintf("the interceptor has not reported on this annotation yet, last on another with %d of %d Ready proxies", acked, ready)
 	case acked != ready:
-		return reconcile.NotTaken, fmt.Sprintf("%d of %d Ready proxies have taken it", acked, ready)
+		return engine.NotTaken, fmt.Sprintf("%d of %d Ready proxies have taken it", acked, ready)
 	case !report.Effective:
-		return reconcile.NotTaken, fmt.Sprintf("%d of %d Ready proxies have taken it, but a share is redirected, because its Service has no ready endpoint", acked, ready)
+		return engine.NotTaken, fmt.Sprintf("%d of %d Ready proxies have taken it, but a share is redirected, because its Service has no ready endpoint", acked, ready)
 	}
-	return reconcile.Taken, ""
+	return engine.Taken, ""
 }
 
 // Excuse lets a Rollout at the full weight go on that has had no Ready proxy for emptyFleetLimit.
-func (t *target) Excuse(found *object, waited reconcile.Waited) (reconcile.Excuse, bool) {
+func (t *target) Excuse(found *object, waited engine.Waited) (engine.Excuse, bool) {
 	hasReady := found.report != nil && found.report.Proxies.Ready > 0
 	if !waited.Full || hasReady || waited.Time < emptyFleetLimit {
-		return reconcile.Excuse{}, false
+		return engine.Excuse{}, false
 	}
-	return reconcile.Excuse{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("HTTPScaledObject %q has had no Ready proxy for %v: the full canary weight counts as "+
+	return engine.Excuse{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("HTTPScaledObject %q has had no Ready proxy for %v: the full canary weight counts as "+
 		"verified by its annotation alone; check the kedify-proxy of namespace %q", t.want.object, emptyFleetLimit, t.want.object.Namespace)}, true
 }
 
@@ -179,7 +179,7 @@ func (t *target) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return apiserver.Explain(fmt.Sprintf("%s of rollout %q", t, t.want.rollout), err, apiserver.Remedies{
+	return kube.Explain(fmt.Sprintf("%s of rollout %q", t, t.want.rollout), err, kube.Remedies{
 		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct %s.%s",
 			configField, objectKey),
 		Forbidden: "allow the controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http",

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/reconcile"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
 // errMayNotList says that the ServiceAccount may not list HTTPScaledObjects.
@@ -23,7 +23,7 @@ var errMayNotList = errors.New("HTTPScaledObjects may not be listed")
 // within a second, and until then they are no leftovers.
 //
 // A watch tells all that without a request. Without one, a list of the namespace does, in a canary, and of an object that is a trigger's.
-func (c *Client) objects(ctx context.Context, ask reconcile.Ask, named types.NamespacedName) (names []types.NamespacedName, isAlone bool, err error) {
+func (c *Client) objects(ctx context.Context, ask engine.Ask, named types.NamespacedName) (names []types.NamespacedName, isAlone bool, err error) {
 	first, _, believed := c.cache.Get(named)
 	others, stillBelieved := c.cache.Marked(commonMark(first, ask))
 	if !believed || !stillBelieved {
@@ -43,13 +43,13 @@ func (c *Client) objects(ctx context.Context, ask reconcile.Ask, named types.Nam
 }
 
 // listed are the same as the API server tells it. It is asked about the named object once, until that is known.
-func (c *Client) listed(ctx context.Context, ask reconcile.Ask, named types.NamespacedName) ([]*object, error) {
+func (c *Client) listed(ctx context.Context, ask engine.Ask, named types.NamespacedName) ([]*object, error) {
 	first, _, _ := c.cache.Get(named)
 	if ask.AtRest() {
 		return nil, nil
 	}
 	if first == nil {
-		err := apiserver.Retry(ctx, func(ctx context.Context) (err error) {
+		err := kube.Retry(ctx, func(ctx context.Context) (err error) {
 			first, err = c.get(ctx, named)
 			return err
 		})
@@ -71,7 +71,7 @@ func (c *Client) listed(ctx context.Context, ask reconcile.Ask, named types.Name
 }
 
 // commonMark is the mark of the objects that belong to the one that a Rollout names, nil where that is missing.
-func commonMark(first *object, ask reconcile.Ask) string {
+func commonMark(first *object, ask engine.Ask) string {
 	if first == nil {
 		return ask.Name()
 	}

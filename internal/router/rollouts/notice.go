@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
 const (
@@ -21,15 +21,15 @@ const (
 
 // Board is where a router puts its warnings.
 type Board struct {
-	client    *apiserver.Client
+	client    *kube.Client
 	component string
 	log       *slog.Logger
-	told      *apiserver.Waits
+	told      *kube.Waits
 }
 
 // NewBoard returns a Board that writes events through client, as coming from component, and the same to log.
-func NewBoard(client *apiserver.Client, component string, log *slog.Logger) *Board {
-	return &Board{client: client, component: component, log: log, told: apiserver.NewWaits()}
+func NewBoard(client *kube.Client, component string, log *slog.Logger) *Board {
+	return &Board{client: client, component: component, log: log, told: kube.NewWaits()}
 }
 
 // Warn writes a Warning event about rollout, and the same to the log, unless it did so in the last 10 minutes, word for word. It never fails: an event is a

@@ -10,9 +10,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/routertest"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
 func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
@@ -20,7 +20,7 @@ func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t)
 		var log bytes.Buffer
-		board := rollouts.NewBoard(apiserver.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), "router", slog.New(slog.NewTextHandler(&log, nil)))
+		board := rollouts.NewBoard(kube.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), "router", slog.New(slog.NewTextHandler(&log, nil)))
 		web, other := routertest.Rollout("kedify/http", ""), routertest.Rollout("kedify/http", "")
 		other.Name, other.UID = "api", "uid-of-api"
 		tests := []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 )
 
@@ -63,14 +63,14 @@ func (p Promotion) key() string {
 
 // Guard waits for stable Services.
 type Guard struct {
-	client *apiserver.Client
+	client *kube.Client
 	board  *Board
-	waits  *apiserver.Waits
+	waits  *kube.Waits
 }
 
 // NewGuard returns a Guard that reads Endpoints through client and puts warnings on board.
-func NewGuard(client *apiserver.Client, board *Board) *Guard {
-	return &Guard{client: client, board: board, waits: apiserver.NewWaits()}
+func NewGuard(client *kube.Client, board *Board) *Guard {
+	return &Guard{client: client, board: board, waits: kube.NewWaits()}
 }
 
 // End ends a promotion without waiting: the canary has no share that could be taken from it.

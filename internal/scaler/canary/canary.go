@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 )
 
@@ -34,17 +34,17 @@ var ErrUnknown = errors.New("whether a canary is under way is not known")
 
 // Watcher knows which targets are in a canary.
 type Watcher struct {
-	api      *apiserver.Client
-	objects  *apiserver.Cache[*object]
-	rollouts *apiserver.Cache[*rollout]
+	api      *kube.Client
+	objects  *kube.Cache[*object]
+	rollouts *kube.Cache[*rollout]
 }
 
 // New returns a Watcher that reaches the API server as config says, and knows nothing before Run.
 func New(config func() (*rest.Config, error)) *Watcher {
 	return &Watcher{
-		api:      apiserver.NewClient(config),
-		objects:  apiserver.NewCache[*object](nil),
-		rollouts: apiserver.NewCache[*rollout](nil),
+		api:      kube.NewClient(config),
+		objects:  kube.NewCache[*object](nil),
+		rollouts: kube.NewCache[*rollout](nil),
 	}
 }
 
@@ -64,12 +64,12 @@ func (w *Watcher) Run(ctx context.Context, logger *slog.Logger) error {
 // follow keeps one cache until ctx ends.
 func follow[S interface {
 	*T
-	apiserver.State
+	kube.State
 }, T any](
-	ctx context.Context, api *apiserver.Client, cache *apiserver.Cache[S], logger *slog.Logger,
+	ctx context.Context, api *kube.Client, cache *kube.Cache[S], logger *slog.Logger,
 	title, group, version, resource string,
 ) {
-	cache.Follow(ctx, apiserver.Source[S]{
+	cache.Follow(ctx, kube.Source[S]{
 		Client: api,
 		Path:   func(context.Context) ([]string, error) { return []string{"apis", group, version, resource}, nil },
 		Decode: func(raw []byte) (S, error) {
@@ -78,7 +78,7 @@ func follow[S interface {
 		},
 		Title:     title,
 		Meanwhile: "whether a workload without demand is active is not known to KEDA",
-		Remedies: apiserver.Remedies{
+		Remedies: kube.Remedies{
 			NotFound: "install the CustomResourceDefinition " + resource + "." + group,
 			Forbidden: "allow the scaler's ServiceAccount to list and watch " + resource +
 				" in all namespaces: apply config/scaler",

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/serviceport"
 )
 
 // The defaults of a backendRef (Gateway API, BackendRef and BackendObjectReference).

@@ -3,7 +3,7 @@ package route
 import (
 	"errors"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/serviceport"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/serviceport"
 )
 
 // Annotation is the key of the annotation that records what the Rollouts active on a route own there. It is a JSON object from "namespace/name" of a Rollout

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/testkit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
 var update = flag.Bool("update", false, "write what the scenarios produce")
@@ -35,7 +35,7 @@ func usual() Intent {
 // given to Apply stays as it is, the same Intent once more changes nothing, and Holds agrees.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	testkit.Scenarios{Dir: "testdata", Update: *update}.Run(t, func(t *testing.T, scenario *testkit.Scenario) {
+	kit.Scenarios{Dir: "testdata", Update: *update}.Run(t, func(t *testing.T, scenario *kit.Scenario) {
 		t.Helper()
 		object := decode(t, scenario.Input(t, "route.yaml"))
 		var steps []step

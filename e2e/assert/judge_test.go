@@ -1,0 +1,129 @@
+package assert
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
+)
+
+// script hands out one sample after the other, as the numbers of answers from
+// yellow; the rest is blue. It keeps what was asked for.
+type script struct {
+	yellow []int
+	sizes  []int
+	from   []time.Time
+}
+
+func (s *script) sample(_ context.Context, from time.Time, n int) (load.Window, error) {
+	taken := len(s.sizes)
+	s.sizes, s.from = append(s.sizes, n), append(s.from, from)
+	yellow := s.yellow[taken]
+	if yellow < 0 {
+		return load.Window{Asked: n, Done: n, Failed: n}, nil
+	}
+	return load.Window{Asked: n, Done: n, Colors: map[string]int{"yellow": yellow, "blue": n - yellow}}, nil
+}
+
+func TestJudge(t *testing.T) {
+	from := time.Now().Add(time.Hour)
+	tests := []struct {
+		name   string
+		yellow []int // of samples of 1000 and 2000
+		share  float64
+		want   stats.Verdict
+		sizes  []int
+		odd    []int
+		fails  error
+	}{
+		{name: "as asked", yellow: []int{200}, share: 0.2, want: stats.Agrees, sizes: []int{1000}},
+		{name: "odd by chance", yellow: []int{260, 410}, share: 0.2, want: stats.Agrees, sizes: []int{1000, 2000}, odd: []int{260}},
+		{name: "odd again", yellow: []int{260, 500}, share: 0.2, want: stats.Off, sizes: []int{1000, 2000}, odd: []int{260}, fails: ErrSplit},
+		{name: "all but one of all", yellow: []int{999}, share: 1, want: stats.Off, sizes: []int{1000}, fails: ErrSplit},
+		{name: "no good answer", yellow: []int{-1}, share: 0.2, want: stats.Off, sizes: []int{1000}, fails: ErrSplit},
+		{
+			name: "no good answer the second time", yellow: []int{260, -1}, share: 0.2,
+			want: stats.Off, sizes: []int{1000, 2000}, odd: []int{260}, fails: ErrSplit,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &script{yellow: tt.yellow}
+			var odd []int
+			found, err := Asked{
+				Color: "yellow", Share: tt.share, From: from, First: 1000, Fresh: 2000, Rule: stats.DefaultRule(),
+				Odd: func(first stats.Split) { odd = append(odd, first.Hits) },
+			}.Judge(t.Context(), s.sample)
+			if found.Verdict != tt.want || !errors.Is(err, tt.fails) {
+				t.Errorf("verdict %d, error %v; want %d, %v", found.Verdict, err, tt.want, tt.fails)
+			}
+			if diff := cmp.Diff(tt.sizes, s.sizes); diff != "" {
+				t.Errorf("samples taken (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.odd, odd); diff != "" {
+				t.Errorf("odd first samples told of (-want +got):\n%s", diff)
+			}
+			if last := tt.yellow[len(tt.yellow)-1]; last >= 0 && (found.Hits != last || found.Total != tt.sizes[len(tt.sizes)-1]) {
+				t.Errorf("the finding is %d of %d, want the last sample", found.Hits, found.Total)
+			}
+			if !s.from[0].Equal(from) {
+				t.Errorf("the first sample is taken from %s on, want %s", s.from[0], from)
+			}
+			if len(s.from) > 1 && !s.from[1].Before(from) {
+				t.Errorf("the fresh sample is taken from %s on, want: at once", s.from[1])
+			}
+		})
+	}
+}
+
+func TestWithoutASampleThereIsNoVerdict(t *testing.T) {
+	late := errors.New("no answers")
+	_, err := Asked{Share: 0.2, First: 10, Fresh: 20}.Judge(t.Context(), func(context.Context, time.Time, int) (load.Window, error) {
+		return load.Window{}, late
+	})
+	if !errors.Is(err, late) || errors.Is(err, ErrSplit) {
+		t.Errorf("error = %v, want the sample's", err)
+	}
+}
+
+// still is a machine that stood still for so many samples.
+type still struct{ samples int }
+
+func (s *still) Largest(time.Time, time.Time) time.Duration {
+	s.samples--
+	if s.samples < 0 {
+		return 0
+	}
+	return time.Second
+}
+
+// A split that is off is measured again when the machine stood still, and not for ever.
+func TestJudgeVoid(t *testing.T) {
+	tests := []struct {
+		name   string
+		yellow []int // of samples of 1000
+		still  int
+		fails  error
+	}{
+		{name: "off on a machine that ran", yellow: []int{900}, fails: ErrSplit},
+		{name: "off while it stood still, then as asked", yellow: []int{900, 1000}, still: 1},
+		{name: "off while it stood still, then off", yellow: []int{900, 900}, still: 1, fails: ErrSplit},
+		{name: "off all the time", yellow: []int{900, 900, 900, 900, 900, 900}, still: 100, fails: ErrSplit},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &script{yellow: tt.yellow}
+			_, err := Asked{
+				Color: "yellow", Share: 1, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(), Stalls: &still{tt.still},
+			}.Judge(t.Context(), s.sample)
+			if !errors.Is(err, tt.fails) || len(s.sizes) != len(tt.yellow) {
+				t.Errorf("error %v after %d samples, want %v after %d", err, len(s.sizes), tt.fails, len(tt.yellow))
+			}
+		})
+	}
+}

@@ -1,0 +1,223 @@
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+)
+
+// The names of the guide's objects.
+const (
+	// Namespace is theirs here: in the guide's the demo may run.
+	Namespace = "canary"
+	App       = "rollouts-demo"
+	// Host is the guide's, host the one that takes its place in Namespace.
+	Host          = "rollouts-demo.example.com"
+	host          = "canary.example.com"
+	stable        = "rollouts-demo-stable"
+	canary        = "rollouts-demo-canary"
+	clusterPrefix = Namespace + "/" + App + "/"
+)
+
+// RolloutPath is the guide's Rollout at the API server.
+const RolloutPath = "/apis/argoproj.io/v1alpha1/namespaces/" + Namespace + "/rollouts/" + App
+
+// annotationPair and envoyPair are the two sides by their names there.
+func annotationPair() trace.Pair { return trace.Pair{Stable: stable, Canary: canary} }
+
+func envoyPair() trace.Pair {
+	return trace.Pair{Stable: clusterPrefix + stable, Canary: clusterPrefix + canary}
+}
+
+// Proxy is one kedify-proxy.
+type Proxy struct {
+	// Name is its pod's.
+	Name string
+	// Admin is Envoy's admin interface, inside the cluster.
+	Admin netip.AddrPort
+	// HTTP is its HTTP port, inside the cluster too: requests so go to one proxy
+	// and no other, which the Service would not let one choose.
+	HTTP netip.AddrPort
+}
+
+// Step is one step of a canary, as a Rollout has it in
+// spec.strategy.canary.steps.
+type Step map[string]any
+
+// SetWeight moves the canary to a weight in percent.
+func SetWeight(weight int) Step { return Step{"setWeight": weight} }
+
+// Pause waits for a promotion.
+func Pause() Step { return Step{"pause": struct{}{}} }
+
+// Pods keeps the canary at a number of pods, whatever its weight.
+func Pods(n int) Step { return Step{"setCanaryScale": map[string]int{"replicas": n}} }
+
+// Deploy applies the guide's objects with two proxies, and begins to record.
+// proxyPatch is merged into the container of the proxies' Deployment. Whoever
+// uses the cluster after this test finds nothing of them.
+func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
+	t.Helper()
+	ctx := t.Context()
+	container := map[string]any{"name": "envoy"}
+	maps.Copy(container, proxyPatch)
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{
+		"replicas": 2, "template": map[string]any{"spec": map[string]any{"containers": []any{container}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := Example(t, b.Repo, host, "manifests.yaml", "httpscaledobject.yaml")
+	Kubectl{Cluster: b.Cluster}.CreateNamespace(t, Namespace)
+	for _, args := range [][]string{
+		{"-n", Namespace, "apply", "-f", Fair(b.Repo)},
+		{"-n", Namespace, "apply", "-k", filepath.Join(b.Repo, "config", "kedify-proxy")},
+		{"-n", Namespace, "patch", "deployment", "kedify-proxy", "-p", string(patch)},
+		{"-n", Namespace, "apply", "-f", example[0], "-f", example[1]},
+		{"-n", Namespace, "rollout", "status", "deployment/kedify-proxy", WaitTimeout()},
+	} {
+		if _, err := b.Kubectl(ctx, append([]string{"kubectl"}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.findProxies(t)
+	b.observe(t)
+	if err := b.Healthy(ctx, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Fair is the file of the LimitRange that gives the pods of a namespace their share of a busy node.
+func Fair(repo string) string { return filepath.Join(repo, "e2e", "bed", "fair.yaml") }
+
+// pods is what is read of a list of pods.
+type pods struct {
+	Items []struct {
+		Metadata struct {
+			Name              string  `json:"name"`
+			DeletionTimestamp *string `json:"deletionTimestamp"`
+		} `json:"metadata"`
+		Status struct {
+			PodIP string `json:"podIP"`
+		} `json:"status"`
+	} `json:"items"`
+}
+
+// findProxies notes the proxies.
+func (b *Bed) findProxies(t *testing.T) {
+	t.Helper()
+	var list pods
+	err := Repeat(t.Context(), "the list of proxies", func() error {
+		list = pods{}
+		return b.Get(t.Context(), "/api/v1/namespaces/"+Namespace+"/pods?labelSelector=app%3Dkedify-proxy", &list)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range list.Items {
+		if pod.Metadata.DeletionTimestamp != nil {
+			continue
+		}
+		ip, err := netip.ParseAddr(pod.Status.PodIP)
+		if err != nil {
+			t.Fatalf("the address of pod %s: %v", pod.Metadata.Name, err)
+		}
+		b.Proxies = append(b.Proxies, Proxy{
+			Name: pod.Metadata.Name, Admin: netip.AddrPortFrom(ip, 9901), HTTP: netip.AddrPortFrom(ip, 8080),
+		})
+	}
+	slices.SortFunc(b.Proxies, func(x, y Proxy) int { return strings.Compare(x.Name, y.Name) })
+	if len(b.Proxies) != 2 {
+		t.Fatalf("%d proxies are found, want 2", len(b.Proxies))
+	}
+}
+
+// observe begins to record.
+func (b *Bed) observe(t *testing.T) {
+	t.Helper()
+	follow := func(group, resource string, each func(inside.Version)) {
+		background(t, func(ctx context.Context) error {
+			err := b.Inside.Store().Follow(ctx, inside.CustomResource(group, resource, Namespace, App), each)
+			if err != nil {
+				return fmt.Errorf("record the versions of %s: %w", resource, err)
+			}
+			return nil
+		})
+	}
+	follow("http.keda.sh", "httpscaledobjects", b.Record.object)
+	follow("argoproj.io", "rollouts", b.Record.rollout)
+	for _, p := range b.Proxies {
+		background(t, func(ctx context.Context) error { b.watchEnvoy(ctx, p); return nil })
+	}
+}
+
+// Settle ends whatever canary there is in favour of a colour, which must be the
+// stable one, and gives the Rollout other steps.
+func (b *Bed) Settle(ctx context.Context, color string, steps ...Step) error {
+	if err := b.SetImage(ctx, color); err != nil {
+		return err
+	}
+	if err := b.Healthy(ctx, 1, 0); err != nil {
+		return err
+	}
+	var changed kube.Rollout
+	patch := map[string]any{"spec": map[string]any{"strategy": map[string]any{"canary": map[string]any{"steps": steps}}}}
+	err := Repeat(ctx, "the Rollout to have other steps", func() error { return b.MergePatch(ctx, RolloutPath, patch, &changed) })
+	if err != nil {
+		return err
+	}
+	return b.Healthy(ctx, changed.Metadata.Generation, 0)
+}
+
+// Healthy waits until the Rollout has nothing to roll out, at this generation or
+// a later one, and the canary has this weight.
+func (b *Bed) Healthy(ctx context.Context, generation int64, weight int) error {
+	_, err := b.Await(ctx, "the Rollout to be Healthy", func() bool {
+		state := b.Record.Now()
+		return state.Rollout.Metadata.Generation >= generation && state.Rollout.Healthy() && state.Has(weight, len(b.Proxies))
+	})
+	return err
+}
+
+// Argo runs a command of kubectl-argo-rollouts on the Rollout, such as
+// "promote".
+func (b *Bed) Argo(ctx context.Context, verb string, rest ...string) error {
+	_, err := b.Kubectl(ctx, append([]string{"kubectl", "argo", "rollouts", "-n", Namespace, verb}, rest...)...)
+	return err
+}
+
+// SetImage begins a canary of that colour.
+func (b *Bed) SetImage(ctx context.Context, color string) error {
+	return b.Argo(ctx, "set", "image", App, App+"=argoproj/rollouts-demo:"+color)
+}
+
+// AtPause waits until the Rollout pauses at the step of that number, counted
+// from 0, and the weight is in force everywhere.
+func (b *Bed) AtPause(ctx context.Context, step, weight int) error {
+	_, err := b.Await(ctx, fmt.Sprintf("the pause of step %d with weight %d in force", step, weight), func() bool {
+		state := b.Record.Now()
+		index := state.Rollout.Status.CurrentStepIndex
+		return index != nil && *index == step && state.Rollout.Paused() && state.Has(weight, len(b.Proxies))
+	})
+	return err
+}
+
+// ended waits until a canary has ended, promoted or given up: no weight is in
+// force any more, and the Rollout says that it is Healthy or aborted.
+func (b *Bed) ended(ctx context.Context) error {
+	_, err := b.Await(ctx, "the end of the canary", func() bool {
+		state := b.Record.Now()
+		return state.Has(0, len(b.Proxies)) && (state.Rollout.Healthy() || state.Rollout.Status.Abort)
+	})
+	return err
+}

@@ -1,0 +1,27 @@
+package testbed
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Example returns files of the canary guide's example with another host in place of the guide's: an Ingress controller
+// takes one of two Ingresses that have the same.
+func Example(t *testing.T, repo, host string, names ...string) []string {
+	t.Helper()
+	var files []string
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(repo, "examples", "argo-rollouts-canary", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte(Host), []byte(host)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return files
+}

@@ -1,0 +1,110 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
+	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
+	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
+	"github.com/kedify/argo-rollouts-plugin/test/load"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
+)
+
+// The load on each proxy: two get what the demo has one get.
+const (
+	// Rate is the number of requests per second.
+	Rate = 125
+)
+
+// RequestTimeout is the limit of one request.
+func RequestTimeout() time.Duration { return await.Patience() }
+
+// ErrSplit is judge.ErrSplit.
+var ErrSplit = assert.ErrSplit
+
+// ErrOverload says that this machine couldn't keep the load up, so nothing was
+// measured.
+var ErrOverload = errors.New("the load client is overloaded: this machine is too slow, or busy with other things")
+
+// Load is the demo's load on each of some proxies by itself.
+type Load struct {
+	clients map[string]*load.Client
+	stalls  *stall.Detector
+	lag     time.Duration
+}
+
+// Lag is the longest time by which a request started late, known once the load
+// has ended: how busy this machine was.
+func (l *Load) Lag() time.Duration { return l.lag }
+
+// StartLoad begins to send requests to these proxies.
+func (b *Bed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
+	l := &Load{clients: map[string]*load.Client{}, stalls: stall.Start()}
+	for _, p := range proxies {
+		client, err := load.Start(ctx, load.Config{
+			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: host, Path: "/color", Rate: Rate, Timeout: RequestTimeout(),
+			// As many as are due in the time that one may take: otherwise the client fails first when the machine stands still.
+			MaxInFlight: Rate * int(RequestTimeout().Seconds()), Colors: guide.Colors(),
+		})
+		if err != nil {
+			_, overload := l.Stop(nil)
+			return nil, errors.Join(fmt.Errorf("start the load on %s: %w", p.Name, err), overload)
+		}
+		l.clients[p.Name] = client
+	}
+	return l, nil
+}
+
+// Stop ends the load and says what became of its requests. Outages are those of
+// the proxies, by their names.
+func (l *Load) Stop(outages map[string]trace.Outage) (trace.Tally, error) {
+	l.stalls.Stop()
+	var sum trace.Tally
+	var problems []error
+	for name, client := range l.clients {
+		totals, _ := client.Stop()
+		l.lag = max(l.lag, totals.Lag)
+		if totals.Overloaded {
+			problems = append(problems, fmt.Errorf("%s: %w", name, ErrOverload))
+		}
+		var outage *trace.Outage
+		if o, ok := outages[name]; ok {
+			outage = &o
+		}
+		sum.Add(trace.Judge(client.Results(), outage, RequestTimeout()))
+	}
+	return sum, errors.Join(problems...)
+}
+
+// settle is the time between Envoy's main thread showing a split and the first
+// request that counts: its workers take it over one by one.
+const settle = 200 * time.Millisecond
+
+// Split measures how many of the next n requests to each proxy answer in a
+// colour, and judges that by the demo's rule: an odd sample calls for a fresh
+// one of twice the size. The error wraps judge.ErrSplit if the split is off.
+func (l *Load) Split(ctx context.Context, color string, weight, n int) error {
+	_, err := assert.Asked{
+		Color: color, Share: float64(weight) / 100, From: time.Now().Add(settle), First: n, Fresh: 2 * n, Rule: stats.DefaultRule(),
+		Stalls: l.stalls,
+	}.Judge(ctx, l.sample)
+	return err
+}
+
+// sample is a judge.Sample of n requests to each proxy.
+func (l *Load) sample(ctx context.Context, from time.Time, n int) (load.Window, error) {
+	var windows []load.Window
+	for name, client := range l.clients {
+		window, err := client.Sample(ctx, from, n)
+		if err != nil {
+			return load.Window{}, fmt.Errorf("requests to %s: %w", name, err)
+		}
+		windows = append(windows, window)
+	}
+	return load.Merge(windows...), nil
+}

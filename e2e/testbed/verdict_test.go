@@ -1,0 +1,89 @@
+package testbed
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
+)
+
+// look is a look at an Envoy: in which second it began, and the canary's weight.
+type look struct{ second, weight int }
+
+// recordOf is the record of these versions and of looks at one Envoy.
+func recordOf(versions []inside.Version, looks ...look) *Record {
+	r := newRecord()
+	for _, v := range versions {
+		r.object(v)
+	}
+	for _, l := range looks {
+		shares := envoyadmin.Shares{}
+		if l.weight < 100 {
+			shares[envoyPair().Stable] = float64(100-l.weight) / 100
+		}
+		if l.weight > 0 {
+			shares[envoyPair().Canary] = float64(l.weight) / 100
+		}
+		r.envoy("e", start().Add(time.Duration(l.second)*time.Second), shares, nil)
+	}
+	return r
+}
+
+// Each thing that must not be is found by one check, and named.
+func TestVerdict(t *testing.T) {
+	given := func(seconds ...int) []inside.Version { // 0, 20, and the last one twice: written, then acknowledged
+		last := seconds[0]
+		return []inside.Version{
+			object(t, 0, 0, 0, 2, 2), object(t, 10, 20, 0, 2, 2), object(t, 11, 20, 20, 2, 2),
+			object(t, 20, last, 20, 2, 2), object(t, 21, last, last, 2, 2),
+		}
+	}
+	fine := trace.Tally{Sent: 500}
+	tests := []struct {
+		name   string
+		record *Record
+		tally  trace.Tally
+		ended  bool
+		want   []Check
+	}{
+		{"nothing", recordOf(given(0), look{0, 0}, look{11, 20}, look{21, 0}), fine, true, nil},
+		{"a failed request", recordOf(given(0), look{0, 0}, look{11, 20}, look{21, 0}), trace.Tally{Sent: 500, Failed: 1}, true, []Check{CheckFailedRequests}},
+		{"no request", recordOf(given(0), look{0, 0}, look{11, 20}, look{21, 0}), trace.Tally{}, true, []Check{CheckFailedRequests}},
+		{"a strange weight on the way", recordOf(given(0), look{0, 0}, look{10, 30}, look{11, 20}, look{21, 0}), fine, true, []Check{CheckStrangeWeights}},
+		{"acknowledged too early", recordOf(given(0), look{0, 0}, look{12, 0}, look{13, 20}, look{21, 0}), fine, true, []Check{CheckOrder}},
+		{"a strange weight is left", recordOf(given(5), look{0, 0}, look{11, 20}, look{21, 5}), fine, true, []Check{CheckEnd}},
+		{"one proxy is left behind", recordOf(given(0)[:4], look{0, 0}, look{11, 20}), fine, true, []Check{CheckEnd}},
+		{"stuck on the way", recordOf(given(0)[:3], look{0, 0}, look{11, 20}), fine, false, nil},
+		{"stuck at a strange weight", recordOf(given(5), look{0, 0}, look{11, 20}, look{21, 5}), fine, false, []Check{CheckStrangeWeights}},
+	}
+	for _, tt := range tests {
+		var v Verdict
+		v.judge(tt.record, start().Add(5*time.Second), []int{0, 20, 0}, tt.tally, tt.ended)
+		if diff := cmp.Diff(tt.want, v.Failed()); diff != "" {
+			t.Errorf("%s: checks that found something (-want +got):\n%s\n%v", tt.name, diff, v.Findings)
+		}
+	}
+}
+
+// What is found names the place, what was seen there and when.
+func TestFindings(t *testing.T) {
+	versions := []inside.Version{object(t, 0, 0, 0, 2, 2), object(t, 10, 20, 0, 2, 2), object(t, 11, 20, 20, 2, 2)}
+	var v Verdict
+	v.judge(recordOf(versions, look{0, 0}, look{12, 0}), start().Add(5*time.Second), []int{0, 20, 0}, trace.Tally{Sent: 1}, true)
+	want := []string{
+		"ACK before Envoy: status.dataPlane said 20 at +6.000 s, and a look at e that began at +7.000 s found 0",
+		"end: annotation rests at 20 since +5.000 s, asked 0",
+		"end: status.dataPlane rests at 20 since +6.000 s, asked 0",
+	}
+	var got []string
+	for _, f := range v.Findings {
+		got = append(got, f.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,330 @@
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+)
+
+// errKilled ends an agent.
+var errKilled = errors.New("killed")
+
+// team is a namespace with two Ingresses and two HTTPRoutes for one HTTPScaledObject, and an API server that ends the agent at a write.
+type team struct {
+	api    client.Client
+	writes int // that are still done
+	// grants are the ReferenceGrants that there are, and refused is what comes of one that is written, or nil.
+	grants  []types.ReferenceGrant
+	refused error
+	agent   *controllers.Autowirer
+}
+
+// newTeam is that namespace, with a proxy that is ready.
+func newTeam(t *testing.T) *team {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+		httpv1alpha1.AddToScheme(scheme), types.AddToScheme(scheme))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "team", Name: name, Generation: 1}
+	}
+	slice := in("proxies")
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "kedify-proxy"}
+	shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: in("shop"), Spec: httpv1alpha1.HTTPScaledObjectSpec{
+		Hosts: []string{"shop.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "shop", Port: 80},
+	}}
+	shop.Annotations = map[string]string{httpv1alpha1.AnnotationTrafficAutowire: "ingress,httproute"}
+	shop.Status.Conditions = []metav1.Condition{{Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
+	all := []client.Object{
+		shop,
+		&corev1.Service{ObjectMeta: in("kedify-proxy"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}},
+		&discoveryv1.EndpointSlice{
+			ObjectMeta: slice, Ports: []discoveryv1.EndpointPort{{Port: new(int32(10080))}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}},
+		},
+	}
+	for i := range 2 {
+		ref := types.HTTPBackendRef{Name: "shop", Port: 80}
+		all = append(all, &types.HTTPRoute{ObjectMeta: in(fmt.Sprint("route", i)), Spec: types.HTTPRouteSpec{
+			Rules: []types.HTTPRouteRule{{BackendRefs: []types.HTTPBackendRef{ref}}},
+		}}, &networkingv1.Ingress{ObjectMeta: in(fmt.Sprint("web", i)), Spec: networkingv1.IngressSpec{
+			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+				Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 80},
+			}},
+		}})
+	}
+	made := &team{writes: 1000}
+	made.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(shop).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if made.writes--; made.writes < 0 {
+				return errKilled
+			}
+			if grant, is := object.(*types.ReferenceGrant); is {
+				if made.refused == nil {
+					grant.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+					made.grants = []types.ReferenceGrant{*grant}
+				}
+				return made.refused
+			}
+			return api.Patch(ctx, object, patch, options...)
+		},
+		SubResourcePatch: func(
+			ctx context.Context, api client.Client, what string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+		) error {
+			if made.writes--; made.writes < 0 {
+				return errKilled
+			}
+			return api.SubResource(what).Patch(ctx, object, patch, options...)
+		},
+	}).Build()
+	made.agent = &controllers.Autowirer{
+		Client: made.api, Stored: made.api, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: time.Nanosecond,
+		IsServed: func(schema.GroupVersionKind) bool { return true },
+		Shared:   "team",
+		Grants: func(context.Context) ([]types.ReferenceGrant, bool, error) {
+			return made.grants, true, nil
+		},
+	}
+	return made
+}
+
+// share has the HTTPScaledObject be served by the shared fleet, of another namespace.
+func (m *team) share(t *testing.T) {
+	t.Helper()
+	in := metav1.ObjectMeta{Namespace: "keda", Name: "kedify-proxy", Labels: map[string]string{discoveryv1.LabelServiceName: "kedify-proxy"}}
+	shop := m.shop(t)
+	shop.Annotations[httpv1alpha1.AnnotationFleet] = httpv1alpha1.FleetShared
+	shop.Annotations[httpv1alpha1.AnnotationTrafficAutowire] = "httproute"
+	err := errors.Join(
+		m.api.Create(t.Context(), &corev1.Service{ObjectMeta: in, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8080}}}}),
+		m.api.Create(t.Context(), &discoveryv1.EndpointSlice{ObjectMeta: in, Endpoints: []discoveryv1.Endpoint{{}}}),
+		m.api.Update(t.Context(), shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.agent.Shared = "keda"
+}
+
+// again has the agent look once more, at what a real API server would have: the fake one loses a condition when another field manager applies one.
+func (m *team) again(t *testing.T) error {
+	t.Helper()
+	shop := m.shop(t)
+	meta.SetStatusCondition(&shop.Status.Conditions, metav1.Condition{
+		Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonProgrammed, ObservedGeneration: shop.Generation,
+	})
+	if err := m.api.Status().Update(t.Context(), shop); err != nil {
+		t.Fatal(err)
+	}
+	return m.run(t)
+}
+
+// shop is the HTTPScaledObject.
+func (m *team) shop(t *testing.T) *httpv1alpha1.HTTPScaledObject {
+	t.Helper()
+	shop := new(httpv1alpha1.HTTPScaledObject)
+	if err := m.api.Get(t.Context(), types.NamespacedName{Namespace: "team", Name: "shop"}, shop); err != nil {
+		t.Fatal(err)
+	}
+	return shop
+}
+
+// TestProxiesThatHaveEndedAreLeft before their endpoints tell of it: when the connection to the last one is lost for good.
+func TestProxiesThatHaveEndedAreLeft(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.agent.Shared = ""
+	var kept, gone []netip.AddrPort
+	m.agent.Keep = func(namespace string, proxies []netip.AddrPort) []netip.AddrPort {
+		if namespace != "team" {
+			t.Errorf("namespace %s is looked at", namespace)
+		}
+		kept = proxies
+		return gone
+	}
+	names := func(what, want string, proxies int) {
+		t.Helper()
+		if err := m.again(t); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{want, want, want, want}, m.services(t)); diff != "" {
+			t.Errorf("%s: Services (-want +got):\n%s", what, diff)
+		}
+		if len(kept) != proxies {
+			t.Errorf("%s: connections to %v, want %d", what, kept, proxies)
+		}
+	}
+	names("both are there", "kedify-proxy", 2)
+	gone = kept[:1]
+	names("one has ended", "kedify-proxy", 2)
+	gone = kept
+	names("both have ended", "shop", 2)
+	gone = nil
+	names("they are back", "kedify-proxy", 2)
+	m.agent.IsOff = true
+	names("nothing may be wired", "shop", 0)
+}
+
+// TestTheGrantIsRefused has the API server forbid the ReferenceGrant: nothing is wired, the condition names it, and it is tried again.
+func TestTheGrantIsRefused(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	m.share(t)
+	m.refused = apierrors.NewForbidden(schema.GroupResource{Resource: "referencegrants"}, "kedify-proxy-team", errKilled)
+	if err := m.again(t); !errors.Is(err, m.refused) {
+		t.Errorf("the agent says %v", err)
+	}
+	condition := meta.FindStatusCondition(m.shop(t).Status.Conditions, httpv1alpha1.ConditionAutowired)
+	for _, what := range []string{"ReferenceGrant keda/kedify-proxy-team", "is forbidden: killed"} {
+		if condition == nil || condition.Reason != httpv1alpha1.ReasonRefused || !strings.Contains(condition.Message, what) {
+			t.Errorf("condition %+v, want %q", condition, what)
+		}
+	}
+	if diff := cmp.Diff([]string{"shop", "shop", "shop", "shop"}, m.services(t)); diff != "" {
+		t.Errorf("Services (-want +got):\n%s", diff)
+	}
+	m.refused = nil
+	for range 2 { // the ReferenceGrant, and what relies on it
+		if err := m.again(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
+		t.Errorf("Services (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheAgentIsKilledBesideTheGrant ends the agent before each of its writes, with the shared fleet.
+func TestTheAgentIsKilledBesideTheGrant(t *testing.T) {
+	t.Parallel()
+	for offset := range 5 { // the ReferenceGrant, a condition, two HTTPRoutes, and the condition again
+		t.Run(strconv.Itoa(offset), func(t *testing.T) {
+			t.Parallel()
+			m := newTeam(t)
+			m.share(t)
+			m.writes = offset
+			var ended error
+			for range 2 {
+				ended = errors.Join(ended, m.again(t))
+				m.services(t)
+			}
+			if !errors.Is(ended, errKilled) {
+				t.Errorf("the agent ends with %v", ended)
+			}
+			if isMade := len(m.grants) > 0; isMade != (offset > 0) {
+				t.Errorf("there is a ReferenceGrant: %v", isMade)
+			}
+			m.writes = 1000
+			for range 3 {
+				if err := m.again(t); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
+				t.Errorf("Services (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// run has the agent look at the namespace.
+func (m *team) run(t *testing.T) error {
+	t.Helper()
+	_, err := m.agent.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}})
+	return err
+}
+
+// services are those that the objects name. One that names the proxies without an undo is a failure.
+func (m *team) services(t *testing.T) []string {
+	t.Helper()
+	var ingresses networkingv1.IngressList
+	var routes types.HTTPRouteList
+	if err := errors.Join(m.api.List(t.Context(), &ingresses), m.api.List(t.Context(), &routes)); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	add := func(object client.Object, name string) {
+		if _, has := object.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo]; has != (name == "kedify-proxy") {
+			t.Errorf("%s names %s, annotations %v", object.GetName(), name, object.GetAnnotations())
+		}
+		found = append(found, name)
+	}
+	for _, ingress := range ingresses.Items {
+		add(&ingress, ingress.Spec.DefaultBackend.Service.Name)
+	}
+	for _, route := range routes.Items {
+		add(&route, route.Spec.Rules[0].BackendRefs[0].Name)
+	}
+	return found
+}
+
+// TestTheAgentIsKilledAtEachWrite wires and restores, and ends the agent before each of its writes. The next one finishes.
+func TestTheAgentIsKilledAtEachWrite(t *testing.T) {
+	t.Parallel()
+	const all = 5 // two Ingresses, two HTTPRoutes and a condition
+	for _, isOff := range []bool{false, true} {
+		for offset := range all + 1 {
+			t.Run(fmt.Sprintf("off %v, %d writes", isOff, offset), func(t *testing.T) {
+				t.Parallel()
+				m, want := newTeam(t), "kedify-proxy"
+				if isOff {
+					if err := m.run(t); err != nil {
+						t.Fatal(err)
+					}
+					want = "shop"
+				}
+				m.agent.IsOff, m.writes = isOff, offset
+				if err := m.run(t); (offset < all) != errors.Is(err, errKilled) {
+					t.Errorf("the agent ends with %v", err)
+				}
+				done := 0
+				for _, name := range m.services(t) {
+					if name == want {
+						done++
+					}
+				}
+				if done != min(offset, 4) {
+					t.Errorf("%d objects name %s after %d writes", done, want, offset)
+				}
+				m.writes = 1000
+				if err := m.run(t); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]string{want, want, want, want}, m.services(t)); diff != "" {
+					t.Errorf("Services (-want +got):\n%s", diff)
+				}
+				if err := m.run(t); err != nil || m.writes != 1000-(all-offset) {
+					t.Errorf("%v; %d writes by the next one, want %d", err, 1000-m.writes, all-offset)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,513 @@
+package desired_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+)
+
+// address is where our scaler listens.
+const address = "scaler.keda:9090"
+
+// read reads an object.
+func read[T any](t *testing.T, text string) *T {
+	t.Helper()
+	object := new(T)
+	if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return object
+}
+
+// shop is a ScaledObject with triggers, YAML of a list, whose target is a Rollout.
+func shop(t *testing.T, triggers string) *types.ScaledObject {
+	t.Helper()
+	return read[types.ScaledObject](t, `
+metadata: {name: shop, namespace: team, uid: uid-1}
+spec:
+  scaleTargetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: shop}
+  triggers: `+triggers)
+}
+
+// canary is that Rollout.
+const canary = `{metadata: {name: shop}, spec: {strategy: {canary: {stableService: shop-stable}}}}`
+
+// summary is what matters of a Want.
+type summary struct {
+	Name, Service string
+	Says          []string
+}
+
+func summaries(wants []desired.Want) []summary {
+	var out []summary
+	for _, want := range wants {
+		one := summary{Name: want.Name}
+		if want.Object != nil {
+			one.Service = want.Object.Spec.ScaleTargetRef.Service
+		}
+		for _, problem := range want.Problems {
+			one.Says = append(one.Says, problem.Reason+": "+problem.Message)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+const (
+	plain = `{type: kedify-http, metadata: {hosts: a.test, port: "80"}}`
+	other = `{type: cpu, metadata: {value: "50"}}`
+)
+
+// TestTriggersAndTheirObjects has which HTTPScaledObjects a ScaledObject stands for, and where their requests go.
+func TestTriggersAndTheirObjects(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		triggers string
+		rollout  string // none if empty
+		want     []summary
+	}{
+		"one has the ScaledObject's name": {`[` + other + `, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"no trigger is ours":              {`[` + other + `]`, canary, nil},
+		"several have names of their own": {`[` + other + `, ` + plain + `, {type: kedify-http, name: api, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-api", "shop-stable", nil}}},
+		"a name that is given stays":      {`[{type: external-push, metadata: {hosts: a.test, port: "80", convertedFrom: kedify-http, httpScaledObject: shop}}, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-1", "shop-stable", nil}}},
+		"written by hand":                 {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"several written by hand": {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}, ` +
+			`{type: external-push, name: b, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}, ` +
+			`{type: external-push, metadata: {hosts: c.test, port: "80", scalerAddress: "` + address + `", httpScaledObject: shop-c}}]`, canary, []summary{
+			{"shop", "shop-stable", nil},
+			{"", "", []string{`InvalidName: spec.triggers[1]: another trigger already has the HTTPScaledObject "shop"; name another one by httpScaledObject in the metadata`}},
+			{"shop-c", "shop-stable", nil},
+		}},
+		"one written by hand beside one that is not": {`[` + plain + `, {type: external-push, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{
+			{"shop-0", "shop-stable", nil}, {"shop", "shop-stable", nil},
+		}},
+		"the ScaledObject's name is taken": {`[` + plain + `, {type: kedify-http, metadata: {hosts: b.test, port: "80", httpScaledObject: shop}}]`, canary, []summary{{"shop-0", "shop-stable", nil}, {"shop", "shop-stable", nil}}},
+		"an object that the user made":     {`[{type: external-push, metadata: {httpScaledObject: mine, scalerAddress: "` + address + `"}}]`, canary, nil},
+		"a service that agrees":            {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop-stable}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"a service that names another one": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, canary, []summary{{"shop", "shop", []string{`ServiceDisagrees: spec.triggers[0].metadata.service "shop": Rollout "shop" has the stable Service "shop-stable"; remove service, and the Rollout's counts`}}}},
+		"a service, and no Rollout yet":    {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, "", []summary{{"shop", "shop", nil}}},
+		"no service, and no Rollout yet": {`[` + plain + `]`, "", []summary{{"shop", "", []string{
+			`ServiceUnknown: spec.triggers[0]: Rollout "shop", which names the Service, is not there; create it, or set service in the metadata`,
+		}}}},
+		"blue-green":                    {`[` + plain + `]`, `{spec: {strategy: {blueGreen: {activeService: shop-active}}}}`, []summary{{"shop", "shop-active", nil}}},
+		"ping-pong, before a turn":      {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}}`, []summary{{"shop", "pong", nil}}},
+		"ping-pong, on the ping's turn": {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}, status: {canary: {stablePingPong: ping}}}`, []summary{{"shop", "ping", nil}}},
+		"a Rollout without Services": {`[` + plain + `]`, `{spec: {strategy: {canary: {}}}}`, []summary{{"shop", "", []string{
+			`ServiceUnknown: spec.triggers[0]: Rollout "shop" names no Service; set its spec.strategy.canary.stableService or spec.strategy.blueGreen.activeService, or service in the metadata`,
+		}}}},
+		"a key that is unknown": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", pathPrefix: /a}}]`, canary, []summary{{"shop", "shop-stable", []string{
+			`KeyIgnored: spec.triggers[0].metadata.pathPrefix "/a": is not known and counts for nothing; did you mean pathPrefixes?`,
+		}}}},
+		"a value that is wrong, and a neighbour": {`[{type: kedify-http, metadata: {hosts: a.test, port: http}}, ` + plain + `]`, canary, []summary{
+			{"shop", "", []string{`InvalidTrigger: spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`}},
+			{"shop-1", "shop-stable", nil},
+		}},
+		"a name that cannot be one": {`[` + plain + `, {type: kedify-http, name: My API, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
+			{"shop", "shop-stable", nil},
+			{"", "", []string{`InvalidName: spec.triggers[1]: its HTTPScaledObject cannot be named "shop-My API": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); give the trigger a name of lower-case letters, digits and hyphens`}},
+		}},
+		"a name twice": {`[` + plain + `, {type: kedify-http, name: x, metadata: {hosts: c.test, port: "80"}}, {type: kedify-http, name: x, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
+			{"shop", "shop-stable", nil},
+			{"shop-x", "shop-stable", nil},
+			{"", "", []string{`InvalidName: spec.triggers[2]: another trigger already has the HTTPScaledObject "shop-x"; name another one by httpScaledObject in the metadata`}},
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var rollout *types.Rollout
+			if test.rollout != "" {
+				rollout = read[types.Rollout](t, test.rollout)
+			}
+			if diff := cmp.Diff(test.want, summaries(desired.Desired(shop(t, test.triggers), rollout, address))); diff != "" {
+				t.Errorf("wants (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// full is a ScaledObject that says everything.
+const full = `
+metadata: {name: shop, namespace: team, uid: uid-1}
+spec:
+  minReplicaCount: 2
+  maxReplicaCount: 10
+  scaleTargetRef: {name: shop}
+  triggers:
+    - type: kedify-http
+      metadata:
+        hosts: a.test,b.test
+        pathPrefixes: /,/api
+        headers: "[{name: X-Team, value: a}]"
+        service: shop
+        portName: http
+        fallbackService: shop-direct
+        scalingMetric: requestRate
+        targetValue: "5"
+        granularity: 2s
+        window: 30s
+        externalProxyMetricKey: outbound|80||shop
+        trafficAutowire: ingress
+        healthcheckPath: /healthz
+        healthcheckResponse: static
+        tlsSecretName: shop-tls
+        coldStartWaitingPageEnabled: "true"
+        coldStartWaitingPageConfigMapRef: page
+`
+
+// made is the HTTPScaledObject of full.
+const made = `
+metadata:
+  name: shop
+  namespace: team
+  labels: {app.kubernetes.io/managed-by: kedify-http-agent}
+  annotations:
+    http.kedify.io/cold-start-waiting-page-config-map-ref: page
+    http.kedify.io/cold-start-waiting-page-enabled: "true"
+    http.kedify.io/external-proxy-metric-key: outbound|80||shop
+    http.kedify.io/fallback-service: shop-direct
+    http.kedify.io/healthcheck-path: /healthz
+    http.kedify.io/healthcheck-response: static
+    http.kedify.io/tls-secret-name: shop-tls
+    http.kedify.io/traffic-autowire: ingress
+    httpscaledobject.keda.sh/skip-scaledobject-creation: "true"
+  ownerReferences:
+    - {apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: shop, uid: uid-1, controller: true}
+spec:
+  hosts: [a.test, b.test]
+  pathPrefixes: [/, /api]
+  headers: [{name: X-Team, value: a}]
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop, service: shop, portName: http}
+  replicas: {min: 2, max: 10}
+  scalingMetric: {requestRate: {targetValue: 5, window: 30s, granularity: 2s}}
+`
+
+func TestEveryKeyTravels(t *testing.T) {
+	t.Parallel()
+	wants := desired.Desired(read[types.ScaledObject](t, full), nil, address)
+	if len(wants) != 1 || len(wants[0].Problems) > 0 {
+		t.Fatalf("wants: %+v", wants)
+	}
+	if diff := cmp.Diff(read[httpv1alpha1.HTTPScaledObject](t, made), wants[0].Object); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPauseTravels: whoever waits for a paused app waits in vain.
+func TestAPauseTravels(t *testing.T) {
+	t.Parallel()
+	scaled := read[types.ScaledObject](t, full)
+	scaled.Annotations = map[string]string{"autoscaling.keda.sh/paused-replicas": "0", "team": "a"}
+	want := read[httpv1alpha1.HTTPScaledObject](t, made)
+	want.Annotations["autoscaling.keda.sh/paused-replicas"] = "0"
+	if diff := cmp.Diff(want, desired.Desired(scaled, nil, address)[0].Object); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+func TestDefaultsAreWrittenOut(t *testing.T) {
+	t.Parallel()
+	scaled := read[types.ScaledObject](t, `{metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [
+		{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop, scalingMetric: concurrency}}]}}`)
+	got := desired.Desired(scaled, nil, address)[0].Object.Spec
+	want := httpv1alpha1.HTTPScaledObjectSpec{
+		Hosts:          []string{"a.test"},
+		ScaleTargetRef: httpv1alpha1.ScaleTargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop", Service: "shop", Port: 80},
+		Replicas:       &httpv1alpha1.ReplicaRange{Min: new(int32(0)), Max: new(int32(100))},
+		ScalingMetric:  &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: 100}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestMistakesOfTheScaledObject(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ scaled, says string }{
+		"a Deployment without a service": {
+			`{spec: {scaleTargetRef: {name: shop}, triggers: [` + plain + `]}, metadata: {name: shop}}`,
+			`spec.triggers[0].metadata.service: is required, because the target is the Deployment "shop" and no Rollout; name the Service that the requests go to`,
+		},
+		"more replicas than numbers": {
+			`{spec: {maxReplicaCount: 9999999999, scaleTargetRef: {name: shop}, triggers: [{type: kedify-http, metadata: {hosts: a.test, port: "80", service: a}}]}, metadata: {name: shop}}`,
+			`spec.maxReplicaCount 9999999999: use a number from 0 to 2147483647`,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := desired.Desired(read[types.ScaledObject](t, test.scaled), nil, address)[0]
+			if got := desired.Text(want.Problems); got != test.says || want.Object != nil {
+				t.Errorf("%s (object %v), want %s", got, want.Object, test.says)
+			}
+		})
+	}
+}
+
+// TestTheAddOnsScaledObjectsAreLeftAlone has one that the KEDA HTTP add-on made from an HTTPScaledObject.
+func TestTheAddOnsScaledObjectsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	scaled := shop(t, `[{type: external-push, metadata: {scalerAddress: "`+address+`", hosts: a.test}}]`)
+	scaled.OwnerReferences = []metav1.OwnerReference{{APIVersion: "http.keda.sh/v1alpha1", Kind: "HTTPScaledObject", Name: "shop", Controller: new(true)}}
+	if wants := desired.Desired(scaled, nil, address); wants != nil {
+		t.Errorf("wants %+v", wants)
+	}
+}
+
+// changes is what matters of Changes.
+type changes struct {
+	Create, Update, Delete []string
+	Conditions             map[string][]string
+	Problems               string
+}
+
+func changesOf(found desired.Changes) changes {
+	out := changes{Problems: desired.Text(found.Problems)}
+	for names, list := range map[*[]string][]*httpv1alpha1.HTTPScaledObject{&out.Create: found.Create, &out.Update: found.Update, &out.Delete: found.Delete} {
+		for _, object := range list {
+			*names = append(*names, object.Name)
+		}
+	}
+	for name, conditions := range found.Conditions {
+		for _, condition := range conditions {
+			if out.Conditions == nil {
+				out.Conditions = map[string][]string{}
+			}
+			out.Conditions[name] = append(out.Conditions[name], condition.Type+"="+string(condition.Status)+" "+condition.Reason)
+		}
+	}
+	return out
+}
+
+// TestCompare has what is to be done about what exists. Each case starts from the object that full stands for, as it was written.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	accepted := []string{"TriggerAccepted=True TriggerAccepted"}
+	written := func(t *testing.T) *httpv1alpha1.HTTPScaledObject {
+		t.Helper()
+		object := read[httpv1alpha1.HTTPScaledObject](t, made)
+		object.UID = "uid-of-the-object"
+		first := desired.Compare(read[types.ScaledObject](t, full), desired.Desired(read[types.ScaledObject](t, full), nil, address), nil)
+		object.Status.Conditions = first.Conditions["shop"]
+		return object
+	}
+	tests := map[string]struct {
+		scaled func(*types.ScaledObject)          // changed before
+		object func(*httpv1alpha1.HTTPScaledObject) // nil: there is none
+		want   changes
+	}{
+		"nothing there":   {want: changes{Create: []string{"shop"}, Conditions: map[string][]string{"shop": accepted}}},
+		"nothing changed": {object: func(*httpv1alpha1.HTTPScaledObject) {}},
+		"what others add": {object: func(object *httpv1alpha1.HTTPScaledObject) {
+			object.Annotations[httpv1alpha1.AnnotationWeightedBackends] = "[{service: shop, weight: 1}]"
+			object.Labels["team"] = "a"
+			object.Spec.Timeouts = &httpv1alpha1.Timeouts{}
+			object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: "Ready", Status: "True"})
+		}},
+		"a trigger that says something else": {
+			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "c.test" },
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Update: []string{"shop"}},
+		},
+		"a key that is gone": {
+			scaled: func(scaled *types.ScaledObject) {
+				delete(scaled.Spec.Triggers[0].Metadata, "healthcheckResponse")
+			},
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Update: []string{"shop"}},
+		},
+		"a spec that somebody edited":      {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Spec.ScaleTargetRef.PortName = "x" }, want: changes{Update: []string{"shop"}}},
+		"an owner that somebody removed":   {object: func(object *httpv1alpha1.HTTPScaledObject) { object.OwnerReferences[0].UID = "gone" }, want: changes{Update: []string{"shop"}}},
+		"a label that somebody removed":    {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Labels = nil }, want: changes{Update: []string{"shop"}}},
+		"conditions that somebody removed": {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Status.Conditions = nil }, want: changes{Conditions: map[string][]string{"shop": accepted}}},
+		"an object that is being deleted": {object: func(object *httpv1alpha1.HTTPScaledObject) {
+			object.DeletionTimestamp, object.Spec.Hosts = &metav1.Time{}, nil
+		}},
+		"no autowire any more": {
+			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers[0].Metadata["trafficAutowire"] = "false" },
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Update: []string{"shop"}},
+		},
+		"a mistake keeps what is there": {
+			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want: changes{
+				Conditions: map[string][]string{"shop": {"TriggerAccepted=False InvalidTrigger"}},
+				Problems:   `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
+			},
+		},
+		"a mistake from the start": {
+			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
+			want:   changes{Problems: `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`},
+		},
+		"a trigger that is gone": {
+			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers = nil },
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Delete: []string{"shop"}},
+		},
+		"another name": {
+			scaled: func(scaled *types.ScaledObject) {
+				scaled.Spec.Triggers[0].Metadata["httpScaledObject"] = "new"
+			},
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Create: []string{"new"}, Delete: []string{"shop"}, Conditions: map[string][]string{"new": accepted}},
+		},
+		"another name, and a mistake, deletes nothing": {
+			scaled: func(scaled *types.ScaledObject) {
+				scaled.Spec.Triggers[0].Metadata["httpScaledObject"], scaled.Spec.Triggers[0].Metadata["hosts"] = "new", ""
+			},
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Problems: `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`},
+		},
+		"a name that cannot be one deletes nothing": {
+			scaled: func(scaled *types.ScaledObject) {
+				scaled.Spec.Triggers[0].Metadata["httpScaledObject"] = "-"
+			},
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Problems: `spec.triggers[0]: its HTTPScaledObject cannot be named "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); give the trigger a name of lower-case letters, digits and hyphens`},
+		},
+		"a ScaledObject of the same name, made anew": {
+			scaled: func(scaled *types.ScaledObject) { scaled.UID = "uid-2" },
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Update: []string{"shop"}},
+		},
+		"somebody else's object": {
+			object: func(object *httpv1alpha1.HTTPScaledObject) { object.OwnerReferences = nil },
+			want:   changes{Problems: `HTTPScaledObject "shop" is there already and is not this ScaledObject's; delete it, or name another one by httpScaledObject in the trigger's metadata`},
+		},
+		"another ScaledObject's object": {
+			object: func(object *httpv1alpha1.HTTPScaledObject) { object.OwnerReferences[0].Name = "other" },
+			want:   changes{Problems: `HTTPScaledObject "shop" is there already and is not this ScaledObject's; delete it, or name another one by httpScaledObject in the trigger's metadata`},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scaled := read[types.ScaledObject](t, full)
+			if test.scaled != nil {
+				test.scaled(scaled)
+			}
+			var existing []*httpv1alpha1.HTTPScaledObject
+			if test.object != nil {
+				object := written(t)
+				test.object(object)
+				existing = append(existing, object)
+			}
+			got := desired.Compare(scaled, desired.Desired(scaled, nil, address), existing)
+			if diff := cmp.Diff(test.want, changesOf(got)); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+			for _, object := range got.Update {
+				if object.UID != types.UID("uid-of-the-object") {
+					t.Errorf("the update is for the object %q", object.UID)
+				}
+			}
+			if len(existing) > 0 && len(got.Delete) > 0 && got.Delete[0] != existing[0] {
+				t.Errorf("deletes %v", got.Delete[0])
+			}
+		})
+	}
+}
+
+// TestConvertTouchesOurTriggersOnly applies nothing: the patch itself is compared, word for word.
+func TestConvertTouchesOurTriggersOnly(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ triggers, want string }{
+		"the guide's":          {`[` + plain + `]`, `[{"op":"replace","path":"/spec/triggers/0/type","value":"external-push"},{"op":"add","path":"/spec/triggers/0/metadata/convertedFrom","value":"kedify-http"},{"op":"add","path":"/spec/triggers/0/metadata/httpScaledObject","value":"shop"},{"op":"add","path":"/spec/triggers/0/metadata/scalerAddress","value":"scaler.keda:9090"}]`},
+		"among others":         {`[` + other + `, {type: kedify-http, metadata: {scalerAddress: mine}}, ` + other + `]`, `[{"op":"replace","path":"/spec/triggers/1/type","value":"external-push"},{"op":"add","path":"/spec/triggers/1/metadata/convertedFrom","value":"kedify-http"},{"op":"add","path":"/spec/triggers/1/metadata/httpScaledObject","value":"shop"}]`},
+		"without any metadata": {`[{type: kedify-http}]`, `[{"op":"replace","path":"/spec/triggers/0/type","value":"external-push"},{"op":"add","path":"/spec/triggers/0/metadata","value":{"convertedFrom":"kedify-http","httpScaledObject":"shop","scalerAddress":"scaler.keda:9090"}}]`},
+		"beside a converted one": {
+			`[{type: external-push, metadata: {convertedFrom: kedify-http, httpScaledObject: shop}}, {type: kedify-http, name: b, metadata: {hosts: b.test}}]`,
+			`[{"op":"replace","path":"/spec/triggers/1/type","value":"external-push"},{"op":"add","path":"/spec/triggers/1/metadata/convertedFrom","value":"kedify-http"},{"op":"add","path":"/spec/triggers/1/metadata/httpScaledObject","value":"shop-b"},{"op":"add","path":"/spec/triggers/1/metadata/scalerAddress","value":"scaler.keda:9090"}]`,
+		},
+		"nothing to convert": {`[{type: external-push, metadata: {convertedFrom: kedify-http}}, ` + other + `]`, `null`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := json.Marshal(desired.Convert(shop(t, test.triggers), nil, address))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+				t.Errorf("patch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestANameThatIsTakenDeletesNothing has a trigger whose object gets a name that is somebody else's: what there is goes on.
+func TestANameThatIsTakenDeletesNothing(t *testing.T) {
+	t.Parallel()
+	scaled := read[types.ScaledObject](t, full)
+	own, foreign := read[httpv1alpha1.HTTPScaledObject](t, made), read[httpv1alpha1.HTTPScaledObject](t, made)
+	foreign.Name, foreign.OwnerReferences = "new", nil
+	scaled.Spec.Triggers[0].Metadata["httpScaledObject"] = "new"
+	got := desired.Compare(scaled, desired.Desired(scaled, nil, address), []*httpv1alpha1.HTTPScaledObject{own, foreign})
+	if len(got.Delete) > 0 || len(got.Create) > 0 || len(got.Problems) != 1 {
+		t.Errorf("changes are %+v", changesOf(got))
+	}
+}
+
+// TestTriggersThatAreAppliedAnewKeepTheirObjects has manifests as users write them, without names of objects, beside what is stored.
+func TestTriggersThatAreAppliedAnewKeepTheirObjects(t *testing.T) {
+	t.Parallel()
+	stored := func(name, hosts, object string) string {
+		return `{type: external-push, name: "` + name + `", metadata: {hosts: "` + hosts + `", port: "80", convertedFrom: kedify-http, httpScaledObject: ` + object + `}}`
+	}
+	written := func(name, hosts string) string {
+		return `{type: kedify-http, name: "` + name + `", metadata: {hosts: "` + hosts + `", port: "80"}}`
+	}
+	tests := map[string]struct {
+		old, now []string
+		want     string // the objects of the triggers, in order
+	}{
+		"unchanged":                  {[]string{stored("", "a.test", "shop")}, []string{written("", "a.test")}, "shop"},
+		"one more behind":            {[]string{stored("", "a.test", "shop")}, []string{written("", "a.test"), written("", "b.test")}, "shop shop-1"},
+		"one more before":            {[]string{stored("", "a.test", "shop")}, []string{written("", "b.test"), written("", "a.test")}, "shop-0 shop"},
+		"the first one goes":         {[]string{stored("", "a.test", "shop"), stored("", "b.test", "shop-1")}, []string{written("", "b.test")}, "shop-1"},
+		"another host, a name":       {[]string{stored("api", "a.test", "shop")}, []string{written("", "b.test"), written("api", "c.test")}, "shop-0 shop"},
+		"another host, without one":  {[]string{stored("", "a.test", "shop")}, []string{written("", "c.test")}, "shop"},
+		"the same host in two paths": {[]string{stored("", "a.test", "shop")}, []string{written("", "a.test"), written("", "a.test")}, "shop shop-1"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old, now := shop(t, "["+strings.Join(test.old, ", ")+"]"), shop(t, "["+strings.Join(test.now, ", ")+"]")
+			var got []string
+			for _, operation := range desired.Convert(now, old, address) {
+				if strings.HasSuffix(operation.Path, "/httpScaledObject") {
+					got = append(got, fmt.Sprint(operation.Value))
+				}
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("the objects are %v, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestKeeps has the triggers beside which no object is deleted.
+func TestKeeps(t *testing.T) {
+	t.Parallel()
+	for triggers, want := range map[string]bool{
+		`[` + plain + `, ` + other + `]`: false,
+		`[{type: external-push, metadata: {httpScaledObject: shop, scalerAddress: "` + address + `"}}]`:      true,
+		`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "scaler.other:9090"}}]`: true,
+		`[{type: external-push, metadata: {scalerAddress: "scaler.other:9090"}}]`:                            false,
+	} {
+		if got := desired.Keeps(shop(t, triggers), address); got != want {
+			t.Errorf("%s: Keeps = %v", triggers, got)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package webhook
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/yaml"
+)
+
+// TestOnlyTheAgentsNamespaces has the same ScaledObject come from several namespaces. Where the agent makes
+// no HTTPScaledObject of it, the scaler would know nothing of a trigger that is converted.
+func TestOnlyTheAgentsNamespaces(t *testing.T) {
+	t.Parallel()
+	const stays = `spec.triggers stay as they are, because the agent's --namespaces has no "team-c": KEDA knows no ` +
+		`type kedify-http`
+	tests := map[string]struct {
+		namespaces []string
+		converts   bool
+		warns      []string
+	}{
+		"all":                {nil, true, nil},
+		"one of them":        {[]string{"team-a", "team-c"}, true, nil},
+		"another one's only": {[]string{"team-a"}, false, []string{stays}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := yaml.YAMLToJSON([]byte(`
+metadata: {name: shop, namespace: team-c}
+spec: {scaleTargetRef: {name: shop}, triggers: [{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer := webhook{"scaler.keda:9090", test.namespaces}.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				Namespace: "team-c", Name: "shop", Object: runtime.RawExtension{Raw: text},
+			}})
+			if !answer.Allowed || (len(answer.Patch) > 0) != test.converts {
+				t.Errorf("allowed %v with the patch %s", answer.Allowed, answer.Patch)
+			}
+			if test.converts && !json.Valid(answer.Patch) {
+				t.Errorf("the patch is no JSON: %s", answer.Patch)
+			}
+			if diff := cmp.Diff(test.warns, answer.Warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

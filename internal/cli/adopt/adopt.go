@@ -1,0 +1,306 @@
+package adopt
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
+)
+
+// ErrCannot says that a Rollout cannot be adopted as it is. The message has the remedy.
+var ErrCannot = errors.New("it cannot be adopted")
+
+// Application is a Rollout with what is beside it in its namespace.
+type Application struct {
+	Rollout       *v1alpha1.Rollout
+	Services      []corev1.Service
+	Ingresses     []networkingv1.Ingress
+	Autoscalers   []autoscalingv2.HorizontalPodAutoscaler
+	ScaledObjects []facts.ScaledObject
+}
+
+// Proposal is what would make the Rollout one of router kedify/http.
+type Proposal struct {
+	// Objects are to be applied by server-side apply, in this order: the canary's Service where there is none, the
+	// ScaledObject, and the Rollout with what is new in it.
+	Objects []map[string]any `json:"objects"`
+	// Diff is what would change in the Rollout's spec.strategy.canary, a line each: those that go begin with "-", new ones
+	// with "+", others with a blank.
+	Diff []string `json:"diff"`
+	// Notes are what somebody should know before it is applied.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Propose works out a proposal. It fails with [ErrCannot] where the Rollout is routed already, has no canary steps to
+// share by, or what it serves cannot be told.
+func Propose(app Application) (Proposal, error) {
+	canary := app.Rollout.Spec.Strategy.Canary
+	switch {
+	case canary == nil:
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary is missing: give it that strategy first", ErrCannot)
+	case canary.TrafficRouting != nil:
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.trafficRouting names a router already: end its canary, and take that out first", ErrCannot)
+	case canary.PingPong != nil:
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.pingPong: that needs a router already", ErrCannot)
+	}
+	for _, object := range app.ScaledObjects {
+		if target := object.Spec.ScaleTargetRef; target.Kind == "Rollout" && target.Name == app.Rollout.Name {
+			return Proposal{}, fmt.Errorf("%w: ScaledObject %s scales it already: add a trigger of type %s to that (docs/agent.md)",
+				ErrCannot, object.Name, facts.TriggerType)
+		}
+	}
+	stable, err := app.stable()
+	if err != nil {
+		return Proposal{}, err
+	}
+	p := &proposer{Application: app, stable: stable}
+	canaryService := p.canaryService()
+	if err := p.scaledObject(); err != nil {
+		return Proposal{}, err
+	}
+	if err := p.rollout(canaryService); err != nil {
+		return Proposal{}, err
+	}
+	return p.Proposal, nil
+}
+
+// stable is the Service that serves the Rollout now.
+func (a *Application) stable() (*corev1.Service, error) {
+	named := a.Rollout.Spec.Strategy.Canary.StableService
+	pods := labels.Set(a.Rollout.Spec.Template.Labels)
+	var found []*corev1.Service
+	for i := range a.Services {
+		service := &a.Services[i]
+		isBehind := len(service.Spec.Selector) > 0 && labels.SelectorFromSet(service.Spec.Selector).Matches(pods) &&
+			service.Name != a.Rollout.Spec.Strategy.Canary.CanaryService
+		if service.Name == named || named == "" && isBehind {
+			found = append(found, service)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case named != "":
+		return nil, fmt.Errorf("%w: Service %s, its stableService, does not exist", ErrCannot, named)
+	case len(found) == 0:
+		return nil, fmt.Errorf("%w: no Service selects its Pods: make one, or name it in spec.strategy.canary.stableService", ErrCannot)
+	}
+	var names []string
+	for _, service := range found {
+		names = append(names, service.Name)
+	}
+	return nil, fmt.Errorf("%w: Services %s select its Pods: name the one that gets its requests in spec.strategy.canary.stableService",
+		ErrCannot, strings.Join(names, ", "))
+}
+
+// proposer makes a proposal.
+type proposer struct {
+	Application
+	Proposal
+
+	stable *corev1.Service
+}
+
+// add adds an object of the Rollout's namespace, which has a name and annotations.
+func (p *proposer) add(apiVersion, kind, name string, annotations map[string]any, fields map[string]any) {
+	metadata := map[string]any{"name": name, "namespace": p.Rollout.Namespace}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	object := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
+	maps.Copy(object, fields)
+	p.Objects = append(p.Objects, object)
+}
+
+// canaryService names the canary's Service, and adds it where there is none: it has the ports and the selector of the
+// stable one, and the controller adds what tells them apart.
+func (p *proposer) canaryService() string {
+	name := p.Rollout.Spec.Strategy.Canary.CanaryService
+	if name == "" {
+		name = p.stable.Name + "-canary"
+	}
+	if slices.ContainsFunc(p.Services, func(s corev1.Service) bool { return s.Name == name }) {
+		return name
+	}
+	var ports []any
+	for _, port := range p.stable.Spec.Ports {
+		one := map[string]any{"port": port.Port, "targetPort": port.TargetPort, "protocol": port.Protocol}
+		if port.Name != "" {
+			one["name"] = port.Name
+		}
+		ports = append(ports, one)
+	}
+	selector := maps.Clone(p.stable.Spec.Selector)
+	delete(selector, v1alpha1.DefaultRolloutUniqueLabelKey)
+	p.add("v1", "Service", name, nil, map[string]any{"spec": map[string]any{"ports": ports, "selector": selector}})
+	return name
+}
+
+// scaledObject adds the ScaledObject.
+func (p *proposer) scaledObject() error {
+	metadata, err := p.trigger()
+	if err != nil {
+		return err
+	}
+	rollout := p.Rollout
+	replicas := int32(1)
+	if rollout.Spec.Replicas != nil {
+		replicas = *rollout.Spec.Replicas
+	}
+	spec := map[string]any{
+		"scaleTargetRef":  map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": rollout.Name},
+		"minReplicaCount": max(1, replicas), "maxReplicaCount": max(10, replicas),
+	}
+	triggers := []any{map[string]any{"type": facts.TriggerType, "metadata": metadata}}
+	var annotations map[string]any
+	for i := range p.Autoscalers {
+		autoscaler := &p.Autoscalers[i]
+		if target := autoscaler.Spec.ScaleTargetRef; target.Kind != "Rollout" || target.Name != rollout.Name {
+			continue
+		}
+		annotations = map[string]any{"scaledobject.keda.sh/transfer-hpa-ownership": "true"}
+		triggers = append(triggers, p.takeOver(autoscaler, spec)...)
+		break
+	}
+	spec["triggers"] = triggers
+	p.add("keda.sh/v1alpha1", "ScaledObject", rollout.Name, annotations, map[string]any{"spec": spec})
+	p.Notes = append(p.Notes, trigger.KeyTargetValue+" of the trigger is the default, in requests per second of each replica: measure what one of yours can do")
+	return nil
+}
+
+// takeOver puts into the spec of a ScaledObject what an autoscaler says, and returns triggers for its other metrics
+// (https://keda.sh/docs/latest/reference/scaledobject-spec/, transfer-hpa-ownership and horizontalPodAutoscalerConfig.name).
+func (p *proposer) takeOver(autoscaler *autoscalingv2.HorizontalPodAutoscaler, spec map[string]any) []any {
+	config := map[string]any{"name": autoscaler.Name}
+	if autoscaler.Spec.Behavior != nil {
+		config["behavior"] = autoscaler.Spec.Behavior
+	}
+	spec["advanced"] = map[string]any{"horizontalPodAutoscalerConfig": config}
+	spec["maxReplicaCount"], spec["minReplicaCount"] = autoscaler.Spec.MaxReplicas, int32(1)
+	if autoscaler.Spec.MinReplicas != nil {
+		spec["minReplicaCount"] = *autoscaler.Spec.MinReplicas
+	}
+	var triggers []any
+	for _, metric := range autoscaler.Spec.Metrics {
+		if metric.Resource != nil && metric.Resource.Target.AverageUtilization != nil {
+			triggers = append(triggers, map[string]any{
+				"type": string(metric.Resource.Name), "metricType": string(autoscalingv2.UtilizationMetricType),
+				"metadata": map[string]any{"value": strconv.Itoa(int(*metric.Resource.Target.AverageUtilization))},
+			})
+			continue
+		}
+		p.Notes = append(p.Notes, fmt.Sprintf("a metric of HorizontalPodAutoscaler %s, of type %s, is not carried over: add a trigger of KEDA for it",
+			autoscaler.Name, metric.Type))
+	}
+	p.Notes = append(p.Notes, fmt.Sprintf("KEDA takes HorizontalPodAutoscaler %s over and overwrites it: take it out of whatever applies it", autoscaler.Name))
+	return triggers
+}
+
+// trigger is the metadata of the trigger: the requests that Ingresses send to the stable Service.
+func (p *proposer) trigger() (map[string]any, error) {
+	hosts, paths, ports := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range p.Ingresses {
+		for _, rule := range p.Ingresses[i].Spec.Rules {
+			if rule.HTTP == nil {
+				continue
+			}
+			for _, path := range rule.HTTP.Paths {
+				if service := path.Backend.Service; service != nil && service.Name == p.stable.Name {
+					hosts[orAll(rule.Host)], paths[orRoot(path.Path)] = true, true
+					ports[p.port(service.Port)] = true
+				}
+			}
+		}
+	}
+	switch {
+	case len(hosts) == 0:
+		return nil, fmt.Errorf("%w: no Ingress of the namespace names Service %s: nobody knows which requests are its own; write the ScaledObject yourself (docs/agent.md)",
+			ErrCannot, p.stable.Name)
+	case len(ports) > 1 || ports[""]:
+		return nil, fmt.Errorf("%w: Ingresses name several ports of Service %s, or one that it does not have: requests of one trigger go to one port",
+			ErrCannot, p.stable.Name)
+	}
+	list := func(of map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(of)), ",") }
+	return map[string]any{
+		trigger.KeyHosts: list(hosts), trigger.KeyPathPrefixes: list(paths), trigger.KeyPort: list(ports),
+		trigger.KeyScalingMetric: "requestRate", trigger.KeyTargetValue: "100", trigger.KeyTrafficAutowire: "ingress",
+	}, nil
+}
+
+// port is the number of a port of the stable Service; empty where it has none of that name.
+func (p *proposer) port(of networkingv1.ServiceBackendPort) string {
+	for _, port := range p.stable.Spec.Ports {
+		if of.Name == "" && port.Port == of.Number || of.Name != "" && port.Name == of.Name {
+			return strconv.Itoa(int(port.Port))
+		}
+	}
+	return ""
+}
+
+// orAll is a host, or the word for all of them.
+func orAll(host string) string {
+	if host == "" {
+		return "*"
+	}
+	return host
+}
+
+// orRoot is a path, or the one that all begin with.
+func orRoot(path string) string {
+	if path == "" {
+		return "/"
+	}
+	return path
+}
+
+// rollout adds the Rollout with what is new in it. It has all that the live one has: whoever applied that by server-side
+// apply would otherwise take away what is missing.
+func (p *proposer) rollout(canaryService string) error {
+	added := map[string]any{
+		"stableService": p.stable.Name, "canaryService": canaryService,
+		"trafficRouting": map[string]any{"plugins": map[string]any{
+			facts.HTTPRouter: map[string]any{"httpScaledObjectName": p.Rollout.Name},
+		}},
+	}
+	was, err := plain(p.Rollout.Spec.Strategy.Canary)
+	if err != nil {
+		return err
+	}
+	is := maps.Clone(was)
+	maps.Copy(is, added)
+	spec, err := plain(p.Rollout.Spec)
+	if err != nil {
+		return err
+	}
+	spec["strategy"] = map[string]any{"canary": is}
+	if p.Rollout.Spec.WorkloadRef != nil {
+		delete(spec, "template")
+	}
+	annotations := map[string]any{}
+	for name, value := range p.Rollout.Annotations {
+		// Those that kubectl and the controller write are theirs.
+		if name != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(name, "rollout.argoproj.io/") {
+			annotations[name] = value
+		}
+	}
+	p.add("argoproj.io/v1alpha1", "Rollout", p.Rollout.Name, annotations, map[string]any{"spec": spec})
+	if len(p.Rollout.Labels) > 0 {
+		p.Objects[len(p.Objects)-1]["metadata"].(map[string]any)["labels"] = p.Rollout.Labels
+	}
+	if len(p.Rollout.Spec.Strategy.Canary.Steps) == 0 {
+		p.Notes = append(p.Notes, "spec.strategy.canary.steps is empty: without a setWeight no requests are shared")
+	}
+	p.Diff, err = diff(was, is)
+	return err
+}

@@ -1,0 +1,262 @@
+package cleanup_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/cleanup"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+const (
+	weights = "http.kedify.io/weighted-backends"
+	mark    = "http.kedify.io/weighted-backends-owner"
+	managed = "http.kedify.io/managed-routes"
+	report  = "http.kedify.io/status"
+)
+
+// now is when the facts were read.
+var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// rollout is one of namespace shop that names an HTTPScaledObject and a route.
+func rollout(name, object, routeName string) facts.Rollout {
+	plugins := map[string]json.RawMessage{}
+	r := facts.Rollout{Stable: "stable", Canary: "canary", Object: object}
+	if object != "" {
+		plugins[facts.HTTPRouter] = nil
+	}
+	if routeName != "" {
+		plugins[facts.GatewayRouter] = nil
+		r.RouteNames = []facts.RouteName{{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: routeName}}}
+	}
+	r.Rollout = &v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name)},
+		Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
+			TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: plugins},
+		}}},
+	}
+	return r
+}
+
+// facts has the HTTPScaledObject shop/web with annotations, marked with the Rollout shop/web.
+func facts(annotations map[string]string, rollouts ...facts.Rollout) *facts.Facts {
+	object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", Annotations: annotations}}
+	all := &facts.Facts{Now: now, HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{object}, Rollouts: rollouts}
+	if annotations[mark] != "" {
+		name := types.NamespacedName{Namespace: "shop", Name: "web"}
+		all.Marks = map[types.NamespacedName]facts.Mark{name: {Rollout: name, UID: "uid-of-web"}}
+	}
+	return all
+}
+
+// ofScaledObject has the HTTPScaledObject shop/web, and beside it shop/api, each of these ScaledObjects; empty for one that is missing.
+func ofScaledObject(f *facts.Facts, web, api string) *facts.Facts {
+	controlled := func(name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: name, Controller: new(true)}}
+	}
+	f.HTTPScaledObjects[0].OwnerReferences = controlled(web)
+	if api != "" {
+		f.HTTPScaledObjects = append(f.HTTPScaledObjects, httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "api", OwnerReferences: controlled(api),
+		}})
+	}
+	return f
+}
+
+// reported has the object's report in its status.
+func reported(f *facts.Facts) *facts.Facts {
+	f.HTTPScaledObjects[0].Status.DataPlane = &httpv1alpha1.DataPlaneStatus{}
+	return f
+}
+
+// broken is a Rollout whose configuration cannot be read.
+func broken(r facts.Rollout) facts.Rollout {
+	r.Object, r.ObjectError, r.RouteNames, r.RoutesError = "", errors.New("not an object"), nil, errors.New("not an object")
+	return r
+}
+
+// tried has the namespace of a throw-away canary that was to be over some time ago.
+func tried(ago string, isGoing bool) *facts.Facts {
+	trial := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "http-canary-try-abcde", UID: "1", ResourceVersion: "2"}}
+	if ago != "" {
+		trial.Annotations = map[string]string{facts.TrialUntil: ago}
+	}
+	if isGoing {
+		trial.DeletionTimestamp = &metav1.Time{Time: now}
+	}
+	return &facts.Facts{Now: now, Trials: []metav1.PartialObjectMetadata{trial}}
+}
+
+// leased has a Lease that was renewed some time ago.
+func leased(ago time.Duration, interceptor *appsv1.Deployment) *facts.Facts {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "keda", Name: "kedify-http-interceptor", UID: "1", ResourceVersion: "2"}}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-ago)}
+	return &facts.Facts{Now: now, Lease: lease, Interceptor: interceptor}
+}
+
+// routed has the route shop/web with a record and a label.
+func routed(record string, isLabelled bool, rollouts ...facts.Rollout) *facts.Facts {
+	metadata := map[string]any{"namespace": "shop", "name": "web"}
+	read := facts.Route{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"}}
+	if record != "" {
+		metadata["annotations"] = map[string]any{route.Annotation: record}
+	}
+	if isLabelled {
+		read.Labels = map[string]string{route.DefaultLabelKey: "in-progress"}
+		metadata["labels"] = map[string]any{route.DefaultLabelKey: "in-progress"}
+	}
+	backend := func(name string, weight int64) any { return map[string]any{"name": name, "weight": weight} }
+	read.Content = map[string]any{"metadata": metadata, "spec": map[string]any{"rules": []any{
+		map[string]any{"backendRefs": []any{backend("stable", 60), backend("canary", 30), backend("candidate", 10)}},
+		map[string]any{"name": "qa", "backendRefs": []any{backend("canary", 1)}},
+	}}}
+	return &facts.Facts{Routes: []facts.Route{read}, Rollouts: rollouts}
+}
+
+// record is that of the Rollout shop/web.
+const record = `{"shop/web":{"uid":"uid-of-web","services":["canary","stable"],"weighted":true,"rule":"*","destinations":["candidate"],"managed":{"qa":["name:qa"]}}}`
+
+func TestWhatIsLeftOver(t *testing.T) {
+	t.Parallel()
+	both := map[string]string{weights: "[]", mark: "shop/web uid-of-web"}
+	for _, test := range []struct {
+		name      string
+		facts     *facts.Facts
+		namespace string
+		want      []cleanup.Sort
+	}{
+		{"weights of a deleted Rollout", facts(both), "", []cleanup.Sort{cleanup.Weights}},
+		{"weights of a Rollout that names another object", facts(both, rollout("web", "other", "")), "", []cleanup.Sort{cleanup.Weights}},
+		{"weights of a Rollout that has another router", facts(both, rollout("web", "", "web")), "", []cleanup.Sort{cleanup.Weights}},
+		{"weights of a Rollout that names it", facts(both, rollout("web", "web", "")), "", nil},
+		{"weights of a Rollout that names another trigger's", ofScaledObject(facts(both, rollout("web", "api", "")), "one", "one"), "", nil},
+		{
+			"weights of a Rollout that names another ScaledObject's", ofScaledObject(facts(both, rollout("web", "api", "")), "one", "two"), "",
+			[]cleanup.Sort{cleanup.Weights},
+		},
+		{"weights of a Rollout that names what is missing", ofScaledObject(facts(both, rollout("web", "api", "")), "one", ""), "", nil},
+		{"weights of a Rollout that cannot be understood", facts(both, broken(rollout("web", "web", ""))), "", nil},
+		{"Rollouts of its namespace alone are known", facts(both), "shop", []cleanup.Sort{cleanup.Weights}},
+		{"Rollouts of its namespace are not known", facts(both), "other", nil},
+		{"a mark alone", facts(map[string]string{mark: "shop/web uid-of-web"}), "", []cleanup.Sort{cleanup.Mark}},
+		{"weights without a mark", facts(map[string]string{weights: "[]"}, rollout("api", "other", "")), "", []cleanup.Sort{cleanup.UnownedWeights}},
+		{"weights without a mark, and a Rollout names it", facts(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil},
+		{"weights with a mark of somebody else's", func() *facts.Facts {
+			f := facts(map[string]string{weights: "[]", mark: "by hand"})
+			f.Marks = nil
+			return f
+		}(), "", nil},
+		{"a report that nobody reads", reported(facts(map[string]string{report: "{}"})), "", []cleanup.Sort{cleanup.StatusAnnotation}},
+		{"a report that is the only one", facts(map[string]string{report: "{}"}), "", nil},
+		{
+			"weights and a report", reported(facts(map[string]string{report: "{}", weights: "[]", mark: "shop/web uid-of-web"})), "",
+			[]cleanup.Sort{cleanup.Weights, cleanup.StatusAnnotation},
+		},
+		{
+			"a hand's weights and a report", reported(facts(map[string]string{report: "{}", weights: "[]"})), "",
+			[]cleanup.Sort{cleanup.UnownedWeights, cleanup.StatusAnnotation},
+		},
+		{"an object at rest", facts(nil), "", nil},
+
+		{"a deleted Rollout's share of a route", routed(record, false), "", []cleanup.Sort{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations}},
+		{
+			"a route that its Rollout does not name any more", routed(record, false, rollout("web", "", "other")), "",
+			[]cleanup.Sort{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations, cleanup.RouteWeights},
+		},
+		{"a route that its Rollout names", routed(record, true, rollout("web", "", "web")), "", nil},
+		{"a route of a Rollout that cannot be understood", routed(record, true, broken(rollout("web", "", "web"))), "", nil},
+		{"a route's Rollout may be in a namespace that was not read", routed(record, true), "other", nil},
+		{"a label that nobody owns", routed("", true), "", []cleanup.Sort{cleanup.Label}},
+		{"a label on a route that is in use", routed("", true, rollout("web", "", "web")), "", nil},
+		{"a label, and not all Rollouts are known", routed("", true), "shop", nil},
+		{"a label beside a record that cannot be read", routed("{", true), "", nil},
+
+		{"a Lease without interceptors", leased(time.Hour, nil), "", []cleanup.Sort{cleanup.InterceptorLease}},
+		{"a Lease that somebody renews", leased(time.Second, nil), "", nil},
+		{"a Lease of interceptors that are stopped", leased(time.Hour, new(appsv1.Deployment)), "", nil},
+
+		{"a throw-away canary of a command that was killed", tried(now.Add(-time.Minute).Format(time.RFC3339), false), "", []cleanup.Sort{cleanup.Trial}},
+		{"one under way", tried(now.Add(time.Minute).Format(time.RFC3339), false), "", nil},
+		{"one that is going", tried(now.Add(-time.Minute).Format(time.RFC3339), true), "", nil},
+		{"one without a time", tried("", false), "", nil},
+		{"one whose time cannot be read", tried("soon", false), "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var got []cleanup.Sort
+			for _, left := range cleanup.Find(test.facts, test.namespace) {
+				if left.Message == "" || left.Unowned != (left.Sorts[0] == cleanup.UnownedWeights) {
+					t.Errorf("it says %+v", left)
+				}
+				got = append(got, left.Sorts...)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A patch takes nothing from an object that is not the one that was judged, or not as it was.
+func TestRemovalsHavePreconditions(t *testing.T) {
+	t.Parallel()
+	left := cleanup.Find(facts(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")
+	const at = "/metadata/annotations/http.kedify.io~1weighted-backends"
+	want := []cleanup.Operation{
+		{Op: "test", Path: "/metadata/uid", Value: types.UID("uid")},
+		{Op: "test", Path: at, Value: ""},
+		{Op: "test", Path: at + "-owner", Value: "shop/web uid-of-web"},
+		{Op: "test", Path: "/metadata/annotations/http.kedify.io~1managed-routes", Value: "[]"},
+		{Op: "remove", Path: at},
+		{Op: "remove", Path: at + "-owner"},
+		{Op: "remove", Path: "/metadata/annotations/http.kedify.io~1managed-routes"},
+	}
+	if diff := cmp.Diff(want, left[0].Removal.Patch); diff != "" {
+		t.Errorf("patch (-want +got):\n%s", diff)
+	}
+	lease := cleanup.Find(leased(time.Hour, nil), "")[0].Removal.Lease
+	if lease == nil || lease.UID != "1" || lease.ResourceVersion != "2" {
+		t.Errorf("the Lease is deleted by %+v", lease)
+	}
+	trial := cleanup.Find(tried(now.Format(time.RFC3339), false), "")[0].Removal.Namespace
+	if trial == nil || trial.UID != "1" || trial.ResourceVersion != "2" {
+		t.Errorf("the namespace is deleted by %+v", trial)
+	}
+}
+
+func TestEverySortIsDocumented(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("leftovers.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(pattern string, text []byte) (all []string) {
+		for _, found := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			all = append(all, string(found[1]))
+		}
+		slices.Sort(all)
+		return all
+	}
+	declared := names(`Sort += "(\w+)"`, source)
+	if diff := cmp.Diff(declared, names("(?m)^\\| `(\\w+)` \\| (?:HTTPScaledObject|route|Lease|Namespace) \\|", page)); diff != "" || len(declared) != 11 {
+		t.Errorf("sorts (-declared +documented):\n%s", diff)
+	}
+}

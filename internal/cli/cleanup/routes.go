@@ -1,0 +1,119 @@
+package cleanup
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+// labelValue is that of the in-progress label where a Rollout chooses no other.
+const labelValue = "in-progress"
+
+// route finds what is left over on a route.
+func (f *finder) route(live *facts.Route) []Leftover {
+	metadata, _ := live.Content["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	text, _ := annotations[route.Annotation].(string)
+	mayName := func(r *facts.Rollout) bool { return f.mayName(r, live) }
+	left := Leftover{Object: fmt.Sprintf("%s %s", live.Kind, live.Name)}
+	content := live.Content
+	var told []string
+	entries := route.Entries(text)
+	for _, entry := range entries {
+		namespace, name, _ := strings.Cut(entry.Rollout, "/")
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		why, isGone := f.gone(key, mayName)
+		if !isGone {
+			continue
+		}
+		undone, sorts, err := undo(content, live, entry, f.rollout(key))
+		if err != nil {
+			continue // the router refuses such a route, too, and says why
+		}
+		content = undone
+		left.Sorts = append(left.Sorts, sorts...)
+		if entry.Weighted && !slices.Contains(sorts, RouteWeights) {
+			why += "; which of its Services was the stable one is not known, so the weights stay: set them by hand"
+		}
+		told = append(told, why)
+	}
+	if text == "" && live.Labels[route.DefaultLabelKey] == labelValue && f.namespace == "" && !f.isNamed(live) {
+		content = withoutLabel(content)
+		left.Sorts = append(left.Sorts, Label)
+		told = append(told, "no Rollout names it, and it has the label "+route.DefaultLabelKey+": the published plugin's; weights stay as they are")
+	}
+	if len(left.Sorts) == 0 || reflect.DeepEqual(content, live.Content) {
+		return nil
+	}
+	left.Message = strings.Join(told, "; ")
+	replaced := *live
+	replaced.Content = content
+	left.Removal = Removal{Route: &replaced}
+	return []Leftover{left}
+}
+
+// undo takes away what an entry says of a Rollout that is gone, and names it. Where the Rollout exists, its Services are
+// known, and the stable one gets everything again.
+func undo(content map[string]any, live *facts.Route, entry route.Entry, rollout *facts.Rollout) (map[string]any, []Sort, error) {
+	sorts := []Sort{Record}
+	if len(entry.Managed) > 0 {
+		sorts = append(sorts, ManagedRules)
+	}
+	if len(entry.Destinations) > 0 {
+		sorts = append(sorts, Destinations)
+	}
+	if rollout != nil && rollout.ServicesError == nil && entry.Weighted {
+		undone, _, err := route.Apply(content, route.Intent{
+			Kind: live.Kind, Rollout: entry.Rollout, UID: entry.UID, Namespace: rollout.Namespace, Stable: rollout.Stable, Canary: rollout.Canary,
+			Weights: &route.Weights{Stable: 100}, Managed: &[]route.Managed{},
+		})
+		if err == nil {
+			return undone, append(sorts, RouteWeights), nil
+		}
+	}
+	undone, err := route.Undo(content, []string{entry.Rollout})
+	return undone, sorts, err
+}
+
+// isNamed says whether any Rollout may name a route.
+func (f *finder) isNamed(live *facts.Route) bool {
+	return slices.ContainsFunc(f.facts.Rollouts, func(r facts.Rollout) bool { return f.mayName(&r, live) })
+}
+
+// mayName says whether a Rollout names a route, or may: one whose configuration cannot be read may name any.
+func (f *finder) mayName(r *facts.Rollout, live *facts.Route) bool {
+	if !r.Uses(facts.GatewayRouter) {
+		return false
+	}
+	for _, found := range f.facts.RoutesOf(r) {
+		if found.Kind == live.Kind && found.Name == live.Name {
+			return true
+		}
+	}
+	return r.RoutesError != nil
+}
+
+// withoutLabel is a route without the in-progress label.
+func withoutLabel(content map[string]any) map[string]any {
+	metadata, _ := content["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	copied := func(from map[string]any, without string) map[string]any {
+		to := map[string]any{}
+		for key, value := range from {
+			if key != without {
+				to[key] = value
+			}
+		}
+		return to
+	}
+	changed, metadata := copied(content, ""), copied(metadata, "")
+	metadata["labels"] = copied(labels, route.DefaultLabelKey)
+	changed["metadata"] = metadata
+	return changed
+}

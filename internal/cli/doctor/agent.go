@@ -1,0 +1,202 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// installAgent is what brings an agent.
+const installAgent = "kubectl http-canary install --components agent, or kubectl apply --server-side --force-conflicts -k config/agent"
+
+// agent examines the agent: whether it is there where something was made by it, whether it runs, and its webhook.
+func agent(facts *facts.Facts) []Finding {
+	switch {
+	case !facts.Knows(facts.Deployments):
+		return nil
+	case facts.Agent == nil:
+		return agentMissing(facts)
+	}
+	if ready, is := readiness(facts.Agent); !is {
+		return []Finding{{
+			Code: AgentNotReady, Severity: Error, Object: agentObject(facts), Field: "status.readyReplicas",
+			Message: ready + ": no trigger becomes an HTTPScaledObject, no proxy is installed, and no Ingress is wired",
+			Remedy:  fmt.Sprintf("kubectl -n %s logs deployment/%s: it says what it waits for", facts.Agent.Namespace, facts.Agent.Name),
+		}}
+	}
+	return webhook(facts)
+}
+
+// agentObject names the agent's Deployment.
+func agentObject(facts *facts.Facts) string {
+	if facts.Agent == nil {
+		return named("Deployment", httpv1alpha1.DefaultInterceptorNamespace, facts.AgentName)
+	}
+	return named("Deployment", facts.Agent.Namespace, facts.Agent.Name)
+}
+
+// agentMissing finds what an agent that is gone has left without its care.
+func agentMissing(facts *facts.Facts) []Finding {
+	finding := Finding{
+		Code: AgentNotFound, Severity: Error, Object: agentObject(facts),
+		Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=agent",
+		Remedy:  installAgent,
+	}
+	for i := range facts.HTTPScaledObjects {
+		if object := &facts.HTTPScaledObjects[i]; byAgent(object) {
+			finding.Message += fmt.Sprintf(", and HTTPScaledObject %s/%s is of one: changes of its trigger are not carried out, and nobody looks after its proxies",
+				object.Namespace, object.Name)
+			return []Finding{finding}
+		}
+	}
+	if facts.Webhook != nil {
+		finding.Message += fmt.Sprintf(", and MutatingWebhookConfiguration %s is there: the API server refuses ScaledObjects with a trigger %s",
+			facts.Webhook.Name, facts.TriggerType)
+		finding.Remedy += "; or delete the MutatingWebhookConfiguration"
+		return []Finding{finding}
+	}
+	return nil
+}
+
+// byAgent says whether the agent has made an object.
+func byAgent(object *httpv1alpha1.HTTPScaledObject) bool {
+	return object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+}
+
+// webhook examines the webhook of an agent that runs.
+func webhook(facts *facts.Facts) []Finding {
+	address, isSet := setting(facts.Agent, "webhook-address")
+	if !facts.Knows(facts.Webhook) || isSet && address == "" {
+		return nil
+	}
+	name := cmp.Or(first(setting(facts.Agent, "webhook-configuration")), facts.AgentName)
+	object := named("MutatingWebhookConfiguration", "", name)
+	if facts.Webhook == nil {
+		return []Finding{{
+			Code: WebhookNotFound, Severity: Warning, Object: object,
+			Message: "it is not there: a trigger is converted after KEDA has complained about it, and mistakes in it are no warnings of kubectl apply",
+			Remedy:  installAgent + "; or start the agent with --webhook-address=",
+		}}
+	}
+	for i, hook := range facts.Webhook.Webhooks {
+		finding := Finding{Code: WebhookNotReady, Severity: Error, Object: object, Field: fmt.Sprintf("webhooks[%d].clientConfig", i)}
+		const refused = ": the API server refuses ScaledObjects with a trigger " + facts.TriggerType
+		service := hook.ClientConfig.Service
+		isOld := facts.Now.Sub(facts.Webhook.CreationTimestamp.Time) > patience
+		switch {
+		case service != nil && facts.Knows(facts.Services) && facts.Service(service.Namespace, service.Name) == nil:
+			finding.Message = fmt.Sprintf("there is no Service %s/%s%s", service.Namespace, service.Name, refused)
+			finding.Remedy = installAgent
+		case len(hook.ClientConfig.CABundle) == 0 && isOld:
+			finding.Message = "it has no caBundle, which the agent writes" + refused
+			finding.Remedy = fmt.Sprintf("kubectl -n %s logs deployment/%s: it says why it cannot write it. Whatever applies the configuration must leave caBundle "+
+				"alone (docs/agent.md)", facts.Agent.Namespace, facts.Agent.Name)
+		default:
+			continue
+		}
+		return []Finding{finding}
+	}
+	return nil
+}
+
+// first is the first of two values.
+func first(text string, _ bool) string { return text }
+
+// setting is what a Deployment of ours is started with for a flag, as an argument or in the environment; false where that does not say.
+func setting(deployment *appsv1.Deployment, flag string) (string, bool) {
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		for i, argument := range container.Args {
+			if value, is := strings.CutPrefix(argument, "--"+flag+"="); is {
+				return value, true
+			}
+			if argument == "--"+flag && i+1 < len(container.Args) {
+				return container.Args[i+1], true
+			}
+		}
+		variable := "KEDIFY_AGENT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+		for _, env := range container.Env {
+			if env.Name == variable {
+				return env.Value, true
+			}
+		}
+	}
+	return "", false
+}
+
+// isOn says whether the agent does what a flag of its stands for, which it does by default.
+func isOn(facts *facts.Facts, flag string) bool {
+	text, isSet := setting(facts.Agent, flag)
+	is, err := strconv.ParseBool(text)
+	return !isSet || err != nil || is
+}
+
+// installsProxies says whether the agent is there and installs the proxies that serve an object.
+func installsProxies(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) bool {
+	return facts.Agent != nil && isOn(facts, "install-proxies") && serves(facts, object.Namespace) && proxies.Needs(object)
+}
+
+// serves says whether the agent serves a namespace.
+func serves(facts *facts.Facts, namespace string) bool {
+	list, _ := setting(facts.Agent, "namespaces")
+	return list == "" || slices.Contains(strings.Split(list, ","), namespace)
+}
+
+// agentNeeds are the permissions of the agent, in the namespaces that have something for it.
+func agentNeeds(facts *facts.Facts, who types.NamespacedName, add func(need)) {
+	const remedy = "apply config/agent/rbac.yaml, its subject being this ServiceAccount"
+	for _, namespace := range agentNamespaces(facts) {
+		ask := func(optional, group, resource, name string, verbs ...string) {
+			for _, verb := range verbs {
+				add(need{
+					question: facts.Question{Account: who, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace},
+					code:     AgentForbidden, optional: optional, loss: "the agent fails with forbidden", remedy: remedy,
+				})
+			}
+		}
+		ask("", "keda.sh", "scaledobjects", "", "list", "watch", "patch")
+		ask("", httpv1alpha1.Group, httpv1alpha1.Resource, "", "list", "watch", "create", "patch", "delete")
+		ask("", httpv1alpha1.Group, httpv1alpha1.Resource+"/status", "", "patch")
+		ask("", "argoproj.io", "rollouts", "", "list", "watch")
+		ask("", "", "services", "", "list", "watch")
+		if isOn(facts, "autowire") {
+			ask("Ingresses are not wired", "networking.k8s.io", "ingresses", "", "list", "watch", "patch")
+		}
+		if isOn(facts, "install-proxies") {
+			ask("no proxies are installed", "apps", "deployments", facts.ProxyService, "create", "patch", "delete")
+		}
+	}
+	if facts.Webhook != nil {
+		add(need{
+			question: facts.Question{Account: who, Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: facts.Webhook.Name},
+			code:     AgentForbidden, loss: "the API server cannot trust its webhook, and refuses ScaledObjects with a trigger " + facts.TriggerType, remedy: remedy,
+		})
+	}
+}
+
+// agentNamespaces are those that have something for the agent, and that it serves.
+func agentNamespaces(facts *facts.Facts) []string {
+	var all []string
+	add := func(namespace string) {
+		if serves(facts, namespace) && !slices.Contains(all, namespace) {
+			all = append(all, namespace)
+		}
+	}
+	for _, object := range facts.ScaledByRequests() {
+		add(object.Namespace)
+	}
+	for i := range facts.HTTPScaledObjects {
+		if object := &facts.HTTPScaledObjects[i]; byAgent(object) {
+			add(object.Namespace)
+		}
+	}
+	return all
+}

@@ -1,0 +1,125 @@
+package doctor_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// tlsReady is the condition about the certificate of the sound HTTPScaledObject.
+func tlsReady(f *facts.Facts) *metav1.Condition {
+	return meta.FindStatusCondition(f.HTTPScaledObjects[0].Status.Conditions, httpv1alpha1.ConditionTLSReady)
+}
+
+// untrusted says of the certificate that it is not in force.
+func untrusted(reason string) func(*testing.T, *facts.Facts) {
+	return change(func(f *facts.Facts) {
+		tlsReady(f).Status, tlsReady(f).Reason = metav1.ConditionFalse, reason
+		tlsReady(f).Message = "Secret shop-tls, which annotation http.kedify.io/tls-secret-name names"
+	})
+}
+
+// condition has the agent say something of the HTTPScaledObject.
+func condition(kind, reason string) func(*testing.T, *facts.Facts) {
+	return change(func(f *facts.Facts) {
+		meta.SetStatusCondition(&f.HTTPScaledObjects[0].Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: "the object in question is somebody else's",
+		})
+	})
+}
+
+// agents are breakages of the agent and of what it does, and of certificates.
+func agents() []breakage {
+	const agent, account, webhook = "Deployment keda/kedify-http-agent", "ServiceAccount keda/kedify-http-agent", "MutatingWebhookConfiguration kedify-http-agent"
+	const shop, certificate = "HTTPScaledObject shop/shop", "status.conditions[TLSReady]"
+	return []breakage{
+		{
+			name: "the agent is gone", change: change(func(f *facts.Facts) { f.Agent = nil }),
+			code: doctor.AgentNotFound, object: agent, remedy: "install --components agent",
+		},
+		{
+			name: "the agent is gone, and its webhook is there", change: change(func(f *facts.Facts) { f.Agent, f.HTTPScaledObjects[0].Labels = nil, nil }),
+			code: doctor.AgentNotFound, object: agent, remedy: "delete the MutatingWebhookConfiguration",
+		},
+		{
+			name: "the agent is not ready", change: change(func(f *facts.Facts) { f.Agent.Status.ReadyReplicas = 0 }),
+			code: doctor.AgentNotReady, object: agent, field: "status.readyReplicas", remedy: "logs deployment/kedify-http-agent",
+		},
+		{
+			name: "the agent's role is missing", change: deniedAgent("patch", "scaledobjects"),
+			code: doctor.AgentForbidden, object: account, remedy: "config/agent/rbac.yaml",
+		},
+		{
+			name: "the agent may not write its webhook", change: deniedAgent("patch", "mutatingwebhookconfigurations"),
+			code: doctor.AgentForbidden, object: account, remedy: "config/agent/rbac.yaml",
+		},
+		{
+			name: "the agent may not wire Ingresses", change: deniedAgent("patch", "ingresses"),
+			code: doctor.ForbiddenInPart, severity: doctor.Warning, object: account, remedy: "config/agent/rbac.yaml",
+		},
+		{
+			name: "the agent may not install proxies", change: deniedAgent("create", "deployments"),
+			code: doctor.ForbiddenInPart, severity: doctor.Warning, object: account, remedy: "config/agent/rbac.yaml",
+		},
+		{
+			name: "the agent's webhook is missing", change: change(func(f *facts.Facts) { f.Webhook = nil }),
+			code: doctor.WebhookNotFound, severity: doctor.Warning, object: webhook, remedy: "--webhook-address=",
+		},
+		{
+			name: "nobody has written whom to trust", change: change(func(f *facts.Facts) { f.Webhook.Webhooks[0].ClientConfig.CABundle = nil }),
+			code: doctor.WebhookNotReady, object: webhook, field: "webhooks[0].clientConfig", remedy: "caBundle",
+		},
+		{
+			name: "the webhook's Service is missing", change: change(func(f *facts.Facts) {
+				delete(f.Services, types.NamespacedName{Namespace: "keda", Name: facts.AgentName})
+			}),
+			code: doctor.WebhookNotReady, object: webhook, field: "webhooks[0].clientConfig", remedy: "config/agent",
+		},
+		{
+			name: "the agent's proxies have the names of others", change: condition(httpv1alpha1.ConditionProxyInstalled, httpv1alpha1.ReasonNameTaken),
+			code: doctor.ProxyNotInstalled, object: shop, field: "status.conditions[ProxyInstalled]", remedy: "docs/proxies.md",
+		},
+		{
+			name: "somebody has taken the wiring back", change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRestored),
+			code: doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]", remedy: "trafficAutowire",
+		},
+		{
+			name: "a ReferenceGrant was refused", change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRefused),
+			code: doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]", remedy: "kedify-http-agent-grants",
+		},
+		{
+			name: "a certificate's Secret does not exist", change: untrusted(httpv1alpha1.ReasonSecretNotFound),
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "kubectl -n shop create secret tls shop-tls",
+		},
+		{
+			name: "a certificate's Secret may not be read", change: untrusted(httpv1alpha1.ReasonSecretUnreadable),
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "create rolebinding kedify-http-interceptor-tls --namespace=shop",
+		},
+		{
+			name: "a certificate's Secret is not read", change: change(func(f *facts.Facts) {
+				tlsReady(f).Status, tlsReady(f).Reason = metav1.ConditionUnknown, httpv1alpha1.ReasonSecretPending
+				tlsReady(f).LastTransitionTime = metav1.NewTime(f.Now.Add(-2 * time.Minute))
+			}),
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "create rolebinding",
+		},
+		{
+			name: "a certificate that is none", change: untrusted(httpv1alpha1.ReasonInvalidSecret),
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "docs/tls.md",
+		},
+		{
+			name: "a certificate for another host", change: untrusted(httpv1alpha1.ReasonHostNotCovered),
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "have Secret shop/shop-tls issued",
+		},
+		{
+			name: "a host with another's certificate", change: untrusted(httpv1alpha1.ReasonHostTaken),
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "the same Secret",
+		},
+	}
+}

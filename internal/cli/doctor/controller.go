@@ -1,0 +1,114 @@
+package doctor
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// controller examines the Argo Rollouts controller.
+func controller(facts *facts.Facts) []Finding {
+	if !facts.Knows(facts.Deployments) {
+		return nil
+	}
+	if facts.Controller == nil {
+		return []Finding{{
+			Code: ControllerNotFound, Severity: Error, Object: "Deployment argo-rollouts",
+			Message: "no Deployment has the labels app.kubernetes.io/name=argo-rollouts and app.kubernetes.io/component=rollouts-controller: " +
+				"Argo Rollouts is not installed",
+			Remedy: "install Argo Rollouts 1.9 or 1.10 (docs/install.md)",
+		}}
+	}
+	object := named("Deployment", facts.Controller.Namespace, facts.Controller.Name)
+	if ready, is := readiness(facts.Controller); !is {
+		return []Finding{{
+			Code: ControllerNotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
+			Message: ready + waiting(facts.Pods) + ": no Rollout moves",
+			Remedy: fmt.Sprintf("read its log: kubectl -n %s logs deployment/%s. It ends at its start when a plugin's location does not answer or the "+
+				"file has another checksum than sha256 says", facts.Controller.Namespace, facts.Controller.Name),
+		}}
+	}
+	return outdated(facts, object)
+}
+
+// readiness says how many replicas of a Deployment are ready, and whether any is where one should be.
+func readiness(deployment *appsv1.Deployment) (string, bool) {
+	asked := int32(1)
+	if deployment.Spec.Replicas != nil {
+		asked = *deployment.Spec.Replicas
+	}
+	ready := deployment.Status.ReadyReplicas
+	return fmt.Sprintf("%d of %d replicas are ready", ready, asked), ready > 0
+}
+
+// waiting says what containers wait for, if they do.
+func waiting(pods []corev1.Pod) string {
+	for _, pod := range pods {
+		for _, container := range pod.Status.ContainerStatuses {
+			if state := container.State.Waiting; state != nil && state.Reason != "" {
+				return fmt.Sprintf(" (Pod %s: %s)", pod.Name, state.Reason)
+			}
+		}
+	}
+	return ""
+}
+
+// outdated finds a controller that was started before its plugins were changed: it reads them at its start only.
+func outdated(facts *facts.Facts, object string) []Finding {
+	changed, is := changedAt(facts.Plugins)
+	if !is {
+		return nil
+	}
+	for _, pod := range facts.Pods {
+		started := pod.CreationTimestamp.Time
+		for _, container := range pod.Status.ContainerStatuses {
+			if running := container.State.Running; running != nil && running.StartedAt.After(started) {
+				started = running.StartedAt.Time
+			}
+		}
+		if pod.DeletionTimestamp == nil && started.Before(changed) {
+			return []Finding{{
+				Code: ControllerOutdated, Severity: Warning, Object: object,
+				Message: fmt.Sprintf("Pod %s runs since %s, and the plugins were written at %s: it has read what was there before",
+					pod.Name, started.UTC().Format(time.RFC3339), changed.UTC().Format(time.RFC3339)),
+				Remedy: fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", facts.Controller.Namespace, facts.Controller.Name),
+			}}
+		}
+	}
+	return nil
+}
+
+// changedAt is when the list of plugins was last changed, as far as the record of its writers tells.
+func changedAt(plugins *corev1.ConfigMap) (last time.Time, is bool) {
+	if plugins == nil {
+		return last, false
+	}
+	for _, entry := range plugins.ManagedFields {
+		if entry.Time != nil && entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:`+facts.PluginsKey+`"`)) &&
+			entry.Time.After(last) {
+			last, is = entry.Time.Time, true
+		}
+	}
+	return last, is
+}
+
+// platform is the operating system and the architecture that the name of a release's file ends with; empty ones where
+// it doesn't.
+func platform(location string) (system, architecture string) {
+	parts := strings.Split(location[strings.LastIndex(location, "/")+1:], "-")
+	if len(parts) < 3 {
+		return "", ""
+	}
+	system, architecture = parts[len(parts)-2], parts[len(parts)-1]
+	switch system {
+	case "linux", "darwin", "windows":
+		return system, strings.TrimSuffix(architecture, ".exe")
+	}
+	return "", ""
+}

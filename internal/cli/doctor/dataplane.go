@@ -1,0 +1,180 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// patience is how long something may take that comes by itself: a report about a new object, or a metric.
+const patience = time.Minute
+
+// dataPlane examines what carries out the weights of Rollouts that name HTTPRouter.
+func dataPlane(facts *facts.Facts) []Finding {
+	if !facts.Use(facts.HTTPRouter) {
+		return nil
+	}
+	found, isThere := definition(facts)
+	if facts.Knows(facts.Deployments) {
+		found = append(found, interceptor(facts)...)
+	}
+	if !isThere || !facts.Knows(facts.HTTPScaledObjects) {
+		return found
+	}
+	seen := map[types.NamespacedName]bool{}
+	for _, r := range using(facts, facts.HTTPRouter) {
+		if r.ObjectError != nil {
+			continue
+		}
+		objects := facts.ObjectsOf(r)
+		if len(objects) == 0 {
+			found = append(found, Finding{
+				Code: HTTPScaledObjectNotFound, Severity: Error, Object: named("Rollout", r.Namespace, r.Name),
+				Field:   fmt.Sprintf("%s[%q].httpScaledObjectName", pluginsOf, facts.HTTPRouter),
+				Message: fmt.Sprintf("there is no HTTPScaledObject %q in namespace %q", r.Object, r.Namespace),
+				Remedy:  "create it, or a ScaledObject of that name with a kedify-http trigger where the agent is installed, or correct the name",
+			})
+			continue
+		}
+		for _, object := range objects {
+			name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+			if !seen[name] {
+				found = append(found, judged(facts, object)...)
+				found = append(found, proxied(facts, object)...)
+			}
+			seen[name] = true
+		}
+	}
+	return found
+}
+
+// definition examines the CustomResourceDefinition of HTTPScaledObjects, and says whether it is there.
+func definition(facts *facts.Facts) ([]Finding, bool) {
+	if !facts.Knows(facts.Definitions) {
+		return nil, true
+	}
+	const name = facts.HTTPScaledObjectsDefinition
+	const apply = "kubectl apply --server-side --force-conflicts -f config/crd"
+	there, is := facts.Definitions[name]
+	object := named("CustomResourceDefinition", "", name)
+	switch {
+	case !is:
+		return []Finding{{
+			Code: DefinitionMissing, Severity: Error, Object: object,
+			Message: "it is not installed, so no HTTPScaledObject can exist", Remedy: apply,
+		}}, false
+	case !slices.Contains(there.Served, httpv1alpha1.Version):
+		return []Finding{{
+			Code: DefinitionMissing, Severity: Error, Object: object, Field: "spec.versions",
+			Message: fmt.Sprintf("it serves %v, and the interceptor reads %s", there.Served, httpv1alpha1.Version), Remedy: apply,
+		}}, false
+	case !slices.Contains(there.StatusFields, "dataPlane"):
+		owner := cmp.Or(there.Annotations["meta.helm.sh/release-name"], there.Labels["app.kubernetes.io/managed-by"],
+			there.Labels["app.kubernetes.io/name"], "somebody else")
+		return []Finding{{
+			Code: DefinitionForeign, Severity: Warning, Object: object, Field: "spec.versions",
+			Message: fmt.Sprintf("it is of another owner (%s) and has no status.dataPlane: reports go into the annotation %s, which takes a right more",
+				owner, httpv1alpha1.AnnotationStatus),
+			Remedy: apply + ", which takes what theirs takes (docs/status.md)",
+		}}, true
+	}
+	return nil, true
+}
+
+// interceptor examines the Deployment of the interceptors.
+func interceptor(facts *facts.Facts) []Finding {
+	if facts.Interceptor == nil {
+		return []Finding{{
+			Code: InterceptorNotFound, Severity: Error, Object: "Deployment keda/keda-add-ons-http-interceptor",
+			Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=interceptor: nobody tells the proxies of weights",
+			Remedy:  "kubectl apply --server-side --force-conflicts -k config/interceptor",
+		}}
+	}
+	if ready, is := readiness(facts.Interceptor); !is {
+		return []Finding{{
+			Code: InterceptorNotReady, Severity: Error, Object: named("Deployment", facts.Interceptor.Namespace, facts.Interceptor.Name),
+			Field: "status.readyReplicas", Message: ready + ": proxies keep what they have, and learn of no weight",
+			Remedy: fmt.Sprintf("kubectl -n %s describe pods -l app.kubernetes.io/component=interceptor, and read their log", facts.Interceptor.Namespace),
+		}}
+	}
+	return nil
+}
+
+// judged tells what the interceptor and the agent say against an object.
+func judged(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
+	var found []Finding
+	name := named(httpv1alpha1.Kind, object.Namespace, object.Name)
+	conditions := httpv1alpha1.StatusOf(object).Conditions
+	// A writer that names no generation speaks of the present one.
+	isPast := func(c *metav1.Condition) bool {
+		return c.ObservedGeneration != 0 && c.ObservedGeneration < object.Generation
+	}
+	for _, kind := range []string{
+		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionReady, httpv1alpha1.ConditionTriggerAccepted, httpv1alpha1.ConditionScalingMetricAccepted,
+	} {
+		condition := meta.FindStatusCondition(conditions, kind)
+		switch {
+		case condition == nil || condition.Status != metav1.ConditionFalse, isPast(condition),
+			condition.Reason == httpv1alpha1.ReasonNotAccepted: // Accepted tells why
+			continue
+		}
+		found = append(found, Finding{
+			Code: HTTPScaledObjectRefused, Severity: Error, Object: name, Field: fmt.Sprintf("status.conditions[%s]", kind),
+			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
+			Remedy:  "docs/errors.md has each message with what to do; requests go where they went before meanwhile",
+		})
+	}
+	found = append(found, conditional(facts, object, conditions, isPast)...)
+	isOld := facts.Now.Sub(object.CreationTimestamp.Time) > patience
+	isServed := facts.Interceptor != nil && facts.Interceptor.Status.ReadyReplicas > 0
+	if isServed && isOld && meta.FindStatusCondition(conditions, httpv1alpha1.ConditionAccepted) == nil {
+		found = append(found, Finding{
+			Code: HTTPScaledObjectUnreported, Severity: Error, Object: name, Field: "status.conditions",
+			Message: "no interceptor has reported on it for a minute: it is of a namespace that they don't serve, or they cannot write",
+			Remedy:  fmt.Sprintf("look at --namespaces and the log of Deployment %s/%s", facts.Interceptor.Namespace, facts.Interceptor.Name),
+		})
+	}
+	return found
+}
+
+// proxied finds an object that no proxy serves.
+func proxied(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
+	if !facts.Knows(facts.Services) || !facts.Knows(facts.EndpointSlices) {
+		return nil
+	}
+	fleet := facts.Fleet(object)
+	if facts.ReadyOf(fleet, facts.ProxyService) > 0 {
+		return nil
+	}
+	finding := Finding{
+		Code: NoReadyProxy, Severity: Error, Object: named("Service", fleet, facts.ProxyService),
+		Message: "it has no ready endpoint, so nobody serves HTTPScaledObject " + object.Name,
+		Remedy:  fmt.Sprintf("kubectl -n %s get pods -l app=kedify-proxy, and look at those that are not Ready: an Envoy waits for the interceptor", fleet),
+	}
+	if facts.Service(fleet, facts.ProxyService) == nil {
+		finding.Message = "there is no such Service, so nobody serves HTTPScaledObject " + object.Name
+		finding.Remedy = unserved(facts, object, fleet)
+	}
+	return []Finding{finding}
+}
+
+// unserved is what to do where an object has no proxies: whoever has the agent has it install them.
+func unserved(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
+	switch {
+	case installsProxies(facts, object):
+		return fmt.Sprintf("the agent installs them: kubectl -n %s logs deployment/%s says what keeps it (docs/proxies.md)", facts.Agent.Namespace, facts.Agent.Name)
+	case facts.Agent != nil && isOn(facts, "install-proxies"):
+		return fmt.Sprintf("kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute: the agent installs proxies for it then (docs/proxies.md), "+
+			"or kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
+	default:
+		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or share the proxies of the interceptor's namespace (docs/fleets.md)", fleet)
+	}
+}

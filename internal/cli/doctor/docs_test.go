@@ -1,0 +1,61 @@
+package doctor_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// documented are the codes in docs/cli.md with their severities.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "<!-- codes -->")
+	table, _, _ = strings.Cut(table, "<!-- end of codes -->")
+	codes := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\|").FindAllStringSubmatch(table, -1) {
+		codes[row[1]] = row[2]
+	}
+	return codes
+}
+
+func TestEveryCodeIsBrokenAndDocumented(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("finding.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared []string
+	for _, found := range regexp.MustCompile(`Code += "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		declared = append(declared, found[1])
+	}
+	slices.Sort(declared)
+	broken := map[string]string{}
+	for _, test := range slices.Concat(controllers(), applications(), agents(), scaling()) {
+		severity := string(test.severity)
+		if severity == "" {
+			severity = "error"
+		}
+		if known := broken[string(test.code)]; !strings.Contains(known, severity) {
+			broken[string(test.code)] = strings.TrimPrefix(known+", "+severity, ", ")
+		}
+	}
+	if diff := cmp.Diff(broken, documented(t)); diff != "" {
+		t.Errorf("codes and severities (-broken by a test +documented):\n%s", diff)
+	}
+	for _, code := range declared {
+		if broken[code] == "" {
+			t.Errorf("no breakage has %s", code)
+		}
+	}
+	if len(declared) != len(broken) {
+		t.Errorf("%d codes are declared, and %d broken", len(declared), len(broken))
+	}
+}

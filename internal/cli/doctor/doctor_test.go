@@ -1,0 +1,240 @@
+package doctor_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+)
+
+func TestASoundInstallationHasNoFinding(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff([]doctor.Finding(nil), doctor.Examine(sound(t)), cmp.Transformer("", nilForNone)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// nilForNone makes no difference between no findings and an empty list of them.
+func nilForNone(findings []doctor.Finding) []doctor.Finding {
+	return append([]doctor.Finding(nil), findings...)
+}
+
+// What looks broken for a moment of every canary is no finding.
+func TestPassingStatesAreNoFindings(t *testing.T) {
+	t.Parallel()
+	for name, pass := range map[string]func(*testing.T, *facts.Facts){
+		"scaled to zero": func(t *testing.T, f *facts.Facts) {
+			t.Helper()
+			rollout("web", func(r *v1alpha1.Rollout) { r.Spec.Replicas, r.Status.AvailableReplicas = new(int32), 0 })(t, f)
+			ready("web", "web-stable", 0)(t, f)
+		},
+		"on its way from zero": func(t *testing.T, f *facts.Facts) {
+			t.Helper()
+			rollout("web", func(r *v1alpha1.Rollout) {
+				r.Generation, r.Status.ObservedGeneration, r.Status.AvailableReplicas = 2, "1", 0
+			})(t, f)
+			ready("web", "web-stable", 0)(t, f)
+		},
+		"its first Pods start": func(t *testing.T, f *facts.Facts) {
+			t.Helper()
+			rollout("web", func(r *v1alpha1.Rollout) { r.Status = v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutPhaseProgressing} })(t, f)
+			ready("web", "web-stable", 0)(t, f)
+			ready("web", "web-canary", 0)(t, f)
+		},
+		"a canary whose Pods start": func(t *testing.T, f *facts.Facts) {
+			t.Helper()
+			rollout("shop", func(r *v1alpha1.Rollout) { r.Status.Canary.Weights = nil })(t, f)
+			ready("shop", "shop-canary", 0)(t, f)
+		},
+		"an object that was just made": change(func(f *facts.Facts) {
+			f.HTTPScaledObjects[0].Status.Conditions = nil
+			f.HTTPScaledObjects[0].CreationTimestamp = metav1.NewTime(f.Now.Add(-time.Second))
+		}),
+		"a report about the object as it was": change(func(f *facts.Facts) {
+			f.HTTPScaledObjects[0].Generation = 2
+			f.HTTPScaledObjects[0].Status.Conditions[0].Status = metav1.ConditionFalse
+		}),
+		"an autoscaler that has asked once": change(func(f *facts.Facts) {
+			condition := &f.Autoscalers[0].Status.Conditions[1]
+			condition.Reason, condition.LastTransitionTime = "FailedGetExternalMetric", metav1.NewTime(f.Now.Add(-time.Second))
+		}),
+		"a webhook that was just made": change(func(f *facts.Facts) {
+			f.Webhook.CreationTimestamp = metav1.NewTime(f.Now.Add(-time.Second))
+			f.Webhook.Webhooks[0].ClientConfig.CABundle = nil
+		}),
+		"an agent without a webhook, as it was asked for": change(func(f *facts.Facts) {
+			f.Webhook = nil
+			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--webhook-address="}
+		}),
+		"an agent that leaves proxies and Ingresses alone": func(t *testing.T, f *facts.Facts) {
+			t.Helper()
+			deniedAgent("patch", "ingresses")(t, f)
+			deniedAgent("patch", "deployments")(t, f)
+			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--install-proxies=false"}
+			f.Agent.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEDIFY_AGENT_AUTOWIRE", Value: "false"}}
+		},
+		"an agent for other namespaces": func(t *testing.T, f *facts.Facts) {
+			t.Helper()
+			deniedAgent("patch", "scaledobjects")(t, f)
+			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--namespaces", "web,other"}
+		},
+		"no agent, and nothing of one's": change(func(f *facts.Facts) {
+			f.Agent, f.Webhook, f.HTTPScaledObjects[0].Labels = nil, nil, nil
+		}),
+		"a Secret that is being read": change(func(f *facts.Facts) {
+			certificate := tlsReady(f)
+			certificate.Status, certificate.Reason, certificate.LastTransitionTime = metav1.ConditionUnknown, "SecretPending", metav1.NewTime(f.Now.Add(-time.Second))
+		}),
+		"proxies that somebody else looks after": change(func(f *facts.Facts) {
+			conditions := &f.HTTPScaledObjects[0].Status.Conditions
+			*conditions = append(*conditions, metav1.Condition{Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "InstalledByHand"})
+		}),
+		"a controller that is being restarted": change(func(f *facts.Facts) {
+			f.Plugins.ManagedFields[0].Time = &metav1.Time{Time: f.Now.Add(-time.Minute)}
+			f.Pods[0].DeletionTimestamp = &metav1.Time{Time: f.Now}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			facts := sound(t)
+			pass(t, facts)
+			if found := doctor.Examine(facts); len(found) > 0 {
+				t.Errorf("found %+v", found)
+			}
+		})
+	}
+}
+
+// breakage is one way to break a sound installation, and the one finding that it leads to.
+type breakage struct {
+	name     string
+	change   func(*testing.T, *facts.Facts)
+	code     doctor.Code
+	severity doctor.Severity
+	object   string
+	field    string
+	remedy   string // a part of it
+}
+
+// edit replaces a part of a text of the ConfigMap, which has to be there.
+func edit(old, replacement string) func(*testing.T, *facts.Facts) {
+	return func(t *testing.T, facts *facts.Facts) {
+		t.Helper()
+		text := facts.Plugins.Data[facts.PluginsKey]
+		if !strings.Contains(text, old) {
+			t.Fatalf("%q is not in %q", old, text)
+		}
+		facts.Plugins.Data[facts.PluginsKey] = strings.Replace(text, old, replacement, 1)
+	}
+}
+
+// change changes the facts without a test.
+func change(of func(*facts.Facts)) func(*testing.T, *facts.Facts) {
+	return func(_ *testing.T, facts *facts.Facts) { of(facts) }
+}
+
+// rollout changes the Rollout of that name, and has it understood anew.
+func rollout(name string, of func(*v1alpha1.Rollout)) func(*testing.T, *facts.Facts) {
+	return change(func(facts *facts.Facts) {
+		for i := range facts.Rollouts {
+			if facts.Rollouts[i].Name == name {
+				of(facts.Rollouts[i].Rollout)
+				facts.Rollouts[i] = gather.Understand(facts.Rollouts[i].Rollout)
+			}
+		}
+	})
+}
+
+// routing replaces the routers of a Rollout.
+func routing(name, router, config string) func(*testing.T, *facts.Facts) {
+	return rollout(name, func(r *v1alpha1.Rollout) {
+		r.Spec.Strategy.Canary.TrafficRouting.Plugins = nil
+		if router != "" {
+			r.Spec.Strategy.Canary.TrafficRouting.Plugins = map[string]json.RawMessage{router: json.RawMessage(config)}
+		}
+	})
+}
+
+// denied denies the controller or KEDA what a question is about.
+func denied(verb, resource string) func(*testing.T, *facts.Facts) {
+	return denying(func(account string) bool { return account != facts.AgentName }, verb, resource)
+}
+
+// deniedAgent denies that to the agent.
+func deniedAgent(verb, resource string) func(*testing.T, *facts.Facts) {
+	return denying(func(account string) bool { return account == facts.AgentName }, verb, resource)
+}
+
+// denying denies what a question is about to some ServiceAccounts.
+func denying(whom func(account string) bool, verb, resource string) func(*testing.T, *facts.Facts) {
+	return func(t *testing.T, facts *facts.Facts) {
+		t.Helper()
+		asked := false
+		for question := range facts.Allowed {
+			if whom(question.Account.Name) && question.Verb == verb && question.Resource == resource {
+				facts.Allowed[question], asked = false, true
+			}
+		}
+		if !asked {
+			t.Fatalf("nobody asked for %s %s", verb, resource)
+		}
+	}
+}
+
+// ready sets the number of ready endpoints of a Service.
+func ready(namespace, name string, endpoints int) func(*testing.T, *facts.Facts) {
+	return change(func(facts *facts.Facts) {
+		facts.Ready[types.NamespacedName{Namespace: namespace, Name: name}] = endpoints
+	})
+}
+
+const (
+	configMap  = "ConfigMap argo-rollouts/argo-rollouts-config"
+	controller = "Deployment argo-rollouts/argo-rollouts"
+	list       = "data.trafficRouterPlugins"
+	plugins    = "spec.strategy.canary.trafficRouting.plugins"
+	account    = "ServiceAccount argo-rollouts/argo-rollouts"
+)
+
+func TestEachBreakageHasItsFinding(t *testing.T) {
+	t.Parallel()
+	all := slices.Concat(controllers(), applications(), agents(), scaling())
+	if len(all) < 40 {
+		t.Errorf("there are only %d breakages", len(all))
+	}
+	for _, test := range all {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			facts := sound(t)
+			test.change(t, facts)
+			found := doctor.Examine(facts)
+			if len(found) != 1 {
+				t.Fatalf("found %d, want 1: %+v", len(found), found)
+			}
+			if test.severity == "" {
+				test.severity = doctor.Error
+			}
+			got := found[0]
+			want := doctor.Finding{
+				Code: test.code, Severity: test.severity, Object: test.object, Field: test.field, Message: got.Message, Remedy: got.Remedy,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got.Message == "" || !strings.Contains(got.Remedy, test.remedy) {
+				t.Errorf("it says %q and advises %q, want a word of %q", got.Message, got.Remedy, test.remedy)
+			}
+		})
+	}
+}

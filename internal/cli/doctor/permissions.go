@@ -1,0 +1,199 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// need is a permission that something of ours needs, or makes good use of.
+type need struct {
+	question facts.Question
+	optional string // what is lost without it; empty where nothing works
+	code     Code   // of the finding where nothing works without it
+	loss     string // what becomes of that
+	remedy   string
+}
+
+// account is the ServiceAccount of a Deployment's Pods.
+func account(deployment *appsv1.Deployment) types.NamespacedName {
+	name := cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")
+	return types.NamespacedName{Namespace: deployment.Namespace, Name: name}
+}
+
+// Questions are those about permissions whose answers Examine wants, in Allowed of the facts. It is empty while the
+// Deployments are not known.
+func Questions(facts *facts.Facts) []facts.Question {
+	var all []facts.Question
+	for _, need := range needs(facts) {
+		all = append(all, need.question)
+	}
+	return all
+}
+
+// needs are the permissions that this installation needs, each once.
+func needs(facts *facts.Facts) []need {
+	all := map[facts.Question]need{}
+	add := func(n need) {
+		if known, is := all[n.question]; !is || known.optional != "" {
+			all[n.question] = n
+		}
+	}
+	if facts.Controller != nil {
+		controllerNeeds(facts, account(facts.Controller), add)
+	}
+	if facts.Operator != nil {
+		operatorNeeds(facts, account(facts.Operator), add)
+	}
+	if facts.Agent != nil {
+		agentNeeds(facts, account(facts.Agent), add)
+	}
+	order := slices.SortedFunc(maps.Keys(all), func(a, b facts.Question) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb),
+			cmp.Compare(a.Account.String(), b.Account.String()))
+	})
+	sorted := make([]need, len(order))
+	for i, question := range order {
+		sorted[i] = all[question]
+	}
+	return sorted
+}
+
+// controllerNeeds are those of the routers, which run as the controller's ServiceAccount.
+func controllerNeeds(facts *facts.Facts, who types.NamespacedName, add func(need)) {
+	ask := func(verb, group, resource, namespace, optional, remedy string) {
+		question := facts.Question{Account: who, Verb: verb, Group: group, Resource: resource, Namespace: namespace}
+		add(need{question: question, code: Forbidden, optional: optional, loss: "the router fails with forbidden", remedy: remedy})
+	}
+	const cached = "the router reads each object in each call"
+	for _, r := range using(facts, facts.HTTPRouter) {
+		const remedy = "apply config/argo-rollouts/rbac.yaml, its subject being this ServiceAccount"
+		for _, verb := range []string{"get", "patch"} {
+			ask(verb, httpv1alpha1.Group, httpv1alpha1.Resource, r.Namespace, "", remedy)
+		}
+		for _, verb := range []string{"list", "watch"} {
+			ask(verb, httpv1alpha1.Group, httpv1alpha1.Resource, "", cached, remedy)
+		}
+	}
+	for _, r := range using(facts, facts.GatewayRouter) {
+		const remedy = "apply config/argo-rollouts/gatewayapi/rbac.yaml, its subject being this ServiceAccount, or set providerRBAC.providers.gatewayAPI in the chart"
+		for _, named := range r.RouteNames {
+			for _, verb := range []string{"get", "update"} {
+				ask(verb, "gateway.networking.k8s.io", named.Kind.Resource(), named.Name.Namespace, "", remedy)
+			}
+			for _, verb := range []string{"list", "watch"} {
+				ask(verb, "gateway.networking.k8s.io", named.Kind.Resource(), "", cached, remedy)
+			}
+		}
+	}
+	for i := range facts.Rollouts {
+		r := &facts.Rollouts[i]
+		if r.Uses(facts.HTTPRouter) || r.Uses(facts.GatewayRouter) {
+			ask("get", "", "endpoints", r.Namespace, "promotions are not made safe where no interceptor reports",
+				"allow it: the chart's providerRBAC.providers.awsLoadBalancerController does, and so does Argo Rollouts' install.yaml")
+		}
+	}
+	if facts.Interceptor != nil && facts.Use(facts.HTTPRouter) {
+		ask("get", "coordination.k8s.io", "leases", facts.Interceptor.Namespace, "weights are not verified in the proxies",
+			"allow it: the ClusterRole of Argo Rollouts' install.yaml does")
+	}
+}
+
+// operatorNeeds are those of KEDA, which reads a Rollout and its scale, and writes the latter.
+func operatorNeeds(facts *facts.Facts, who types.NamespacedName, add func(need)) {
+	for _, object := range facts.ScaledByRequests() {
+		if !strings.HasPrefix(object.Spec.ScaleTargetRef.APIVersion, "argoproj.io/") {
+			continue
+		}
+		for _, asked := range []struct{ verb, resource string }{{"get", "rollouts"}, {"get", "rollouts/scale"}, {"update", "rollouts/scale"}} {
+			add(need{
+				question: facts.Question{Account: who, Verb: asked.verb, Group: "argoproj.io", Resource: asked.resource, Namespace: object.Namespace},
+				remedy: "add Rollouts to KEDA's chart value rbac.scaledRefKinds: {apiGroup: argoproj.io, kind: rollouts}, " +
+					"or leave its default {apiGroup: \"*\", kind: \"*\"}",
+				code: ScaledRefKinds, loss: "KEDA cannot scale Rollouts",
+			})
+		}
+	}
+}
+
+// denial is what one ServiceAccount may not do to one resource in one place.
+type denial struct {
+	account             types.NamespacedName
+	group, resource     string
+	name                string
+	namespace, optional string
+	code                Code
+	loss, remedy        string
+}
+
+// permissions finds ServiceAccounts that may not do what they need to. Where one lacks what nothing works without,
+// what it lacks besides goes without saying.
+func permissions(facts *facts.Facts) []Finding {
+	if !facts.Knows(facts.Reviews) {
+		return nil
+	}
+	denied := map[denial][]string{}
+	var order []denial
+	for _, n := range needs(facts) {
+		if allowed, is := facts.Allowed[n.question]; !is || allowed {
+			continue
+		}
+		q := n.question
+		at := denial{q.Account, q.Group, q.Resource, q.Name, q.Namespace, n.optional, n.code, n.loss, n.remedy}
+		if denied[at] == nil {
+			order = append(order, at)
+		}
+		denied[at] = append(denied[at], q.Verb)
+	}
+	var found []Finding
+	for _, at := range order {
+		isImplied := at.optional != "" && slices.ContainsFunc(order, func(other denial) bool {
+			return other.optional == "" && other.account == at.account && (other.remedy == at.remedy || other.group == at.group && other.resource == at.resource)
+		})
+		if !isImplied {
+			found = append(found, at.finding(denied[at]))
+		}
+	}
+	return found
+}
+
+// finding is what is said about a denial of verbs.
+func (d denial) finding(verbs []string) Finding {
+	what := qualified(d.resource, d.group)
+	if d.name != "" {
+		what += " " + d.name
+	}
+	finding := Finding{
+		Code: d.code, Severity: Error, Object: named("ServiceAccount", d.account.Namespace, d.account.Name),
+		Message: fmt.Sprintf("it may not %s %s in %s: %s", strings.Join(verbs, ", "), what, where(d.namespace), cmp.Or(d.optional, d.loss)),
+		Remedy:  d.remedy,
+	}
+	if d.optional != "" {
+		finding.Code, finding.Severity = ForbiddenInPart, Warning
+	}
+	return finding
+}
+
+// qualified is a resource with its group.
+func qualified(resource, group string) string {
+	if group == "" {
+		return resource
+	}
+	return resource + "." + group
+}
+
+// where names a namespace.
+func where(namespace string) string {
+	if namespace == "" {
+		return "all namespaces"
+	}
+	return "namespace " + namespace
+}

@@ -1,0 +1,217 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// plugin is an entry of the controller's list of plugins (argo-rollouts, utils/plugin/types, PluginItem).
+type plugin struct {
+	Name        string   `json:"name"`
+	Location    string   `json:"location"`
+	SHA256      string   `json:"sha256"`
+	Disabled    bool     `json:"disabled"`
+	Args        []string `json:"args"`
+	HeadersFrom []any    `json:"headersFrom"`
+}
+
+// example is an entry as it should be.
+const example = `- {name: "kedify/http", location: "https://...", sha256: "..."}`
+
+// pluginsField is where the list is.
+const pluginsField = "data." + facts.PluginsKey
+
+// registration examines the list of plugins that the controller reads.
+func registration(facts *facts.Facts) []Finding {
+	if !facts.Knows(facts.Deployments) || !facts.Knows(facts.Plugins) || facts.Controller == nil {
+		return nil
+	}
+	object := configMap(facts)
+	var text string
+	if facts.Plugins != nil {
+		text = facts.Plugins.Data[facts.PluginsKey]
+	}
+	var listed []plugin
+	if err := yaml.Unmarshal([]byte(text), &listed); err != nil {
+		return []Finding{{
+			Code: PluginsMalformed, Severity: Error, Object: object, Field: pluginsField,
+			Message: fmt.Sprintf("it is not a YAML list of plugins, and the controller does not start with it: %v", err),
+			Remedy:  "write a list, in the text behind the |: " + example,
+		}}
+	}
+	var found []Finding
+	if err := yaml.UnmarshalStrict([]byte(text), &[]plugin{}); err != nil {
+		found = append(found, Finding{
+			Code: PluginKeyUnknown, Severity: Warning, Object: object, Field: pluginsField,
+			Message: fmt.Sprintf("an entry has a key that the controller passes over: %v", err),
+			Remedy:  "correct it: the keys are name, location, sha256, args, headersFrom and disabled",
+		})
+	}
+	for i, entry := range listed {
+		found = append(found, examinePlugin(facts, object, fmt.Sprintf("%s[%d]", pluginsField, i), entry, listed[:i])...)
+	}
+	return append(found, unregistered(facts, object, listed)...)
+}
+
+// configMap names the controller's ConfigMap.
+func configMap(facts *facts.Facts) string {
+	return named("ConfigMap", facts.Controller.Namespace, facts.ConfigMapName)
+}
+
+// examinePlugin examines one entry, beside those before it. The ones of others count only for what keeps the
+// controller from starting.
+func examinePlugin(facts *facts.Facts, object, field string, entry plugin, before []plugin) []Finding {
+	var found []Finding
+	finding := func(code Code, severity Severity, key, message, remedy string) {
+		found = append(found, Finding{Code: code, Severity: severity, Object: object, Field: field + key, Message: message, Remedy: remedy})
+	}
+	// argo-rollouts, utils/config, ValidateConfig.
+	if !regexp.MustCompile(`^[a-zA-Z0-9-]+/[a-zA-Z0-9_.-]+$`).MatchString(entry.Name) {
+		finding(PluginNameMalformed, Error, ".name", fmt.Sprintf("%q is no name of a plugin, and the controller does not start with it", entry.Name),
+			"write a name with one slash, such as "+facts.HTTPRouter)
+	}
+	if slices.ContainsFunc(before, func(other plugin) bool { return other.Name == entry.Name }) {
+		finding(PluginTwice, Warning, ".name", fmt.Sprintf("%q is in the list twice: the first entry counts", entry.Name), "remove one of them")
+	}
+	if sum := entry.SHA256; sum != "" && !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(sum) {
+		finding(ChecksumMalformed, Error, ".sha256", fmt.Sprintf("%.80q is not 64 lower-case hexadecimal digits, so no file ever has this checksum", sum),
+			"copy the checksum of the file in location from the release's checksums.txt")
+	}
+	for _, other := range before {
+		if entry.SHA256 != "" && other.SHA256 == entry.SHA256 && other.Location != entry.Location {
+			finding(ChecksumRepeated, Error, ".sha256", fmt.Sprintf("%q and %q have the same checksum for different files: one of the two is refused",
+				other.Name, entry.Name), "copy the checksum of each file from the release's checksums.txt")
+		}
+	}
+	return append(found, examineLocation(facts, object, field+".location", entry.Location)...)
+}
+
+// examineLocation examines where a plugin comes from.
+func examineLocation(facts *facts.Facts, object, field, location string) []Finding {
+	parsed, err := url.Parse(location)
+	if err != nil || !slices.Contains([]string{"http", "https", "file"}, parsed.Scheme) || parsed.Path == "" {
+		return []Finding{{
+			Code: LocationInvalid, Severity: Error, Object: object, Field: field,
+			Message: fmt.Sprintf("%q is not an address that the controller can fetch a plugin from", location),
+			Remedy:  "write an address that begins with https://, http:// or file://",
+		}}
+	}
+	if parsed.Scheme == "file" {
+		return unprovided(facts, object, field, parsed.Path)
+	}
+	return mismatched(facts, object, field, parsed.Path)
+}
+
+// unprovided finds a file in a volume that is empty at the Pod's start, where nothing puts it there.
+func unprovided(facts *facts.Facts, object, field, file string) []Finding {
+	pod := facts.Controller.Spec.Template.Spec
+	volume := volumeOf(&pod, file)
+	mounts := func(container corev1.Container) bool {
+		return slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+	}
+	isEmpty := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir != nil })
+	if !isEmpty || slices.ContainsFunc(pod.InitContainers, mounts) {
+		return nil
+	}
+	return []Finding{{
+		Code: FileNotProvided, Severity: Error, Object: object, Field: field,
+		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, which is empty at the start, and no init container has it: nothing puts the file there",
+			file, volume, facts.Controller.Name),
+		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or write an https:// location (docs/install.md)",
+	}}
+}
+
+// volumeOf is the volume that a file is in; empty where it is in the image.
+func volumeOf(pod *corev1.PodSpec, file string) string {
+	for _, container := range pod.Containers {
+		for _, mount := range container.VolumeMounts {
+			if strings.HasPrefix(file, strings.TrimSuffix(mount.MountPath, "/")+"/") {
+				return mount.Name
+			}
+		}
+	}
+	return ""
+}
+
+// mismatched compares the platform in a file's name with the nodes that the controller runs on, or may run on.
+func mismatched(facts *facts.Facts, object, field, file string) []Finding {
+	system, architecture := platform(file)
+	if system == "" {
+		return nil
+	}
+	finding := Finding{
+		Code: ArchitectureMismatch, Severity: Error, Object: object, Field: field,
+		Remedy: "name the release's file for the controller's nodes, and its checksum; where nodes differ, set nodeSelector kubernetes.io/arch in the " +
+			"controller's Deployment, or take the init container (docs/install.md, option C)",
+	}
+	if system != "linux" {
+		finding.Message = fmt.Sprintf("%s is for %s; the controller runs on linux", file[strings.LastIndex(file, "/")+1:], system)
+		return []Finding{finding}
+	}
+	running, others := map[string]string{}, map[string]string{} // architecture → node
+	for _, node := range facts.Nodes {
+		runs := slices.ContainsFunc(facts.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
+		if has := node.Status.NodeInfo.Architecture; runs && has != architecture {
+			running[has] = node.Name
+		} else if has != architecture && mayRun(facts, node.Labels) {
+			others[has] = node.Name
+		}
+	}
+	for _, has := range slices.Sorted(maps.Keys(running)) {
+		finding.Message = fmt.Sprintf("it is a file for %s, and the controller runs on node %s, which is %s: the plugin fails with exec format error",
+			architecture, running[has], has)
+		return []Finding{finding}
+	}
+	for _, has := range slices.Sorted(maps.Keys(others)) {
+		finding.Code, finding.Severity = ArchitectureMixed, Warning
+		finding.Message = fmt.Sprintf("it is a file for %s, and the controller may be started on node %s, which is %s", architecture, others[has], has)
+		return []Finding{finding}
+	}
+	return nil
+}
+
+// mayRun says whether a node with labels is one that the controller asks for.
+func mayRun(facts *facts.Facts, labels map[string]string) bool {
+	pod := facts.Controller.Spec.Template.Spec
+	for key, value := range pod.NodeSelector {
+		if labels[key] != value {
+			return false
+		}
+	}
+	// What an affinity or a taint keeps away is not worked out here: such a controller is taken to stay where it is.
+	_, isControlPlane := labels["node-role.kubernetes.io/control-plane"]
+	return pod.Affinity == nil && !isControlPlane
+}
+
+// unregistered finds routers that Rollouts name and the list lacks.
+func unregistered(facts *facts.Facts, object string, listed []plugin) []Finding {
+	var found []Finding
+	for _, router := range []string{facts.HTTPRouter, facts.GatewayRouter} {
+		if !facts.Use(router) || slices.ContainsFunc(listed, func(p plugin) bool { return p.Name == router }) {
+			continue
+		}
+		var others []string
+		for _, p := range listed {
+			others = append(others, p.Name)
+		}
+		message := fmt.Sprintf("%s is not in the list (%s), and Rollouts name it: their traffic routing fails with \"plugin %s not configured in configmap\"",
+			router, strings.Join(others, ", "), router)
+		if facts.Plugins == nil {
+			message = fmt.Sprintf("the ConfigMap does not exist, so %s is not registered, and Rollouts name it", router)
+		}
+		found = append(found, Finding{
+			Code: PluginNotRegistered, Severity: Error, Object: object, Field: pluginsField, Message: message,
+			Remedy: fmt.Sprintf("add the entry of %s from the release's notes beside what is there (docs/install.md), and restart the controller", router),
+		})
+	}
+	return found
+}

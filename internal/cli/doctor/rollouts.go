@@ -1,0 +1,207 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// trafficField is where a Rollout says who routes its traffic, pluginsOf where the plugins among them are.
+const (
+	trafficField = "spec.strategy.canary.trafficRouting"
+	pluginsOf    = trafficField + ".plugins"
+)
+
+// rollouts examines what Rollouts say, and the Services that they name.
+func rollouts(facts *facts.Facts) []Finding {
+	var found []Finding
+	for i := range facts.Rollouts {
+		r := &facts.Rollouts[i]
+		if r.Spec.Strategy.Canary == nil || r.Spec.Strategy.Canary.TrafficRouting == nil {
+			continue
+		}
+		found = append(found, routerNames(r)...)
+		if !r.Uses(facts.HTTPRouter) && !r.Uses(facts.GatewayRouter) {
+			continue
+		}
+		found = append(found, routerConfig(r)...)
+		if r.ServicesError == nil {
+			found = append(found, servicesOf(facts, r)...)
+		}
+	}
+	return found
+}
+
+// routerNames finds names that are nearly ours, and routing without any router.
+func routerNames(r *facts.Rollout) []Finding {
+	object := named("Rollout", r.Namespace, r.Name)
+	var found []Finding
+	for _, name := range r.Plugins() {
+		if meant := resembles(name); meant != "" && meant != name {
+			found = append(found, Finding{
+				Code: RouterNameWrong, Severity: Error, Object: object, Field: fmt.Sprintf("%s[%q]", pluginsOf, name),
+				Message: fmt.Sprintf("no plugin has the name %q; the name is %q, letter by letter", name, meant),
+				Remedy:  "write " + meant + " there",
+			})
+		}
+	}
+	if hasRouter(r.Spec.Strategy.Canary.TrafficRouting) {
+		return found
+	}
+	finding := Finding{
+		Code: RouterMissing, Severity: Error, Object: object, Field: trafficField,
+		Message: "it names no router, so the canary's share is that of its Pods",
+		Remedy:  "name one: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." + facts.GatewayRouter + ": {httpRoute: ...}",
+	}
+	if field := lastApplied(r); field != "" {
+		finding.Field = trafficField + "." + field
+		finding.Message = "the Rollout has no such field, so the API server dropped it, and " + finding.Message
+		finding.Remedy = fmt.Sprintf("plugins stand one level deeper: write it as %s[%q]", pluginsOf, resembles(field))
+	}
+	return append(found, finding)
+}
+
+// resembles is the router that a name probably means; empty where it is none of ours.
+func resembles(name string) string {
+	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "", "/", "", ".", "", " ", "").Replace(name))
+	switch {
+	case strings.HasPrefix(plain, "kedify"):
+		return facts.HTTPRouter
+	case strings.Contains(plain, "gatewayapi"):
+		return facts.GatewayRouter
+	}
+	return ""
+}
+
+// hasRouter says whether any router is named.
+func hasRouter(routing *v1alpha1.RolloutTrafficRouting) bool {
+	return len(routing.Plugins) > 0 || routing.ALB != nil || routing.Ambassador != nil || routing.AppMesh != nil || routing.Apisix != nil ||
+		routing.Istio != nil || routing.Nginx != nil || routing.SMI != nil || routing.Traefik != nil
+}
+
+// lastApplied is a field beside plugins that kubectl apply was given, that means one of our routers and that the
+// Rollout's schema does not have.
+func lastApplied(r *facts.Rollout) string {
+	var given struct {
+		Spec struct {
+			Strategy struct {
+				Canary struct {
+					TrafficRouting map[string]json.RawMessage `json:"trafficRouting"`
+				} `json:"canary"`
+			} `json:"strategy"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal([]byte(r.Annotations[corev1.LastAppliedConfigAnnotation]), &given) != nil {
+		return ""
+	}
+	for field := range given.Spec.Strategy.Canary.TrafficRouting {
+		if resembles(field) != "" {
+			return field
+		}
+	}
+	return ""
+}
+
+// routerConfig tells what a router would refuse in the Rollout, in its own words.
+func routerConfig(r *facts.Rollout) []Finding {
+	object := named("Rollout", r.Namespace, r.Name)
+	var found []Finding
+	for router, err := range map[string]error{facts.HTTPRouter: r.ObjectError, facts.GatewayRouter: r.RoutesError} {
+		if err != nil {
+			found = append(found, refusal(RouterConfig, object, fmt.Sprintf("%s[%q]", pluginsOf, router), err))
+		}
+	}
+	if r.ServicesError != nil {
+		found = append(found, refusal(RolloutServices, object, "spec.strategy.canary", r.ServicesError))
+	} else if r.Stable == r.Canary {
+		found = append(found, Finding{
+			Code: RolloutServices, Severity: Error, Object: object, Field: "spec.strategy.canary.canaryService",
+			Message: fmt.Sprintf("the stable and the canary Service are both %q, so requests cannot be shared between them", r.Stable),
+			Remedy:  "make a second Service with the same ports and name it there",
+		})
+	}
+	return found
+}
+
+// refusal is a finding for an error of a router. Its remedy, which begins with what to do, stands at its end.
+func refusal(code Code, object, field string, err error) Finding {
+	message, remedy := err.Error(), "docs/errors.md has each message with what to do"
+	for _, todo := range []string{"add", "correct", "give", "keep", "name", "remove", "rename", "write"} {
+		if at := strings.LastIndex(message, ": "+todo+" "); at > 0 {
+			message, remedy = message[:at], message[at+2:]
+		}
+	}
+	return Finding{Code: code, Severity: Error, Object: object, Field: field, Message: message, Remedy: remedy}
+}
+
+// servicesOf examines the Services of a Rollout and their endpoints.
+func servicesOf(facts *facts.Facts, r *facts.Rollout) []Finding {
+	if !facts.Knows(facts.Services) || r.Stable == r.Canary {
+		return nil
+	}
+	object := named("Rollout", r.Namespace, r.Name)
+	var found []Finding
+	for field, name := range map[string]string{"stableService": r.Stable, "canaryService": r.Canary} {
+		if facts.Service(r.Namespace, name) == nil {
+			found = append(found, Finding{
+				Code: ServiceNotFound, Severity: Error, Object: object, Field: "spec.strategy.canary." + field,
+				Message: fmt.Sprintf("there is no Service %q in namespace %q", name, r.Namespace),
+				Remedy:  "create it, or correct the name",
+			})
+		}
+	}
+	if len(found) > 0 || !facts.Knows(facts.EndpointSlices) {
+		return found
+	}
+	return endpoints(facts, r)
+}
+
+// endpoints finds Services without a ready endpoint that have requests. A Rollout that is scaled to zero, or whose
+// first Pods are still starting, has none to miss; neither has one that was scaled a moment ago.
+func endpoints(facts *facts.Facts, r *facts.Rollout) []Finding {
+	if r.Status.ObservedGeneration != "" && r.Status.ObservedGeneration != strconv.FormatInt(r.Generation, 10) {
+		return nil
+	}
+	var found []Finding
+	expected := r.Status.AvailableReplicas > 0 ||
+		r.Status.Phase != v1alpha1.RolloutPhaseProgressing && r.Status.Phase != "" && (r.Spec.Replicas == nil || *r.Spec.Replicas > 0)
+	stable, canary := int32(100), int32(0)
+	if weights := r.Status.Canary.Weights; weights != nil {
+		stable, canary = weights.Stable.Weight, weights.Canary.Weight
+	}
+	if expected && stable > 0 && facts.ReadyOf(r.Namespace, r.Stable) == 0 {
+		found = append(found, Finding{
+			Code: NoStableEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Stable),
+			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, and %d %% of the requests", r.Name, stable),
+			Remedy: fmt.Sprintf("compare its selector with the labels of the Pods, and look at their readiness: "+
+				"kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", r.Namespace, r.Stable),
+		})
+	}
+	if canary > 0 && facts.ReadyOf(r.Namespace, r.Canary) == 0 {
+		found = append(found, Finding{
+			Code: NoCanaryEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Canary),
+			Message: fmt.Sprintf("the canary Service of Rollout %s has no ready endpoint, and should get %d %% of the requests", r.Name, canary),
+			Remedy: fmt.Sprintf("look at the canary's Pods (kubectl -n %s get pods): a ReplicaSet that stays at 0 has no room, as with maxSurge: 0 and one replica",
+				r.Namespace),
+		})
+	}
+	return found
+}
+
+// using are the Rollouts that name a router and whose Services are known.
+func using(facts *facts.Facts, router string) []*facts.Rollout {
+	var all []*facts.Rollout
+	for i := range facts.Rollouts {
+		if r := &facts.Rollouts[i]; slices.Contains(r.Plugins(), router) {
+			all = append(all, r)
+		}
+	}
+	return all
+}

@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+// routes examines the routes of Rollouts that name GatewayRouter.
+func routes(facts *facts.Facts) []Finding {
+	if !facts.Knows(facts.Routes) {
+		return nil
+	}
+	var found []Finding
+	for _, r := range using(facts, facts.GatewayRouter) {
+		if r.RoutesError != nil || r.ServicesError != nil {
+			continue
+		}
+		there := facts.RoutesOf(r)
+		for _, name := range r.RouteNames {
+			if _, is := there[name]; !is {
+				found = append(found, Finding{
+					Code: RouteNotFound, Severity: Error, Object: named("Rollout", r.Namespace, r.Name), Field: name.Field,
+					Message: fmt.Sprintf("there is no %s %q", name.Kind, name.Name),
+					Remedy:  "create it, or correct its name or namespace in the Rollout; a route of another namespace needs the key namespace",
+				})
+			}
+		}
+		for name, live := range there {
+			found = append(found, examineRoute(facts, r, name, live)...)
+		}
+	}
+	return found
+}
+
+// examineRoute examines one route of a Rollout.
+func examineRoute(facts *facts.Facts, r *facts.Rollout, name facts.RouteName, live facts.Route) []Finding {
+	object := named(string(live.Kind), live.Name.Namespace, live.Name.Name)
+	_, _, err := route.Apply(live.Content, route.Intent{
+		Kind: live.Kind, Rollout: r.Key().String(), UID: string(r.UID), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary,
+		RuleName: name.RuleName, NamedRules: true, MirrorPercent: true, Weights: &route.Weights{Stable: 100},
+	})
+	if err != nil {
+		return []Finding{refusal(RouteWithoutRule, object, "spec.rules", err)}
+	}
+	metadata, _ := live.Content["metadata"].(map[string]any)
+	status, _ := live.Content["status"].(map[string]any)
+	parents, _ := status["parents"].([]any)
+	if len(parents) == 0 {
+		return unreported(facts, object, metadata)
+	}
+	var found []Finding
+	for i, parent := range parents {
+		found = append(found, conditions(object, fmt.Sprintf("status.parents[%d]", i), parent, metadata["generation"])...)
+	}
+	return found
+}
+
+// unreported finds a route that no Gateway has ever said anything about.
+func unreported(facts *facts.Facts, object string, metadata map[string]any) []Finding {
+	text, _ := metadata["creationTimestamp"].(string)
+	if created, err := time.Parse(time.RFC3339, text); err != nil || facts.Now.Sub(created) < patience {
+		return nil
+	}
+	return []Finding{{
+		Code: RouteNotAccepted, Severity: Warning, Object: object, Field: "status.parents",
+		Message: "no Gateway has reported on the route: weights are judged by its spec alone, and perhaps nobody carries them out",
+		Remedy:  "look at spec.parentRefs: the Gateway has to exist, allow routes of this namespace, and have a controller",
+	}}
+}
+
+// conditions finds what a Gateway's controller says against a route as it is now. What it has said about an earlier
+// generation is about to change.
+func conditions(object, path string, parent, generation any) []Finding {
+	report, _ := parent.(map[string]any)
+	list, _ := report["conditions"].([]any)
+	var found []Finding
+	for _, one := range list {
+		condition, _ := one.(map[string]any)
+		kind, _ := condition["type"].(string)
+		if !slices.Contains([]string{"Accepted", "ResolvedRefs"}, kind) || condition["status"] != "False" || condition["observedGeneration"] != generation {
+			continue
+		}
+		remedy := "look at spec.parentRefs and the Gateway's listeners: the namespace, the hostname and the kind of route have to be allowed"
+		if kind == "ResolvedRefs" {
+			remedy = "look at spec.rules[].backendRefs: each Service has to exist with that port, and one of another namespace needs a ReferenceGrant"
+		}
+		found = append(found, Finding{
+			Code: RouteNotAccepted, Severity: Error, Object: object, Field: path + ".conditions[" + kind + "]",
+			Message: strings.TrimSuffix(fmt.Sprintf("%v (%v): %v", report["controllerName"], condition["reason"], condition["message"]), ": "),
+			Remedy:  remedy,
+		})
+	}
+	return found
+}

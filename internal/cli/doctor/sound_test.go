@@ -1,0 +1,117 @@
+package doctor_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+// sound are the facts of testdata/sound.yaml, half an hour after it was made. All permissions are there.
+func sound(t *testing.T) *facts.Facts {
+	t.Helper()
+	text, err := os.ReadFile("testdata/sound.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := &facts.Facts{
+		Now:         time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC),
+		Definitions: map[string]facts.Definition{},
+		Services:    map[types.NamespacedName]*corev1.Service{},
+		Ready:       map[types.NamespacedName]int{},
+		Unread:      map[facts.Part]error{},
+	}
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		add(t, facts, document)
+	}
+	facts.Allowed = map[facts.Question]bool{}
+	for _, question := range doctor.Questions(facts) {
+		facts.Allowed[question] = true
+	}
+	return facts
+}
+
+// add adds the object of a document to facts.
+func add(t *testing.T, facts *facts.Facts, document []byte) {
+	t.Helper()
+	var head struct {
+		metav1.TypeMeta
+		Metadata struct {
+			metav1.ObjectMeta
+			Ready int
+		}
+		Served, Fields []string
+	}
+	decode(t, document, &head)
+	name := types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}
+	switch head.Kind {
+	case "Deployment":
+		place := map[string]**appsv1.Deployment{
+			"argo-rollouts": &facts.Controller, "keda-add-ons-http-interceptor": &facts.Interceptor,
+			facts.ScalerService: &facts.Scaler, facts.AgentName: &facts.Agent, "keda-operator": &facts.Operator,
+		}[name.Name]
+		*place = decode(t, document, new(appsv1.Deployment))
+	case "MutatingWebhookConfiguration":
+		facts.Webhook = decode(t, document, new(admissionregistrationv1.MutatingWebhookConfiguration))
+	case "ConfigMap":
+		facts.Plugins = decode(t, document, new(corev1.ConfigMap))
+	case "Pod":
+		facts.Pods = append(facts.Pods, *decode(t, document, new(corev1.Pod)))
+	case "Node":
+		facts.Nodes = append(facts.Nodes, *decode(t, document, new(corev1.Node)))
+	case "CustomResourceDefinition":
+		facts.Definitions[name.Name] = facts.Definition{ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served, StatusFields: head.Fields}
+	case "Rollout":
+		facts.Rollouts = append(facts.Rollouts, gather.Understand(decode(t, document, new(v1alpha1.Rollout))))
+	case "Service":
+		facts.Services[name], facts.Ready[name] = &corev1.Service{}, head.Metadata.Ready
+	case "HTTPScaledObject":
+		facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, *decode(t, document, new(httpv1alpha1.HTTPScaledObject)))
+	case "HTTPRoute":
+		read := facts.Route{Kind: route.HTTPRoute, Name: name}
+		text, err := yaml.YAMLToJSON(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := utiljson.Unmarshal(text, &read.Content); err != nil {
+			t.Fatal(err)
+		}
+		facts.Routes = append(facts.Routes, read)
+	case "ScaledObject":
+		facts.ScaledObjects = append(facts.ScaledObjects, *decode(t, document, new(facts.ScaledObject)))
+	case "HorizontalPodAutoscaler":
+		facts.Autoscalers = append(facts.Autoscalers, *decode(t, document, new(autoscalingv2.HorizontalPodAutoscaler)))
+	default:
+		t.Fatalf("nobody knows what a %q is", head.Kind)
+	}
+}
+
+// decode decodes a document into target, and returns it.
+func decode[T any](t *testing.T, document []byte, target *T) *T {
+	t.Helper()
+	text, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, target); err != nil {
+		t.Fatal(err)
+	}
+	return target
+}

@@ -1,0 +1,77 @@
+package doctor_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
+)
+
+// troubleshooting is the page that has findings by what a user sees.
+const troubleshooting = "../../../docs/troubleshooting.md"
+
+var update = flag.Bool("update", false, "write the tables of docs/troubleshooting.md anew")
+
+// examples are the first finding of each code that a breakage has.
+func examples(t *testing.T) map[string]doctor.Finding {
+	t.Helper()
+	first := map[string]doctor.Finding{}
+	for _, test := range slices.Concat(controllers(), applications(), agents(), scaling()) {
+		if _, known := first[string(test.code)]; known {
+			continue
+		}
+		facts := sound(t)
+		test.change(t, facts)
+		for _, found := range doctor.Examine(facts) {
+			first[string(found.Code)] = found
+		}
+	}
+	return first
+}
+
+// The page has each finding once, in the words of doctor.
+func TestTheTroubleshootingPageHasEveryFinding(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(troubleshooting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, told := examples(t), map[string]int{}
+	tables := regexp.MustCompile(`(?s)(<!-- findings: ([\w ]+) -->\n).*?(<!-- end of findings -->)`)
+	wanted := tables.ReplaceAllStringFunc(string(page), func(table string) string {
+		parts := tables.FindStringSubmatch(table)
+		var rows strings.Builder
+		for code := range strings.FieldsSeq(parts[2]) {
+			found, is := known[code]
+			if !is {
+				t.Errorf("the page has %s, which no breakage has", code)
+			}
+			told[code]++
+			fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", code, cell(found.Message), cell(found.Remedy))
+		}
+		return parts[1] + "| Finding | Because | Remedy |\n|---|---|---|\n" + rows.String() + parts[3]
+	})
+	for code := range known {
+		if told[code] != 1 {
+			t.Errorf("the page has %s %d times, want once: name it below what a user sees", code, told[code])
+		}
+	}
+	if *update {
+		err = os.WriteFile(troubleshooting, []byte(wanted), 0o644)
+	}
+	if diff := cmp.Diff(wanted, string(page)); err != nil || diff != "" && !*update {
+		t.Errorf("docs/troubleshooting.md is not what doctor says: run this test with -update (%v) (-doctor +page):\n%s", err, diff)
+	}
+}
+
+// cell is a text as a cell of a table has it: on one line, without the table's own sign, and what could be a tag kept from being one.
+func cell(text string) string {
+	return strings.NewReplacer("\n", " ", "|", `\|`, "<", "&lt;", ">", "&gt;").Replace(text)
+}

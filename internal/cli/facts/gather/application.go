@@ -1,0 +1,63 @@
+package gather
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/adopt"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// Application reads a Rollout and what is beside it in its namespace. What cannot be read is an error.
+func (r *Reader) Application(ctx context.Context, name types.NamespacedName) (adopt.Application, error) {
+	var app adopt.Application
+	rollout, err := r.rollout(ctx, name)
+	if err != nil {
+		return app, err
+	}
+	app.Rollout = rollout
+	for _, part := range []struct {
+		name string
+		read func() error
+	}{
+		{"Services", func() (err error) {
+			app.Services, err = list[corev1.Service](ctx, r, "v1", "services", name.Namespace, "")
+			return err
+		}},
+		{"Ingresses", func() (err error) {
+			app.Ingresses, err = list[networkingv1.Ingress](ctx, r, "networking.k8s.io/v1", "ingresses", name.Namespace, "")
+			return err
+		}},
+		{"HorizontalPodAutoscalers", func() (err error) {
+			app.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2", "horizontalpodautoscalers", name.Namespace, "")
+			return err
+		}},
+		{"ScaledObjects", func() (err error) {
+			app.ScaledObjects, err = list[facts.ScaledObject](ctx, r, "keda.sh/v1alpha1", "scaledobjects", name.Namespace, "")
+			return err
+		}},
+	} {
+		if err := part.read(); err != nil {
+			return app, fmt.Errorf("%s of namespace %s: %w", part.name, name.Namespace, err)
+		}
+	}
+	return app, nil
+}
+
+// rollout reads one, which must be there.
+func (r *Reader) rollout(ctx context.Context, name types.NamespacedName) (*v1alpha1.Rollout, error) {
+	rollout, err := find[v1alpha1.Rollout](ctx, r, rolloutPath(name)...)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("rollout %s: %w", name, err)
+	case rollout == nil:
+		return nil, fmt.Errorf("%w: %s: name one of its namespace, by --namespace", ErrNoRollout, name)
+	}
+	return rollout, nil
+}

@@ -1,0 +1,137 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+// definition is what is read of a CustomResourceDefinition.
+type definition struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		Versions []struct {
+			Name   string `json:"name"`
+			Served bool   `json:"served"`
+			Schema struct {
+				OpenAPI struct {
+					Properties struct {
+						Status struct {
+							Properties map[string]json.RawMessage `json:"properties"`
+						} `json:"status"`
+					} `json:"properties"`
+				} `json:"openAPIV3Schema"`
+			} `json:"schema"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
+// definitions reads those that something of ours needs.
+func (r *Reader) definitions(ctx context.Context, facts *facts.Facts) error {
+	for _, name := range []string{facts.HTTPScaledObjectsDefinition, facts.ScaledObjectsDefinition} {
+		found, err := find[definition](ctx, r, "apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions", name)
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			continue
+		}
+		read := facts.Definition{ObjectMeta: found.Metadata}
+		for _, version := range found.Spec.Versions {
+			if !version.Served {
+				continue
+			}
+			read.Served = append(read.Served, version.Name)
+			for field := range version.Schema.OpenAPI.Properties.Status.Properties {
+				read.StatusFields = append(read.StatusFields, field)
+			}
+		}
+		slices.Sort(read.StatusFields)
+		facts.Definitions[name] = read
+	}
+	return nil
+}
+
+// gatewayGroup is the API group of the Gateway API.
+const gatewayGroup = "gateway.networking.k8s.io"
+
+// kinds are those of routes.
+func kinds() []route.Kind {
+	return []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute}
+}
+
+// servedRoutes are the kinds of routes that the cluster serves, each with the newest version that both know.
+func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error) {
+	served := map[route.Kind]string{}
+	group, err := find[metav1.APIGroup](ctx, r, "apis", gatewayGroup)
+	if err != nil || group == nil {
+		return served, err
+	}
+	for _, version := range []string{"v1alpha2", "v1alpha3", "v1beta1", "v1"} {
+		if !slices.ContainsFunc(group.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }) {
+			continue
+		}
+		var resources metav1.APIResourceList
+		if err := r.get(ctx, kube.Request{Path: []string{"apis", gatewayGroup, version}}, &resources); err != nil {
+			return nil, err
+		}
+		for _, kind := range kinds() {
+			if slices.ContainsFunc(resources.APIResources, func(of metav1.APIResource) bool { return of.Name == kind.Resource() }) {
+				served[kind] = version
+			}
+		}
+	}
+	return served, nil
+}
+
+// routes reads the routes of all kinds that the cluster serves, in all namespaces: a Rollout may name one of another.
+func (r *Reader) routes(ctx context.Context, facts *facts.Facts) error {
+	facts.Routes = nil
+	served, err := r.servedRoutes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, kind := range kinds() {
+		version, is := served[kind]
+		if !is {
+			continue
+		}
+		found, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+version, kind.Resource(), "", "")
+		if err != nil {
+			return err
+		}
+		for _, text := range found {
+			read, err := parseRoute(kind, version, text)
+			if err != nil {
+				return err
+			}
+			facts.Routes = append(facts.Routes, read)
+		}
+	}
+	return nil
+}
+
+// parseRoute reads a route. An item of a list has no type of its own.
+func parseRoute(kind route.Kind, version string, text []byte) (facts.Route, error) {
+	var head struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	read := facts.Route{Kind: kind}
+	if err := errors.Join(json.Unmarshal(text, &head), utiljson.Unmarshal(text, &read.Content)); err != nil {
+		return read, fmt.Errorf("%s: %w", kind, err)
+	}
+	read.Content["apiVersion"], read.Content["kind"] = gatewayGroup+"/"+version, string(kind)
+	read.Name = types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}
+	read.Labels = head.Metadata.Labels
+	return read, nil
+}

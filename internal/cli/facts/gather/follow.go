@@ -1,0 +1,255 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+const (
+	// watchSeconds is how long the API server keeps a watch open; watchLimit is when one is given up that it has not
+	// ended by then.
+	watchSeconds = "240"
+	watchLimit   = 5 * time.Minute
+	// followPause is the time before all is read again when a watch has ended.
+	followPause = time.Second
+)
+
+// change is what a watch has told: it is carried out on the facts by who keeps them.
+type change func(*facts.Facts) error
+
+// source is a watch and what its events mean.
+type source struct {
+	path  []string
+	query map[string]string // a selector
+	read  func(kind watch.EventType, object []byte) change
+}
+
+// errAnew says that all is to be read anew.
+var errAnew = errors.New("the Rollout names other objects")
+
+// Follow reads a Rollout and what it names, and follows their changes until ctx ends. It calls told with the facts after
+// the reading and after each change, one call at a time. It fails when told does, and when a reading does: the first one
+// for any reason, later ones for what does not pass, as when the Rollout is gone. Of an object that is deleted in the
+// moment after the reading it learns within four minutes.
+func (r *Reader) Follow(ctx context.Context, name types.NamespacedName, told func(*facts.Facts) error) error {
+	for isFirst := true; ctx.Err() == nil; isFirst = false {
+		facts, err := r.One(ctx, name)
+		switch {
+		case err != nil && (isFirst || !kube.Passes(err)):
+			return err
+		case err == nil:
+			if err := told(facts); err != nil {
+				return err
+			}
+			if err := r.follow(ctx, facts, told); err != nil {
+				return err
+			}
+		}
+		kube.Sleep(ctx, followPause)
+	}
+	return nil
+}
+
+// follow carries out changes on facts until a watch ends, the Rollout names other objects, or ctx ends. It returns an
+// error of told alone: all else is read again.
+func (r *Reader) follow(ctx context.Context, facts *facts.Facts, told func(*facts.Facts) error) error {
+	ctx, cancel := context.WithTimeout(ctx, watchLimit)
+	defer cancel()
+	served, err := r.servedRoutes(ctx)
+	if err != nil {
+		return nil
+	}
+	changes := make(chan change)
+	sources := sourcesOf(facts, func(named facts.RouteName) string { return served[named.Kind] })
+	endpoints, err := r.endpointsSource(ctx, facts)
+	if err != nil {
+		return nil
+	}
+	sources = append(sources, endpoints...)
+	for _, from := range sources {
+		go func() {
+			r.watch(ctx, from, changes)
+			cancel()
+		}()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case carryOut := <-changes:
+			if carryOut(facts) != nil {
+				return nil
+			}
+			if err := told(facts); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// watch hands on what a watch tells until it ends. It begins with what is there.
+func (r *Reader) watch(ctx context.Context, from source, to chan<- change) {
+	query := maps.Clone(from.query)
+	query["watch"], query["timeoutSeconds"] = "true", watchSeconds
+	stream, err := r.client.Stream(ctx, kube.Request{Path: from.path, Query: query})
+	if err != nil {
+		return
+	}
+	defer stream.Close()
+	for decoder := json.NewDecoder(stream); ; {
+		var event struct {
+			Type   watch.EventType `json:"type"`
+			Object json.RawMessage `json:"object"`
+		}
+		if err := decoder.Decode(&event); err != nil || event.Type == watch.Error {
+			return
+		}
+		select {
+		case to <- from.read(event.Type, event.Object):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sourcesOf are what a Rollout, and what it names, changes by. Routes that are chosen by labels are not followed.
+func sourcesOf(facts *facts.Facts, version func(facts.RouteName) string) []source {
+	one := &facts.Rollouts[0]
+	all := []source{rolloutSource(one)}
+	if one.Object != "" {
+		all = append(all, objectSource(facts, types.NamespacedName{Namespace: one.Namespace, Name: one.Object}))
+	}
+	for _, named := range one.RouteNames {
+		if of := version(named); of != "" {
+			path := []string{"apis", gatewayGroup, of, "namespaces", named.Name.Namespace, named.Kind.Resource()}
+			all = append(all, source{path: path, query: byName(named.Name.Name), read: readRoute(named, of)})
+		}
+	}
+	return all
+}
+
+// collection is the path of the collection that an object's path is in.
+func collection(path []string) []string { return path[:len(path)-1] }
+
+// byName selects the object of a name.
+func byName(name string) map[string]string {
+	return map[string]string{"fieldSelector": "metadata.name=" + name}
+}
+
+// rolloutSource follows the Rollout itself. What it names decides what else is followed.
+func rolloutSource(one *facts.Rollout) source {
+	known := names(one)
+	return source{path: collection(rolloutPath(one.Key())), query: byName(one.Name), read: func(kind watch.EventType, object []byte) change {
+		return func(facts *facts.Facts) error {
+			rollout := new(v1alpha1.Rollout)
+			if err := json.Unmarshal(object, rollout); err != nil {
+				return err
+			}
+			changed := Understand(rollout)
+			if kind == watch.Deleted || names(&changed) != known {
+				return errAnew
+			}
+			facts.Rollouts[0] = changed
+			return nil
+		}
+	}}
+}
+
+// names are all that a Rollout names, as a text that changes when they do.
+func names(one *facts.Rollout) string {
+	return fmt.Sprint(one.UID, one.Object, one.ObjectError, one.RouteNames, one.RoutesError, serviceNames(one))
+}
+
+// objectSource follows the HTTPScaledObject that the Rollout names, and where a ScaledObject has it, all of the namespace.
+func objectSource(facts *facts.Facts, name types.NamespacedName) source {
+	query := byName(name.Name)
+	if named := facts.HTTPScaledObject(name); named != nil && httpv1alpha1.ScaledObjectOf(named) != "" {
+		query = map[string]string{}
+	}
+	return source{path: collection(objectPath(name)), query: query, read: readObject()}
+}
+
+// readObject follows HTTPScaledObjects.
+func readObject() func(watch.EventType, []byte) change {
+	return func(kind watch.EventType, text []byte) change {
+		return func(facts *facts.Facts) error {
+			var object httpv1alpha1.HTTPScaledObject
+			if err := json.Unmarshal(text, &object); err != nil {
+				return err
+			}
+			facts.HTTPScaledObjects = slices.DeleteFunc(facts.HTTPScaledObjects, func(o httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
+			if kind != watch.Deleted {
+				facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, object)
+			}
+			return nil
+		}
+	}
+}
+
+// readRoute follows a route.
+func readRoute(named facts.RouteName, version string) func(watch.EventType, []byte) change {
+	return func(kind watch.EventType, text []byte) change {
+		return func(facts *facts.Facts) error {
+			if kind == watch.Deleted {
+				facts.Routes = slices.DeleteFunc(facts.Routes, func(r facts.Route) bool { return r.Kind == named.Kind && r.Name == named.Name })
+				return nil
+			}
+			return facts.AddRoute(parseRoute(named.Kind, version, text))
+		}
+	}
+}
+
+// endpointsSource follows the EndpointSlices of a Rollout's Services, from those on that are there: a count is of all of
+// them.
+func (r *Reader) endpointsSource(ctx context.Context, facts *facts.Facts) ([]source, error) {
+	one := &facts.Rollouts[0]
+	names := serviceNames(one)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	path := []string{"apis", "discovery.k8s.io", "v1", "namespaces", one.Namespace, "endpointslices"}
+	query := map[string]string{"labelSelector": slicesOf(names)}
+	var there discoveryv1.EndpointSliceList
+	if err := r.get(ctx, kube.Request{Path: path, Query: query}, &there); err != nil {
+		return nil, err
+	}
+	known := map[string]discoveryv1.EndpointSlice{}
+	for _, slice := range there.Items {
+		known[slice.Name] = slice
+	}
+	facts.Ready = countReady(maps.Values(known))
+	query["resourceVersion"] = there.ResourceVersion
+	return []source{{path: path, query: query, read: readSlices(known)}}, nil
+}
+
+// readSlices follows EndpointSlices, of which some are known.
+func readSlices(known map[string]discoveryv1.EndpointSlice) func(watch.EventType, []byte) change {
+	return func(kind watch.EventType, text []byte) change {
+		return func(facts *facts.Facts) error {
+			var slice discoveryv1.EndpointSlice
+			if err := json.Unmarshal(text, &slice); err != nil {
+				return err
+			}
+			known[slice.Name] = slice
+			if kind == watch.Deleted {
+				delete(known, slice.Name)
+			}
+			facts.Ready = countReady(maps.Values(known))
+			return nil
+		}
+	}
+}

@@ -1,0 +1,388 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+)
+
+const (
+	// requestTimeout bounds one request.
+	requestTimeout = 10 * time.Second
+	// pageSize is how many objects one request lists.
+	pageSize = "500"
+)
+
+// Reader reads a cluster.
+type Reader struct {
+	client    *kube.Client
+	namespace string // of what belongs to applications; empty for all
+}
+
+// New returns a Reader that asks client, about applications of one namespace, or of all where that is empty.
+func New(client *kube.Client, namespace string) *Reader {
+	return &Reader{client: client, namespace: namespace}
+}
+
+// step reads one part into the facts.
+type step struct {
+	part facts.Part
+	read func(context.Context, *facts.Facts) error
+}
+
+// take takes steps in order. It hands each part that cannot be read to failed, and ends with the first error that failed
+// makes of it.
+func take(ctx context.Context, facts *facts.Facts, steps []step, failed func(facts.Part, error) error) error {
+	for _, step := range steps {
+		if err := step.read(ctx, facts); err != nil {
+			if err := failed(step.part, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// All reads everything that is asked about an installation but permissions. It fails only when the API server cannot
+// be reached or doesn't know who asks.
+func (r *Reader) All(ctx context.Context) (*facts.Facts, error) {
+	if err := r.reach(ctx); err != nil {
+		return nil, err
+	}
+	facts := &facts.Facts{Now: time.Now(), Definitions: map[string]facts.Definition{}}
+	steps := append(r.controllerSteps(), step{facts.Nodes, r.nodes}, step{facts.Definitions, r.definitions},
+		step{facts.Webhook, r.webhook})
+	// A Rollout is read before what it depends on: what is there for its weights was there before them.
+	steps = append(steps, step{facts.Rollouts, r.rollouts}, step{facts.HTTPScaledObjects, r.httpScaledObjects},
+		step{facts.Routes, r.routes}, step{facts.Services, r.services}, step{facts.EndpointSlices, r.endpoints},
+		step{facts.ScaledObjects, r.scaledObjects}, step{facts.Autoscalers, r.autoscalers})
+	err := take(ctx, facts, steps, func(part facts.Part, err error) error {
+		note(facts, part, err)
+		return nil
+	})
+	return facts, errors.Join(err, ctx.Err())
+}
+
+// controllerSteps read the Argo Rollouts controller and its plugins.
+func (r *Reader) controllerSteps() []step {
+	return []step{{facts.Deployments, r.deployments}, {facts.Plugins, r.plugins}, {facts.Pods, r.pods}}
+}
+
+// Controller reads the Argo Rollouts controller, its plugins and its nodes. It fails when any of it cannot be read, but
+// for the nodes.
+func (r *Reader) Controller(ctx context.Context) (*facts.Facts, error) {
+	if err := r.reach(ctx); err != nil {
+		return nil, err
+	}
+	facts := &facts.Facts{Now: time.Now()}
+	err := take(ctx, facts, r.controllerSteps(), func(part facts.Part, err error) error {
+		return fmt.Errorf("%s cannot be read: %w", part, err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.nodes(ctx, facts); err != nil {
+		note(facts, facts.Nodes, err)
+	}
+	return facts, nil
+}
+
+// Marked reads what Rollouts may have left on objects: Rollouts last, so that one which is made meanwhile is seen. It
+// fails when any of it cannot be read: what is not seen may be in use.
+func (r *Reader) Marked(ctx context.Context) (*facts.Facts, error) {
+	if err := r.reach(ctx); err != nil {
+		return nil, err
+	}
+	facts := &facts.Facts{Now: time.Now()}
+	err := take(ctx, facts, []step{
+		{facts.Lease, r.lease},
+		{facts.Trials, r.trials},
+		{facts.Deployments, r.deployments},
+		{facts.HTTPScaledObjects, r.httpScaledObjects},
+		{facts.Routes, r.routes},
+		{facts.Rollouts, r.rollouts},
+	}, func(part facts.Part, err error) error {
+		return fmt.Errorf("%s cannot be read, and without them nobody knows what is left over: %w", part, err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return facts, nil
+}
+
+// note notes why a part could not be read.
+func note(facts *facts.Facts, part facts.Part, err error) {
+	if facts.Unread == nil {
+		facts.Unread = map[facts.Part]error{}
+	}
+	facts.Unread[part] = err
+}
+
+// reach fails when the API server cannot be reached or doesn't know who asks.
+func (r *Reader) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var version struct{}
+	if err := r.client.Get(ctx, &version, "version"); err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("the API server does not answer: %w", err)
+	}
+	return nil
+}
+
+// list lists a collection, page by page, with labels and in all namespaces where those are empty. A collection that
+// the API server does not serve has nothing in it.
+func list[T any](ctx context.Context, r *Reader, group, resource, namespace, labels string) ([]T, error) {
+	path := strings.Split("apis/"+group, "/")
+	if !strings.Contains(group, "/") {
+		path = []string{"api", group}
+	}
+	if namespace != "" {
+		path = append(path, "namespaces", namespace)
+	}
+	query := map[string]string{"limit": pageSize}
+	if labels != "" {
+		query["labelSelector"] = labels
+	}
+	var all []T
+	for {
+		var page struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []T             `json:"items"`
+		}
+		err := r.get(ctx, kube.Request{Path: append(path, resource), Query: maps.Clone(query)}, &page)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Metadata.Continue == "" {
+			return all, nil
+		}
+		query["continue"] = page.Metadata.Continue
+	}
+}
+
+// find reads the object at path. It is nil where there is none.
+func find[T any](ctx context.Context, r *Reader, path ...string) (*T, error) {
+	found := new(T)
+	err := r.get(ctx, kube.Request{Path: path}, found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // that there is none is an answer
+	case err != nil:
+		return nil, err
+	}
+	return found, nil
+}
+
+// get reads what is asked for into target, again after faults that pass.
+func (r *Reader) get(ctx context.Context, asked kube.Request, target any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return kube.Retry(ctx, func(ctx context.Context) error {
+		body, err := r.client.Do(ctx, asked)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(body, target)
+	})
+}
+
+// deployments finds ours, Argo Rollouts' and KEDA's by the labels that their manifests and charts have, wherever they
+// are.
+func (r *Reader) deployments(ctx context.Context, facts *facts.Facts) error {
+	const name, component = "app.kubernetes.io/name", "app.kubernetes.io/component"
+	found, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "", name+" in (argo-rollouts,http-add-on,keda-operator)")
+	for i := range found {
+		deployment := &found[i]
+		switch deployment.Labels[name] + "/" + deployment.Labels[component] {
+		case "argo-rollouts/rollouts-controller":
+			facts.Controller = deployment
+		case "http-add-on/interceptor":
+			facts.Interceptor = deployment
+		case "http-add-on/scaler":
+			facts.Scaler = deployment
+		case "http-add-on/agent":
+			facts.Agent = deployment
+		default:
+			if deployment.Labels[name] == "keda-operator" {
+				facts.Operator = deployment
+			}
+		}
+	}
+	return err
+}
+
+// plugins reads the controller's ConfigMap.
+func (r *Reader) plugins(ctx context.Context, facts *facts.Facts) (err error) {
+	if facts.Controller == nil {
+		return nil
+	}
+	facts.Plugins, err = find[corev1.ConfigMap](ctx, r,
+		"api", "v1", "namespaces", facts.Controller.Namespace, "configmaps", facts.ConfigMapName)
+	return err
+}
+
+// pods reads those of the controller.
+func (r *Reader) pods(ctx context.Context, facts *facts.Facts) (err error) {
+	if facts.Controller == nil {
+		return nil
+	}
+	labels := metav1.FormatLabelSelector(facts.Controller.Spec.Selector)
+	facts.Pods, err = list[corev1.Pod](ctx, r, "v1", "pods", facts.Controller.Namespace, labels)
+	return err
+}
+
+func (r *Reader) nodes(ctx context.Context, facts *facts.Facts) (err error) {
+	facts.Nodes, err = list[corev1.Node](ctx, r, "v1", "nodes", "", "")
+	return err
+}
+
+func (r *Reader) rollouts(ctx context.Context, facts *facts.Facts) error {
+	found, err := list[v1alpha1.Rollout](ctx, r, "argoproj.io/v1alpha1", "rollouts", r.namespace, "")
+	facts.Rollouts = nil
+	for i := range found {
+		facts.Rollouts = append(facts.Rollouts, Understand(&found[i]))
+	}
+	return err
+}
+
+func (r *Reader) httpScaledObjects(ctx context.Context, facts *facts.Facts) (err error) {
+	version := httpv1alpha1.SchemeGroupVersion.String()
+	facts.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource, r.namespace, "")
+	facts.Marks = map[types.NamespacedName]facts.Mark{}
+	for _, object := range facts.HTTPScaledObjects {
+		text := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
+		if rollout, uid, is := httpso.OwnerOf(text, object.Namespace); is {
+			facts.Marks[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = facts.Mark{Rollout: rollout, UID: uid}
+		}
+	}
+	return err
+}
+
+// lease reads the one that interceptors renew, where it is by default.
+func (r *Reader) lease(ctx context.Context, facts *facts.Facts) (err error) {
+	facts.Lease, err = find[coordinationv1.Lease](ctx, r, "apis", "coordination.k8s.io", "v1",
+		"namespaces", httpv1alpha1.DefaultInterceptorNamespace, "leases", httpv1alpha1.DefaultInterceptorLease)
+	return err
+}
+
+// trials reads the namespaces of throw-away canaries, unless one namespace is all that is looked at.
+func (r *Reader) trials(ctx context.Context, facts *facts.Facts) (err error) {
+	if r.namespace == "" {
+		labels := manifests.LabelManagedBy + "=" + manifests.ManagedBy + "," + facts.TrialLabel
+		facts.Trials, err = list[metav1.PartialObjectMetadata](ctx, r, "v1", "namespaces", "", labels)
+	}
+	return err
+}
+
+func (r *Reader) scaledObjects(ctx context.Context, facts *facts.Facts) (err error) {
+	facts.ScaledObjects, err = list[facts.ScaledObject](ctx, r, "keda.sh/v1alpha1", "scaledobjects", r.namespace, "")
+	return err
+}
+
+func (r *Reader) autoscalers(ctx context.Context, facts *facts.Facts) (err error) {
+	const resource = "horizontalpodautoscalers"
+	facts.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2", resource, r.namespace, "")
+	return err
+}
+
+// webhook reads the agent's, which may be there without it. Where KEDA is not installed either, nobody misses it.
+func (r *Reader) webhook(ctx context.Context, facts *facts.Facts) (err error) {
+	if _, isDefined := facts.Definitions[facts.ScaledObjectsDefinition]; facts.Agent == nil && !isDefined {
+		return nil
+	}
+	facts.Webhook, err = find[admissionregistrationv1.MutatingWebhookConfiguration](ctx, r,
+		"apis", "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", facts.AgentName)
+	return err
+}
+
+// services reads the applications' Services, and those of the parts that serve them.
+func (r *Reader) services(ctx context.Context, facts *facts.Facts) error {
+	facts.Services = map[types.NamespacedName]*corev1.Service{}
+	for _, namespace := range r.namespaces(facts) {
+		found, err := list[corev1.Service](ctx, r, "v1", "services", namespace, "")
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			facts.Services[types.NamespacedName{Namespace: found[i].Namespace, Name: found[i].Name}] = &found[i]
+		}
+	}
+	return nil
+}
+
+// endpoints counts the ready endpoints of the same Services.
+func (r *Reader) endpoints(ctx context.Context, facts *facts.Facts) error {
+	var all []discoveryv1.EndpointSlice
+	for _, namespace := range r.namespaces(facts) {
+		found, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", namespace, "")
+		if err != nil {
+			return err
+		}
+		all = append(all, found...)
+	}
+	facts.Ready = countReady(slices.Values(all))
+	return nil
+}
+
+// countReady counts the ready endpoints of each Service. A condition that is absent means ready (discovery.k8s.io/v1,
+// EndpointConditions), and one endpoint may be in two slices for a moment.
+func countReady(all iter.Seq[discoveryv1.EndpointSlice]) map[types.NamespacedName]int {
+	addresses := map[types.NamespacedName]map[string]bool{}
+	for slice := range all {
+		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		for _, endpoint := range slice.Endpoints {
+			if isReady := endpoint.Conditions.Ready; len(endpoint.Addresses) > 0 && (isReady == nil || *isReady) {
+				if addresses[service] == nil {
+					addresses[service] = map[string]bool{}
+				}
+				addresses[service][endpoint.Addresses[0]] = true
+			}
+		}
+	}
+	counts := map[types.NamespacedName]int{}
+	for service, ready := range addresses {
+		counts[service] = len(ready)
+	}
+	return counts
+}
+
+// namespaces are those whose Services count; an empty name means all.
+func (r *Reader) namespaces(facts *facts.Facts) []string {
+	if r.namespace == "" {
+		return []string{""}
+	}
+	all := []string{r.namespace}
+	for _, part := range []*appsv1.Deployment{facts.Interceptor, facts.Agent} {
+		if part != nil && !slices.Contains(all, part.Namespace) {
+			all = append(all, part.Namespace)
+		}
+	}
+	return all
+}

@@ -1,0 +1,32 @@
+package gather
+
+import (
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+)
+
+// Understand reads in a Rollout what its routers read there, by their own code.
+func Understand(rollout *v1alpha1.Rollout) facts.Rollout {
+	understood := facts.Rollout{Rollout: rollout}
+	shares, err := router.SharesOf(rollout, 0, nil)
+	understood.Stable, understood.Canary, understood.ServicesError = shares.Stable.Service, shares.Canary.Service, err
+	if understood.Uses(facts.HTTPRouter) {
+		understood.Object, understood.ObjectError = httpso.ObjectOf(rollout)
+	}
+	if !understood.Uses(facts.GatewayRouter) {
+		return understood
+	}
+	configured, err := gatewayapi.ConfiguredOf(rollout)
+	understood.RoutesError = err
+	for _, named := range configured.Named {
+		understood.RouteNames = append(understood.RouteNames, facts.RouteName(named))
+	}
+	for _, selected := range configured.Selected {
+		understood.Selections = append(understood.Selections, facts.Selection(selected))
+	}
+	return understood
+}

@@ -1,0 +1,241 @@
+package manifests
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// Component is a part of the data path or of autoscaling.
+type Component string
+
+// The components, in the order in which they are installed.
+const (
+	// Interceptor brings the CustomResourceDefinition of HTTPScaledObjects and what serves proxies.
+	Interceptor Component = "interceptor"
+	// Proxy brings the proxies of namespaces.
+	Proxy Component = "proxy"
+	// Scaler brings what KEDA asks.
+	Scaler Component = "scaler"
+	// Agent brings what makes HTTPScaledObjects from triggers and wires Ingresses.
+	Agent Component = "agent"
+)
+
+const (
+	kindDefinition    = "CustomResourceDefinition"
+	definitionVersion = httpv1alpha1.Version
+)
+
+// AnnotationPlugins is on the Pods of the controller: the hash of the text of the plugins that they were to read at their
+// start, SHA-256 as hexadecimal digits.
+const AnnotationPlugins = "http.kedify.io/plugins-sha256"
+
+// Components are all components, in the order in which they are installed.
+func Components() []Component { return []Component{Interceptor, Proxy, Scaler, Agent} }
+
+// files are the manifests of a component. Namespaces are not among them: whoever installs has them.
+func files(component Component) []string {
+	switch component {
+	case Interceptor:
+		return []string{"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml"}
+	case Proxy:
+		return []string{"kedify-proxy/configmap.yaml", "kedify-proxy/services.yaml", "kedify-proxy/poddisruptionbudget.yaml", "kedify-proxy/deployment.yaml"}
+	case Scaler:
+		return []string{"scaler/rbac.yaml", "scaler/service.yaml", "scaler/deployment.yaml"}
+	case Agent:
+		// The webhook last: from then on ScaledObjects with our triggers need the agent.
+		return []string{"agent/rbac.yaml", "agent/service.yaml", "agent/deployment.yaml", "agent/webhook.yaml"}
+	default:
+		return nil
+	}
+}
+
+// roleFiles are the manifests with what the controller may do for each router, patchFiles those with the init container
+// that brings its file.
+func roleFiles() map[string]string {
+	return map[string]string{facts.HTTPRouter: "argo-rollouts/rbac.yaml", facts.GatewayRouter: "argo-rollouts/gatewayapi/rbac.yaml"}
+}
+
+func patchFiles() map[string]string {
+	return map[string]string{
+		facts.HTTPRouter: "argo-rollouts/deployment-patch.yaml", facts.GatewayRouter: "argo-rollouts/gatewayapi/deployment-patch.yaml",
+	}
+}
+
+// Wishes are what is to be installed.
+type Wishes struct {
+	// Routers are the names of routers that the controller is to get, Components the parts beside it.
+	Routers    []string
+	Components []Component
+	// ProxyNamespaces are those that get proxies with the component Proxy.
+	ProxyNamespaces []string
+	// Registry and Tag are those of the images.
+	Registry, Tag string
+	// Controller is the Deployment of the Argo Rollouts controller, Account its ServiceAccount.
+	Controller, Account types.NamespacedName
+}
+
+// Set makes objects from manifests.
+type Set struct {
+	files  fs.FS
+	wishes Wishes
+}
+
+// NewSet returns a Set that makes what wishes say from the manifests in files, by their paths in folder config.
+func NewSet(files fs.FS, wishes Wishes) *Set { return &Set{files: files, wishes: wishes} }
+
+// Every is each object that any wishes have, for those who look for what there may be: proxies are in no namespace, and
+// images are nobody's.
+func Every(files fs.FS) ([]Object, error) {
+	return NewSet(files, Wishes{
+		Routers: slices.Sorted(maps.Keys(roleFiles())), Components: Components(), ProxyNamespaces: []string{""}, Registry: "none", Tag: "none",
+	}).Objects()
+}
+
+// Objects are all objects, in the order in which they are to be made: each has the label [LabelManagedBy].
+func (s *Set) Objects() ([]Object, error) {
+	all, err := s.roles()
+	if err != nil {
+		return nil, err
+	}
+	for _, component := range Components() {
+		if !slices.Contains(s.wishes.Components, component) {
+			continue
+		}
+		namespaces := []string{""}
+		if component == Proxy {
+			namespaces = s.wishes.ProxyNamespaces
+		}
+		for _, namespace := range namespaces {
+			for _, file := range files(component) {
+				objects, err := s.read(file, namespace)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, objects...)
+			}
+		}
+	}
+	for _, object := range all {
+		child(object.metadata(), "labels")[LabelManagedBy] = ManagedBy
+	}
+	return all, nil
+}
+
+// roles are what the controller may do for its routers.
+func (s *Set) roles() ([]Object, error) {
+	var all []Object
+	for _, router := range s.wishes.Routers {
+		objects, err := s.read(roleFiles()[router], "")
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range objects {
+			if object.Kind == "ClusterRoleBinding" {
+				account := s.wishes.Account
+				object.Content["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": account.Name, "namespace": account.Namespace}}
+			}
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
+}
+
+// ControllerPatch is what is applied to the controller's Deployment by server-side apply. Its Pods are replaced when the
+// text of its plugins is another one, because they read that at their start only, and never else. withFiles adds the init
+// containers that bring the routers' files.
+func (s *Set) ControllerPatch(plugins string, withFiles bool) (Object, error) {
+	patch := controllerOf(s.wishes.Controller)
+	template := child(child(patch.Content, "spec"), "template")
+	child(child(template, "metadata"), "annotations")[AnnotationPlugins] = fmt.Sprintf("%x", sha256.Sum256([]byte(plugins)))
+	if !withFiles {
+		return patch, nil
+	}
+	var containers []any
+	for _, router := range s.wishes.Routers {
+		documents, err := s.documents(patchFiles()[router])
+		if err != nil {
+			return patch, err
+		}
+		pod := child(child(child(documents[0], "spec"), "template"), "spec")
+		found, _ := pod["initContainers"].([]any)
+		containers = append(containers, found...)
+	}
+	child(template, "spec")["initContainers"] = containers
+	return patch, nil
+}
+
+// controllerOf is the controller's Deployment with nothing in it but its name: who applies that gives up all that the
+// same field manager has applied before.
+func controllerOf(name types.NamespacedName) Object {
+	object := Object{Reference: Reference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: name.Namespace, Name: name.Name}}
+	object.Content = map[string]any{
+		"apiVersion": object.APIVersion, "kind": object.Kind, "metadata": map[string]any{"namespace": name.Namespace, "name": name.Name},
+	}
+	return object
+}
+
+// ControllerRelease is what is applied to the controller's Deployment to take back all that ControllerPatch has put there.
+func ControllerRelease(name types.NamespacedName) Object { return controllerOf(name) }
+
+// read reads the objects of a file. Those that name no namespace, and have one, get namespace.
+func (s *Set) read(file, namespace string) ([]Object, error) {
+	documents, err := s.documents(file)
+	if err != nil {
+		return nil, err
+	}
+	var all []Object
+	for _, document := range documents {
+		object := Object{Content: document}
+		text := func(of map[string]any, key string) string { found, _ := of[key].(string); return found }
+		metadata := object.metadata()
+		if namespace != "" {
+			metadata["namespace"] = namespace
+		}
+		object.Reference = Reference{
+			APIVersion: text(document, "apiVersion"), Kind: text(document, "kind"), Namespace: text(metadata, "namespace"), Name: text(metadata, "name"),
+		}
+		all = append(all, object)
+	}
+	return all, nil
+}
+
+// localImage is an image as the manifests name it.
+var localImage = regexp.MustCompile(`ghcr\.io/kedify/([a-z-]+):dev\b`)
+
+// documents reads the documents of a file, with the images that are wished for.
+func (s *Set) documents(file string) ([]map[string]any, error) {
+	raw, err := fs.ReadFile(s.files, file)
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	image := strings.ReplaceAll(s.wishes.Registry, "$", "$$") + "/${1}:" + strings.ReplaceAll(s.wishes.Tag, "$", "$$")
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(localImage.ReplaceAll(raw, []byte(image))), len(raw))
+	var all []map[string]any
+	for {
+		var document map[string]any
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("manifest %s: %w", file, err)
+		}
+		if len(document) > 0 {
+			all = append(all, document)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package manifests_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/config"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+)
+
+// wishes are all that there is.
+func wishes() manifests.Wishes {
+	return manifests.Wishes{
+		Routers: []string{"kedify/http", "argoproj-labs/gatewayAPI"}, Components: manifests.Components(), ProxyNamespaces: []string{"shop", "web"},
+		Registry: "registry.example.com/$1", Tag: "1.2.3",
+		Controller: types.NamespacedName{Namespace: "argo", Name: "rollouts"}, Account: types.NamespacedName{Namespace: "argo", Name: "controller"},
+	}
+}
+
+// objects makes them.
+func objects(t *testing.T, wishes manifests.Wishes) []manifests.Object {
+	t.Helper()
+	all, err := manifests.NewSet(config.Files, wishes).Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// text is JSON.
+func text(t *testing.T, of any) string {
+	t.Helper()
+	raw, err := json.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestObjectsInTheirOrder(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, object := range objects(t, wishes()) {
+		names = append(names, object.String())
+		if all := text(t, object.Content); !strings.Contains(all, `"app.kubernetes.io/managed-by":"kubectl-http-canary"`) ||
+			strings.Contains(all, "ghcr.io/kedify") {
+			t.Errorf("%s lacks the label, or has an image of the embedded cluster: %s", object, all)
+		}
+	}
+	want := strings.Fields(`
+ClusterRole:argo-rollouts-kedify-http ClusterRoleBinding:argo-rollouts-kedify-http
+ClusterRole:argo-rollouts-gateway-api ClusterRoleBinding:argo-rollouts-gateway-api
+CustomResourceDefinition:httpscaledobjects.http.keda.sh
+ServiceAccount:keda/kedify-http-interceptor ClusterRole:kedify-http-interceptor ClusterRoleBinding:kedify-http-interceptor
+ClusterRole:kedify-http-interceptor-pages ClusterRoleBinding:kedify-http-interceptor-pages
+ClusterRole:kedify-http-interceptor-settings ClusterRoleBinding:kedify-http-interceptor-settings
+Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
+ClusterRole:kedify-http-interceptor-tls
+Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy
+Service:keda/keda-add-ons-http-interceptor-admin Service:keda/keda-add-ons-http-interceptor-metrics Deployment:keda/keda-add-ons-http-interceptor
+ConfigMap:shop/kedify-proxy-bootstrap Service:shop/kedify-proxy Service:shop/kedify-proxy-admin PodDisruptionBudget:shop/kedify-proxy Deployment:shop/kedify-proxy
+ConfigMap:web/kedify-proxy-bootstrap Service:web/kedify-proxy Service:web/kedify-proxy-admin PodDisruptionBudget:web/kedify-proxy Deployment:web/kedify-proxy
+ServiceAccount:keda/kedify-http-scaler`)
+	for i := range want {
+		want[i] = strings.Replace(want[i], ":", " ", 1)
+	}
+	if diff := cmp.Diff(want, names[:len(want)]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if last := names[len(names)-1]; last != "MutatingWebhookConfiguration kedify-http-agent" {
+		t.Errorf("the last one is %s", last)
+	}
+}
+
+func TestTheControllersRoleGoesToItsAccount(t *testing.T) {
+	t.Parallel()
+	bindings := 0
+	for _, object := range objects(t, manifests.Wishes{Routers: wishes().Routers, Account: wishes().Account}) {
+		if object.Kind == "ClusterRoleBinding" {
+			bindings++
+			if got := text(t, object.Content["subjects"]); got != `[{"kind":"ServiceAccount","name":"controller","namespace":"argo"}]` {
+				t.Errorf("%s is for %s", object, got)
+			}
+		}
+	}
+	if bindings != 2 {
+		t.Errorf("there are %d", bindings)
+	}
+}
+
+func TestImagesOfARelease(t *testing.T) {
+	t.Parallel()
+	all := text(t, objects(t, wishes()))
+	for _, image := range []string{"interceptor", "http-external-scaler", "agent"} {
+		if want := `"registry.example.com/$1/` + image + `:1.2.3"`; !strings.Contains(all, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+// Equal plugins give an equal patch, and others another one: that is what has the Pods replaced.
+func TestTheControllersPatch(t *testing.T) {
+	t.Parallel()
+	set := manifests.NewSet(config.Files, wishes())
+	patch := func(plugins string, withFiles bool) string {
+		object, err := set.ControllerPatch(plugins, withFiles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text(t, object.Content)
+	}
+	const head, tail = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"rollouts","namespace":"argo"}`, `}`
+	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // printf abc | sha256sum
+	if got, want := patch("abc", false), head+`,"spec":{"template":{"metadata":{"annotations":{"http.kedify.io/plugins-sha256":"`+sum+`"}}}}`+tail; got != want {
+		t.Errorf("it is\n%s, want\n%s", got, want)
+	}
+	if patch("abc", false) == patch("abd", false) {
+		t.Error("another text of plugins makes no difference")
+	}
+	with := patch("abc", true)
+	for _, want := range []string{`"name":"kedify-plugin"`, `"name":"gatewayapi-plugin"`, `"registry.example.com/$1/argo-rollouts-plugin:1.2.3"`} {
+		if !strings.Contains(with, want) {
+			t.Errorf("%s is not in %s", want, with)
+		}
+	}
+	if got := text(t, manifests.ControllerRelease(wishes().Controller).Content); got != head+tail {
+		t.Errorf("what is applied to take it back is %s", got)
+	}
+}
+
+func TestWhatIsSomebodyElsesIsRefused(t *testing.T) {
+	t.Parallel()
+	const label = "app.kubernetes.io/managed-by"
+	role := manifests.Object{Reference: manifests.Reference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role", Namespace: "keda", Name: "one"}}
+	definition := manifests.Object{Reference: manifests.Reference{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: "one"}}
+	for _, test := range []struct {
+		name   string
+		object manifests.Object
+		live   *manifests.Live
+		want   manifests.Action
+		says   string
+	}{
+		{"nothing is there", role, nil, manifests.Create, ""},
+		{"ours", role, &manifests.Live{Labels: map[string]string{label: "kubectl-http-canary"}}, manifests.Update, ""},
+		{
+			"Helm's", role, &manifests.Live{Labels: map[string]string{label: "Helm"}}, "",
+			"Role keda/one is there already and is managed by Helm: have whoever made it remove it, or hand it over: " +
+				"kubectl label --overwrite --namespace=keda role/one app.kubernetes.io/managed-by=kubectl-http-canary",
+		},
+		{"nobody's", role, &manifests.Live{}, "", "Role keda/one is there already and was not made by this command"},
+		{"a definition that serves as well", definition, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}}, manifests.Keep, ""},
+		{"a definition that does not", definition, &manifests.Live{Served: []string{"v1beta1"}}, "", "CustomResourceDefinition one is there already"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := test.object.Judge(test.live)
+			if got != test.want {
+				t.Errorf("it is to %s, want %s", got, test.want)
+			}
+			if _, isForeign := errors.AsType[*manifests.ForeignError](err); isForeign != (test.says != "") {
+				t.Fatalf("the error is %v", err)
+			}
+			if err != nil && !strings.HasPrefix(err.Error(), test.says) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}
+
+// The API server knows these paths, which test/cli proves; here that all kinds have the right plural.
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	var paths []string
+	for _, object := range objects(t, wishes()) {
+		path := object.Path()
+		paths = append(paths, strings.Join(path[:len(path)-1], "/"))
+	}
+	slices.Sort(paths)
+	want := []string{
+		"api/v1/namespaces/keda/serviceaccounts", "api/v1/namespaces/keda/services", "api/v1/namespaces/shop/configmaps", "api/v1/namespaces/shop/services",
+		"api/v1/namespaces/web/configmaps", "api/v1/namespaces/web/services",
+		"apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		"apis/apps/v1/namespaces/keda/deployments", "apis/apps/v1/namespaces/shop/deployments", "apis/apps/v1/namespaces/web/deployments",
+		"apis/policy/v1/namespaces/keda/poddisruptionbudgets", "apis/policy/v1/namespaces/shop/poddisruptionbudgets",
+		"apis/policy/v1/namespaces/web/poddisruptionbudgets", "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"apis/rbac.authorization.k8s.io/v1/clusterroles", "apis/rbac.authorization.k8s.io/v1/namespaces/keda/rolebindings",
+		"apis/rbac.authorization.k8s.io/v1/namespaces/keda/roles",
+	}
+	if diff := cmp.Diff(want, slices.Compact(paths)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	policy := manifests.Reference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "one", Name: "two"}
+	if got := strings.Join(policy.Path(), "/"); got != "apis/networking.k8s.io/v1/namespaces/one/networkpolicies/two" {
+		t.Errorf("the path is %s", got)
+	}
+}

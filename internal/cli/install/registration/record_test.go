@@ -1,0 +1,132 @@
+package registration_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/registration"
+)
+
+// Each list gets our entry and loses it again: what is there in the end is what was there before.
+func TestWhatIsRegisteredIsTakenAwayAgain(t *testing.T) {
+	t.Parallel()
+	const other = "# theirs\n- name: somebody/else # keep\n  location: https://example.com/else\n"
+	const older = "- name: kedify/http\n  args: [--log-level=debug]\n  location: https://example.com/old # from here\n  sha256: old\n"
+	for _, test := range []struct {
+		name, before string
+		replace      bool
+		registered   string
+		after        string // where it differs from before
+	}{
+		{name: "nothing", registered: added},
+		{name: "an empty list", before: "[]", registered: added, after: "-"},
+		{name: "beside another", before: other, registered: other + added},
+		{
+			name: "in the place of somebody else's, with its arguments", before: older + other, replace: true,
+			registered: "- name: kedify/http\n  args: [--log-level=debug]\n  location: \"https://example.com/new\" # from here\n  sha256: \"abc\"\n" + other,
+		},
+		{name: "one that is as it should be stays somebody else's", before: added + other, registered: added + other},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			now := registration.Change{Text: test.before}
+			got, err := registration.Register(now, []registration.Entry{ours()}, test.replace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.registered, got.Text); diff != "" {
+				t.Errorf("registered (-want +got):\n%s", diff)
+			}
+			again, err := registration.Register(got, []registration.Entry{ours()}, false)
+			if err != nil || again != got {
+				t.Errorf("a second time it is %+v, %v", again, err)
+			}
+			want := registration.Change{Text: test.before}
+			if test.after == "-" {
+				want.Text = ""
+			}
+			gone, err := registration.Unregister(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, gone); diff != "" {
+				t.Errorf("unregistered (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A newer release replaces our entry, and what was there before the first one is what comes back.
+func TestANewerReleaseReplacesOurEntryOnly(t *testing.T) {
+	t.Parallel()
+	const before = "- name: kedify/http\n  location: https://example.com/theirs\n- name: somebody/else\n  location: file:///else\n"
+	first, err := registration.Register(registration.Change{Text: before}, []registration.Entry{ours()}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := registration.Entry{Name: "kedify/http", Location: "file:///newer"}
+	second, err := registration.Register(first, []registration.Entry{newer}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "- name: kedify/http\n  location: \"file:///newer\"\n- name: somebody/else\n  location: file:///else\n"; second.Text != want {
+		t.Errorf("the text is\n%s", second.Text)
+	}
+	if names, err := registration.Registered(second); err != nil || !slices.Equal(names, []string{"kedify/http"}) {
+		t.Errorf("%v are registered, %v", names, err)
+	}
+	if last, err := registration.Unregister(second); err != nil || last != (registration.Change{Text: before}) {
+		t.Errorf("in the end it is %+v, %v", last, err)
+	}
+}
+
+func TestSomebodyElsesEntryIsRefused(t *testing.T) {
+	t.Parallel()
+	now := registration.Change{Text: "- name: kedify/http\n  location: https://example.com/theirs\n"}
+	_, err := registration.Register(now, []registration.Entry{ours()}, false)
+	if !errors.Is(err, registration.ErrForeign) || !strings.Contains(err.Error(), "https://example.com/theirs") || !strings.Contains(err.Error(), "--replace") {
+		t.Errorf("it says %v", err)
+	}
+	edited := registration.Change{Record: "no JSON"}
+	if _, err := registration.Register(edited, []registration.Entry{ours()}, false); !errors.Is(err, registration.ErrRecord) {
+		t.Errorf("an edited record: %v", err)
+	}
+	if _, err := registration.Unregister(edited); !errors.Is(err, registration.ErrRecord) {
+		t.Errorf("an edited record: %v", err)
+	}
+}
+
+// What others have written since stays, and what they have taken away does not come back.
+func TestOthersMayEditTheListMeanwhile(t *testing.T) {
+	t.Parallel()
+	registered, err := registration.Register(registration.Change{}, []registration.Entry{ours()}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const theirs = "- name: somebody/else\n  location: file:///else\n"
+	for text, want := range map[string]string{theirs + registered.Text: theirs, theirs: theirs, "": ""} {
+		got, err := registration.Unregister(registration.Change{Text: text, Record: registered.Record})
+		if err != nil || got != (registration.Change{Text: want}) {
+			t.Errorf("%q becomes %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestFilesOfAFolder(t *testing.T) {
+	t.Parallel()
+	got, err := registration.Files(registration.Routers(), "/plugins")
+	want := []registration.Entry{
+		{Name: "argoproj-labs/gatewayAPI", Location: "file:///plugins/gatewayapi-plugin"},
+		{Name: "kedify/http", Location: "file:///plugins/rollouts-plugin-kedify"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := registration.Files([]string{"other"}, "/plugins"); err == nil {
+		t.Error("a router that there is not has a file")
+	}
+}

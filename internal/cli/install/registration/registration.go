@@ -1,0 +1,211 @@
+// Package registration works out what the Argo Rollouts controller is told of router plugins: an entry for each in the
+// text of trafficRouterPlugins, beside those of others. It gets values and returns values.
+package registration
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+var (
+	// ErrMalformed says that the text is not a YAML list of plugins.
+	ErrMalformed = errors.New("not a YAML list of plugins")
+	// ErrChecksum says that checksums are not as sha256sum writes them, or lack a file.
+	ErrChecksum = errors.New("not the checksums of a release")
+	// ErrPlatform says that it cannot be told which platform the controller runs on.
+	ErrPlatform = errors.New("the controller's platform is not known")
+)
+
+// Entry is what the list has to say of one plugin.
+type Entry struct {
+	// Name is the router's.
+	Name string
+	// Location is where its file is, and SHA256 the file's checksum; empty for a file that the controller does not fetch.
+	Location, SHA256 string
+}
+
+// Merge returns text with the entries in it: the location and the checksum of one that is there are replaced, others come
+// at the end. Everything else keeps its meaning, its order and its comments; where nothing changes, every byte stays.
+func Merge(text string, entries []Entry) (string, error) {
+	list, err := parse(text)
+	if err != nil {
+		return "", err
+	}
+	changed := false
+	for _, entry := range entries {
+		changed = add(list, entry) || changed
+	}
+	if !changed {
+		return text, nil
+	}
+	return format(list)
+}
+
+// parse reads a list of plugins. An empty text is an empty list.
+func parse(text string) (*yaml.Node, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	if len(document.Content) == 1 && document.Content[0].Tag != "!!null" {
+		list = document.Content[0]
+	}
+	if list.Kind != yaml.SequenceNode {
+		return nil, fmt.Errorf("%w, but %s: make it a list first", ErrMalformed, list.ShortTag())
+	}
+	for _, element := range list.Content {
+		if element.Kind != yaml.MappingNode {
+			return nil, fmt.Errorf("%w: line %d is no plugin: make each element {name, location, sha256}", ErrMalformed, element.Line)
+		}
+	}
+	list.Style = 0 // one line for each key, so that there is room for long addresses
+	return list, nil
+}
+
+// format writes a list.
+func format(list *yaml.Node) (string, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(list), encoder.Close()); err != nil {
+		return "", fmt.Errorf("write the list: %w", err)
+	}
+	return out.String(), nil
+}
+
+// add puts an entry into the list, and says whether that changed it.
+func add(list *yaml.Node, entry Entry) bool {
+	element := &yaml.Node{Kind: yaml.MappingNode}
+	for _, there := range list.Content {
+		if name := valueOf(there, "name"); name != nil && name.Value == entry.Name {
+			element = there
+			break
+		}
+	}
+	isNew := len(element.Content) == 0
+	if isNew {
+		list.Content = append(list.Content, element)
+	}
+	isNew = set(element, "name", entry.Name) || isNew
+	isNew = set(element, "location", entry.Location) || isNew
+	return set(element, "sha256", entry.SHA256) || isNew
+}
+
+// valueOf is the value of a key; nil where there is none.
+func valueOf(element *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(element.Content); i += 2 {
+		if element.Content[i].Value == key {
+			return element.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// set sets the value of a key, or takes the key away where the value is empty, and says whether that changed anything.
+func set(element *yaml.Node, key, value string) bool {
+	there := valueOf(element, key)
+	switch {
+	case value == "" && there == nil:
+		return false
+	case value == "":
+		at := slices.Index(element.Content, there)
+		element.Content = slices.Delete(element.Content, at-1, at+1)
+		return true
+	case there == nil:
+		text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle}
+		element.Content = append(element.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, text)
+		return true
+	}
+	isNew := there.Value != value || there.Kind != yaml.ScalarNode
+	if isNew {
+		*there = yaml.Node{
+			Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle,
+			HeadComment: there.HeadComment, LineComment: there.LineComment, FootComment: there.FootComment,
+		}
+	}
+	return isNew
+}
+
+// assets are the names that a release's files of each router begin with.
+func assets() map[string]string {
+	return map[string]string{facts.HTTPRouter: "rollouts-plugin-kedify", facts.GatewayRouter: "gatewayapi-plugin"}
+}
+
+// Routers are the names of the routers that a release has files of.
+func Routers() []string { return slices.Sorted(maps.Keys(assets())) }
+
+// Entries are those of routers, with files of a release: base is where they can be fetched, without the last slash,
+// platform is theirs, such as linux-amd64, and checksums is the text of its checksums.txt.
+func Entries(routers []string, base, platform, checksums string) ([]Entry, error) {
+	var all []Entry
+	for _, router := range routers {
+		name, err := asset(router)
+		if err != nil {
+			return nil, err
+		}
+		file := name + "-" + platform
+		sum := regexp.MustCompile(`(?m)^([0-9a-f]{64}) [ *]` + regexp.QuoteMeta(file) + `\r?$`).FindStringSubmatch(checksums)
+		if sum == nil {
+			return nil, fmt.Errorf("%w: they lack %s", ErrChecksum, file)
+		}
+		all = append(all, Entry{Name: router, Location: base + "/" + file, SHA256: sum[1]})
+	}
+	return all, nil
+}
+
+// Files are the entries of routers whose files are in a folder of the controller's, without the last slash.
+func Files(routers []string, folder string) ([]Entry, error) {
+	var all []Entry
+	for _, router := range routers {
+		name, err := asset(router)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Entry{Name: router, Location: "file://" + folder + "/" + name})
+	}
+	return all, nil
+}
+
+// asset is the name that a release's files of a router begin with.
+func asset(router string) (string, error) {
+	name, is := assets()[router]
+	if !is {
+		return "", fmt.Errorf("there is no router %q: the names are %s", router, strings.Join(Routers(), " and "))
+	}
+	return name, nil
+}
+
+// Platform is that of the nodes that the controller runs on: of all nodes where it does not run.
+func Platform(facts *facts.Facts) (string, error) {
+	on := map[string]bool{}
+	for _, pod := range facts.Pods {
+		on[pod.Spec.NodeName] = true
+	}
+	running, all := map[string]bool{}, map[string]bool{}
+	for _, node := range facts.Nodes {
+		if architecture := node.Status.NodeInfo.Architecture; architecture != "" {
+			all["linux-"+architecture] = true
+			if on[node.Name] {
+				running["linux-"+architecture] = true
+			}
+		}
+	}
+	if len(running) > 0 {
+		all = running
+	}
+	found := slices.Sorted(maps.Keys(all))
+	if len(found) != 1 {
+		return "", fmt.Errorf("%w, its nodes are %v: name one by --platform, and see to it that the controller stays there", ErrPlatform, found)
+	}
+	return found[0], nil
+}

@@ -1,0 +1,75 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+// errUndo says that nobody can tell what an object was.
+var errUndo = errors.New("annotation " + httpv1alpha1.AnnotationAutowireUndo + " was edited and means nothing any more: " +
+	"write the backends yourself, and remove it")
+
+// unwire gives all Ingresses and HTTPRoutes that the agent has wired their backends back, once no agent is left to
+// wire them anew.
+func (i *Installer) unwire(ctx context.Context) error {
+	if err := i.gone(ctx, "agent"); err != nil {
+		return err
+	}
+	ingresses, err := list[networkingv1.Ingress](ctx, i, "", "apis", "networking.k8s.io", "v1", "ingresses")
+	if err != nil {
+		return fmt.Errorf("list Ingresses: %w", err)
+	}
+	routing := types.HTTPRouteKind()
+	routes, err := list[types.HTTPRoute](ctx, i, "", "apis", routing.Group, routing.Version, "httproutes")
+	if err != nil {
+		return fmt.Errorf("list HTTPRoutes: %w", err)
+	}
+	var failed error
+	for k := range ingresses {
+		failed = errors.Join(failed, i.restore(ctx, "Ingress", autowire.OfIngress(&ingresses[k]), &ingresses[k],
+			"apis", "networking.k8s.io", "v1", "namespaces", ingresses[k].Namespace, "ingresses", ingresses[k].Name))
+	}
+	for k := range routes {
+		failed = errors.Join(failed, i.restore(ctx, routing.Kind, autowire.OfHTTPRoute(&routes[k], nil), &routes[k],
+			"apis", routing.Group, routing.Version, "namespaces", routes[k].Namespace, "httproutes", routes[k].Name))
+	}
+	return failed
+}
+
+// restore gives one object of a kind, at a path of the API server, its backends back. What it was is worked out as the agent
+// does: with nobody who wants it wired.
+func (i *Installer) restore(ctx context.Context, kind string, object autowire.Object, is metav1.Object, path ...string) error {
+	notes := is.GetAnnotations()
+	if notes[httpv1alpha1.AnnotationAutowireUndo]+notes[httpv1alpha1.AnnotationAutowireHold] == "" {
+		return nil
+	}
+	nobody := autowire.Namespace{Objects: []autowire.Object{object}, Now: time.Now()}
+	found, err := nobody.Plan()
+	if err != nil {
+		return err
+	}
+	of := fmt.Sprintf("%s %s/%s", kind, is.GetNamespace(), is.GetName())
+	if len(found.Changes) == 0 {
+		return fmt.Errorf("%s: %w", of, errUndo)
+	}
+	_, err = i.write(ctx, kube.Request{
+		Verb: http.MethodPatch, ContentType: string(types.JSONPatchType), Path: path,
+	}, found.Changes[0].At(is.GetResourceVersion()))
+	if err != nil {
+		return fmt.Errorf("%s: %w", of, err)
+	}
+	i.sayf("%s %s", of, i.outcome("restored", "would be restored"))
+	return nil
+}

@@ -1,0 +1,40 @@
+package install
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+)
+
+// Owned is what an installation has that others may use.
+type Owned struct {
+	// Routers are those that it has registered.
+	Routers []string
+	// Scales says that the scaler or the agent is its, Defines that the definition of HTTPScaledObjects is.
+	Scales, Defines bool
+}
+
+// Uses are the objects that stand still, or go, when what is owned goes, each with what becomes of it.
+func Uses(facts *facts.Facts, owned Owned) []string {
+	var all []string
+	for i := range facts.Rollouts {
+		rollout := &facts.Rollouts[i]
+		for _, router := range rollout.Plugins() {
+			if slices.Contains(owned.Routers, router) {
+				all = append(all, fmt.Sprintf("Rollout %s stands still: it names %s", rollout.Key(), router))
+			}
+		}
+	}
+	if owned.Scales {
+		for _, object := range facts.ScaledByRequests() {
+			all = append(all, fmt.Sprintf("ScaledObject %s/%s keeps the replicas that it has: nobody answers its trigger", object.Namespace, object.Name))
+		}
+	}
+	if owned.Defines {
+		for _, object := range facts.HTTPScaledObjects {
+			all = append(all, fmt.Sprintf("HTTPScaledObject %s/%s is deleted with its definition", object.Namespace, object.Name))
+		}
+	}
+	return all
+}

@@ -1,0 +1,131 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+// established waits until the API server serves a CustomResourceDefinition.
+func (i *Installer) established(ctx context.Context, of manifests.Reference) error {
+	return i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
+		var live struct {
+			Status struct {
+				Conditions []metav1.Condition `json:"conditions"`
+			} `json:"status"`
+		}
+		if _, err := i.find(ctx, &live, of.Path()...); err != nil {
+			return "", false, err
+		}
+		for _, condition := range live.Status.Conditions {
+			if condition.Type == "Established" && condition.Status == metav1.ConditionTrue {
+				return "established", true, nil
+			}
+		}
+		return "is not served yet", false, nil
+	})
+}
+
+// rollOut waits until all replicas of a Deployment are what it says now, and serve.
+func (i *Installer) rollOut(ctx context.Context, of manifests.Reference) error {
+	return i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
+		live := new(appsv1.Deployment)
+		is, err := i.find(ctx, live, of.Path()...)
+		if err != nil || !is {
+			return "it is gone", false, err
+		}
+		state, done := Progress(live)
+		if !done {
+			state += i.trouble(ctx, live)
+		}
+		return state, done, nil
+	})
+}
+
+// Progress says how far the replicas of a Deployment are what it says now, and whether all are and serve.
+func Progress(deployment *appsv1.Deployment) (state string, done bool) {
+	asked := int32(1)
+	if deployment.Spec.Replicas != nil {
+		asked = *deployment.Spec.Replicas
+	}
+	now := deployment.Status
+	if now.ObservedGeneration < deployment.Generation {
+		return "its controller has not seen it yet", false
+	}
+	old := now.Replicas - now.UpdatedReplicas
+	state = fmt.Sprintf("%d of %d replicas are new, %d old, %d available", now.UpdatedReplicas, asked, old, now.AvailableReplicas)
+	return state, now.UpdatedReplicas >= asked && old == 0 && now.AvailableReplicas >= asked
+}
+
+// trouble is what keeps the Pods of a Deployment from being ready, as far as it can be told: empty where it cannot.
+func (i *Installer) trouble(ctx context.Context, deployment *appsv1.Deployment) string {
+	selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
+	pods, err := list[corev1.Pod](ctx, i, selector, "api", "v1", "namespaces", deployment.Namespace, "pods")
+	if err != nil {
+		return ""
+	}
+	for _, pod := range pods {
+		for _, container := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+			state := container.State.Waiting
+			if state == nil || state.Reason == "ContainerCreating" || state.Reason == "PodInitializing" {
+				continue
+			}
+			text := fmt.Sprintf("; Pod %s: container %s: %s %s", pod.Name, container.Name, state.Reason, state.Message)
+			if container.LastTerminationState.Terminated != nil {
+				text += ": " + i.lastWords(ctx, pod.Namespace, pod.Name, container.Name)
+			}
+			return strings.TrimRight(text, " ")
+		}
+	}
+	return ""
+}
+
+// lastWords is the last line that a container wrote before it ended.
+func (i *Installer) lastWords(ctx context.Context, namespace, pod, container string) string {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	log, err := i.client.Do(ctx, kube.Request{
+		Path:  []string{"api", "v1", "namespaces", namespace, "pods", pod, "log"},
+		Query: map[string]string{"container": container, "previous": "true", "tailLines": "1"},
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(log))
+}
+
+// gone waits until no Pod of a component is left.
+func (i *Installer) gone(ctx context.Context, component string) error {
+	const namespace = httpv1alpha1.DefaultInterceptorNamespace
+	return i.await(ctx, component, func(ctx context.Context) (string, bool, error) {
+		labels := "app.kubernetes.io/name=http-add-on,app.kubernetes.io/component=" + component
+		pods, err := list[struct{}](ctx, i, labels, "api", "v1", "namespaces", namespace, "pods")
+		return fmt.Sprintf("%d Pods are left", len(pods)), len(pods) == 0, err
+	})
+}
+
+// absent waits until those of some objects that are meant have finished their finalizers: what is made again before that
+// goes with them.
+func (i *Installer) absent(ctx context.Context, all []manifests.Reference, isMeant func(manifests.Reference) bool) error {
+	for _, of := range all {
+		if !isMeant(of) {
+			continue
+		}
+		err := i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
+			is, err := i.find(ctx, &struct{}{}, of.Path()...)
+			return "is being deleted, with its objects", !is && err == nil, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

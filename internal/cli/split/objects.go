@@ -1,0 +1,123 @@
+package split
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+)
+
+// httpScaledObjects tell what is written on each HTTPScaledObject of a Rollout, and who has taken it.
+func httpScaledObjects(facts *facts.Facts, r *facts.Rollout, services []Service) []Object {
+	if r.ObjectError != nil {
+		return []Object{{Name: httpv1alpha1.Kind, Problem: r.ObjectError.Error(), Taken: Unknown}}
+	}
+	var told []Object
+	for _, live := range facts.ObjectsOf(r) {
+		told = append(told, httpScaledObject(live, services))
+	}
+	if len(told) == 0 {
+		return []Object{{Name: nameOf(r.Namespace, r.Object), Problem: "it does not exist", Taken: Unknown}}
+	}
+	return told
+}
+
+// nameOf names an HTTPScaledObject.
+func nameOf(namespace, name string) string { return httpv1alpha1.Kind + " " + namespace + "/" + name }
+
+// httpScaledObject tells of one.
+func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) Object {
+	told := Object{Name: nameOf(live.Namespace, live.Name), Taken: Unknown}
+	text := live.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+	if text == "" {
+		told.weigh(services, []string{live.Spec.ScaleTargetRef.Service}, []int64{1})
+	} else if backends, err := split.Parse(text); err != nil {
+		told.Problem = err.Error()
+	} else {
+		var names []string
+		var weights []int64
+		for _, backend := range backends {
+			names, weights = append(names, backend.Service), append(weights, int64(backend.Weight))
+		}
+		told.weigh(services, names, weights)
+	}
+	told.acknowledge(httpv1alpha1.StatusOf(live).DataPlane, split.Hash(text, live.Annotations[httpv1alpha1.AnnotationManagedRoutes]))
+	return told
+}
+
+// acknowledge tells by an interceptor's report whether every Ready proxy shares requests as the annotation of that hash
+// asks for.
+func (o *Object) acknowledge(report *httpv1alpha1.DataPlaneStatus, hash string) {
+	if report == nil {
+		o.Why = "no interceptor has reported"
+		return
+	}
+	o.Proxies = &Proxies{Ready: report.Proxies.Ready, Acked: report.Proxies.Acked}
+	switch {
+	case report.Proxies.Ready == 0:
+		o.Why = "no proxy is Ready"
+	case report.AnnotationHash != hash:
+		o.Taken, o.Why = No, "the last report is about an earlier annotation"
+	case report.Proxies.Acked < report.Proxies.Ready:
+		o.Taken, o.Why = No, fmt.Sprintf("%d of %d Ready proxies have acknowledged it", report.Proxies.Acked, report.Proxies.Ready)
+	case !report.Effective:
+		o.Taken, o.Why = No, "a share is redirected: its Service has no ready endpoint"
+	default:
+		o.Taken = Yes
+	}
+}
+
+// routes tell what is written in each rule of a Rollout's routes, and whether Gateways have accepted them.
+func routes(facts *facts.Facts, r *facts.Rollout, services []Service) []Object {
+	if r.RoutesError != nil {
+		return []Object{{Name: "routes", Problem: r.RoutesError.Error(), Taken: Unknown}}
+	}
+	there := facts.RoutesOf(r)
+	var told []Object
+	for _, name := range r.RouteNames {
+		if _, is := there[name]; !is {
+			told = append(told, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name), Problem: "it does not exist", Taken: Unknown})
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(there), func(a, b facts.RouteName) int {
+		return strings.Compare(string(a.Kind)+a.Name.String()+a.RuleName, string(b.Kind)+b.Name.String()+b.RuleName)
+	})
+	for _, name := range names {
+		told = append(told, rules(r, name, there[name], services)...)
+	}
+	return told
+}
+
+// rules tell of one route.
+func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []Service) []Object {
+	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Taken: Unknown, Why: "no Gateway has reported"}
+	if route.Reported(live.Content) {
+		accepted, why := route.Accepted(live.Content)
+		base.Taken, base.Why = No, why
+		if accepted {
+			base.Taken = Yes
+		}
+	}
+	written, err := route.Written(live.Content, route.Intent{
+		Kind: live.Kind, Rollout: r.Key().String(), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary, RuleName: name.RuleName,
+	})
+	if err != nil {
+		base.Problem = err.Error()
+		return []Object{base}
+	}
+	var told []Object
+	for _, rule := range written {
+		of := base
+		if len(written) > 1 {
+			of.Name += " " + rule.Path
+		}
+		of.weigh(services, rule.Services, rule.Weights)
+		told = append(told, of)
+	}
+	return told
+}

@@ -1,0 +1,344 @@
+package try
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+const (
+	// requestLimit bounds one request with its repetitions, pause is between two looks at what is waited for.
+	requestLimit, pause = 10 * time.Second, 300 * time.Millisecond
+	// settle is how long a split is in force before its first request counts: Envoy's workers take it over one by one.
+	settle = 500 * time.Millisecond
+	// removalLimit bounds the removal of the namespace.
+	removalLimit = 2 * time.Minute
+)
+
+// ErrLoadEnded says that the Pod that makes the load is no more.
+var ErrLoadEnded = errors.New("the load has ended")
+
+// Result is what became of a trial.
+type Result struct {
+	// Namespace is the one that it had, Removed says whether that is gone.
+	Namespace string `json:"namespace"`
+	Removed   bool   `json:"removed"`
+	// Router and Weight, in percent, are what was tried.
+	Router string `json:"router"`
+	Weight int    `json:"weight"`
+	// Canary is how many of Measured requests at the step went to the canary; Agrees says whether that is the share that was asked for.
+	Canary   int  `json:"canary"`
+	Measured int  `json:"measured"`
+	Agrees   bool `json:"agrees"`
+	// End is "promoted" or "aborted", EndAgrees says whether all requests went to one version afterwards.
+	End       string `json:"end,omitempty"`
+	EndAgrees bool   `json:"endAgrees"`
+	// Requests counts all from the first good ones on, Failed those without a good answer, and Failures these by what was answered.
+	Requests int            `json:"requests"`
+	Failed   int            `json:"failed"`
+	Failures map[string]int `json:"failures,omitempty"`
+	// Seconds is how long all of it took, the removal included.
+	Seconds float64 `json:"seconds"`
+}
+
+// Passed says whether there is nothing to complain about.
+func (r *Result) Passed() bool { return r.Agrees && r.EndAgrees && r.Failed == 0 && r.Removed }
+
+// Trial plays one canary.
+type Trial struct {
+	client *kube.Client
+	setup  Setup
+	files  fs.FS
+	say    func(line string)
+	token  string // on the namespace: nobody else's has it
+	tally  Tally
+	ended  chan error // of the load
+}
+
+// New returns a Trial that asks client, has the proxies of files, the folder config, and says each step in a line.
+func New(client *kube.Client, setup Setup, files fs.FS, say func(line string)) *Trial {
+	return &Trial{client: client, setup: setup, files: files, say: say, token: rand.Text(), ended: make(chan error, 1)}
+}
+
+// Run plays the canary, and removes what it has made, also when ctx ends before. An error says that it could not be played, or not be removed; what a canary
+// that was played did wrong is in the Result.
+func (t *Trial) Run(ctx context.Context) (Result, error) {
+	began := time.Now()
+	result := Result{Namespace: t.setup.Namespace, Router: t.setup.Router, Weight: t.setup.Weight}
+	within, stop := context.WithCancel(ctx)
+	err := t.play(within, &result)
+	// A request that was cut says no more than that.
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("the canary was not played to its end: %w", cause)
+	}
+	stop()
+	result.Requests, result.Failures = t.tally.Totals()
+	for _, count := range result.Failures {
+		result.Failed += count
+	}
+	removal := t.remove(context.WithoutCancel(ctx))
+	result.Removed, result.Seconds = removal == nil, time.Since(began).Seconds()
+	return result, errors.Join(err, removal)
+}
+
+// play goes through the steps.
+func (t *Trial) play(ctx context.Context, result *Result) error {
+	if err := t.deploy(ctx); err != nil {
+		return err
+	}
+	if err := t.startLoad(ctx); err != nil {
+		return err
+	}
+	t.sayf("Canary: %s to %s, setWeight %d", before, after, t.setup.Weight)
+	color := `[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["--color=` + after + `"]}]`
+	if err := t.write(ctx, http.MethodPatch, types.JSONPatchType, []byte(color), t.rollout()...); err != nil {
+		return err
+	}
+	if err := t.await(ctx, "the canary's step", t.atStep); err != nil {
+		return err
+	}
+	var err error
+	if result.Canary, result.Measured, err = t.measure(ctx, after, t.setup.Requests); err != nil {
+		return err
+	}
+	result.Agrees = Agrees(result.Canary, result.Measured, t.setup.Weight)
+	t.sayf("Asked %d %%, measured %.1f %%: %d of %d requests", t.setup.Weight, 100*float64(result.Canary)/float64(result.Measured), result.Canary, result.Measured)
+	return t.conclude(ctx, result)
+}
+
+// conclude promotes or aborts the canary, and measures what comes of that.
+func (t *Trial) conclude(ctx context.Context, result *Result) error {
+	change, color := `{"status": {"pauseConditions": null}}`, after
+	result.End = "promoted"
+	if t.setup.Abort {
+		change, color = `{"status": {"abort": true}}`, before
+		result.End = "aborted"
+	}
+	if err := t.write(ctx, http.MethodPatch, types.MergePatchType, []byte(change), append(t.rollout(), "status")...); err != nil {
+		return err
+	}
+	if err := t.await(ctx, "the canary's end", t.atEnd); err != nil {
+		return err
+	}
+	hits, all, err := t.measure(ctx, color, max(1, t.setup.Requests/5))
+	if err != nil {
+		return err
+	}
+	result.EndAgrees = hits == all
+	t.sayf("The canary is %s: %d of %d requests went to %s", result.End, hits, all, color)
+	return nil
+}
+
+// deploy makes the namespace with the application, and waits until requests can be sent.
+func (t *Trial) deploy(ctx context.Context) error {
+	objects, err := t.setup.Objects(t.files)
+	if err != nil {
+		return err
+	}
+	// Interrupted in the middle of this request nobody would know whether the namespace is there.
+	made := context.WithoutCancel(ctx)
+	namespace := map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+			"name": t.setup.Namespace, "labels": map[string]any{manifests.LabelManagedBy: manifests.ManagedBy, facts.TrialLabel: t.token},
+			"annotations": until(ctx),
+		},
+	}
+	body, err := json.Marshal(namespace)
+	if err != nil {
+		return err
+	}
+	if err := t.write(made, http.MethodPost, "", body, "api", "v1", "namespaces"); err != nil {
+		return fmt.Errorf("namespace %s: %w", t.setup.Namespace, err)
+	}
+	t.sayf("Namespace %s is made", t.setup.Namespace)
+	for _, object := range objects {
+		if err := t.apply(ctx, object); err != nil {
+			return err
+		}
+	}
+	if err := t.await(ctx, "the application", t.isHealthy); err != nil {
+		return err
+	}
+	return t.await(ctx, "the requests' way", t.isRouted)
+}
+
+// until says when the trial is over for certain, if ctx has a deadline: what is still there then is what a killed command has left.
+func until(ctx context.Context) map[string]any {
+	deadline, has := ctx.Deadline()
+	if !has {
+		return nil
+	}
+	return map[string]any{facts.TrialUntil: deadline.Add(removalLimit).UTC().Format(time.RFC3339)}
+}
+
+// startLoad starts the load, and waits until its requests are answered.
+func (t *Trial) startLoad(ctx context.Context) error {
+	pod, err := t.setup.Load()
+	if err != nil {
+		return err
+	}
+	if err := t.apply(ctx, pod); err != nil {
+		return err
+	}
+	if err := t.await(ctx, "the load", t.isLoading); err != nil {
+		return err
+	}
+	go func() { t.ended <- t.listen(ctx, pod.Path()) }()
+	t.sayf("Load: %d requests a second to %s", t.setup.Rate, t.setup.address())
+	return t.await(ctx, "good answers", func(context.Context) (string, bool, error) {
+		return "no answer of the application yet", t.tally.Warm(), nil
+	})
+}
+
+// listen counts what the load prints.
+func (t *Trial) listen(ctx context.Context, pod []string) error {
+	stream, err := t.client.Stream(ctx, kube.Request{Path: append(pod, "log"), Query: map[string]string{"follow": "true"}})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	if err := t.tally.Read(stream); err != nil {
+		return err
+	}
+	return ErrLoadEnded
+}
+
+// measure waits for n requests that are due from now on, and returns how many of them a colour answered.
+func (t *Trial) measure(ctx context.Context, color string, n int) (hits, all int, err error) {
+	from := time.Now().Add(settle).UnixMilli()
+	err = t.await(ctx, "requests", func(context.Context) (string, bool, error) {
+		hits, all = t.tally.Share(from, color)
+		return fmt.Sprintf("%d of %d are answered", all, n), all >= n, nil
+	})
+	return hits, all, err
+}
+
+// await looks again and again until what is waited for is there. It says what there is instead when that changes, and in its error.
+func (t *Trial) await(ctx context.Context, what string, look func(context.Context) (state string, done bool, err error)) error {
+	last := ""
+	for {
+		state, done, err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("while waiting for %s (%s): %w", what, last, context.Cause(ctx))
+		case done:
+			return nil
+		case err != nil && !kube.Passes(err):
+			return fmt.Errorf("while waiting for %s: %w", what, err)
+		case err == nil:
+			last = state
+		}
+		select {
+		case err := <-t.ended:
+			if ctx.Err() == nil {
+				return fmt.Errorf("while waiting for %s (%s): %w", what, last, errors.Join(ErrLoadEnded, err))
+			}
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// sayf says a step.
+func (t *Trial) sayf(format string, args ...any) { t.say(fmt.Sprintf(format, args...)) }
+
+// rollout is the path of the application's Rollout.
+func (t *Trial) rollout() []string {
+	return []string{"apis", "argoproj.io", "v1alpha1", "namespaces", t.setup.Namespace, "rollouts", name}
+}
+
+// apply makes an object by server-side apply.
+func (t *Trial) apply(ctx context.Context, object manifests.Object) error {
+	body, err := json.Marshal(object.Content)
+	if err != nil {
+		return err
+	}
+	if err := t.write(ctx, http.MethodPatch, types.ApplyPatchType, body, object.Path()...); err != nil {
+		return fmt.Errorf("%s: %w", object.Reference, err)
+	}
+	return nil
+}
+
+// write sends a request that changes something, and can be repeated.
+func (t *Trial) write(ctx context.Context, verb string, kind types.PatchType, body []byte, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	query := map[string]string{}
+	if verb != http.MethodDelete {
+		query["fieldManager"] = manifests.ManagedBy
+	}
+	return kube.Retry(ctx, func(ctx context.Context) error {
+		_, err := t.client.Do(ctx, kube.Request{
+			Verb: verb, Path: path, ContentType: string(kind), Body: body, Query: query,
+		})
+		return err
+	})
+}
+
+// remove removes the namespace, and waits until it is gone.
+func (t *Trial) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, removalLimit)
+	defer cancel()
+	namespace := []string{"api", "v1", "namespaces", t.setup.Namespace}
+	t.sayf("Namespace %s is being removed", t.setup.Namespace)
+	left := func(err error) error {
+		return fmt.Errorf("namespace %s is not removed, kubectl delete namespace %s does that: %w", t.setup.Namespace, t.setup.Namespace, err)
+	}
+	for isTold := false; ; {
+		var live struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+		}
+		err := t.get(ctx, &live, namespace...)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && live.Metadata.Labels[facts.TrialLabel] != t.token: // One of that name is somebody else's.
+			t.sayf("Namespace %s is gone", t.setup.Namespace)
+			return nil
+		case err == nil && !isTold:
+			if err = t.delete(ctx, live.Metadata.UID, namespace); err == nil {
+				isTold = true
+				t.hurry(ctx, namespace)
+			}
+		}
+		if !kube.Sleep(ctx, pause) {
+			return left(errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// delete deletes the namespace that has a UID.
+func (t *Trial) delete(ctx context.Context, uid types.UID, namespace []string) error {
+	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil {
+		return err
+	}
+	return t.write(ctx, http.MethodDelete, "", body, namespace...)
+}
+
+// get reads what is at a path.
+func (t *Trial) get(ctx context.Context, target any, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	return t.client.Get(ctx, target, path...)
+}
+
+// hurry has the Pods end at once: nobody sends them requests any more. Where that fails they take their time.
+func (t *Trial) hurry(ctx context.Context, namespace []string) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	_, _ = t.client.Do(ctx, kube.Request{
+		Verb: http.MethodDelete, Path: append(namespace, "pods"), Query: map[string]string{"gracePeriodSeconds": "1"},
+	})
+}

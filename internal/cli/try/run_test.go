@@ -1,0 +1,271 @@
+package try_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/config"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/try"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+)
+
+// stage is how far the canary of a fake is.
+type stage int
+
+const (
+	atRest stage = iota
+	atStep
+	promoted
+	aborted
+)
+
+// fake is an API server with controllers that have done at once what they were asked for. At each request it calls asked with the number of requests so far.
+type fake struct {
+	asked func(int)
+	share int // of 100 requests, those that go to the canary at its step
+
+	mu        sync.Mutex
+	requests  int
+	labels    json.RawMessage // of the namespace; nil where there is none
+	isGoing   bool            // the namespace
+	stage     stage
+	refusesUp string // what is answered to a request for this path
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *fake) RoundTrip(request *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	f.requests++
+	count := f.requests
+	f.mu.Unlock()
+	if f.asked != nil {
+		f.asked(count)
+	}
+	if request.Method != http.MethodPost && request.Context().Err() != nil {
+		return nil, request.Context().Err()
+	}
+	code, body := f.answer(request)
+	header := http.Header{"Content-Type": []string{"application/json"}}
+	return &http.Response{StatusCode: code, Header: header, Body: body, Request: request}, nil
+}
+
+// answer is that to a request.
+func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text := func(of string) (int, io.ReadCloser) { return http.StatusOK, io.NopCloser(strings.NewReader(of)) }
+	missing := func() (int, io.ReadCloser) {
+		return http.StatusNotFound, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"NotFound","code":404}`))
+	}
+	const inside = "/namespaces/try-1/"
+	path := request.URL.Path
+	switch {
+	case f.refusesUp != "" && strings.HasSuffix(path, f.refusesUp):
+		return http.StatusForbidden, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"Forbidden","code":403,"message":"no"}`))
+	case request.Method == http.MethodPost:
+		var made struct {
+			Metadata struct {
+				Labels json.RawMessage `json:"labels"`
+			} `json:"metadata"`
+		}
+		if err := json.NewDecoder(request.Body).Decode(&made); err != nil {
+			return http.StatusBadRequest, http.NoBody
+		}
+		f.labels = made.Metadata.Labels
+		return text("{}")
+	case path == "/api/v1/namespaces/try-1" && request.Method == http.MethodDelete:
+		f.isGoing = true
+		return text("{}")
+	case path == "/api/v1/namespaces/try-1":
+		if f.isGoing {
+			f.labels = nil // after somebody has looked
+		}
+		if f.labels == nil {
+			return missing()
+		}
+		return text(`{"metadata":{"uid":"1","labels":` + string(f.labels) + `}}`)
+	case f.labels == nil, request.Method == http.MethodGet && strings.Contains(path, "/services/"):
+		return missing()
+	case request.Method == http.MethodPatch:
+		f.change(request)
+		return text("{}")
+	case strings.HasSuffix(path, inside+"rollouts/try"):
+		return text(f.rollout())
+	case strings.HasSuffix(path, inside+"httpscaledobjects/try"):
+		return text(f.object())
+	case strings.HasSuffix(path, inside+"pods/load"):
+		return text(`{"status":{"phase":"Running"}}`)
+	case strings.HasSuffix(path, inside+"pods/load/log"):
+		return http.StatusOK, f.log(request.Context())
+	default:
+		return text(`{"items":[]}`)
+	}
+}
+
+// change is what a patch of the Rollout does.
+func (f *fake) change(request *http.Request) {
+	body, _ := io.ReadAll(request.Body)
+	switch path := request.URL.Path; {
+	case strings.HasSuffix(path, "rollouts/try/status") && strings.Contains(string(body), "abort"):
+		f.stage = aborted
+	case strings.HasSuffix(path, "rollouts/try/status"):
+		f.stage = promoted
+	case strings.HasSuffix(path, "rollouts/try") && strings.Contains(string(body), "--color=green"+`"]`):
+		f.stage = atStep
+	}
+}
+
+// rollout is the Rollout at its stage.
+func (f *fake) rollout() string {
+	status := map[stage]string{
+		atRest:   `"phase":"Healthy","stableRS":"1","currentPodHash":"1"`,
+		atStep:   `"phase":"Paused","stableRS":"1","currentPodHash":"2","pauseConditions":[{"reason":"CanaryPauseStep"}],"canary":{"weights":{"canary":{"weight":30},"stable":{"weight":70}}}`,
+		promoted: `"phase":"Healthy","stableRS":"2","currentPodHash":"2"`,
+		aborted:  `"phase":"Degraded","abort":true,"stableRS":"1","currentPodHash":"2"`,
+	}[f.stage]
+	return `{"metadata":{"name":"try","namespace":"try-1"},"spec":{"replicas":2,"strategy":{"canary":{"stableService":"try-stable","canaryService":"try-canary",` +
+		`"trafficRouting":{"plugins":{"kedify/http":{"httpScaledObjectName":"try"}}},"steps":[{"setWeight":30},{"pause":{}}]}}},` +
+		`"status":{"availableReplicas":2,"replicas":2,` + status + `}}`
+}
+
+// object is the HTTPScaledObject at that stage, and what one proxy has acknowledged.
+func (f *fake) object() string {
+	weights := ""
+	if f.stage == atStep {
+		weights = split.Format([]split.Backend{{Service: "try-stable", Weight: 70}, {Service: "try-canary", Weight: 30}})
+	}
+	return fmt.Sprintf(`{"metadata":{"name":"try","namespace":"try-1","annotations":{"http.kedify.io/weighted-backends":%q}},"spec":{"scaleTargetRef":{"service":"try-stable"}},`+
+		`"status":{"dataPlane":{"annotationHash":%q,"effective":true,"proxies":{"ready":1,"acked":1}}}}`, weights, split.Hash(weights, ""))
+}
+
+// log is what the load prints: a line each 10 ms.
+func (f *fake) log(ctx context.Context) io.ReadCloser {
+	reader, writer := io.Pipe()
+	go func() {
+		defer writer.Close()
+		for number := 0; ctx.Err() == nil; number++ {
+			f.mu.Lock()
+			color := "blue"
+			if f.stage == promoted || f.stage == atStep && number%100 < f.share {
+				color = "green"
+			}
+			f.mu.Unlock()
+			fmt.Fprintln(writer, number, time.Now().UnixMilli(), 300, color)
+			time.Sleep(10 * time.Millisecond) // of the bubble's own time
+		}
+	}()
+	context.AfterFunc(ctx, func() { reader.Close() })
+	return reader
+}
+
+// played runs a trial on a fake.
+func played(ctx context.Context, f *fake, change func(*try.Setup)) (result try.Result, said []string, err error) {
+	of := setup(facts.HTTPRouter)
+	if change != nil {
+		change(&of)
+	}
+	way := &rest.Config{Host: "https://api.test", Transport: f, QPS: -1}
+	result, err = try.New(kube.NewClient(func() (*rest.Config, error) { return way, nil }), of, config.Files,
+		func(line string) { said = append(said, line) }).Run(ctx)
+	return result, said, err
+}
+
+func TestACanaryThatPasses(t *testing.T) {
+	t.Parallel()
+	for end, share := range map[string]int{"promoted": 30, "aborted": 31} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{share: share}
+			result, said, err := played(t.Context(), f, func(s *try.Setup) { s.Abort = end == "aborted" })
+			if err != nil || !result.Passed() || result.End != end || result.Measured < 100 || result.Requests < result.Measured || f.labels != nil {
+				t.Errorf("%s: %+v, %v; it says %q", end, result, err, said)
+			}
+			synctest.Wait()
+		})
+	}
+}
+
+func TestAShareThatIsOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{share: 90}
+		if result, _, err := played(t.Context(), f, nil); err != nil || result.Agrees || result.Passed() || !result.Removed || f.labels != nil {
+			t.Errorf("%+v, %v", result, err)
+		}
+		synctest.Wait()
+	})
+}
+
+// TestInterruptedAtEachRequest: whenever that is, the namespace goes, and nobody else's does.
+func TestInterruptedAtEachRequest(t *testing.T) {
+	t.Parallel()
+	last := 0
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{share: 30, asked: func(count int) { last = count }}
+		if _, _, err := played(t.Context(), f, nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+	})
+	if last < 20 {
+		t.Fatalf("there are only %d requests", last)
+	}
+	for at := 1; at <= last; at++ {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			interrupt := errors.New("interrupt signal received")
+			f := &fake{share: 30, asked: func(count int) {
+				if count == at {
+					cancel(interrupt)
+				}
+			}}
+			result, said, err := played(ctx, f, nil)
+			// After the canary's end there is nothing left to interrupt.
+			if err != nil && !errors.Is(err, interrupt) {
+				t.Errorf("interrupted at request %d of %d it ends with %v", at, last, err)
+			}
+			if f.labels != nil || !result.Removed {
+				t.Errorf("interrupted at request %d of %d it leaves the namespace: %v, %q", at, last, err, said)
+			}
+			synctest.Wait()
+		})
+	}
+}
+
+// TestANamespaceOfSomebodyElse stays, and so does what could not be made.
+func TestANamespaceOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{labels: json.RawMessage(`{"http.kedify.io/try":"another"}`), refusesUp: "/api/v1/namespaces"}
+		if _, _, err := played(t.Context(), f, nil); err == nil || f.labels == nil || f.isGoing {
+			t.Errorf("it ends with %v, and the namespace is removed: %v", err, f.isGoing)
+		}
+		synctest.Wait()
+	})
+}
+
+// TestWhatIsRefusedIsSaid, and what was made before goes.
+func TestWhatIsRefusedIsSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{refusesUp: "/httpscaledobjects/try"}
+		_, _, err := played(t.Context(), f, nil)
+		if err == nil || !strings.Contains(err.Error(), "HTTPScaledObject try-1/try: ") || f.labels != nil {
+			t.Errorf("it ends with %v", err)
+		}
+		synctest.Wait()
+	})
+}

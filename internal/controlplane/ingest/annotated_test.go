@@ -1,0 +1,92 @@
+package ingest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+// TestTheReportInAnAnnotationIsStatus has the interceptor's own annotation come and change: it is read as
+// the status that it stands for, and is nothing that routing or the age of a report depends on.
+func TestTheReportInAnAnnotationIsStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		key := model.Key{Namespace: "apps", Name: "shop"}
+		published, written := s.publications(), s.lastPass().Objects[key].Outcome.WrittenAt
+		for _, writer := range []string{"interceptor-0", "interceptor-1"} {
+			s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationStatus,
+				`{"uid": "`+string(shop().UID)+`", "dataPlane": {"annotationHash": "", "reportedBy": "`+writer+`", "proxies": {"ready": 1, "acked": 1}, "effective": true}}`))
+			time.Sleep(time.Second)
+			object := s.lastPass().Objects[key]
+			if report := object.ScaledObject.Status.DataPlane; report == nil || report.ReportedBy != writer {
+				t.Errorf("the report is %+v, want that of %s", report, writer)
+			}
+			if text, isThere := object.ScaledObject.Annotations[httpv1alpha1.AnnotationStatus]; !isThere || text != "" {
+				t.Errorf("the annotation is there: %v, and is kept as %q", isThere, text)
+			}
+			if object.Outcome.WrittenAt != written || s.publications() != published {
+				t.Errorf("written at %q, want %q; %d publications after %d", object.Outcome.WrittenAt, written, s.publications(), published)
+			}
+		}
+	})
+}
+
+// TestTheSplitInForceIsTold breaks an annotation: what is told is what requests are shared by.
+func TestTheSplitInForceIsTold(t *testing.T) {
+	const half = "- service: shop\n  weight: 50\n- service: canary\n  weight: 50\n"
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		s.services.Modify(service("canary"))
+		for _, step := range []struct{ name, text, want string }{
+			{"no annotation", "", ""},
+			{"half", "[{service: shop, weight: 50}, {service: canary, weight: 50}]", half},
+			{"broken", "half", half},
+			{"another Service alone", "[{service: canary, weight: 1}]", "- service: canary\n  weight: 1\n"},
+			{"removed", "", ""},
+		} {
+			object := shop()
+			if step.text != "" {
+				object = kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, step.text)
+			}
+			s.scaledObjects.Modify(object)
+			time.Sleep(time.Second) // The clock is synctest's.
+			key := model.Key{Namespace: "apps", Name: "shop"}
+			if got := s.lastPass().Objects[key].Outcome.WeightedBackends; got != step.want {
+				t.Errorf("%s: %q is told, want %q", step.name, got, step.want)
+			}
+		}
+	})
+}
+
+// TestTheManagedRoutesInForceAreTold breaks the other annotation: what is told are the header routes that requests go by.
+func TestTheManagedRoutesInForceAreTold(t *testing.T) {
+	const forQA = `[{"name":"qa","matches":[{"headers":[{"type":"Exact","value":"qa","name":"role"}]}]}]`
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		s.services.Modify(service("canary"))
+		for _, step := range []struct{ name, text, want string }{
+			{"none", "", ""},
+			{"one", forQA, forQA},
+			{"broken", "qa, please", forQA},
+			{"removed", "", ""},
+		} {
+			object := kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "[{service: shop, weight: 50}, {service: canary, weight: 50}]")
+			if step.text != "" {
+				object = kit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes, step.text)
+			}
+			s.scaledObjects.Modify(object)
+			time.Sleep(time.Second) // The clock is synctest's.
+			if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.ManagedRoutes; got != step.want {
+				t.Errorf("%s: %q is told, want %q", step.name, got, step.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package ingest_test
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+func TestProxiesWithoutObjectsAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{scaledObjects: newFaulty(t), services: newFaulty(t), slices: newFaulty(t, slice(resolve.ProxyService, "10.0.0.7"))}
+		defer s.run(t)()
+		synctest.Wait()
+		if got := s.publications(); got != 1 || !s.fleets["apps"] {
+			t.Errorf("published %d times, to %v, want once to apps", got, s.fleets)
+		}
+	})
+}
+
+func TestAnEmptyWorldIsAValidAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{scaledObjects: newFaulty(t), services: newFaulty(t), slices: newFaulty(t)}
+		defer s.run(t)()
+		synctest.Wait()
+		if !isClosed(s.loop.Seeded()) {
+			t.Error("a world without objects and proxies is not served")
+		}
+	})
+}
+
+// proxies is the EndpointSlice of the proxies of a namespace. One is called a and Ready or not.
+func proxies(namespace, address string, isReady bool) *discoveryv1.EndpointSlice {
+	of := kit.NewEndpointSlice(namespace, resolve.ProxyService, address)
+	of.Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: &isReady}
+	of.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "a"}
+	return of
+}
+
+// proxyAt is what is told of a proxy of proxies.
+func proxyAt(address string, isReady bool) []model.Proxy {
+	return []model.Proxy{{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr(address)}, IsReady: isReady, IsServing: isReady}}
+}
+
+func TestProxiesAreToldAndChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.replicas = newFaulty(t, slice("interceptors", "10.0.0.1"))
+		s.slices.Add(proxies("apps", "10.0.0.7", false))
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		published := s.publications()
+		expect := func(want map[model.Fleet][]model.Proxy) {
+			t.Helper()
+			time.Sleep(time.Second)
+			s.mu.Lock()
+			assigned := s.assigned
+			s.mu.Unlock()
+			for _, told := range []map[model.Fleet][]model.Proxy{assigned, s.lastPass().Proxies} {
+				if diff := cmp.Diff(want, told, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+					t.Errorf("proxies (-want +got):\n%s", diff)
+				}
+			}
+		}
+		expect(map[model.Fleet][]model.Proxy{"apps": proxyAt("10.0.0.7", false)})
+		s.slices.Modify(proxies("apps", "10.0.0.7", true))
+		expect(map[model.Fleet][]model.Proxy{"apps": proxyAt("10.0.0.7", true)})
+		if pass := s.lastPass(); len(pass.Replicas) != 1 || len(pass.Objects) != 1 || s.publications() != published {
+			t.Errorf("%d publications after %d, pass %+v", s.publications(), published, pass)
+		}
+		s.slices.Modify(proxies("other", "10.0.0.8", true))
+		expect(map[model.Fleet][]model.Proxy{"apps": proxyAt("10.0.0.7", true), "other": proxyAt("10.0.0.8", true)})
+		s.slices.Delete(proxies("apps", "10.0.0.7", true))
+		expect(map[model.Fleet][]model.Proxy{"other": proxyAt("10.0.0.8", true)})
+	})
+}
+
+// TestFleetsComeAndGo has a fleet that has proxies, then objects, and then neither.
+func TestFleetsComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.resolve.SharedFleet = "keda"
+		defer s.run(t)()
+		expect := func(when string, want ...model.Fleet) {
+			t.Helper()
+			time.Sleep(time.Second) // The clock is synctest's.
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if got := slices.Sorted(maps.Keys(s.fleets)); !slices.Equal(got, want) {
+				t.Errorf("%s: what is there is published to %v, want %v", when, got, want)
+			}
+		}
+		expect("at first", "apps")
+		s.slices.Modify(proxies("keda", "10.0.0.7", true))
+		expect("a shared proxy", "apps", "keda")
+		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationFleet, "shared"))
+		expect("the object moves", "keda")
+		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]; got.Fleet != "keda" || len(got.InForce.Routes) != 1 {
+			t.Errorf("the object that moved is %+v", got)
+		}
+		s.slices.Delete(proxies("keda", "10.0.0.7", true))
+		expect("the shared proxy goes", "keda")
+		s.scaledObjects.Modify(shop())
+		expect("the object moves back", "apps")
+		s.scaledObjects.Delete(shop())
+		expect("nothing is left")
+	})
+}

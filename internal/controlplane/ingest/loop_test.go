@@ -1,0 +1,429 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// faulty is a ListerWatcher that can be made to fail.
+type faulty struct {
+	*cachetesting.FakeControllerSource
+	t       *testing.T
+	mu      sync.Mutex
+	failure error
+	lists   int
+	open    []watch.Interface
+}
+
+// newFaulty returns a source of objects that works. It ends with the test.
+func newFaulty(t *testing.T, objects ...runtime.Object) *faulty {
+	t.Helper()
+	f := &faulty{t: t, FakeControllerSource: cachetesting.NewFakeControllerSource()}
+	for _, object := range objects {
+		f.Add(object)
+	}
+	t.Cleanup(f.Shutdown)
+	return f
+}
+
+// fail makes lists and new watches fail, nil lets them succeed again, and cuts the open watches.
+func (f *faulty) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failure = err
+	for _, opened := range f.open {
+		opened.Stop()
+	}
+	f.open = nil
+}
+
+// ListWithContext is cache.ListerWithContext's. It fails the test when a real API server could answer with objects of the past: version 0 is any version, and
+// pages are of exactly the version that is named (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
+func (f *faulty) ListWithContext(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if options.ResourceVersion == "0" || options.Limit != 0 {
+		f.t.Errorf("list with resource version %q and limit %d", options.ResourceVersion, options.Limit)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lists++
+	if f.failure != nil {
+		return nil, f.failure
+	}
+	return f.List(options)
+}
+
+// WatchWithContext is cache.WatcherWithContext's.
+func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failure != nil {
+		return nil, f.failure
+	}
+	opened, err := f.Watch(options)
+	f.open = append(f.open, opened)
+	return opened, err
+}
+
+// stage is a running Loop between sources and a protocol of what it published and reported.
+type stage struct {
+	scaledObjects, services, slices *faulty
+	replicas, pages                 *faulty // nil for none
+	settings, global                *faulty // nil for none
+	secrets                         *secretSources
+	resolve                         resolve.Options
+	loop                            *ingest.Loop
+	registry                        *prometheus.Registry
+
+	mu        sync.Mutex
+	published []time.Time
+	fleets    map[model.Fleet]bool             // what is published to
+	assigned  map[model.Fleet][]model.Proxy       // what was last
+	objects   map[model.Key]observation.Object // what was told of each
+	last      observation.Pass
+	certified map[string]string // by host, the certificates that were published
+	refuse    error
+	takes     time.Duration // how long a publication takes
+}
+
+// Publish is ingest.Publisher's.
+func (s *stage) Publish(fleet model.Fleet, update translate.Update, isWhole bool) error {
+	s.noteSecrets(update.Changed, update.Removed, isWhole)
+	return s.note(fleet)
+}
+
+// Retire is ingest.Publisher's.
+func (s *stage) Retire(fleet model.Fleet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.fleets, fleet)
+}
+
+// Assign is ingest.Publisher's.
+func (s *stage) Assign(proxies map[model.Fleet][]model.Proxy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assigned = proxies
+}
+
+// note takes note of a publication, or refuses it.
+func (s *stage) note(fleet model.Fleet) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil {
+		return s.refuse
+	}
+	s.published = append(s.published, time.Now())
+	s.fleets[fleet] = true
+	time.Sleep(s.takes)
+	return nil
+}
+
+// Observe is observation.Observer's.
+func (s *stage) Observe(pass observation.Pass) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = pass
+	for key, object := range pass.Objects {
+		if s.objects[key] = object; object.ScaledObject == nil {
+			delete(s.objects, key)
+		}
+	}
+}
+
+// publications returns how often was published so far.
+func (s *stage) publications() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.published)
+}
+
+// lastPass returns the last reported pass, with all objects as they were last told.
+func (s *stage) lastPass() observation.Pass {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pass := s.last
+	pass.Objects = maps.Clone(s.objects)
+	return pass
+}
+
+// newStage returns a stage with one Service with one endpoint and one HTTPScaledObject, called shop. Nothing runs yet.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	return &stage{scaledObjects: newFaulty(t, shop()), services: newFaulty(t, service("shop")), slices: newFaulty(t, slice("shop", "10.0.0.1"))}
+}
+
+// run starts the Loop; it ends with the returned function.
+func (s *stage) run(t *testing.T) (stop func()) {
+	t.Helper()
+	sources := ingest.Sources{
+		ScaledObjects:  []cache.ListerWatcherWithContext{s.scaledObjects},
+		Services:       []cache.ListerWatcherWithContext{s.services},
+		EndpointSlices: []cache.ListerWatcherWithContext{s.slices},
+	}
+	if s.replicas != nil {
+		sources.Replicas = []cache.ListerWatcherWithContext{s.replicas}
+	}
+	if s.pages != nil {
+		sources.Pages = []cache.ListerWatcherWithContext{s.pages}
+	}
+	if s.settings != nil {
+		sources.Settings, sources.GlobalSettings = []cache.ListerWatcherWithContext{s.settings}, s.global
+	}
+	options := translate.DefaultOptions()
+	if s.secrets != nil {
+		sources.Secret, options.TLS = s.secrets.list, true
+	}
+	s.registry = prometheus.NewRegistry()
+	loop, err := ingest.New(ingest.Options{
+		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []observation.Observer{s}, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.loop, s.objects, s.fleets = loop, map[model.Key]observation.Object{}, map[model.Fleet]bool{}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- loop.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	}
+}
+
+func shop() *httpv1alpha1.HTTPScaledObject {
+	return kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+}
+
+func service(name string) *corev1.Service { return kit.NewService("apps", name) }
+
+func slice(of string, addresses ...string) *discoveryv1.EndpointSlice {
+	return kit.NewEndpointSlice("apps", of, addresses...)
+}
+
+// errNoCRD is what an API server answers that does not know HTTPScaledObjects.
+func errNoCRD() error {
+	return apierrors.NewNotFound(schema.GroupResource{Group: "http.keda.sh", Resource: "httpscaledobjects"}, "")
+}
+
+func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		failure error
+		says    string
+	}{
+		{"the CRD is missing", errNoCRD(), "kubectl apply -f config/crd"},
+		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "httpscaledobjects"}, "", errors.New("no")), "apply config/interceptor"},
+		{"bad credentials", apierrors.NewUnauthorized("no"), "--kubeconfig"},
+		{"the API server is away", syscall.ECONNREFUSED, "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.scaledObjects.fail(test.failure)
+				defer s.run(t)()
+				time.Sleep(time.Minute) // The clock is synctest's, here and below.
+				if got := s.publications(); got != 0 {
+					t.Errorf("published %d times without HTTPScaledObjects", got)
+				}
+				waiting := s.loop.Waiting()
+				if len(waiting) != 1 || !strings.Contains(waiting[0], "httpscaledobjects") || !strings.Contains(waiting[0], test.says) {
+					t.Errorf("waits for %q, want one line with %q", waiting, test.says)
+				}
+				s.scaledObjects.fail(nil)
+				time.Sleep(2 * time.Second)
+				select {
+				case <-s.loop.Seeded():
+				default:
+					t.Error("not seeded 2 s after the fault has ended")
+				}
+				if waiting := s.loop.Waiting(); len(waiting) != 0 {
+					t.Errorf("still waits for %q", waiting)
+				}
+			})
+		})
+	}
+}
+
+// TestPause has publications that take some time: a burst after some rest waits for nothing but the shortest pause, and in the long run they take a fifth
+// of the time at most, while no change waits longer than the interval for the next one.
+func TestPause(t *testing.T) {
+	const lasts, shortest = 2 * time.Second, time.Millisecond
+	for name, test := range map[string]struct{ takes, apart time.Duration }{
+		"no time":          {0, shortest},
+		"a millisecond":    {time.Millisecond, 5 * time.Millisecond},
+		"two milliseconds": {2 * time.Millisecond, 10 * time.Millisecond},
+		"long":             {20 * time.Millisecond, 20*time.Millisecond + ingest.DefaultInterval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				defer s.run(t)()
+				time.Sleep(time.Second) // The clock is synctest's, here and below.
+				s.mu.Lock()
+				s.takes = test.takes
+				s.mu.Unlock()
+				before := s.publications()
+				began := time.Now()
+				for i := 0; time.Since(began) < lasts; i++ {
+					s.slices.Modify(slice("shop", fmt.Sprintf("10.1.%d.%d", i/250%250, i%250+1)))
+					time.Sleep(time.Millisecond / 4)
+				}
+				time.Sleep(time.Second)
+				s.mu.Lock()
+				times := slices.Clone(s.published[before:])
+				s.mu.Unlock()
+				if first := times[0].Sub(began); first != 0 {
+					t.Errorf("the first change went out after %v, want at once", first)
+				}
+				for i := range times[1:] {
+					want := test.apart
+					switch at := times[i].Sub(began); {
+					case at < 50*time.Millisecond:
+						want = test.takes + shortest
+					case at < lasts/4:
+						continue // What was saved comes to its end.
+					}
+					if gap := times[i+1].Sub(times[i]); gap < want || gap > want+time.Millisecond/2 {
+						t.Errorf("after %v two publications are %v apart, want %v", times[i].Sub(began), gap, want)
+					}
+				}
+				if last := times[len(times)-1].Sub(began); last > lasts+test.apart {
+					t.Errorf("the last change went out after %v", last)
+				}
+			})
+		})
+	}
+}
+
+func TestChangesThatDoNotMatterAreNotPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		before := s.publications()
+
+		written := shop()
+		written.Status.TargetService = "shop:80"
+		written.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone"}}
+		s.scaledObjects.Modify(written)
+		touched := service("shop")
+		touched.Labels = map[string]string{"touched": "yes"}
+		s.services.Modify(touched)
+		renamed := slice("shop", "10.0.0.1")
+		renamed.Annotations = map[string]string{"endpoints.kubernetes.io/last-change-trigger-time": "now"}
+		s.slices.Modify(renamed)
+		time.Sleep(time.Second)
+
+		if got := s.publications() - before; got != 0 {
+			t.Errorf("published %d times", got)
+		}
+		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].ScaledObject; got.Status.TargetService != "shop:80" || got.ManagedFields != nil {
+			t.Errorf("the new status is not reported, or too much of the object is kept: %+v", got)
+		}
+	})
+}
+
+func TestOutageOfTheAPIServer(t *testing.T) {
+	for _, failure := range []error{
+		syscall.ECONNREFUSED,
+		apierrors.NewInternalError(errors.New("etcd is away")),
+		apierrors.NewTooManyRequests("slow down", 1),
+		apierrors.NewResourceExpired("410 Gone"),
+		errors.New("connection reset by peer"),
+	} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				defer s.run(t)()
+				time.Sleep(time.Second) // The clock is synctest's, here and below.
+				before := s.publications()
+				for _, source := range []*faulty{s.scaledObjects, s.services, s.slices} {
+					source.fail(failure)
+				}
+				s.slices.Modify(slice("shop", "10.0.0.2"))
+				time.Sleep(time.Minute)
+				if got := s.publications() - before; got != 0 {
+					t.Errorf("published %d times during the outage", got)
+				}
+				for _, source := range []*faulty{s.scaledObjects, s.services, s.slices} {
+					source.fail(nil)
+				}
+				time.Sleep(2 * time.Second)
+				if got := s.publications() - before; got == 0 {
+					t.Error("the change is not published 2 s after the outage")
+				}
+				if failure == syscall.ECONNREFUSED && s.slices.lists > 1 { //nolint:errorlint // compares with the table's own value
+					t.Errorf("%d lists: a watch can go on where it was cut", s.slices.lists)
+				}
+			})
+		})
+	}
+}
+
+func TestFailedPublicationIsReportedAndRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.refuse = errors.New("inconsistent")
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		key := model.Key{Namespace: "apps", Name: "shop"}
+		if got := s.lastPass().Objects[key].Outcome; got.Failure != "inconsistent" || got.Served {
+			t.Errorf("outcome %+v, want the failure and not served", got)
+		}
+		select {
+		case <-s.loop.Seeded():
+			t.Error("seeded without a publication")
+		default:
+		}
+		s.mu.Lock()
+		s.refuse = nil
+		s.mu.Unlock()
+		touched := shop()
+		touched.Status.TargetService = "shop:80"
+		s.scaledObjects.Modify(touched)
+		time.Sleep(time.Second)
+		if got := s.lastPass().Objects[key].Outcome; got.Failure != "" || s.publications() != 1 {
+			t.Errorf("outcome %+v after %d publications, want a good one after the next event", got, s.publications())
+		}
+	})
+}
+
+func TestNewRefusesIncompleteOptions(t *testing.T) {
+	if _, err := ingest.New(ingest.Options{}); err == nil {
+		t.Error("a Loop without a Publisher was made")
+	}
+}

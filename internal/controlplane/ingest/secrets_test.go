@@ -1,0 +1,269 @@
+package ingest_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+// secretSources are the lists and watches of single Secrets.
+type secretSources struct {
+	t      *testing.T
+	mu     sync.Mutex
+	byName map[string]*faulty
+	asked  []string // in order
+}
+
+// list is ingest.Sources's.
+func (s *secretSources) list(key model.Key) cache.ListerWatcherWithContext {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, key.String())
+	return s.byName[key.String()]
+}
+
+// noteSecrets takes note of certificates that are published.
+func (s *stage) noteSecrets(changed translate.Resources, removed map[string][]string, isAll bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if isAll || s.certified == nil {
+		s.certified = map[string]string{}
+	}
+	for host, message := range changed[resourcev3.SecretType] {
+		if secret, is := message.(*tlsv3.Secret); is {
+			s.certified[host] = string(secret.GetTlsCertificate().GetCertificateChain().GetInlineBytes())
+		}
+	}
+	for _, host := range removed[resourcev3.SecretType] {
+		delete(s.certified, host)
+	}
+}
+
+// certificates are those that are published now, by host.
+func (s *stage) certificates() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.certified)
+}
+
+// reasons are those of condition TLSReady of an object.
+func (s *stage) reasons(name string) []string {
+	var reasons []string
+	state := s.lastPass().Objects[model.Key{Namespace: "apps", Name: name}].Outcome.TLS
+	if state == nil {
+		return nil
+	}
+	for _, problem := range state.Problems {
+		reasons = append(reasons, problem.Reason)
+	}
+	return reasons
+}
+
+// secured is shop with a Secret.
+func secured() *httpv1alpha1.HTTPScaledObject {
+	return kit.WithAnnotation(shop(), httpv1alpha1.AnnotationTLSSecretName, "shop-tls")
+}
+
+// newTLSStage is a stage whose object names a Secret, with what there is of that.
+func newTLSStage(t *testing.T, objects ...*corev1.Secret) *stage {
+	t.Helper()
+	s := newStage(t)
+	s.scaledObjects = newFaulty(t, secured())
+	source := newFaulty(t)
+	for _, object := range objects {
+		source.Add(object)
+	}
+	s.secrets = &secretSources{t: t, byName: map[string]*faulty{"apps/shop-tls": source}}
+	return s
+}
+
+func chainOf(secret *corev1.Secret) string { return string(secret.Data[corev1.TLSCertKey]) }
+
+func errForbidden() error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "shop-tls", errors.New("no"))
+}
+
+// TestACertificateIsThereWithTheFirstPublication: a proxy that comes back must not be told that a certificate is gone which has not been
+// read yet.
+func TestACertificateIsThereWithTheFirstPublication(t *testing.T) {
+	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
+	synctest.Test(t, func(t *testing.T) {
+		s := newTLSStage(t, secret)
+		defer s.run(t)()
+		<-s.loop.Seeded()
+		synctest.Wait()
+		want := map[string]string{"shop.test": chainOf(secret), string(model.Nameless): chainOf(secret)}
+		if diff := cmp.Diff(want, s.certificates()); diff != "" || s.publications() != 1 {
+			t.Errorf("certificates after %d publications (-want +got):\n%s", s.publications(), diff)
+		}
+		if reasons := s.reasons("shop"); len(reasons) > 0 {
+			t.Errorf("problems: %v", reasons)
+		}
+	})
+}
+
+// TestASecretComesChangesAndGoes has it rotated, turn wrong, be mended and be deleted.
+func TestASecretComesChangesAndGoes(t *testing.T) {
+	first, second, third := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test"), kit.NewTLSSecret(t, "apps", "shop-tls", 2, "shop.test"),
+		kit.NewTLSSecret(t, "apps", "shop-tls", 3, "shop.test")
+	wrong := second.DeepCopy()
+	wrong.Data[corev1.TLSPrivateKeyKey] = first.Data[corev1.TLSPrivateKeyKey]
+	synctest.Test(t, func(t *testing.T) {
+		s := newTLSStage(t)
+		source := s.secrets.byName["apps/shop-tls"]
+		defer s.run(t)()
+		for _, step := range []struct {
+			name   string
+			do     func()
+			chain  string
+			reason []string
+		}{
+			{"it is not there", func() {}, "", []string{httpv1alpha1.ReasonSecretNotFound}},
+			{"it comes", func() { source.Add(first) }, chainOf(first), nil},
+			{"it is rotated", func() { source.Modify(second) }, chainOf(second), nil},
+			{"it turns wrong", func() { source.Modify(wrong) }, chainOf(second), []string{httpv1alpha1.ReasonInvalidSecret}},
+			{"it is mended", func() { source.Modify(third) }, chainOf(third), nil},
+			{"the API server is away", func() { source.fail(errors.New("away")) }, chainOf(third), nil},
+			{"it is back", func() { source.fail(nil) }, chainOf(third), nil},
+			{"it is deleted", func() { source.Delete(third) }, "", []string{httpv1alpha1.ReasonSecretNotFound}},
+		} {
+			step.do()
+			time.Sleep(20 * time.Second) // The clock is synctest's, here and below.
+			if got := s.certificates()["shop.test"]; got != step.chain {
+				t.Errorf("%s: another certificate than it should be is published, or none: %.40q", step.name, got)
+			}
+			if diff := cmp.Diff(step.reason, s.reasons("shop")); diff != "" {
+				t.Errorf("%s: reasons (-want +got):\n%s", step.name, diff)
+			}
+		}
+	})
+}
+
+// TestWithoutPermissionAllElseIsServed: a Secret that may not be read keeps nobody waiting, is asked for seldom, and is there soon after it may.
+func TestWithoutPermissionAllElseIsServed(t *testing.T) {
+	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
+	synctest.Test(t, func(t *testing.T) {
+		s := newTLSStage(t, secret)
+		source := s.secrets.byName["apps/shop-tls"]
+		source.fail(errForbidden())
+		defer s.run(t)()
+		time.Sleep(time.Hour) // The clock is synctest's, here and below.
+		if !isClosed(s.loop.Seeded()) || len(s.loop.Waiting()) > 0 || len(s.certificates()) > 0 {
+			t.Errorf("seeded: %t, waiting for %q, certificates of %v", isClosed(s.loop.Seeded()), s.loop.Waiting(), s.certificates())
+		}
+		outcome := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome
+		if !outcome.IsAccepted() || len(outcome.TLS.Problems) != 1 {
+			t.Fatalf("outcome %+v", outcome)
+		}
+		problem := outcome.TLS.Problems[0]
+		if problem.Reason != httpv1alpha1.ReasonSecretUnreadable || !strings.Contains(problem.Message, "kubectl create rolebinding kedify-http-interceptor-tls --namespace=apps") {
+			t.Errorf("problem %+v", problem)
+		}
+		source.mu.Lock()
+		lists := source.lists
+		source.mu.Unlock()
+		if lists > 600 {
+			t.Errorf("a Secret that may not be read was asked for %d times in an hour", lists)
+		}
+		source.fail(nil)
+		time.Sleep(15 * time.Second)
+		if s.certificates()["shop.test"] != chainOf(secret) || len(s.reasons("shop")) > 0 {
+			t.Errorf("after it was allowed: certificates of %v, reasons %v", s.certificates(), s.reasons("shop"))
+		}
+	})
+}
+
+// TestOnlyNamedSecretsAreRead has objects come, change and go.
+func TestOnlyNamedSecretsAreRead(t *testing.T) {
+	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
+	other := kit.NewTLSSecret(t, "apps", "other-tls", 2, "shop.test")
+	synctest.Test(t, func(t *testing.T) {
+		s := newTLSStage(t, secret)
+		s.secrets.byName["apps/other-tls"] = newFaulty(t, other)
+		s.scaledObjects = newFaulty(t, shop())
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		asked := func() []string {
+			s.secrets.mu.Lock()
+			defer s.secrets.mu.Unlock()
+			return slices.Clone(s.secrets.asked)
+		}
+		if got := asked(); len(got) > 0 {
+			t.Errorf("nobody names a Secret, and read were %v", got)
+		}
+		s.scaledObjects.Modify(secured())
+		time.Sleep(time.Second)
+		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationTLSSecretName, "other-tls"))
+		time.Sleep(time.Second)
+		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationTLSSecretName, "../x"))
+		time.Sleep(time.Second)
+		if diff := cmp.Diff([]string{"apps/shop-tls", "apps/other-tls"}, asked()); diff != "" {
+			t.Errorf("read (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{httpv1alpha1.ReasonInvalidSecretName}, s.reasons("shop")); diff != "" || len(s.certificates()) > 0 {
+			t.Errorf("certificates of %v; reasons (-want +got):\n%s", s.certificates(), diff)
+		}
+		// Nobody looks at a Secret any more that nobody names.
+		s.secrets.byName["apps/shop-tls"].Modify(secret.DeepCopy())
+		before := s.publications()
+		time.Sleep(time.Minute)
+		if s.publications() != before {
+			t.Error("a Secret that nobody names makes work")
+		}
+	})
+}
+
+// TestWithoutTLSNoSecretIsRead and each object is told why.
+func TestWithoutTLSNoSecretIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTLSStage(t)
+		s.secrets = nil
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's.
+		outcome := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome
+		if !outcome.IsAccepted() || len(outcome.TLS.Problems) != 1 || !strings.Contains(outcome.TLS.Problems[0].Message, "--tls=false") {
+			t.Errorf("outcome %+v", outcome)
+		}
+	})
+}
+
+// TestCertificatesSurviveABug: after a publication that failed everything is published anew, and certificates with it.
+func TestCertificatesSurviveABug(t *testing.T) {
+	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
+	synctest.Test(t, func(t *testing.T) {
+		s := newTLSStage(t, secret)
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		s.mu.Lock()
+		s.refuse = errors.New("a bug")
+		s.mu.Unlock()
+		s.slices.Modify(slice("shop", "10.0.0.9"))
+		time.Sleep(time.Second)
+		s.mu.Lock()
+		s.refuse = nil
+		s.mu.Unlock()
+		s.slices.Modify(slice("shop", "10.0.0.8"))
+		time.Sleep(time.Second)
+		if s.certificates()["shop.test"] != chainOf(secret) {
+			t.Errorf("certificates of %v", s.certificates())
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package ingest_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// settingsOf is a ConfigMap with settings of routes.
+func settingsOf(namespace, name, route string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{envoysettings.KeyRoute: route}}
+}
+
+// tuned are the retries in force of shop, and what is said of its settings.
+func (s *stage) tuned() (model.Given[uint32], string) {
+	object := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]
+	if len(object.InForce.Routes) == 0 {
+		return model.Given[uint32]{}, object.Outcome.EnvoySettings
+	}
+	return object.InForce.Routes[0].Tuning.OfRoute().Retries, object.Outcome.EnvoySettings
+}
+
+// TestSettingsOfEnvoyAreFollowed from their ConfigMaps' coming to their going, mistakes among them.
+func TestSettingsOfEnvoyAreFollowed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.settings, s.global = newFaulty(t), newFaulty(t, settingsOf("keda", envoysettings.GlobalName, "retry_policy: {num_retries: 1}"))
+		defer s.run(t)()
+		expect := func(what string, retries uint32, isGiven bool, says string) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got, mistake := s.tuned(); got != (model.Given[uint32]{Value: retries, IsGiven: isGiven}) || mistake != says {
+				t.Errorf("%s: %+v, %q; want %d, %q", what, got, mistake, retries, says)
+			}
+		}
+		own := func(route string) *corev1.ConfigMap { return settingsOf("apps", envoysettings.Name, route) }
+		expect("for all", 1, true, "")
+		s.settings.Add(settingsOf("elsewhere", envoysettings.Name, "retry_policy: {num_retries: 9}"))
+		s.settings.Add(settingsOf("apps", "another", "retry_policy: {num_retries: 9}"))
+		expect("another namespace's, and of another name", 1, true, "")
+		s.settings.Add(own("retry_policy: {num_retries: 2}"))
+		expect("its own", 2, true, "")
+		s.settings.Modify(own("retry_policy: {num_retries: 20}"))
+		expect("a mistake", 2, true, `ConfigMap "kedify-proxy-template-values": it cannot be used: route.retry_policy.num_retries: "20"; `+
+			`allowed: a whole number from 0 to 10. Until that is corrected what it said before stays in force.`)
+		s.settings.Modify(own("timeout: 1s"))
+		expect("what it does not say", 1, true, "")
+		s.global.Modify(settingsOf("keda", envoysettings.GlobalName, "retries: 1"))
+		expect("a mistake for all", 1, true, `ConfigMap "kedify-proxy-template-values-global": it cannot be used: route.retries: it is not among the settings that may be changed. `+
+			`Until that is corrected what it said before stays in force.`)
+		s.global.Delete(settingsOf("keda", envoysettings.GlobalName, ""))
+		expect("none for all", 0, false, "")
+		s.settings.Modify(own("retry_policy: {num_retries: 0}"))
+		expect("no retries", 0, true, "")
+		s.settings.Delete(own(""))
+		expect("none", 0, false, "")
+	})
+}
+
+// TestSettingsBeforeTheFirstPublication: a restart must not serve without settings that are there, and must serve without those that may not be read.
+func TestSettingsBeforeTheFirstPublication(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		failure  error
+		isSeeded bool
+	}{
+		"away":      {errors.New("not now"), false},
+		"forbidden": {apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				s.settings, s.global = newFaulty(t, settingsOf("apps", envoysettings.Name, "retry_policy: {num_retries: 4}")), newFaulty(t)
+				s.settings.fail(test.failure)
+				defer s.run(t)()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if got := s.publications() > 0; got != test.isSeeded || (len(s.loop.Waiting()) == 0) != test.isSeeded {
+					t.Errorf("published: %t, waits for %q", got, s.loop.Waiting())
+				}
+				s.settings.fail(nil)
+				time.Sleep(20 * time.Second)
+				synctest.Wait()
+				if got, _ := s.tuned(); got.Value != 4 {
+					t.Errorf("retries %+v once they are listed", got)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package metrics_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// TestChangesMakeTheWholeReport plays a long time in which objects and proxies come and go. Who takes nothing but changes, over the wire, knows
+// at each moment what a whole report says, and is told of each object that says something else.
+func TestChangesMakeTheWholeReport(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	s := newScene(t, "1", "2")
+	kept, taken := metrics.Report{Replica: "a"}, metrics.Report{Replica: "a"}
+	for step := range 2000 {
+		s.now = s.now.Add(time.Duration(random.IntN(3)) * time.Second)
+		key := model.Key{Namespace: "apps", Name: fmt.Sprintf("shop-%d", random.IntN(4))}
+		switch random.IntN(7) {
+		case 0:
+			s.meter.SetObject(s.now, key, shopObject(""))
+		case 1:
+			s.meter.RemoveObject(key)
+		case 2:
+			s.serving([]string{"1", "2", "-2", "3"}[:random.IntN(5)]...)
+		case 3:
+			if s.streams["1"] != nil {
+				s.end("1")
+			}
+		default:
+			s.flush("1", float64(random.IntN(3)))
+		}
+		changes := s.meter.Changes(s.now, &kept)
+		if random.IntN(2) == 0 {
+			changes.Held = map[string]metrics.Held{key.String(): {Waiting: 1 + random.IntN(2)}}
+		}
+		before := overTheWire(t, taken) // What is taken in goes on to change.
+		told := overTheWire(t, changes)
+		names, isOfAll := told.News(taken)
+		taken = told.After(taken)
+		want := s.meter.Report(s.now, "a")
+		want.Held = changes.Held
+		if diff := cmp.Diff(want, taken, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("step %d: -want +got:\n%s", step, diff)
+		}
+		for name, object := range taken.Objects {
+			is := cmp.Equal(object, before.Objects[name], cmpopts.EquateEmpty()) && taken.Held[name] == before.Held[name]
+			if !is && !isOfAll && !slices.Contains(names, name) {
+				t.Fatalf("step %d: %s is another one, and %v are told", step, name, names)
+			}
+		}
+		if isSame := cmp.Equal(before, taken, cmpopts.EquateEmpty()); isSame && (len(names) > 0 || isOfAll) {
+			t.Fatalf("step %d: nothing is new, and %v are told, all: %v", step, names, isOfAll)
+		}
+		if whole, isOfAll := overTheWire(t, want).News(before); !isOfAll && slices.Compare(sorted(whole), sorted(names)) != 0 {
+			t.Fatalf("step %d: a whole report tells of %v, the changes of %v", step, whole, names)
+		}
+	}
+}
+
+// sorted are texts in order, once each.
+func sorted(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
+
+// overTheWire is a report as another one reads it.
+func overTheWire(t *testing.T, report metrics.Report) (read metrics.Report) {
+	t.Helper()
+	text, err := json.Marshal(report)
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// TestWhatStaysAsItIsMakesNoGarbage has a thousand objects that nobody asks for: neither their proxy's batches nor the changes cost more than those of ten.
+func TestWhatStaysAsItIsMakesNoGarbage(t *testing.T) {
+	allocations := func(objects int) float64 {
+		s := newScene(t, "1")
+		batch := metrics.Batch{HasZero: true}
+		for i := range objects {
+			key := model.Key{Namespace: "apps", Name: fmt.Sprintf("shop-%d", i)}
+			object := shopObject("")
+			object.Services = object.Services[:1] // What several Services were asked is told for each of them.
+			s.meter.SetObject(s.now, key, object)
+			for _, measure := range []metrics.Measure{metrics.RequestsTotal, metrics.RequestsActive} {
+				batch.Samples = append(batch.Samples, metrics.Sample{Cluster: key.String() + "/stable", Measure: measure})
+			}
+		}
+		stream := s.meter.Open(s.now, fleet, "1")
+		report := metrics.Report{Replica: "a"}
+		flush := func() {
+			s.now = s.now.Add(time.Second)
+			batch.Time = s.now.UnixMilli()
+			if _, err := stream.Apply(s.now, batch); err != nil {
+				t.Fatal(err)
+			}
+			if changes := s.meter.Changes(s.now, &report); len(changes.Objects) > 0 && len(report.Fleets[fleet].Heard) == 0 {
+				t.Fatalf("%+v", changes)
+			}
+		}
+		for range 15 { // The window is full by then.
+			flush()
+		}
+		return testing.AllocsPerRun(20, flush)
+	}
+	if few, many := allocations(10), allocations(1000); many > few+5 {
+		t.Errorf("%v allocations for 10 objects, %v for 1000", few, many)
+	}
+}

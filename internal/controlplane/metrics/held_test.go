@@ -1,0 +1,62 @@
+package metrics_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// TestHeldRequestsCountOnce: in flight, but for those that proxies count already; of all replicas; and
+// whatever else is not known, since each of them is at one replica.
+func TestHeldRequestsCountOnce(t *testing.T) {
+	t.Parallel()
+	report := func(held metrics.Held, heard ...string) metrics.Report {
+		return metrics.Report{
+			Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Serving: []string{"1"}, Heard: heard}},
+			Objects: map[string]metrics.ObjectReport{
+				shop.String(): {Fleet: fleet, Metric: metrics.Concurrency, Concurrency: 2},
+			},
+			Held: map[string]metrics.Held{shop.String(): held, "apps/other": {Waiting: 100}},
+		}
+	}
+	three := metrics.Held{Waiting: 3, Counted: 1}
+	for name, c := range map[string]struct {
+		reports     []metrics.Report
+		concurrency float64
+		held        int
+		isKnown     bool
+	}{
+		"one replica":               {[]metrics.Report{report(three, "1")}, 4, 3, true},
+		"two replicas":              {[]metrics.Report{report(three, "1"), report(metrics.Held{Waiting: 5})}, 11, 8, true},
+		"a proxy that nobody hears": {[]metrics.Report{report(three)}, 4, 3, false},
+		"a proxy that two hear":     {[]metrics.Report{report(three, "1"), report(three, "1")}, 4, 6, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			value, err := metrics.Merge(shop, c.reports, nil)
+			if value.Concurrency != c.concurrency || value.Held != c.held || (err == nil) != c.isKnown || err != nil && !errors.Is(err, metrics.ErrUnknown) {
+				t.Errorf("%+v, %v, want %v in flight and %d held", value, err, c.concurrency, c.held)
+			}
+		})
+	}
+}
+
+// TestAReportOfWhatIsHeldAlone leaves the rest as it was.
+func TestAReportOfWhatIsHeldAlone(t *testing.T) {
+	t.Parallel()
+	before := metrics.Report{Replica: "a", Objects: map[string]metrics.ObjectReport{"x": {}}, Held: map[string]metrics.Held{"x": {Waiting: 1}}}
+	partial := metrics.Report{Replica: "a", Held: map[string]metrics.Held{"y": {Waiting: 2}}, HeldOnly: true}
+	want := before
+	want.Held = partial.Held
+	if diff := cmp.Diff(want, partial.After(before)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	whole := metrics.Report{Replica: "a"}
+	if diff := cmp.Diff(whole, whole.After(before)); diff != "" {
+		t.Errorf("a whole one, -want +got:\n%s", diff)
+	}
+}

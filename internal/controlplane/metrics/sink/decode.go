@@ -1,0 +1,397 @@
+package sink
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+)
+
+const (
+	// maxFamily bounds one metric in bytes: a histogram of Envoy takes less than 1 KiB.
+	maxFamily = 64 << 10
+	// maxCluster bounds the name of a cluster in bytes. One that is longer is nobody's.
+	maxCluster = 512
+	// maxSamples bounds how many samples of one message are kept, those of 100,000 clusters.
+	maxSamples = 400_000
+	// minKept is how many samples there is room for from one message to the next, whatever is in them.
+	minKept = 4096
+	// maxKept bounds what is kept of one message in bytes. Those of 100,000 clusters take 58 MB.
+	maxKept = 64 << 20
+)
+
+// Errors about messages. Their texts go to the proxy.
+var (
+	errMalformed = errors.New("malformed message")
+	errTooLarge  = errors.New("message too large")
+)
+
+// messageMetrics is the field of envoy.service.metrics.v3.StreamMetricsMessage that has the metrics.
+const messageMetrics protowire.Number = 2
+
+// position is a field with its wire type: its tag on the wire.
+type position = uint64
+
+// Fields of io.prometheus.client (metrics.proto): number × 8 + wire type.
+const (
+	familyName   = position(1<<3 | protowire.BytesType)
+	familyMetric = position(4<<3 | protowire.BytesType)
+
+	metricLabel     = position(1<<3 | protowire.BytesType)
+	metricGauge     = position(2<<3 | protowire.BytesType)
+	metricCounter   = position(3<<3 | protowire.BytesType)
+	metricTimestamp = position(6<<3 | protowire.VarintType)
+	metricHistogram = position(7<<3 | protowire.BytesType)
+
+	labelName  = position(1<<3 | protowire.BytesType)
+	labelValue = position(2<<3 | protowire.BytesType)
+	amount     = position(1<<3 | protowire.Fixed64Type)
+
+	histogramCount   = position(1<<3 | protowire.VarintType)
+	histogramSum     = position(2<<3 | protowire.Fixed64Type)
+	histogramBucket  = position(3<<3 | protowire.BytesType)
+	bucketCumulative = position(1<<3 | protowire.VarintType)
+	bucketBound      = position(2<<3 | protowire.Fixed64Type)
+)
+
+// clustersAdded is a counter that every Envoy has, and that is at rest at most times.
+const clustersAdded = "cluster_manager.cluster_added"
+
+// decoder reads messages, one after the other, and keeps its memory between them. A batch that it returns is good until the next one.
+type decoder struct {
+	family []byte
+	// last are the samples of the message before. Most messages are of the same statistics in the same order, and their clusters' names are there.
+	last  []metrics.Sample
+	first int // of the family's samples, in the batch
+	bytes int // kept of the last message
+	// kept and seen count the metrics of the last message.
+	kept, seen int
+}
+
+// decode reads one message of so many bytes. What is no statistic of a cluster that is used is skipped.
+func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error) {
+	batch := metrics.Batch{Samples: d.last[:0]}
+	if isMuchLess := cap(d.last) > minKept && len(d.last) < cap(d.last)/4; isMuchLess {
+		batch.Samples = nil
+	}
+	defer func() { d.last = batch.Samples }()
+	d.kept, d.seen, d.bytes = 0, 0, 0
+	limited := &limitedReader{from: from, left: length}
+	for limited.left > 0 {
+		field, size, err := readHeader(limited)
+		if err != nil {
+			return batch, err
+		}
+		if field != messageMetrics {
+			if _, err := io.CopyN(io.Discard, limited, size); err != nil {
+				return batch, broken(err)
+			}
+			continue
+		}
+		if size > maxFamily {
+			return batch, fmt.Errorf("%w: a metric of %d bytes, at most %d are read", errTooLarge, size, maxFamily)
+		}
+		d.family = slices.Grow(d.family[:0], int(size))[:size]
+		if _, err := io.ReadFull(limited, d.family); err != nil {
+			return batch, broken(err)
+		}
+		if err := d.readFamily(&batch); err != nil {
+			return batch, err
+		}
+	}
+	return batch, nil
+}
+
+// readHeader reads what is before a field of a message, all of which are messages themselves.
+func readHeader(from *limitedReader) (field protowire.Number, size int64, err error) {
+	tag, err := binary.ReadUvarint(from)
+	if err != nil {
+		return 0, 0, broken(err)
+	}
+	field, kind := protowire.DecodeTag(tag)
+	if kind != protowire.BytesType || !field.IsValid() {
+		return 0, 0, fmt.Errorf("%w: field %d of wire type %d", errMalformed, field, kind)
+	}
+	length, err := binary.ReadUvarint(from)
+	if err != nil {
+		return 0, 0, broken(err)
+	}
+	if length > uint64(max(0, from.left)) {
+		return 0, 0, fmt.Errorf("%w: a field of %d bytes, but %d are left", errMalformed, length, from.left)
+	}
+	return field, int64(length), nil //nolint:gosec // compared with an int64 above
+}
+
+// readFamily adds what the family has to the batch.
+func (d *decoder) readFamily(batch *metrics.Batch) error {
+	d.seen++
+	d.first = len(batch.Samples)
+	var name []byte
+	return each(d.family, func(at position, value wireValue) error {
+		switch at {
+		case familyName:
+			name = value.bytes
+		case familyMetric:
+			read, err := readMetric(value.bytes)
+			if err != nil {
+				return err
+			}
+			return d.add(batch, name, read)
+		}
+		return nil
+	})
+}
+
+// add adds one metric to the batch.
+func (d *decoder) add(batch *metrics.Batch, name []byte, read metric) error {
+	if batch.Time == 0 {
+		batch.Time = read.timestamp
+	}
+	cluster, measure, isUsed := used(name, read)
+	if read.kind == metricCounter && read.value == 0 {
+		batch.HasZero = batch.HasZero || isUsed || string(name) == clustersAdded
+	}
+	if !isUsed || math.IsNaN(read.value) || math.IsInf(read.value, 0) || read.value < 0 {
+		return nil
+	}
+	sample := metrics.Sample{Measure: measure, Value: read.value}
+	if n := len(batch.Samples); n > 0 {
+		last := batch.Samples[n-1]
+		if last.Cluster == string(cluster) {
+			sample.Cluster = last.Cluster
+		}
+		if isRepeated := sample.Cluster != "" && last.Measure == measure && n > d.first; isRepeated {
+			return nil
+		}
+	}
+	if measure == metrics.ResponseTimes {
+		if isOfNone := bytes.HasPrefix(read.histogram, []byte{byte(histogramCount), 0}); isOfNone {
+			return nil // Envoy reports the histograms of all clusters that were ever asked.
+		}
+		var err error
+		if sample.Times, err = readHistogram(read.histogram); err != nil {
+			return err
+		}
+	}
+	return d.keep(batch, sample, cluster)
+}
+
+// keep adds a sample to the batch, as far as there is room for it.
+func (d *decoder) keep(batch *metrics.Batch, sample metrics.Sample, cluster []byte) error {
+	d.bytes += int(unsafe.Sizeof(sample))
+	if n := len(batch.Samples); sample.Cluster == "" {
+		if n < len(d.last) && d.last[n].Cluster == string(cluster) {
+			sample.Cluster = d.last[n].Cluster
+		} else {
+			sample.Cluster = string(cluster)
+		}
+		d.bytes += len(cluster)
+	}
+	if sample.Times != nil {
+		d.bytes += int(unsafe.Sizeof(*sample.Times))
+	}
+	if len(batch.Samples) == maxSamples || d.bytes > maxKept {
+		return fmt.Errorf("%w: more than %d samples, or %d bytes of them", errTooLarge, maxSamples, maxKept)
+	}
+	d.kept++
+	batch.Samples = append(batch.Samples, sample)
+	return nil
+}
+
+// used says which statistic a metric is. Its name is cluster.<cluster>.<statistic>, or
+// cluster.<statistic> beside a label when the bootstrap has emit_tags_as_labels. Then Envoy's name of
+// upstream_rq_5xx is another one, and the label is short of what a cluster's name has after a dot.
+func used(name []byte, read metric) (cluster []byte, measure metrics.Measure, isUsed bool) {
+	rest, isCluster := bytes.CutPrefix(name, []byte("cluster."))
+	if !isCluster {
+		return nil, 0, false
+	}
+	dot := bytes.LastIndexByte(rest, '.')
+	kind := metricCounter
+	switch string(rest[dot+1:]) {
+	case "upstream_rq_total":
+		measure = metrics.RequestsTotal
+	case "upstream_rq_5xx":
+		measure = metrics.Responses5xx
+	case "upstream_rq_active":
+		measure, kind = metrics.RequestsActive, metricGauge
+	case "upstream_rq_time":
+		measure, kind = metrics.ResponseTimes, metricHistogram
+	default:
+		return nil, 0, false
+	}
+	if cluster = read.cluster; dot > 0 {
+		cluster = rest[:dot]
+	}
+	return cluster, measure, read.kind == kind && len(cluster) > 0 && len(cluster) <= maxCluster
+}
+
+// metric is one io.prometheus.client.Metric.
+type metric struct {
+	kind      position // metricCounter, metricGauge, metricHistogram, or another one
+	value     float64
+	timestamp int64
+	cluster   []byte // of the label envoy.cluster_name
+	histogram []byte
+}
+
+// readMetric reads a metric.
+func readMetric(text []byte) (metric, error) {
+	var read metric
+	err := each(text, func(at position, value wireValue) error {
+		switch at {
+		case metricTimestamp:
+			read.timestamp = int64(value.number) //nolint:gosec // a signed field, written as two's complement
+		case metricCounter, metricGauge:
+			read.kind = at
+			return each(value.bytes, func(at position, value wireValue) error {
+				if at == amount {
+					read.value = math.Float64frombits(value.number)
+				}
+				return nil
+			})
+		case metricHistogram:
+			read.kind, read.histogram = at, value.bytes
+		case metricLabel:
+			return read.readLabel(value.bytes)
+		}
+		return nil
+	})
+	return read, err
+}
+
+// readLabel reads a label, and keeps the name of the cluster.
+func (m *metric) readLabel(text []byte) error {
+	var name, label []byte
+	err := each(text, func(at position, value wireValue) error {
+		switch at {
+		case labelName:
+			name = value.bytes
+		case labelValue:
+			label = value.bytes
+		}
+		return nil
+	})
+	if string(name) == "envoy.cluster_name" {
+		m.cluster = label
+	}
+	return err
+}
+
+// readHistogram reads a histogram of times.
+func readHistogram(text []byte) (*metrics.Times, error) {
+	times := new(metrics.Times)
+	err := each(text, func(at position, value wireValue) error {
+		switch at {
+		case histogramCount:
+			times.Count = value.number
+		case histogramSum:
+			times.Sum = math.Float64frombits(value.number)
+		case histogramBucket:
+			return readBucket(times, value.bytes)
+		}
+		return nil
+	})
+	return times, err
+}
+
+// readBucket reads one bucket of a histogram.
+func readBucket(times *metrics.Times, text []byte) error {
+	var cumulative uint64
+	var bound float64
+	err := each(text, func(at position, value wireValue) error {
+		switch at {
+		case bucketCumulative:
+			cumulative = value.number
+		case bucketBound:
+			bound = math.Float64frombits(value.number)
+		}
+		return nil
+	})
+	if err == nil {
+		times.Set(bound, cumulative)
+	}
+	return err
+}
+
+// wireValue is the value of a field: bytes, or the bits of a number.
+type wireValue struct {
+	bytes  []byte
+	number uint64
+}
+
+// each visits the fields of a message up to the first error, which it returns. A field of another wire type
+// than it should have is at a position that nobody knows.
+func each(text []byte, visit func(at position, value wireValue) error) error {
+	for len(text) > 0 {
+		field, kind, n := protowire.ConsumeTag(text)
+		if n < 0 {
+			return fmt.Errorf("%w: %w", errMalformed, protowire.ParseError(n))
+		}
+		text = text[n:]
+		var value wireValue
+		switch kind {
+		case protowire.BytesType:
+			value.bytes, n = protowire.ConsumeBytes(text)
+		case protowire.VarintType:
+			value.number, n = protowire.ConsumeVarint(text)
+		case protowire.Fixed64Type:
+			value.number, n = protowire.ConsumeFixed64(text)
+		default:
+			n = protowire.ConsumeFieldValue(field, kind, text)
+		}
+		if n < 0 {
+			return fmt.Errorf("%w: %w", errMalformed, protowire.ParseError(n))
+		}
+		if err := visit(protowire.EncodeTag(field, kind), value); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
+}
+
+// limitedReader reads one message, byte by byte too.
+type limitedReader struct {
+	from *bufio.Reader
+	left int64
+}
+
+// Read is io.Reader's.
+func (l *limitedReader) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := l.from.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// ReadByte is io.ByteReader's.
+func (l *limitedReader) ReadByte() (byte, error) {
+	if l.left <= 0 {
+		return 0, io.EOF
+	}
+	b, err := l.from.ReadByte()
+	if err == nil {
+		l.left--
+	}
+	return b, err
+}
+
+// broken is the error of a message that ends too early.
+func broken(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it ends early", errMalformed)
+	}
+	return err
+}

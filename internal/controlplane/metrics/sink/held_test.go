@@ -1,0 +1,68 @@
+package sink_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// TestWhatIsHeldIsToldAtOnce, and not with the next report: the clock does not reach its time before.
+func TestWhatIsHeldIsToldAtOnce(t *testing.T) {
+	var mu sync.Mutex
+	held, urgent := map[model.Key]metrics.Held{}, make(chan struct{})
+	s := newStage(t, func(options *sink.Options) {
+		options.Held = func() (map[model.Key]metrics.Held, <-chan struct{}) {
+			mu.Lock()
+			defer mu.Unlock()
+			return held, urgent
+		}
+	})
+	mux := http.NewServeMux()
+	s.Register(mux)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+sink.DemandPath, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	decoder := json.NewDecoder(response.Body)
+	next := func() (report metrics.Report) {
+		t.Helper()
+		if err := decoder.Decode(&report); err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	first := next()
+	if first.HeldOnly || len(first.Objects) != 1 {
+		t.Errorf("the first report is %+v", first)
+	}
+	mu.Lock()
+	before := urgent
+	held, urgent = map[model.Key]metrics.Held{shop: {Waiting: 2, Counted: 1}}, make(chan struct{})
+	mu.Unlock()
+	close(before)
+	want := metrics.Report{Replica: "a", Held: map[string]metrics.Held{"apps/shop": {Waiting: 2, Counted: 1}}, HeldOnly: true}
+	if diff := cmp.Diff(want, next()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	s.clock.pass(sink.ReportInterval)
+	whole := next()
+	if diff := cmp.Diff(want.Held, whole.Held); diff != "" || whole.HeldOnly || len(whole.Objects) != 1 {
+		t.Errorf("the next report is %+v:\n%s", whole, diff)
+	}
+	s.stop()
+}

@@ -1,0 +1,97 @@
+package resolve
+
+import (
+	"net/netip"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// sliceIndex finds EndpointSlices by their Service.
+type sliceIndex map[model.Key][]*EndpointSlice
+
+// indexSlices makes a sliceIndex.
+func indexSlices(endpointSlices []*EndpointSlice) sliceIndex {
+	index := make(sliceIndex)
+	for _, slice := range endpointSlices {
+		index[slice.Service] = append(index[slice.Service], slice)
+	}
+	return index
+}
+
+// endpointsOf returns what is there for each of the destinations of routes.
+func endpointsOf(routes []model.Route, services serviceIndex, endpointSlices sliceIndex) map[model.ServicePort]model.Endpoints {
+	found := make(map[model.ServicePort]model.Endpoints)
+	for _, route := range routes {
+		for _, port := range route.Destinations() {
+			if _, known := found[port]; !known {
+				found[port] = endpointsOfPort(services[port.Service], endpointSlices[port.Service], port.Port)
+			}
+		}
+	}
+	return found
+}
+
+// endpointsOfPort returns what is there for one port of a Service, which is nil when it is not there. A Service's port and its slices' port have the same
+// name; the number in the slice is that of the pods.
+func endpointsOfPort(service *Service, endpointSlices []*EndpointSlice, number uint32) model.Endpoints {
+	if service == nil || !service.HasEndpoints {
+		return model.Endpoints{IsMissing: true}
+	}
+	index := slices.IndexFunc(service.Ports, func(candidate Port) bool {
+		return candidate.Number > 0 && uint32(candidate.Number) == number && candidate.Transport == ""
+	})
+	if index < 0 {
+		return model.Endpoints{IsMissing: true}
+	}
+	var endpoints model.Endpoints
+	for _, slice := range endpointSlices {
+		if isOfPrimaryFamily(slice, service) {
+			collect(&endpoints, slice, service.Ports[index].Name)
+		}
+	}
+	return normal(endpoints)
+}
+
+// isOfPrimaryFamily says whether the addresses of slice are those that the Service's first IP family has.
+// Slices of host names have no addresses.
+func isOfPrimaryFamily(slice *EndpointSlice, service *Service) bool {
+	return slice.Family != discoveryv1.AddressTypeFQDN && (service.Family == "" || service.Family == slice.Family)
+}
+
+// collect adds the endpoints of one slice that have the named port.
+func collect(endpoints *model.Endpoints, slice *EndpointSlice, portName string) {
+	for _, port := range slice.Ports {
+		if port.Name != portName {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			at := netip.AddrPortFrom(endpoint.Address, port.Number)
+			switch {
+			case !endpoint.Address.IsValid():
+			case endpoint.IsReady:
+				endpoints.Ready = append(endpoints.Ready, at)
+			case endpoint.IsServing && endpoint.IsTerminating:
+				endpoints.Draining = append(endpoints.Draining, at)
+			}
+		}
+	}
+}
+
+// normal sorts endpoints and drops repetitions: an endpoint may be in two slices while it moves between them. What is ready in one of them is ready.
+func normal(endpoints model.Endpoints) model.Endpoints {
+	slices.SortFunc(endpoints.Ready, netip.AddrPort.Compare)
+	endpoints.Ready = slices.Compact(endpoints.Ready)
+	endpoints.Draining = slices.DeleteFunc(endpoints.Draining, func(at netip.AddrPort) bool {
+		_, ready := slices.BinarySearchFunc(endpoints.Ready, at, netip.AddrPort.Compare)
+		return ready
+	})
+	slices.SortFunc(endpoints.Draining, netip.AddrPort.Compare)
+	endpoints.Draining = slices.Compact(endpoints.Draining)
+	if len(endpoints.Draining) == 0 {
+		endpoints.Draining = nil // one form of nothing, so that equal Endpoints are equal
+	}
+	return endpoints
+}

@@ -1,0 +1,92 @@
+package resolve_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+// TestFailover is the table of spec.coldStartTimeoutFailoverRef: who answers in the end, and what is wrong. An object with a mistake there is
+// routed all the same, and keeps the failover that it had.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1, Timeout: 30 * time.Second}
+	soon := late
+	soon.Timeout = 5 * time.Second
+	for name, c := range map[string]struct {
+		ref     httpv1alpha1.ColdStartTimeoutFailoverRef
+		min     int32
+		inForce *model.Failover
+		want    *model.Failover
+		wrong   string
+	}{
+		"by the port's number": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, want: &late},
+		"by its name, soon":    {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", PortName: "http", TimeoutSeconds: 5}, want: &soon},
+		"of one that is never at zero": {
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, min: 1,
+		},
+		"a Service that is missing": {
+			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "gone", Port: 80},
+			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: there is no Service "gone" in namespace "apps"; create it or name another of this namespace`,
+		},
+		"one of another namespace": {
+			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "other/abroad", Port: 80},
+			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: there is no Service "other/abroad" in namespace "apps"; create it or name another of this namespace`,
+		},
+		"the Service itself": {
+			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "shop", Port: 80},
+			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.service: "shop" is the Service that requests wait for; name another one of this namespace`,
+		},
+		"a port that is missing": {
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 81}, inForce: &late, want: &late,
+			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef.port: Service "late" has no TCP port 81; it has 80 (http): name another or add it`,
+		},
+		"no port": {
+			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late"},
+			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef: set exactly one of port and portName`,
+		},
+		"a time that is none": {
+			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: -1},
+			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.timeoutSeconds is -1; set it to 1 or more, or remove it for 30`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+			world := resolve.World{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
+				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "late"), kit.NewService("other", "abroad")),
+			}
+			world.InForce, _ = resolve.Build(world)
+			for i := range world.InForce.Routes {
+				world.InForce.Routes[i].Failover = c.inForce
+			}
+			object.Spec.ColdStartTimeoutFailoverRef = &c.ref
+			object.Spec.Replicas = &httpv1alpha1.ReplicaRange{Min: &c.min}
+			config, problems := resolve.Build(world)
+			checkInvariants(t, config)
+			var said []string
+			for _, problem := range problems {
+				said = append(said, problem.Reason+" "+problem.Message)
+			}
+			if said := strings.Join(said, "; "); said != c.wrong {
+				t.Errorf("problems %q, want %q", said, c.wrong)
+			}
+			for _, route := range config.Routes {
+				if diff := cmp.Diff(c.want, route.Failover); diff != "" {
+					t.Error(diff)
+				}
+			}
+			if len(config.Routes) != 1 {
+				t.Errorf("%d routes", len(config.Routes))
+			}
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package resolve_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+// inFleet is an object with a value of the annotation that says which proxies serve it.
+func inFleet(fleet string, object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
+	return kit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, fleet)
+}
+
+// owners are who gets each host in each fleet.
+func owners(config model.Config) map[string]string {
+	found := map[string]string{}
+	for _, route := range config.Routes {
+		found[fmt.Sprintf("%s %s", route.Fleet, route.Match.Host)] = route.Owner.String()
+	}
+	return found
+}
+
+// reasons are what is wrong with each object.
+func reasons(problems []model.Problem) map[string]string {
+	found := map[string]string{}
+	for _, problem := range problems {
+		found[problem.On.String()] = problem.Reason
+	}
+	return found
+}
+
+// shopOf is an object of a namespace that asks for shop.test.
+func shopOf(namespace string, rank int) *httpv1alpha1.HTTPScaledObject {
+	return kit.NewScaledObject(namespace, "shop", "shop", rank, "shop.test")
+}
+
+// servicesOf are the Services of the objects of namespaces.
+func servicesOf(namespaces ...string) (services []*resolve.Service) {
+	for _, namespace := range namespaces {
+		services = append(services, kit.Services(kit.NewService(namespace, "shop"))...)
+	}
+	return services
+}
+
+func TestAHostBelongsToAFleet(t *testing.T) {
+	t.Parallel()
+	world := resolve.World{
+		Options:  resolve.Options{SharedFleet: "keda"},
+		Services: servicesOf("a", "b", "c", "d"),
+		ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
+			shopOf("a", 1), shopOf("b", 2), inFleet("shared", shopOf("c", 3)), inFleet("shared", shopOf("d", 4)),
+		},
+	}
+	config, problems := resolve.Build(world)
+	want := map[string]string{"a shop.test": "a/shop", "b shop.test": "b/shop", "keda shop.test": "c/shop"}
+	if diff := cmp.Diff(want, owners(config)); diff != "" {
+		t.Errorf("who gets the host (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"d/shop": httpv1alpha1.ReasonConflict}, reasons(problems)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFleetThatMeansNothingKeepsTheOneInForce(t *testing.T) {
+	t.Parallel()
+	world := resolve.World{
+		Options: resolve.Options{SharedFleet: "keda"}, Services: servicesOf("a"),
+		ScaledObjects: []*httpv1alpha1.HTTPScaledObject{inFleet("Shared", shopOf("a", 1))},
+	}
+	for _, test := range []struct {
+		inForce model.Fleet
+		want    string
+	}{{"", "a shop.test"}, {"keda", "keda shop.test"}, {"a", "a shop.test"}} {
+		if test.inForce != "" {
+			world.InForce, _ = resolve.Build(world)
+			world.InForce.Routes[0].Fleet = test.inForce
+		}
+		config, problems := resolve.Build(world)
+		if diff := cmp.Diff(map[string]string{test.want: "a/shop"}, owners(config)); diff != "" {
+			t.Errorf("with %q in force (-want +got):\n%s", test.inForce, diff)
+		}
+		if len(problems) != 1 || problems[0].Reason != httpv1alpha1.ReasonInvalidFleet ||
+			!strings.Contains(problems[0].Message, `set it to "shared"`) {
+			t.Errorf("problems %+v", problems)
+		}
+	}
+}
+
+func TestBoundsOfANamespace(t *testing.T) {
+	t.Parallel()
+	object := func(name string, rank, hosts int) *httpv1alpha1.HTTPScaledObject {
+		return kit.NewScaledObject("a", name, "shop", rank, many(hosts, name+"-%d.test")...)
+	}
+	neighbour := kit.NewScaledObject("b", "neighbour", "shop", 9, many(7, "n%d.test")...)
+	for name, test := range map[string]struct {
+		options resolve.Options
+		objects []*httpv1alpha1.HTTPScaledObject
+		over    []string
+		says    string
+	}{
+		"no bounds":  {objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
+		"at a bound": {options: resolve.Options{MaxObjects: 2, MaxHosts: 10}, objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
+		"one too many": {
+			options: resolve.Options{MaxObjects: 1},
+			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 2, 1), object("y", 1, 1)},
+			over:    []string{"a/x"}, says: `of namespace "a" 1 HTTPScaledObjects are served`,
+		},
+		"equal age": {
+			options: resolve.Options{MaxObjects: 1},
+			objects: []*httpv1alpha1.HTTPScaledObject{object("y", 1, 1), object("x", 1, 1)},
+			over:    []string{"a/y"}, says: "--max-objects-per-namespace",
+		},
+		"what still fits is served": {
+			options: resolve.Options{MaxHosts: 9},
+			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5), object("z", 3, 4)},
+			over:    []string{"a/y"}, says: "--max-hosts-per-namespace",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inForce, _ := resolve.Build(resolve.World{Services: servicesOf("a", "b"), ScaledObjects: append(test.objects, neighbour)})
+			config, problems := resolve.Build(resolve.World{
+				Options: test.options, Services: servicesOf("a", "b"), ScaledObjects: append(test.objects, neighbour), InForce: inForce,
+			})
+			over := map[string]string{}
+			for _, each := range test.over {
+				over[each] = httpv1alpha1.ReasonNamespaceLimit
+			}
+			if diff := cmp.Diff(over, reasons(problems)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+			for _, problem := range problems {
+				if !strings.Contains(problem.Message, test.says) {
+					t.Errorf("the message is %q", problem.Message)
+				}
+			}
+			served := map[string]bool{}
+			for _, route := range config.Routes {
+				served[route.Owner.String()] = true
+			}
+			if len(served) != len(test.objects)+1-len(test.over) {
+				t.Errorf("served are %v", served)
+			}
+		})
+	}
+}
+
+func TestProxies(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	at := func(pod, address string, conditions discoveryv1.EndpointConditions) discoveryv1.Endpoint {
+		endpoint := discoveryv1.Endpoint{Addresses: []string{address}, Conditions: conditions}
+		if pod != "" {
+			endpoint.TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: pod}
+		}
+		return endpoint
+	}
+	ready := discoveryv1.EndpointConditions{Ready: &yes, Serving: &yes, Terminating: &no}
+	four := kit.NewEndpointSlice("a", resolve.ProxyService)
+	four.Endpoints = []discoveryv1.Endpoint{
+		at("fine", "10.0.0.1", ready),
+		at("starting", "10.0.0.2", discoveryv1.EndpointConditions{Ready: &no, Serving: &no}),
+		at("ending", "10.0.0.3", discoveryv1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}),
+		at("published", "10.0.0.4", discoveryv1.EndpointConditions{Ready: &yes, Serving: &no}), // by publishNotReadyAddresses
+		at("", "10.0.0.5", discoveryv1.EndpointConditions{}),
+	}
+	six := kit.NewEndpointSlice("a", resolve.ProxyService)
+	six.AddressType = discoveryv1.AddressTypeIPv6
+	six.Endpoints = []discoveryv1.Endpoint{at("fine", "fd00::1", ready)}
+	app := kit.NewEndpointSlice("b", "shop", "10.0.1.1")
+	got := resolve.Proxies(kit.EndpointSlices(six, four, app, kit.NewEndpointSlice("c", resolve.ProxyService)))
+	address := netip.MustParseAddr
+	want := map[model.Fleet][]model.Proxy{"a": {
+		{Name: "10.0.0.5", Addresses: []netip.Addr{address("10.0.0.5")}, IsReady: true, IsServing: true},
+		{Name: "ending", Addresses: []netip.Addr{address("10.0.0.3")}, IsServing: true},
+		{Name: "fine", Addresses: []netip.Addr{address("10.0.0.1"), address("fd00::1")}, IsReady: true, IsServing: true},
+		{Name: "published", Addresses: []netip.Addr{address("10.0.0.4")}},
+		{Name: "starting", Addresses: []netip.Addr{address("10.0.0.2")}},
+	}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("proxies (-want +got):\n%s", diff)
+	}
+}

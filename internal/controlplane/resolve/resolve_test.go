@@ -1,0 +1,436 @@
+package resolve_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+// compareAddresses lets go-cmp look into the standard library's addresses.
+var compareAddresses = cmpopts.EquateComparable(netip.AddrPort{})
+
+// The golden scenarios of package translate show what each rule does. The tests here show what holds for every world.
+
+func TestOrderOfInputDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		world := randomWorld(random)
+		config, problems := resolve.Build(world)
+		shuffle(random, world.ScaledObjects)
+		shuffle(random, world.Services)
+		shuffle(random, world.EndpointSlices)
+		for _, slice := range world.EndpointSlices {
+			shuffle(random, slice.Endpoints)
+		}
+		again, sameProblems := resolve.Build(world)
+		if diff := cmp.Diff(config, again, compareAddresses); diff != "" {
+			t.Fatalf("seed %d: another Config:\n%s", seed, diff)
+		}
+		if diff := cmp.Diff(problems, sameProblems); diff != "" {
+			t.Fatalf("seed %d: other Problems:\n%s", seed, diff)
+		}
+	}
+}
+
+func TestInputIsNotChanged(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		world := randomWorld(rand.New(rand.NewPCG(seed, 2)))
+		same := randomWorld(rand.New(rand.NewPCG(seed, 2)))
+		world.InForce, _ = resolve.Build(same)
+		same.InForce, _ = resolve.Build(same)
+		resolve.Build(world)
+		if diff := cmp.Diff(same, world, compareAddresses); diff != "" {
+			t.Fatalf("seed %d: the input was changed:\n%s", seed, diff)
+		}
+	}
+}
+
+// TestWhatIsInForceStays resolves every world on top of another one, and then on top of the outcome, which must come to rest.
+func TestWhatIsInForceStays(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		before, world := randomWorld(random), randomWorld(random)
+		world.InForce, _ = resolve.Build(before)
+		moves := 0
+		for ; moves < 4; moves++ {
+			config, _ := resolve.Build(world)
+			checkInvariants(t, config)
+			if cmp.Equal(world.InForce, config, compareAddresses) {
+				break
+			}
+			world.InForce = config
+		}
+		if moves == 4 {
+			t.Errorf("seed %d: the same world gives another Config again and again", seed)
+		}
+	}
+}
+
+// TestOneMistakeIsItsOwn breaks one object in every way and looks at the routes of another.
+func TestOneMistakeIsItsOwn(t *testing.T) {
+	t.Parallel()
+	good := kit.NewScaledObject("apps", "good", "good", 1, "good.example.com")
+	poison := kit.NewScaledObject("apps", "poison", "poison", 2, "poison.example.com")
+	for name, spoil := range map[string]func(*httpv1alpha1.HTTPScaledObject){
+		"no hosts": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = nil },
+		"bad host": func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Spec.Hosts = []string{"\x00", "*.*", strings.Repeat("x", 10_000)}
+		},
+		"too many hosts":    func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = many(10_000, "h%d.example.com") },
+		"bad prefix":        func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = []string{"?"} },
+		"too many prefixes": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = many(257, "/%d") },
+		"too many routes": func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Spec.Hosts, o.Spec.PathPrefixes = many(100, "h%d.example.com"), many(100, "/%d")
+		},
+		"bad header": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Headers = []httpv1alpha1.Header{{Name: ":path"}} },
+		"repeated header": func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Spec.Headers = []httpv1alpha1.Header{{Name: "a"}, {Name: "A"}}
+		},
+		"too many headers":   func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Headers = make([]httpv1alpha1.Header, 17) },
+		"no service":         func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "" },
+		"port and portName":  func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.PortName = "http" },
+		"no port":            func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = 0 },
+		"negative port":      func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = -1 },
+		"host of the good":   func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = good.Spec.Hosts },
+		"empty annotation":   annotate(""),
+		"huge annotation":    annotate("- {service: a, weight: 1}\n" + strings.Repeat("#", 1<<20)),
+		"aliased annotation": annotate("- &a {service: a, weight: 1}\n- *a"),
+		"missing services":   annotate("[{service: a, weight: 1}, {service: b, weight: 1}]"),
+	} {
+		spoiled := poison.DeepCopy()
+		spoil(spoiled)
+		config, problems := resolve.Build(resolve.World{
+			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{spoiled, good},
+			Services:       kit.Services(kit.NewService("apps", "good"), kit.NewService("apps", "poison")),
+			EndpointSlices: kit.EndpointSlices(kit.NewEndpointSlice("apps", "good", "10.0.0.1")),
+		})
+		checkInvariants(t, config)
+		if len(problems) == 0 {
+			t.Errorf("%s: nobody noticed", name)
+		}
+		for _, problem := range problems {
+			if problem.On.Name != "poison" || problem.Reason == "" || len(problem.Message) > 1000 {
+				t.Errorf("%s: not a fitting Problem: %+v", name, problem)
+			}
+		}
+		served := slices.ContainsFunc(config.Routes, func(route model.Route) bool {
+			return route.Owner.Name == "good" && route.Match.Host == "good.example.com" && len(config.Services[route.Backends[0].ServicePort()].Ready) == 1
+		})
+		if !served {
+			t.Errorf("%s: the other object is not served any more: %+v", name, config)
+		}
+	}
+}
+
+// TestLastGoodRoute breaks an object that is served and looks at who answers it then.
+func TestLastGoodRoute(t *testing.T) {
+	t.Parallel()
+	bare := kit.NewScaledObject("apps", "shop", "stable", 1, "shop.example.com")
+	shared := kit.WithSplit(bare, split.Backend{Service: "stable", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
+	unreadable := func(o *httpv1alpha1.HTTPScaledObject) {
+		o.Spec = httpv1alpha1.HTTPScaledObjectSpec{Unreadable: `timeouts: time: invalid duration "soon"`}
+	}
+	wrongPort := func(o *httpv1alpha1.HTTPScaledObject) {
+		o.Spec.ScaleTargetRef.Port, o.Spec.ScaleTargetRef.PortName = 0, "htpp"
+	}
+	for name, test := range map[string]struct {
+		before *httpv1alpha1.HTTPScaledObject // nil when it is new
+		spoil  func(*httpv1alpha1.HTTPScaledObject)
+		want   map[string]uint32 // weights by Service and port; nil when no request is routed to it
+	}{
+		"a bare route with a wrong port":      {bare, wrongPort, map[string]uint32{"apps/stable:80": 100}},
+		"a bare route to a missing Service":   {bare, func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "stabel" }, map[string]uint32{"apps/stable:80": 100}},
+		"a split with a wrong port":           {shared, wrongPort, map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
+		"a split that ends with a wrong port": {shared, func(o *httpv1alpha1.HTTPScaledObject) { wrongPort(o); o.Annotations = nil }, map[string]uint32{"apps/stable:0": 100}},
+		"a spec that cannot be read":          {shared, unreadable, map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
+		"a new object that cannot be read":    {nil, unreadable, nil},
+		"a new object with a wrong port":      {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
+	} {
+		world := resolve.World{Services: kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary"))}
+		spoiled := bare.DeepCopy()
+		if test.before != nil {
+			world.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{test.before}
+			world.InForce, _ = resolve.Build(world)
+			spoiled = test.before.DeepCopy()
+		}
+		test.spoil(spoiled)
+		world.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{spoiled}
+		config, problems := resolve.Build(world)
+		var got map[string]uint32
+		for _, route := range config.Routes {
+			got = map[string]uint32{}
+			for _, backend := range route.Backends {
+				got[fmt.Sprintf("%s:%d", backend.Service, backend.Port)] = backend.Weight
+			}
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" || len(problems) == 0 {
+			t.Errorf("%s: problems %v, backends (-want +got):\n%s", name, problems, diff)
+		}
+	}
+}
+
+// TestProtocol reads appProtocol.
+func TestProtocol(t *testing.T) {
+	t.Parallel()
+	for appProtocol, want := range map[string]model.Protocol{
+		"": model.HTTP1, "http": model.HTTP1, "kubernetes.io/ws": model.HTTP1, "unknown": model.HTTP1,
+		"kubernetes.io/h2c": model.HTTP2, "h2c": model.HTTP2, "grpc": model.HTTP2, "GRPC": model.HTTP2, "http2": model.HTTP2,
+	} {
+		service := kit.NewService("apps", "shop")
+		service.Spec.Ports[0].AppProtocol = &appProtocol
+		config, _ := resolve.Build(resolve.World{
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")},
+			Services:      kit.Services(service),
+		})
+		if got := config.Routes[0].Backends[0].Protocol; got != want {
+			t.Errorf("appProtocol %q: got %s, want %s", appProtocol, got, want)
+		}
+	}
+}
+
+// TestPorts finds the port of the Service, by number or name, that speaks TCP.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	service := kit.NewService("apps", "shop")
+	service.Spec.Ports = []corev1.ServicePort{
+		{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
+		{Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP},
+		{Name: "web", Port: 80},
+	}
+	for name, c := range map[string]struct {
+		target httpv1alpha1.ScaleTargetRef
+		want   uint32 // 0 for a Problem
+	}{
+		"by number":         {httpv1alpha1.ScaleTargetRef{Port: 80}, 80},
+		"by name":           {httpv1alpha1.ScaleTargetRef{PortName: "web"}, 80},
+		"beside UDP":        {httpv1alpha1.ScaleTargetRef{Port: 53}, 53},
+		"UDP by name":       {httpv1alpha1.ScaleTargetRef{PortName: "dns"}, 0},
+		"other number":      {httpv1alpha1.ScaleTargetRef{Port: 8080}, 0},
+		"other name":        {httpv1alpha1.ScaleTargetRef{PortName: "http"}, 0},
+		"neither":           {httpv1alpha1.ScaleTargetRef{}, 0},
+		"both":              {httpv1alpha1.ScaleTargetRef{Port: 80, PortName: "web"}, 0},
+		"outside the range": {httpv1alpha1.ScaleTargetRef{Port: 65536 + 80}, 0},
+	} {
+		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
+		object.Spec.ScaleTargetRef = c.target
+		object.Spec.ScaleTargetRef.Service = "shop"
+		config, problems := resolve.Build(resolve.World{
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: kit.Services(service),
+		})
+		if got := config.Routes[0].Backends[0].Port; got != c.want || (len(problems) == 0) != (c.want != 0) {
+			t.Errorf("%s: got port %d and %v, want %d", name, got, problems, c.want)
+		}
+		if c.want == 0 && problems[0].Reason != httpv1alpha1.ReasonPortNotFound {
+			t.Errorf("%s: got reason %s", name, problems[0].Reason)
+		}
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		timeouts *httpv1alpha1.Timeouts
+		want     time.Duration
+	}{
+		"absent":   {nil, 0},
+		"empty":    {&httpv1alpha1.Timeouts{}, 0},
+		"set":      {&httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: time.Minute}}, time.Minute},
+		"negative": {&httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: -1}}, 0},
+	} {
+		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
+		object.Spec.Timeouts = c.timeouts
+		config, _ := resolve.Build(resolve.World{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}})
+		if got := config.Routes[0].Timeouts.ResponseHeader; got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// checkInvariants checks what package ir promises about a Config.
+func checkInvariants(t *testing.T, config model.Config) {
+	t.Helper()
+	if !slices.IsSortedFunc(config.Routes, model.CompareRoutes) {
+		t.Error("the Routes are not in order")
+	}
+	used := map[model.ServicePort]bool{}
+	matches := map[string]bool{}
+	for _, route := range config.Routes {
+		match := fmt.Sprintf("%s %#v", route.Fleet, route.Match)
+		if matches[match] {
+			t.Errorf("two Routes have the Match %s", match)
+		}
+		matches[match] = true
+		sum := 0
+		for _, port := range route.Destinations() {
+			used[port] = true
+		}
+		for _, backend := range route.Backends {
+			sum += int(backend.Weight)
+			if backend.Service.Namespace != route.Owner.Namespace {
+				t.Errorf("%s has a backend in another namespace: %s", route.Owner, backend.Service)
+			}
+		}
+		if sum == 0 {
+			t.Errorf("%s has no weight", route.Owner)
+		}
+	}
+	for port := range used {
+		if _, present := config.Services[port]; !present {
+			t.Errorf("there is nothing about %s", port)
+		}
+	}
+	if len(used) != len(config.Services) {
+		t.Errorf("%d Services are there, %d are used", len(config.Services), len(used))
+	}
+}
+
+// randomWorld is a small world with many collisions and mistakes.
+func randomWorld(random *rand.Rand) resolve.World {
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	var world resolve.World
+	for i := range 1 + random.IntN(12) {
+		object := kit.NewScaledObject(pick("a", "b"), fmt.Sprintf("o%d", i), pick("s", "c", "x"), random.IntN(3),
+			pick("h.example.com", "H.example.com.", "*.example.com", "*", "not a host"), pick("h.example.com", "g.example.com"))
+		if random.IntN(3) == 0 {
+			object.Spec.PathPrefixes = []string{pick("/", "/a", "/a/", "/a/b", "bad")}
+		}
+		if random.IntN(3) == 0 {
+			object.Spec.Headers = []httpv1alpha1.Header{{Name: pick("x", "X", "y", "b d")}}
+		}
+		if random.IntN(2) == 0 {
+			object = kit.WithSplit(object,
+				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{Service: pick("c", "missing"), Weight: random.Uint32N(3)})
+		}
+		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes,
+				pick(`[{"name":"a","matches":[{"path":{"type":"Prefix","value":"/a"}}]}]`, `[{"name":"b","mirrorPercent":5,"matches":[{}]}]`, `[]`, `bad`))
+		}
+		if random.IntN(3) == 0 {
+			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{
+				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
+			}
+		}
+		if random.IntN(3) == 0 {
+			object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
+				Service: pick("s", "c", "x", "missing"), Port: random.Int32N(2) * 80, TimeoutSeconds: random.Int32N(4) - 1,
+			}
+		}
+		if random.IntN(4) == 0 {
+			object.Spec.Replicas = &httpv1alpha1.ReplicaRange{Min: new(random.Int32N(3) - 1)}
+		}
+		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, pick("shared", "shared", "shred"))
+		}
+		world.ScaledObjects = append(world.ScaledObjects, object)
+	}
+	for _, namespace := range []string{"a", "b"} {
+		world.EndpointSlices = append(world.EndpointSlices,
+			randomSlice(random, namespace, resolve.ProxyService), randomSlice(random, namespace, resolve.ProxyService))
+		for _, name := range []string{"s", "c", "x"} {
+			service := kit.NewService(namespace, name)
+			if name == "x" && random.IntN(2) == 0 {
+				service.Spec.Type = corev1.ServiceTypeExternalName
+			}
+			world.Services = append(world.Services, kit.Services(service)...)
+			world.EndpointSlices = append(world.EndpointSlices, randomSlice(random, namespace, name), randomSlice(random, namespace, name))
+		}
+	}
+	return world
+}
+
+// randomSlice has endpoints in every condition, of which some are in other slices too.
+func randomSlice(random *rand.Rand, namespace, service string) *resolve.EndpointSlice {
+	slice := kit.NewEndpointSlice(namespace, service)
+	for range random.IntN(4) {
+		condition := func() *bool {
+			return []*bool{nil, new(bool), new(true)}[random.IntN(3)]
+		}
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{fmt.Sprintf("10.0.0.%d", random.IntN(4))},
+			Conditions: discoveryv1.EndpointConditions{Ready: condition(), Serving: condition(), Terminating: condition()},
+		})
+	}
+	return resolve.NewEndpointSlice(slice)
+}
+
+func shuffle[T any](random *rand.Rand, list []T) {
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+func many(count int, format string) []string {
+	list := make([]string, count)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return list
+}
+
+func annotate(text string) func(*httpv1alpha1.HTTPScaledObject) {
+	return func(object *httpv1alpha1.HTTPScaledObject) {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends, text)
+	}
+}
+
+// TestAnExperimentsServiceHasAPortOfItsOwn has Services of 80 to 8080, and one of an experiment as the controller of Argo Rollouts makes it: with the number of the
+// container's port.
+func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
+	t.Parallel()
+	service := func(name string, ports ...corev1.ServicePort) *corev1.Service {
+		made := kit.NewService("apps", name)
+		made.Spec.Ports = ports
+		return made
+	}
+	outer := corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(8080)}
+	for name, c := range map[string]struct {
+		canary, experiment []corev1.ServicePort
+		want               []uint32 // of stable, canary and the experiment; nil where it is refused
+	}{
+		"that of the container": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 9090}, {Port: 8080}}, []uint32{80, 80, 8080}},
+		"of the same number":    {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080}, {Port: 80}}, []uint32{80, 80, 80}},
+		"none that goes with":   {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 1}, {Port: 2}}, nil},
+		"UDP alone":             {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080, Protocol: corev1.ProtocolUDP}}, nil},
+		// A canary Service is the user's own: it has the port that the object names.
+		"a canary without the port": {[]corev1.ServicePort{{Port: 8080}}, []corev1.ServicePort{{Port: 8080}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test"), httpv1alpha1.AnnotationWeightedBackends,
+				"[{service: shop, weight: 70}, {service: canary, weight: 20}, {service: try, weight: 10}]")
+			object.Spec.ScaleTargetRef.Port, object.Spec.ScaleTargetRef.PortName = 80, ""
+			config, problems := resolve.Build(resolve.World{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
+				Services:      kit.Services(service("shop", outer), service("canary", c.canary...), service("try", c.experiment...)),
+			})
+			var got []uint32
+			for _, backend := range config.Routes[0].Backends {
+				got = append(got, backend.Port)
+			}
+			if c.want == nil {
+				got = got[1:] // its own Service alone
+			}
+			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" || (len(problems) > 0) != (c.want == nil) {
+				t.Errorf("%v; ports (-want +got):\n%s", problems, diff)
+			}
+		})
+	}
+}

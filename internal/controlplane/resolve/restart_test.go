@@ -1,0 +1,151 @@
+package resolve_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+// TestARestartKeepsTheLastGoodSplit resolves an object of which nothing is in force, as an interceptor
+// does that has just started, with the split that its status reports.
+func TestARestartKeepsTheLastGoodSplit(t *testing.T) {
+	t.Parallel()
+	const (
+		allToCanary = "- service: shop\n  weight: 0\n- service: canary\n  weight: 100\n"
+		broken      = "80% to the canary, please"
+		missing     = "[{service: shop, weight: 50}, {service: gone, weight: 50}]"
+	)
+	for name, test := range map[string]struct {
+		annotation, reported string
+		want                 map[string]uint32
+	}{
+		"the annotation counts":             {"[{service: shop, weight: 1}]", allToCanary, map[string]uint32{"shop": 1}},
+		"a text that cannot be read":        {broken, allToCanary, map[string]uint32{"shop": 0, "canary": 100}},
+		"a Service that is missing":         {missing, allToCanary, map[string]uint32{"shop": 0, "canary": 100}},
+		"one that was there before":         {missing, missing, map[string]uint32{"shop": 50, "gone": 50}},
+		"a report that means nothing":       {broken, "nothing", map[string]uint32{"shop": 100}},
+		"no report":                         {broken, "", map[string]uint32{"shop": 100}},
+		"the annotation is no longer there": {"", allToCanary, map[string]uint32{"shop": 100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+			if test.annotation != "" {
+				object = kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, test.annotation)
+			}
+			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{WeightedBackends: test.reported}
+			config, _ := resolve.Build(resolve.World{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
+				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
+			})
+			got := map[string]uint32{}
+			for _, backend := range config.Routes[0].Backends {
+				got[backend.Service.Name] = backend.Weight
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("weights (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestARestartKeepsTheLastGoodManagedRoutes is the same for header and mirror routes, which stand or fall with the split.
+func TestARestartKeepsTheLastGoodManagedRoutes(t *testing.T) {
+	t.Parallel()
+	const (
+		at20    = "- service: shop\n  weight: 80\n- service: canary\n  weight: 20\n"
+		at50    = "- service: shop\n  weight: 50\n- service: canary\n  weight: 50\n"
+		toOwn   = "- service: shop\n  weight: 100\n"
+		forQA   = `[{"name":"qa","matches":[{"headers":[{"type":"Exact","value":"qa","name":"role"}]}]}]`
+		forBeta = `[{"name":"beta","matches":[{"headers":[{"type":"Exact","value":"yes","name":"beta"}]}]}]`
+		broken  = "qa, please"
+	)
+	for name, test := range map[string]struct {
+		weights, managed string // the annotations; "" for none
+		reported         httpv1alpha1.DataPlaneStatus
+		want             []string
+		canary           uint32
+	}{
+		"the annotations count": {at50, forBeta, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, []string{"beta"}, 50},
+		"a text that cannot be read": {
+			at50, broken,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
+			[]string{"qa"},
+			20,
+		},
+		"weights that cannot be read": {
+			broken, forBeta,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
+			[]string{"qa"},
+			20,
+		},
+		"none were in force":              {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20}, nil, 20},
+		"a report that means nothing":     {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: broken}, nil, 20},
+		"a report without a canary":       {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: toOwn, ManagedRoutes: forQA}, nil, 0},
+		"the weights are no longer there": {"", forQA, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+			for annotation, text := range map[string]string{
+				httpv1alpha1.AnnotationWeightedBackends: test.weights, httpv1alpha1.AnnotationManagedRoutes: test.managed,
+			} {
+				if text != "" {
+					object = kit.WithAnnotation(object, annotation, text)
+				}
+			}
+			object.Status.DataPlane = &test.reported
+			config, _ := resolve.Build(resolve.World{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
+				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
+			})
+			route := config.Routes[0]
+			var got []string
+			for _, managed := range route.Managed {
+				got = append(got, managed.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("header routes (-want +got):\n%s", diff)
+			}
+			canary := uint32(0)
+			for _, backend := range route.Backends {
+				if backend.Service.Name == "canary" {
+					canary = backend.Weight
+				}
+			}
+			if canary != test.canary {
+				t.Errorf("the canary's weight is %d, want %d", canary, test.canary)
+			}
+		})
+	}
+}
+
+// TestRecreatedWithinASecond has another object of the same name and the same time of creation: what
+// the one before had in force is not its own.
+func TestRecreatedWithinASecond(t *testing.T) {
+	t.Parallel()
+	build := func(uid types.UID, text string, inForce model.Config) model.Config {
+		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+		object.UID = uid
+		config, _ := resolve.Build(resolve.World{
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
+				kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, text),
+			},
+			Services: kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
+			InForce:  inForce,
+		})
+		return config
+	}
+	before := build("1", "[{service: shop, weight: 0}, {service: canary, weight: 100}]", model.Config{})
+	for uid, want := range map[types.UID]int{"1": 2, "2": 1} {
+		if got := build(uid, "broken", before).Routes[0].Backends; len(got) != want {
+			t.Errorf("the object of UID %s has %+v, want %d backends", uid, got, want)
+		}
+	}
+}

@@ -1,0 +1,416 @@
+package tls_test
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"maps"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+const host = "shop.example.com"
+
+// with is a Secret with a value changed; nil removes it.
+func with(secret *corev1.Secret, key string, value []byte) *corev1.Secret {
+	changed := secret.DeepCopy()
+	if changed.Data[key] = value; value == nil {
+		delete(changed.Data, key)
+	}
+	return changed
+}
+
+func TestReadTakesWhatProxiesTake(t *testing.T) {
+	t.Parallel()
+	signer := func(key crypto.Signer, err error) crypto.Signer {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	made := func(key crypto.Signer) *corev1.Secret {
+		return kit.NewTLSSecretWithKey(t, "apps", "tls", 1, key, host)
+	}
+	good, other := kit.NewTLSSecret(t, "apps", "tls", 1, host), kit.NewTLSSecret(t, "apps", "tls", 2, host)
+	for name, c := range map[string]struct {
+		secret *corev1.Secret
+		wrong  string // "" for nothing
+	}{
+		"an ECDSA key":   {secret: good},
+		"an RSA key":     {secret: made(long)},
+		"any type":       {secret: &corev1.Secret{Data: good.Data, Type: corev1.SecretTypeOpaque}},
+		"a chain":        {secret: with(good, corev1.TLSCertKey, slices.Concat(good.Data[corev1.TLSCertKey], other.Data[corev1.TLSCertKey]))},
+		"no certificate": {with(good, corev1.TLSCertKey, nil), "tls.crt is empty or missing"},
+		"no key":         {with(good, corev1.TLSPrivateKeyKey, []byte{}), "tls.key is empty or missing"},
+		"no PEM":         {with(good, corev1.TLSCertKey, []byte("x")), "failed to find any PEM data in certificate input"},
+		"another key":    {with(good, corev1.TLSPrivateKeyKey, other.Data[corev1.TLSPrivateKeyKey]), "private key does not match public key"},
+		"a broken chain": {
+			with(good, corev1.TLSCertKey, append(slices.Clone(good.Data[corev1.TLSCertKey]), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...)),
+			"certificate 2 of tls.crt",
+		},
+		"too many bytes":    {with(good, corev1.TLSCertKey, bytes.Repeat(good.Data[corev1.TLSCertKey], 200)), "are more than 65536"},
+		"a short RSA key":   {made(short), "the RSA key has 1024 bits; proxies take 2048 to 8192"},
+		"an unusual curve":  {made(p224), "the ECDSA key is on the curve P-224"},
+		"another algorithm": {made(signer(edwards, err)), "proxies take RSA and ECDSA keys"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read := tls.Read(c.secret)
+			if (read.Certificate != nil) != (c.wrong == "") || !strings.Contains(read.Wrong, c.wrong) || read.Unreadable != "" {
+				t.Errorf("Read: certificate %v, wrong %q, want %q", read.Certificate, read.Wrong, c.wrong)
+			}
+			if c.wrong != "" && !strings.Contains(read.Wrong, "kubectl create secret tls") {
+				t.Errorf("there is no remedy in %q", read.Wrong)
+			}
+			if key := c.secret.Data[corev1.TLSPrivateKeyKey]; len(key) > 0 && strings.Contains(read.Wrong, string(key)) {
+				t.Error("the message has the private key")
+			}
+		})
+	}
+}
+
+// route is a Route of an object that names a Secret.
+func route(namespace, owner, secret string, age int, on model.Host, path string) model.Route {
+	return model.Route{
+		Owner: model.Key{Namespace: namespace, Name: owner}, Secret: secret, Created: time.Unix(int64(1000-age), 0),
+		Match: model.Match{Host: on, PathPrefix: path},
+	}
+}
+
+// fleetHosts are hosts of one fleet.
+type fleetHosts map[model.Host][]model.Route
+
+// of is what they are as news of a fleet.
+func (h fleetHosts) of(fleet model.Fleet) map[model.Fleet]model.Update {
+	update := model.Update{Hosts: map[model.Host]model.Config{}}
+	for on, routes := range h {
+		update.Hosts[on] = model.Config{Routes: routes}
+	}
+	return map[model.Fleet]model.Update{fleet: update}
+}
+
+// told is what a Book says at the end of some Updates.
+type told struct {
+	Certificates map[model.Host]string // by host, the Secret
+	Nameless     string             // the Secret whose certificate clients get that name no host
+	Reasons      map[string][]string
+	Pending      []string
+}
+
+func TestBook(t *testing.T) {
+	t.Parallel()
+	key := func(name string) model.Key { return model.Key{Namespace: "apps", Name: name} }
+	secret := func(name string, serial int64, hosts ...string) *tls.Secret {
+		return tls.Read(kit.NewTLSSecret(t, "apps", name, serial, hosts...))
+	}
+	secrets := func(all ...any) map[model.Key]*tls.Secret {
+		out := map[model.Key]*tls.Secret{}
+		for i := 0; i < len(all); i += 2 {
+			name, _ := all[i].(string)
+			out[key(name)], _ = all[i+1].(*tls.Secret)
+		}
+		return out
+	}
+	gone, wrong := &tls.Secret{}, &tls.Secret{Wrong: "it is upside down"}
+	forbidden := &tls.Secret{Unreadable: "it is forbidden"}
+	one := fleetHosts{host: {route("apps", "shop", "tls", 1, host, "/")}}
+	type step struct {
+		hosts   fleetHosts
+		secrets map[model.Key]*tls.Secret
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		want  told
+	}{
+		"nobody asks": {
+			[]step{{fleetHosts{host: {route("apps", "shop", "", 1, host, "/")}}, secrets("tls", secret("tls", 1, host))}}, told{},
+		},
+		"the Secret's certificate is the host's": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}},
+			told{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
+		},
+		"it was not read yet": {[]step{{one, nil}}, told{Pending: []string{"shop"}}},
+		"it comes later": {
+			[]step{{one, nil}, {nil, secrets("tls", secret("tls", 1, host))}},
+			told{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
+		},
+		"it is not there":  {[]step{{one, secrets("tls", gone)}}, told{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
+		"it is wrong":      {[]step{{one, secrets("tls", wrong)}}, told{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
+		"it can't be read": {[]step{{one, secrets("tls", forbidden)}}, told{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}}},
+		"it can't have a name": {
+			[]step{{fleetHosts{host: {route("apps", "shop", "other/tls", 1, host, "/")}}, nil}},
+			told{Reasons: map[string][]string{"shop": {"InvalidSecretName"}}},
+		},
+		"the last good one stays when it turns wrong": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", wrong)}},
+			told{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
+		},
+		"and when it can't be read any more": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", forbidden)}},
+			told{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
+		},
+		"a deleted one ends": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", gone)}},
+			told{Reasons: map[string][]string{"shop": {"SecretNotFound"}}},
+		},
+		"and does not come back by a wrong one": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", gone)}, {nil, secrets("tls", wrong)}},
+			told{Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
+		},
+		"an object that asks no more ends it": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {fleetHosts{host: {route("apps", "shop", "", 1, host, "/")}}, nil}}, told{},
+		},
+		"a host that goes ends it": {[]step{{one, secrets("tls", secret("tls", 1, host))}, {fleetHosts{host: nil}, nil}}, told{}},
+		"a certificate for another host is used, and told of": {
+			[]step{{one, secrets("tls", secret("tls", 1, "other.example.com"))}},
+			told{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+		},
+		"a wildcard covers a host, and itself": {
+			[]step{{fleetHosts{
+				host:            {route("apps", "shop", "tls", 1, host, "/")},
+				"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")},
+			}, secrets("tls", secret("tls", 1, "*.example.com"))}},
+			told{Certificates: map[model.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}, Nameless: "apps/tls"},
+		},
+		"it does not cover a wildcard by one host below it": {
+			[]step{{fleetHosts{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}}, secrets("tls", secret("tls", 1, host))}},
+			told{Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+		},
+		"the oldest object's is in force, whose path ever is longer": {
+			[]step{{
+				fleetHosts{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host), "b", secret("b", 1, host)),
+			}},
+			told{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a", Reasons: map[string][]string{"young": {"HostTaken"}}},
+		},
+		"two that name the same Secret take nothing from each other": {
+			[]step{{
+				fleetHosts{host: {route("apps", "young", "a", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host)),
+			}},
+			told{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a"},
+		},
+		"one that is of no use does not count": {
+			[]step{{
+				fleetHosts{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", wrong, "b", secret("b", 1, host)),
+			}},
+			told{Certificates: map[model.Host]string{host: "apps/b"}, Nameless: "apps/b", Reasons: map[string][]string{"old": {"InvalidSecret"}}},
+		},
+		"a client that names no host gets the oldest object's, whatever its host": {
+			[]step{{
+				fleetHosts{"a.test": {route("apps", "young", "b", 1, "a.test", "/")}, host: {route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
+			}},
+			told{Certificates: map[model.Host]string{host: "apps/a", "a.test": "apps/b"}, Nameless: "apps/a"},
+		},
+		"and another one's once that is gone": {
+			[]step{{
+				fleetHosts{"a.test": {route("apps", "young", "b", 1, "a.test", "/")}, host: {route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
+			}, {nil, secrets("a", gone)}},
+			told{Certificates: map[model.Host]string{"a.test": "apps/b"}, Nameless: "apps/b", Reasons: map[string][]string{"old": {"SecretNotFound"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			book := tls.NewBook()
+			for _, step := range c.steps {
+				book.Update(step.hosts.of("apps"), step.secrets)
+			}
+			var got told
+			for at, certificate := range book.OfFleet("apps") {
+				if at == model.Nameless {
+					got.Nameless = certificate.Secret.String()
+					continue
+				}
+				if got.Certificates == nil {
+					got.Certificates = map[model.Host]string{}
+				}
+				got.Certificates[at] = certificate.Secret.String()
+			}
+			for _, owner := range []string{"old", "shop", "young"} {
+				state := book.State(key(owner))
+				if state == nil {
+					continue
+				}
+				if state.IsPending {
+					got.Pending = append(got.Pending, owner)
+				}
+				for _, problem := range state.Problems {
+					if got.Reasons == nil {
+						got.Reasons = map[string][]string{}
+					}
+					got.Reasons[owner] = append(got.Reasons[owner], problem.Reason)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("the Book (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestASecretOfAnotherNamespaceIsNobodys has two objects of two namespaces in one fleet name Secrets of the same name.
+func TestASecretOfAnotherNamespaceIsNobodys(t *testing.T) {
+	t.Parallel()
+	book := tls.NewBook()
+	book.Update(fleetHosts{
+		"a.test": {route("a", "shop", "tls", 1, "a.test", "/")}, "b.test": {route("b", "shop", "tls", 1, "b.test", "/")},
+	}.of("keda"), map[model.Key]*tls.Secret{
+		{Namespace: "a", Name: "tls"}: tls.Read(kit.NewTLSSecret(t, "a", "tls", 1, "a.test", "b.test")),
+	})
+	got := book.OfFleet("keda")
+	if len(got) != 2 || got["a.test"] == nil || got["a.test"] != got[model.Nameless] {
+		t.Errorf("certificates: %v, want that of a.test alone, for clients that name no host, too", got)
+	}
+	if wanted := book.Wanted(); len(wanted) != 2 {
+		t.Errorf("wanted are %v", wanted)
+	}
+	if state := book.State(model.Key{Namespace: "b", Name: "shop"}); !state.IsPending {
+		t.Errorf("b/shop: %+v", state)
+	}
+	if other := book.OfFleet("a"); len(other) != 0 {
+		t.Errorf("another fleet has %v", other)
+	}
+}
+
+// TestMessagesNameObjectFieldAndRemedy reads each once.
+func TestMessagesNameObjectFieldAndRemedy(t *testing.T) {
+	t.Parallel()
+	good := tls.Read(kit.NewTLSSecret(t, "apps", "tls", 1, "x.test"))
+	for name, c := range map[string]struct {
+		secret *tls.Secret
+		want   string
+	}{
+		"gone":   {&tls.Secret{}, `annotation http.kedify.io/tls-secret-name: there is no Secret "tls" in namespace "apps"; create it or name another of this namespace`},
+		"denied": {&tls.Secret{Unreadable: "no; allow it"}, `annotation http.kedify.io/tls-secret-name: Secret "tls" cannot be read, so no TLS is answered with it: no; allow it`},
+		"wrong":  {&tls.Secret{Wrong: "no; mend it"}, `Secret "tls", which annotation http.kedify.io/tls-secret-name names: no; mend it; until then no TLS is answered with it`},
+		"other hosts": {good, `Secret "tls": the certificate is not for a.test, b.test, c.test and 1 more, and clients that check it will refuse it; it is used all the same. ` +
+			`Renew it with these names, or change spec.hosts`},
+	} {
+		book, hosts := tls.NewBook(), fleetHosts{}
+		for _, each := range []model.Host{"a.test", "b.test", "c.test", "d.test"} {
+			hosts[each] = []model.Route{route("apps", "shop", "tls", 1, each, "/")}
+		}
+		book.Update(hosts.of("apps"), map[model.Key]*tls.Secret{{Namespace: "apps", Name: "tls"}: c.secret})
+		state := book.State(model.Key{Namespace: "apps", Name: "shop"})
+		if len(state.Problems) != 1 || state.Problems[0].Message != c.want {
+			t.Errorf("%s: %+v, want %s", name, state.Problems, c.want)
+		}
+	}
+}
+
+// TestUpdatesAddUp plays random changes. After each, what was told of certificates adds up to what is in force, and that is what a Book says
+// which is told everything at once.
+func TestUpdatesAddUp(t *testing.T) {
+	t.Parallel()
+	var pool []*tls.Secret
+	for serial := range int64(4) {
+		pool = append(pool, tls.Read(kit.NewTLSSecret(t, "apps", "x", serial, "*.test")))
+	}
+	for seed := range uint64(30) {
+		random := mathrand.New(mathrand.NewPCG(seed, 1))
+		book, sum := tls.NewBook(), map[model.Host]*model.Certificate{}
+		hosts, secrets := fleetHosts{}, map[model.Key]*tls.Secret{}
+		type object struct {
+			secret     string
+			age, hosts int
+		}
+		var objects [3]object
+		for step := range 60 {
+			changed, read := fleetHosts{}, map[model.Key]*tls.Secret{}
+			for range random.IntN(3) { // An object comes, changes or goes. Of a host all Routes are told.
+				owner := random.IntN(3)
+				objects[owner] = object{[]string{"", "a", "b", "c"}[random.IntN(4)], random.IntN(3), random.IntN(32)}
+				for i := range 5 {
+					on := model.Host(fmt.Sprintf("h%d.test", i))
+					var routes []model.Route
+					for owner, is := range objects {
+						if is.hosts>>i&1 == 1 {
+							routes = append(routes, route("apps", fmt.Sprint("o", owner), is.secret, is.age, on, fmt.Sprint("/", owner)))
+						}
+					}
+					changed[on], hosts[on] = routes, routes
+				}
+			}
+			for range random.IntN(2) {
+				name := model.Key{Namespace: "apps", Name: string("abc"[random.IntN(3)])}
+				read[name] = pool[random.IntN(len(pool))]
+				if random.IntN(3) == 0 {
+					read[name] = &tls.Secret{}
+				}
+				secrets[name] = read[name]
+			}
+			updates := changed.of("apps")
+			book.Update(updates, read)
+			for on, certificate := range updates["apps"].Certificates {
+				if sum[on] = certificate; certificate == nil {
+					delete(sum, on)
+				}
+			}
+			whole := tls.NewBook()
+			whole.Update(hosts.of("apps"), secrets)
+			if diff := cmp.Diff(whole.OfFleet("apps"), sum); diff != "" {
+				t.Fatalf("seed %d, step %d: certificates (-whole +told):\n%s", seed, step, diff)
+			}
+			if diff := cmp.Diff(whole.Wanted(), book.Wanted()); diff != "" {
+				t.Fatalf("seed %d, step %d: wanted (-whole +told):\n%s", seed, step, diff)
+			}
+			for owner := range 3 {
+				on := model.Key{Namespace: "apps", Name: fmt.Sprint("o", owner)}
+				if diff := cmp.Diff(whole.State(on), book.State(on)); diff != "" {
+					t.Fatalf("seed %d, step %d: state of %s (-whole +told):\n%s", seed, step, on, diff)
+				}
+			}
+		}
+		book.ForgetHosts()
+		updates := hosts.of("apps")
+		book.Update(updates, nil)
+		again := updates["apps"].Certificates
+		maps.DeleteFunc(again, func(_ model.Host, certificate *model.Certificate) bool { return certificate == nil })
+		if diff := cmp.Diff(sum, again); diff != "" && len(sum) > 0 {
+			t.Fatalf("seed %d: told anew (-before +again):\n%s", seed, diff)
+		}
+	}
+}
+
+func TestSecretOf(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"tls": true, "shop.example.com-tls": true, "": false, "other/tls": false, "TLS": false, "*": false} {
+		object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, host), httpv1alpha1.AnnotationTLSSecretName, name)
+		if key, names := tls.SecretOf(object); names != want || key != (model.Key{Namespace: "apps", Name: name}) {
+			t.Errorf("SecretOf with %q: %s, %v", name, key, names)
+		}
+	}
+}

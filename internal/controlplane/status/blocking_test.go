@@ -1,0 +1,80 @@
+package status_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
+
+// slowSource is a discovery server that takes until it is released to show its streams.
+type slowSource struct {
+	*proxies
+
+	entered, release chan struct{}
+}
+
+// Poll is status.Source's.
+func (s slowSource) Poll() []status.Stream {
+	select {
+	case s.entered <- struct{}{}:
+	default:
+	}
+	<-s.release
+	return s.proxies.Poll()
+}
+
+// TestAReportWaitsForNoStream: whoever reports has weights to publish, and is not kept waiting while
+// streams are looked at (F4).
+func TestAReportWaitsForNoStream(t *testing.T) {
+	s := newStage(t)
+	source := slowSource{s.proxies, make(chan struct{}, 1), make(chan struct{})}
+	s.reporting = newReporting(t, s.server, source, "interceptor-0")
+	defer s.lead(t)()
+	s.proxies.confirm("10.0.0.1:1")
+	<-source.entered
+	reported := make(chan struct{})
+	go func() {
+		s.canary(20)
+		close(reported)
+	}()
+	await.Receive(t, "the end of Report while the look at a stream has not ended", reported)
+	close(source.release)
+}
+
+// hangingServer answers nothing about the object other.
+type hangingServer struct{ *server }
+
+// ApplyStatus is status.Client's.
+func (s hangingServer) ApplyStatus(
+	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus,
+) error {
+	if object.Name == "other" {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.server.ApplyStatus(ctx, object, is)
+}
+
+// TestASlowWriteHoldsNobodyElse has the API server hang on one object while another one's canary goes
+// on (F13).
+func TestASlowWriteHoldsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.reporting = newReporting(t, hangingServer{s.server}, s.proxies, "interceptor-0")
+		defer s.lead(t)()
+		for _, weight := range []uint32{20, 50, 80} {
+			s.canary(weight)
+			s.proxies.confirm("10.0.0.1:1")
+			s.proxies.confirm("10.0.0.2:1")
+			time.Sleep(200 * time.Millisecond)
+			if got, writes := s.acked(); got != "2/2 true" || writes != 1 {
+				t.Errorf("at %d the report is %q after %d writes", weight, got, writes)
+			}
+		}
+	})
+}

@@ -1,0 +1,368 @@
+package status_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// noon is the time at which the tests play; later is a second point in time.
+func noon() time.Time  { return time.Date(2026, 1, 2, 12, 0, 0, 987654321, time.UTC) }
+func later() time.Time { return noon().Add(time.Hour) }
+
+// shop is an HTTPScaledObject for a Rollout, in its third generation, without a status.
+func shop() *httpv1alpha1.HTTPScaledObject {
+	return &httpv1alpha1.HTTPScaledObject{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "shop", UID: "u1", ResourceVersion: "7", Generation: 3},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			Hosts: []string{"shop.test"},
+			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{
+				APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "shop", Service: "shop-stable", Port: 80,
+			},
+		},
+	}
+}
+
+func problem(reason, message string) model.Problem {
+	return model.Problem{On: model.Key{Namespace: "apps", Name: "shop"}, Reason: reason, Message: message}
+}
+
+// condition is the part of a metav1.Condition that the tests compare.
+type condition struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+	since   time.Time
+}
+
+func TestComputeConditions(t *testing.T) {
+	const (
+		fine  = "The object is understood and every Service that it names can be routed to."
+		ready = "The route is published to the proxies."
+	)
+	atNoon := noon().Truncate(time.Second)
+	tests := []struct {
+		name            string
+		seen            observation.Outcome
+		proxies         int32
+		accepted, ready condition
+	}{
+		{
+			name:     "nothing to complain about",
+			seen:     observation.Outcome{Served: true},
+			proxies:  1,
+			accepted: condition{"True", "Accepted", fine, atNoon},
+			ready:    condition{"True", "Serving", ready, atNoon},
+		},
+		{
+			name:     "nobody to serve it",
+			seen:     observation.Outcome{Served: true},
+			accepted: condition{"True", "Accepted", fine, atNoon},
+			ready: condition{
+				"True", "Serving", "The route is published, but no proxy is Ready to serve it: Service kedify-proxy of the namespace has no ready endpoint, or that of " +
+					"the interceptor's namespace for an object with the annotation http.kedify.io/fleet: shared.", atNoon,
+			},
+		},
+		{
+			name: "a mistake with a last good route",
+			seen: observation.Outcome{Served: true, Problems: []model.Problem{
+				problem(httpv1alpha1.ReasonInvalidWeightedBackends, "all weights are zero"), problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
+			}},
+			accepted: condition{"False", "InvalidWeightedBackends", "all weights are zero; a.test is taken", atNoon},
+			ready:    condition{"False", "NotAccepted", "See the condition Accepted. Requests are routed as last published.", atNoon},
+		},
+		{
+			name:     "a mistake from the start",
+			seen:     observation.Outcome{Problems: []model.Problem{problem(httpv1alpha1.ReasonServiceNotFound, "no Service shop-stable")}},
+			accepted: condition{"False", "ServiceNotFound", "no Service shop-stable", atNoon},
+			ready:    condition{"False", "NotAccepted", "See the condition Accepted. No request is routed to the object.", atNoon},
+		},
+		{
+			name:     "a bug of ours is not the user's mistake",
+			seen:     observation.Outcome{Served: true, Failure: "cluster without a name"},
+			accepted: condition{"True", "Accepted", fine, atNoon},
+			ready: condition{
+				"False", "PublishFailed",
+				"The interceptor could not publish the route, which is a bug in it: cluster without a name. Requests are routed as last published.", atNoon,
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := status.Compute(shop(), test.seen, status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: test.proxies}}, "interceptor-0", noon())
+			want := map[string]condition{"Accepted": test.accepted, "Ready": test.ready}
+			if diff := cmp.Diff(want, conditions(t, got), cmp.AllowUnexported(condition{})); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestComputeProgrammed(t *testing.T) {
+	fine := observation.Outcome{Served: true}
+	for _, test := range []struct {
+		name         string
+		seen         observation.Outcome
+		ready, acked int32
+		refusal      string
+		status       metav1.ConditionStatus
+		reason       string
+	}{
+		{"every Ready proxy has it", fine, 2, 2, "", "True", "Programmed"},
+		{"one of two has it", fine, 2, 1, "", "False", "Pending"},
+		{"no proxy is Ready", fine, 0, 0, "", "False", "NoReadyProxy"},
+		{"a proxy refused it", fine, 2, 1, "no", "False", "NotReady"},
+		{"they have what was before the mistake", observation.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, 2, 2, "", "False", "NotReady"},
+		{"they have what was before the bug", observation.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False", "NotReady"},
+		{"it is not served", observation.Outcome{}, 2, 2, "", "False", "NotReady"},
+	} {
+		taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked}, Refusal: test.refusal}
+		got := meta.FindStatusCondition(status.Compute(shop(), test.seen, taken, "interceptor-0", noon()).Conditions, "Programmed")
+		if got == nil || got.Status != test.status || got.Reason != test.reason || got.Message == "" || got.ObservedGeneration != 3 {
+			t.Errorf("%s: %+v, want %s because of %s", test.name, got, test.status, test.reason)
+		}
+	}
+}
+
+// TestComputeScalingMetric has a spec.scalingMetric that means nothing, and its correction. Requests are
+// routed all the same.
+func TestComputeScalingMetric(t *testing.T) {
+	object := shop()
+	look := func(now time.Time) *metav1.Condition {
+		t.Helper()
+		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", now)
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
+			t.Errorf("conditions %+v", object.Status.Conditions)
+		}
+		return meta.FindStatusCondition(object.Status.Conditions, "ScalingMetricAccepted")
+	}
+	if got := look(noon()); got != nil {
+		t.Errorf("nothing is wrong: %+v", got)
+	}
+	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: -1}}
+	const says = "spec.scalingMetric.concurrency.targetValue is -1; set it to 1 or more"
+	got := look(noon())
+	if got == nil || got.Status != "False" || got.Reason != "InvalidScalingMetric" || !strings.Contains(got.Message, says) || got.ObservedGeneration != 3 {
+		t.Errorf("%+v, want one that says %q", got, says)
+	}
+	object.Spec.ScalingMetric.Concurrency.TargetValue = 1
+	got = look(later())
+	if got == nil || got.Status != "True" || !got.LastTransitionTime.Time.Equal(later().Truncate(time.Second)) {
+		t.Errorf("once it is right again: %+v", got)
+	}
+}
+
+// TestComputeWaitingPage has a ConfigMap that cannot be used, one that is not known, and its correction. Requests are routed all the same.
+func TestComputeWaitingPage(t *testing.T) {
+	object := shop()
+	look := func(page observation.PageState, now time.Time) *metav1.Condition {
+		t.Helper()
+		object.Status = status.Compute(object, observation.Outcome{Served: true, Page: page}, status.Taken{}, "interceptor-0", now)
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
+			t.Errorf("conditions %+v", object.Status.Conditions)
+		}
+		return meta.FindStatusCondition(object.Status.Conditions, "WaitingPageAccepted")
+	}
+	missing := observation.PageState{Reason: "WaitingPageNotFound", Message: "there is none"}
+	unknown := missing
+	unknown.IsUnknown = true
+	if got := look(observation.PageState{}, noon()); got != nil {
+		t.Errorf("nothing is wrong: %+v", got)
+	}
+	if got := look(unknown, noon()); got != nil {
+		t.Errorf("nothing is known: %+v", got)
+	}
+	got := look(missing, noon())
+	const says = "there is none. Until then the interceptor's own page is shown."
+	if got == nil || got.Status != "False" || got.Reason != "WaitingPageNotFound" || got.Message != says {
+		t.Errorf("%+v, want one that says %q", got, says)
+	}
+	if got := look(observation.PageState{IsUnknown: true}, later()); got.Status != "False" {
+		t.Errorf("nothing is known once more: %+v", got)
+	}
+	if got := look(observation.PageState{}, later()); got.Status != "True" {
+		t.Errorf("once it is right again: %+v", got)
+	}
+}
+
+// TestComputeEnvoySettings has a ConfigMap with a mistake, and its correction. Requests are routed all the same.
+func TestComputeEnvoySettings(t *testing.T) {
+	object := shop()
+	look := func(mistake string) *metav1.Condition {
+		t.Helper()
+		object.Status = status.Compute(object, observation.Outcome{Served: true, EnvoySettings: mistake}, status.Taken{}, "interceptor-0", noon())
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
+			t.Errorf("conditions %+v", object.Status.Conditions)
+		}
+		return meta.FindStatusCondition(object.Status.Conditions, "EnvoySettingsAccepted")
+	}
+	if got := look(""); got != nil {
+		t.Errorf("nothing is wrong: %+v", got)
+	}
+	if got := look("a mistake"); got == nil || got.Status != "False" || got.Reason != "InvalidEnvoySettings" || got.Message != "a mistake" {
+		t.Errorf("%+v", got)
+	}
+	if got := look(""); got.Status != "True" || got.Reason != "EnvoySettingsAccepted" {
+		t.Errorf("once it is right again: %+v", got)
+	}
+}
+
+func TestComputeSaysWhereTheReportIs(t *testing.T) {
+	object := shop()
+	for _, text := range []string{"", "{}"} {
+		if text != "" {
+			object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: text}
+		}
+		got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"].message
+		if isSaid := strings.Contains(got, "annotation http.kedify.io/status. To have it here, install config/crd."); isSaid != (text != "") {
+			t.Errorf("with the annotation %q condition Ready says %q", text, got)
+		}
+	}
+}
+
+// TestComputeTakesTheFormOfOthers has a condition as older definitions of the HTTP add-on have it.
+func TestComputeTakesTheFormOfOthers(t *testing.T) {
+	object := shop()
+	object.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "HTTPScaledObjectIsReady"}}
+	got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"]
+	if got.since != noon().Truncate(time.Second) {
+		t.Errorf("condition Ready is %+v, want one with a time", got)
+	}
+}
+
+// conditions returns the interceptor's conditions Accepted and Ready of a status of shop by type.
+func conditions(t *testing.T, of httpv1alpha1.HTTPScaledObjectStatus) map[string]condition {
+	t.Helper()
+	found := map[string]condition{}
+	for _, c := range of.Conditions {
+		if c.Type != httpv1alpha1.ConditionAccepted && c.Type != httpv1alpha1.ConditionReady {
+			continue
+		}
+		if c.ObservedGeneration != 3 {
+			t.Errorf("condition %s observed generation %d, want 3", c.Type, c.ObservedGeneration)
+		}
+		found[c.Type] = condition{c.Status, c.Reason, c.Message, c.LastTransitionTime.Time}
+	}
+	return found
+}
+
+func TestComputeTargets(t *testing.T) {
+	tests := []struct {
+		name              string
+		ref               httpv1alpha1.ScaleTargetRef
+		workload, service string
+	}{
+		{
+			name:     "a Rollout and a port number",
+			ref:      httpv1alpha1.ScaleTargetRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "rollouts-demo", Service: "rollouts-demo-stable", Port: 80},
+			workload: "argoproj.io/v1alpha1/Rollout/rollouts-demo", service: "rollouts-demo-stable:80",
+		},
+		{
+			name:     "a name alone is a Deployment, and a port may have a name",
+			ref:      httpv1alpha1.ScaleTargetRef{Name: "shop", Service: "shop", PortName: "web"},
+			workload: "apps/v1/Deployment/shop", service: "shop:web",
+		},
+		{
+			name:    "no workload",
+			ref:     httpv1alpha1.ScaleTargetRef{Service: "shop", Port: 8080},
+			service: "shop:8080",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			object := shop()
+			object.Spec.ScaleTargetRef = test.ref
+			got := status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+			if got.TargetWorkload != test.workload || got.TargetService != test.service {
+				t.Errorf("targets %q and %q, want %q and %q", got.TargetWorkload, got.TargetService, test.workload, test.service)
+			}
+		})
+	}
+}
+
+func TestComputeIsStable(t *testing.T) {
+	foreign := metav1.Condition{Type: "Audited", Status: "True", Reason: "ByHand", LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
+	object := shop()
+	object.Status.Conditions = []metav1.Condition{foreign}
+	object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+	before := object.DeepCopy()
+
+	again := status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", later())
+	if diff := cmp.Diff(before.Status, again); diff != "" {
+		t.Errorf("nothing happened, but the status changed (-before +after):\n%s", diff)
+	}
+	broken := status.Compute(object, observation.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, status.Taken{}, "interceptor-0", later())
+	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: broken},
+		observation.Outcome{Served: true, Problems: []model.Problem{problem("ServiceNotFound", "gone")}}, status.Taken{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
+	if want := (condition{"False", "ServiceNotFound", "gone", later().Truncate(time.Second)}); got != want {
+		t.Errorf("another reason for the same status gives %v, want %v: the transition was earlier", got, want)
+	}
+	if diff := cmp.Diff(before, object); diff != "" {
+		t.Errorf("Compute changed its input (-before +after):\n%s", diff)
+	}
+}
+
+func TestComputeBoundsMessages(t *testing.T) {
+	long := observation.Outcome{Problems: []model.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
+	message := conditions(t, status.Compute(shop(), long, status.Taken{}, "interceptor-0", noon()))["Accepted"].message
+	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
+		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message), message[len(message)-8:])
+	}
+}
+
+// TestComputeTLS follows condition TLSReady, which nothing else depends on.
+func TestComputeTLS(t *testing.T) {
+	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	wrong := []model.Problem{problem(httpv1alpha1.ReasonInvalidSecret, "one"), problem(httpv1alpha1.ReasonHostNotCovered, "two")}
+	for name, c := range map[string]struct {
+		seen *tls.State
+		want *metav1.Condition // nil for none
+	}{
+		"nothing is asked for": {},
+		"fine": {
+			&tls.State{Secret: "tls", Expires: ends},
+			&metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonTLSReady,
+				Message: `The proxies answer TLS with the certificate in Secret "tls", which ends at 2027-01-02T03:04:05Z.`,
+			},
+		},
+		"not read yet": {
+			&tls.State{Secret: "tls", IsPending: true},
+			&metav1.Condition{Status: metav1.ConditionUnknown, Reason: httpv1alpha1.ReasonSecretPending, Message: `Secret "tls" has not been read yet.`},
+		},
+		"wrong": {
+			&tls.State{Secret: "tls", Problems: wrong, Expires: ends},
+			&metav1.Condition{Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidSecret, Message: "one; two"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := shop()
+			object.Status.Conditions = []metav1.Condition{{
+				Type: httpv1alpha1.ConditionTLSReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon()), Reason: "Former",
+			}}
+			got := status.Compute(object, observation.Outcome{Served: true, TLS: c.seen}, status.Taken{}, "pod-1", later())
+			is := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionTLSReady)
+			if c.want == nil || is == nil {
+				if is != nil || c.want != nil {
+					t.Errorf("the condition is %+v, want %+v", is, c.want)
+				}
+			} else if is.Status != c.want.Status || is.Reason != c.want.Reason || is.Message != c.want.Message || is.ObservedGeneration != object.Generation {
+				t.Errorf("the condition is %+v, want %+v", is, c.want)
+			}
+			if accepted := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionAccepted); accepted.Status != metav1.ConditionTrue {
+				t.Errorf("condition Accepted: %+v", accepted)
+			}
+		})
+	}
+}

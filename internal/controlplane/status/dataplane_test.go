@@ -1,0 +1,389 @@
+package status_test
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/google/go-cmp/cmp"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
+)
+
+// ready are endpoints that take requests.
+func ready(addresses ...string) model.Endpoints {
+	var endpoints model.Endpoints
+	for _, address := range addresses {
+		endpoints.Ready = append(endpoints.Ready, netip.AddrPortFrom(netip.MustParseAddr(address), 8080))
+	}
+	return endpoints
+}
+
+func shopKey() model.Key  { return model.Key{Namespace: "apps", Name: "shop"} }
+func otherKey() model.Key { return model.Key{Namespace: "apps", Name: "other"} }
+
+const peer = "10.0.0.7:40000"
+
+// replica is what one replica knows of its proxies.
+type replica struct {
+	*proxies
+
+	tracker *status.AckTracker
+	server  *peers.Server
+	known   map[model.Key]status.Publication
+}
+
+func newReplica() *replica {
+	return &replica{newProxies(), status.NewAckTracker(), peers.NewServer(), nil}
+}
+
+// record publishes weights.
+func (r *replica) record(weights map[string]uint32) {
+	config := splitAt(weights)
+	r.publish(config)
+	changed := publications(config)
+	r.known = maps.Clone(changed)
+	for _, key := range []model.Key{shopKey(), otherKey()} {
+		if _, isThere := changed[key]; !isThere {
+			changed[key] = status.Publication{}
+		}
+	}
+	r.tracker.Record(changed, r.Versions())
+}
+
+// look has the replica look at its proxies.
+func (r *replica) look() { r.server.Apply(r.tracker.Look(r.Poll())) }
+
+// answerOf is what a proxy has answered about an object as it is published.
+func (r *replica) answerOf(address string, key model.Key) (answer peers.Answer, connected bool) {
+	r.server.Read(func(state *peers.State) {
+		at := netip.MustParseAddr(address)
+		answer, connected = state.Answer(at, r.known[key].Fleet, key, r.known[key].Digest)
+	})
+	return answer, connected
+}
+
+// missing are the objects that the proxy peer has not confirmed, in order.
+func (r *replica) missing() []string {
+	var names []string
+	for _, key := range slices.SortedFunc(maps.Keys(r.known), model.Key.Compare) {
+		if answer, connected := r.answerOf("10.0.0.7", key); connected && !answer.Confirmed {
+			names = append(names, key.Name)
+		}
+	}
+	return names
+}
+
+// nack is the refusal of a scope as it is published.
+func (p *proxies) nack(scope string) status.Confirmation {
+	return status.Confirmation{Nacked: p.published[resourcev3.ScopedRouteType][scope], Message: "bad scope"}
+}
+
+// TestAcksByObject has a proxy that has all of two objects, and then answers otherwise.
+func TestAcksByObject(t *testing.T) {
+	scope := resourcev3.ScopedRouteType
+	tests := []struct {
+		name    string
+		answer  func(*replica)
+		missing []string
+	}{
+		{"everything", func(*replica) {}, nil},
+		{"an earlier scope", func(r *replica) {
+			r.answer(peer, scope, "shop.test", status.Confirmation{Acked: "1"})
+		}, []string{"shop"}},
+		{"no scope, or its scope while another form of it is under way", func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) }, []string{"shop"}},
+		{"a NACK", func(r *replica) { r.answer(peer, scope, "other.test", r.nack("other.test")) }, []string{"other"}},
+		{"another version of a cluster", func(r *replica) {
+			old := status.Confirmation{Acked: "old"}
+			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", old)
+		}, []string{"shop"}},
+		{"endpoints that are under way again", func(r *replica) {
+			r.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{})
+		}, []string{"shop"}},
+		{"no endpoints", func(r *replica) {
+			r.answer(peer, resourcev3.EndpointType, "apps/other/other-stable", status.Confirmation{})
+		}, []string{"other"}},
+		{"nothing", func(r *replica) { r.streams[peer] = nil }, []string{"other", "shop"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, when := range []string{"at the first look", "at a later one"} {
+				r := newReplica()
+				r.record(map[string]uint32{"shop": 20, "other": 20})
+				r.confirm(peer)
+				if when == "at a later one" {
+					r.look()
+				}
+				test.answer(r)
+				r.look()
+				if diff := cmp.Diff(test.missing, r.missing()); diff != "" {
+					t.Errorf("%s: missing (-want +got):\n%s", when, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestAWeightConcernsOneObject moves one of two objects: the proxy lacks that one only, and has it at
+// once when the weight is back at what the proxy has.
+func TestAWeightConcernsOneObject(t *testing.T) {
+	r := newReplica()
+	for _, step := range []struct {
+		shop    uint32
+		missing []string
+	}{{20, nil}, {50, []string{"shop"}}, {20, nil}} {
+		r.record(map[string]uint32{"shop": step.shop, "other": 0})
+		if len(r.streams) == 0 {
+			r.confirm(peer)
+		}
+		r.look()
+		if diff := cmp.Diff(step.missing, r.missing()); diff != "" {
+			t.Errorf("shop at %d: missing (-want +got):\n%s", step.shop, diff)
+		}
+	}
+}
+
+// TestNothingNewIsToldOfNobody looks twice at the same.
+func TestNothingNewIsToldOfNobody(t *testing.T) {
+	r := newReplica()
+	r.record(map[string]uint32{"shop": 20, "other": 20})
+	r.confirm(peer)
+	if news := r.server.Apply(r.tracker.Look(r.Poll())); len(news.Objects) != 2 || len(news.Proxies) != 1 {
+		t.Errorf("the first look brings %+v", news)
+	}
+	r.record(map[string]uint32{"shop": 20, "other": 20})
+	if news := r.server.Apply(r.tracker.Look(r.Poll())); !news.IsEmpty() {
+		t.Errorf("nothing has changed, and the news are %+v", news)
+	}
+	r.record(map[string]uint32{"shop": 50, "other": 20})
+	news := r.server.Apply(r.tracker.Look(r.Poll()))
+	if len(news.Objects) != 1 || len(news.Proxies) != 1 || len(news.Proxies[netip.MustParseAddr("10.0.0.7")].Answers) != 1 {
+		t.Errorf("one object has changed, and the news are %+v", news)
+	}
+}
+
+func TestTheNewestStreamOfAProxyCounts(t *testing.T) {
+	r := newReplica()
+	r.record(map[string]uint32{"shop": 20})
+	r.confirm("10.0.0.7:1")
+	r.record(map[string]uint32{"shop": 50})
+	r.confirm("[::ffff:10.0.0.7]:2")
+	r.confirm("not an address")
+	r.look()
+	if got := r.missing(); got != nil {
+		t.Errorf("the newest stream misses %q", got)
+	}
+	delete(r.streams, "[::ffff:10.0.0.7]:2")
+	r.look()
+	if diff := cmp.Diff([]string{"shop"}, r.missing()); diff != "" {
+		t.Errorf("the stream that is left misses (-want +got):\n%s", diff)
+	}
+	delete(r.streams, "10.0.0.7:1")
+	r.look()
+	if _, connected := r.answerOf("10.0.0.7", shopKey()); connected {
+		t.Error("a proxy without a stream is connected")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	cluster := func(version string) func(*replica) {
+		return func(r *replica) {
+			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Nacked: version, Message: "bad cluster"})
+		}
+	}
+	tests := []struct {
+		name   string
+		answer func(*replica)
+		want   string
+	}{
+		{"none", func(*replica) {}, ""},
+		{"a cluster in its present version", cluster("c"), "bad cluster"},
+		{"a cluster in an old version", cluster("b"), ""},
+		{"a scope in its present version", func(r *replica) {
+			r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
+		}, "bad scope"},
+		{"endpoints, for no reason", func(r *replica) {
+			r.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{Nacked: "e"})
+		}, "no reason given"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := newReplica()
+			r.record(map[string]uint32{"shop": 20, "other": 20})
+			r.confirm(peer)
+			r.look()
+			r.record(map[string]uint32{"shop": 50, "other": 20})
+			test.answer(r)
+			r.look()
+			if got, _ := r.answerOf("10.0.0.7", shopKey()); got != (peers.Answer{Refusal: test.want}) {
+				t.Errorf("the answer is %+v, want the refusal %q", got, test.want)
+			}
+			if got, _ := r.answerOf("10.0.0.7", otherKey()); got != (peers.Answer{Confirmed: true}) {
+				t.Errorf("the answer about the other object is %+v", got)
+			}
+		})
+	}
+}
+
+// replicaWith returns a replica to which the given peers are connected, each of which confirmed
+// everything.
+func replicaWith(weights map[string]uint32, peers ...string) *replica {
+	r := newReplica()
+	r.record(weights)
+	for _, each := range peers {
+		r.confirm(each)
+	}
+	r.look()
+	return r
+}
+
+// taken is what is taken of an object as wanted publishes it.
+func taken(key model.Key, wanted *replica, proxies []model.Proxy, all ...*replica) status.Taken {
+	var states []*peers.State
+	for _, each := range all {
+		each.server.Read(func(state *peers.State) { states = append(states, state) })
+	}
+	return status.TakenOf(key, "apps", wanted.known[key], proxies, states)
+}
+
+func TestTakenOf(t *testing.T) {
+	now, before := map[string]uint32{"shop": 50, "other": 0}, map[string]uint32{"shop": 20, "other": 0}
+	first := replicaWith(now, "10.0.0.1:1", "10.0.0.2:1")
+	second := replicaWith(now, "10.0.0.3:1")
+	late := replicaWith(before, "10.0.0.4:1", "10.0.0.1:1")
+	both := []model.Proxy{readyProxy("a", "fd00::1", "10.0.0.1"), readyProxy("b", "10.0.0.3")}
+	starting := model.Proxy{Name: "starting", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.8")}}
+	counts := func(ready, acked int32) httpv1alpha1.ProxyCounts {
+		return httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}
+	}
+	tests := []struct {
+		name        string
+		proxies     []model.Proxy
+		replicas    []*replica
+		shop, other httpv1alpha1.ProxyCounts
+	}{
+		{"nobody is there", nil, nil, counts(0, 0), counts(0, 0)},
+		{"the proxies of the fleet", both, []*replica{first, second}, counts(2, 2), counts(2, 2)},
+		{"one that is not Ready does not count", append(both[:2:2], starting), []*replica{first, second}, counts(2, 2), counts(2, 2)},
+		{"a replica does not answer", both, []*replica{first}, counts(2, 1), counts(2, 1)},
+		{"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")), []*replica{first, second}, counts(3, 2), counts(3, 2)},
+		{"a replica has an older shop", []model.Proxy{readyProxy("d", "10.0.0.4")}, []*replica{first, late}, counts(1, 0), counts(1, 1)},
+		{
+			"a proxy is connected to two replicas, of which one has an older shop", both[:1],
+			[]*replica{first, late},
+			counts(1, 0), counts(1, 1),
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for key, want := range map[model.Key]httpv1alpha1.ProxyCounts{shopKey(): test.shop, otherKey(): test.other} {
+				got := taken(key, first, test.proxies, test.replicas...)
+				if diff := cmp.Diff(status.Taken{Proxies: want, AsDesired: true}, got); diff != "" {
+					t.Errorf("taken of %s (-want +got):\n%s", key, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestARefusalIsNamed has a proxy refuse that is not Ready yet: that is a bug all the same.
+func TestARefusalIsNamed(t *testing.T) {
+	r := replicaWith(map[string]uint32{"shop": 50}, peer)
+	r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
+	r.look()
+	proxy := readyProxy("a", "10.0.0.7")
+	proxy.IsReady = false
+	if got := taken(shopKey(), r, []model.Proxy{proxy}, r); got.Refusal != "proxy 10.0.0.7: bad scope" || got.Proxies.Ready != 0 {
+		t.Errorf("taken %+v", got)
+	}
+}
+
+// TestFleetsAreApart has one host in two fleets: what the proxies of one confirm says nothing of the
+// other.
+func TestFleetsAreApart(t *testing.T) {
+	config := splitAt(map[string]uint32{"shop": 20})
+	here := publications(config)[shopKey()]
+	config.Routes[0].Fleet = "keda"
+	there := publications(config)[shopKey()]
+	if here.Digest == there.Digest || there.Fleet != "keda" {
+		t.Errorf("in two fleets the digests are %x and %x", here.Digest, there.Digest)
+	}
+	r, elsewhere := newReplica(), model.Key{Namespace: "else", Name: "shop"}
+	r.publish(config)
+	r.known = map[model.Key]status.Publication{shopKey(): here, elsewhere: there}
+	r.tracker.Record(r.known, r.Versions())
+	r.confirm(peer)
+	r.look()
+	if got, _ := r.answerOf("10.0.0.7", shopKey()); !got.Confirmed {
+		t.Errorf("the answer about the object of its fleet is %+v", got)
+	}
+	if got, _ := r.answerOf("10.0.0.7", elsewhere); got.Confirmed {
+		t.Errorf("the proxy of another fleet has the object")
+	}
+	moved := map[model.Key]status.Publication{shopKey(): there}
+	r.known[shopKey()] = there
+	r.tracker.Record(moved, r.Versions())
+	r.look()
+	if got, _ := r.answerOf("10.0.0.7", shopKey()); got.Confirmed {
+		t.Errorf("the proxy has an object that its fleet has no more")
+	}
+}
+
+func TestPublicationsTellObjectsApart(t *testing.T) {
+	base := func() model.Config { return splitAt(map[string]uint32{"shop": 20, "other": 0}) }
+	stable := model.ServicePort{Service: model.Key{Namespace: "apps", Name: "shop-stable"}, Port: 80}
+	canary := model.ServicePort{Service: model.Key{Namespace: "apps", Name: "shop-canary"}, Port: 80}
+	tests := []struct {
+		name            string
+		change          func(*model.Config)
+		same, asDesired bool // whether the digest stays, and whether the weights are the desired ones
+	}{
+		{"nothing", func(*model.Config) {}, true, true},
+		{"another object", func(c *model.Config) { c.Routes[0].Backends[0].Weight = 7 }, true, true},
+		{"a neighbour in the same scope", func(c *model.Config) { c.Routes[0].Match.Host = "shop.test" }, true, true},
+		{"a weight", func(c *model.Config) { c.Routes[1].Backends[0].Weight = 7 }, false, true},
+		{"a host", func(c *model.Config) { c.Routes[1].Match.Host = "*.test" }, false, true},
+		{"a header", func(c *model.Config) { c.Routes[1].Match.Headers = []model.Header{{Name: "a", Any: true}} }, false, true},
+		{"a timeout", func(c *model.Config) { c.Routes[1].Timeouts.ResponseHeader = 1 }, false, true},
+		{"a fleet", func(c *model.Config) { c.Routes[1].Fleet = "keda" }, false, true},
+		{"an endpoint", func(c *model.Config) { c.Services[stable] = ready("10.1.0.2") }, false, true},
+		{"a draining endpoint", func(c *model.Config) {
+			c.Services[stable] = model.Endpoints{Ready: ready("10.1.0.1").Ready, Draining: ready("10.1.0.2").Ready}
+		}, false, true},
+		{"a protocol", func(c *model.Config) { c.Routes[1].Backends[0].Protocol = model.HTTP2 }, false, true},
+		{"a header route", func(c *model.Config) { c.Routes[1].Managed = []managedroute.Route{{Name: "qa"}} }, false, true},
+		{"a header route to a canary without endpoints", func(c *model.Config) {
+			c.Routes[1].Backends[0].Weight, c.Routes[1].Backends[1].Weight = 100, 0
+			c.Routes[1].Managed, c.Services[canary] = []managedroute.Route{{Name: "qa"}}, model.Endpoints{}
+		}, false, false},
+		{"a canary without endpoints", func(c *model.Config) { c.Services[canary] = model.Endpoints{} }, false, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			was, config := publications(base())[shopKey()], base()
+			test.change(&config)
+			is := publications(config)[shopKey()]
+			if (is.Digest == was.Digest) != test.same || is.AsDesired != test.asDesired || len(is.Digest) != peers.DigestBytes {
+				t.Errorf("before %+v\nafter  %+v", was, is)
+			}
+		})
+	}
+}
+
+func TestARefusalIsACondition(t *testing.T) {
+	got := conditions(t, status.Compute(shop(), observation.Outcome{Served: true}, status.Taken{Refusal: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
+	want := condition{
+		"False", "RefusedByProxy", "A proxy refused the route and keeps what it had, which is a bug in the interceptor: proxy 10.0.0.7: bad route",
+		got.since,
+	}
+	if got != want {
+		t.Errorf("condition %+v, want %+v", got, want)
+	}
+}

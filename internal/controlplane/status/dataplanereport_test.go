@@ -1,0 +1,104 @@
+package status_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+)
+
+func TestDataPlaneReport(t *testing.T) {
+	const text = "- service: shop-stable\n  weight: 80\n- service: shop-canary\n  weight: 20\n"
+	counts := func(ready, acked int32) httpv1alpha1.ProxyCounts {
+		return httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}
+	}
+	fine := observation.Outcome{Served: true, StableHashes: []string{"new"}}
+	was := &httpv1alpha1.DataPlaneStatus{
+		AnnotationHash: split.Hash(text, ""), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true, ReportedBy: "interceptor-9",
+	}
+	report := func(hashes []string, proxies httpv1alpha1.ProxyCounts, effective bool) *httpv1alpha1.DataPlaneStatus {
+		return &httpv1alpha1.DataPlaneStatus{
+			AnnotationHash: split.Hash(text, ""), Proxies: proxies, StableHashes: hashes, Effective: effective, ReportedBy: "interceptor-0", ResourceVersion: "13",
+		}
+	}
+	reportedAt := func(report *httpv1alpha1.DataPlaneStatus, version string) *httpv1alpha1.DataPlaneStatus {
+		at := *report
+		at.ResourceVersion = version
+		return &at
+	}
+	tests := []struct {
+		name  string
+		was   *httpv1alpha1.DataPlaneStatus
+		seen  observation.Outcome
+		taken status.Taken
+		want  *httpv1alpha1.DataPlaneStatus
+	}{
+		{"all have it", nil, fine, status.Taken{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
+		{"one does not", nil, fine, status.Taken{Proxies: counts(2, 1), AsDesired: true}, report([]string{"new"}, counts(2, 1), false)},
+		{"no proxy", nil, fine, status.Taken{AsDesired: true}, report([]string{"new"}, counts(0, 0), false)},
+		{"a share is redirected", nil, fine, status.Taken{Proxies: counts(2, 2)}, report([]string{"new"}, counts(2, 2), false)},
+		{
+			"a mistake: what is in force is not what the annotation says", nil,
+			observation.Outcome{Served: true, Problems: []model.Problem{problem("InvalidWeightedBackends", "no")}},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			report(nil, counts(2, 0), false),
+		},
+		{
+			"a failure of ours", nil,
+			observation.Outcome{Served: true, Failure: "no"},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			report(nil, counts(2, 0), false),
+		},
+		{"new Pods behind the stable Service, and all have them", was, fine, status.Taken{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
+		{
+			"new Pods, and a proxy may still use the old ones", was, fine,
+			status.Taken{Proxies: counts(2, 1), AsDesired: true},
+			report([]string{"new", "old"}, counts(2, 1), false),
+		},
+		{
+			"the same as another replica reported", was,
+			observation.Outcome{Served: true, StableHashes: []string{"old"}},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			was,
+		},
+		{
+			"the same, of a weight that was left and set again since", was,
+			observation.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			report([]string{"old"}, counts(2, 2), true),
+		},
+		{
+			"and after that was reported", reportedAt(was, "12"),
+			observation.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			reportedAt(was, "12"),
+		},
+		{
+			"the same, with a header route in force that was not reported", was,
+			observation.Outcome{Served: true, StableHashes: []string{"old"}, ManagedRoutes: "[]"},
+			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			func() *httpv1alpha1.DataPlaneStatus {
+				now := report([]string{"old"}, counts(2, 2), true)
+				now.ManagedRoutes = "[]"
+				return now
+			}(),
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			object := shop()
+			object.ResourceVersion = "13"
+			object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: text}
+			object.Status.DataPlane = test.was
+			got := status.Compute(object, test.seen, test.taken, "interceptor-0", noon()).DataPlane
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("report (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

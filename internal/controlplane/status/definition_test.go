@@ -1,0 +1,257 @@
+package status_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+)
+
+// definitionServer is an API server with some CustomResourceDefinition, and one object. How a real one
+// answers is in test/apiserver.
+type definitionServer struct {
+	declared  []string      // the fields of a status that the definition has
+	forbidden bool          // whether the object itself may not be written
+	hang      chan struct{} // what a request for the schema waits for, unless it is nil
+
+	mu         sync.Mutex
+	log        bytes.Buffer // what the Clients logged
+	asked      []string     // what was asked since it was last looked at
+	status     map[string]any
+	annotation string
+}
+
+// RoundTrip is http.RoundTripper's.
+func (s *definitionServer) RoundTrip(request *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	recorder.Header().Set("Content-Type", "application/json")
+	s.serve(recorder, request)
+	return recorder.Result(), nil
+}
+
+// serve answers one request.
+func (s *definitionServer) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if strings.HasPrefix(r.URL.Path, "/openapi/v3/") {
+		s.asked = append(s.asked, "schema")
+		if hang := s.hang; hang != nil {
+			s.mu.Unlock()
+			<-hang
+			s.mu.Lock()
+		}
+		_ = json.NewEncoder(w).Encode(s.schema())
+		return
+	}
+	text, err := io.ReadAll(r.Body)
+	var applied struct {
+		Metadata struct{ Annotations map[string]string }
+		Status   map[string]any
+	}
+	if err := errors.Join(err, json.Unmarshal(text, &applied)); err != nil {
+		panic(err)
+	}
+	if !strings.HasSuffix(r.URL.Path, "/status") {
+		s.asked = append(s.asked, "annotation")
+		if s.forbidden {
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+			return
+		}
+		s.annotation = applied.Metadata.Annotations[httpv1alpha1.AnnotationStatus]
+		_, _ = w.Write(text)
+		return
+	}
+	s.asked = append(s.asked, "status")
+	for field := range applied.Status {
+		if !slices.Contains(s.declared, field) {
+			refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
+			return
+		}
+	}
+	s.status = applied.Status
+	_, _ = w.Write(text)
+}
+
+// schema is what the server publishes.
+func (s *definitionServer) schema() map[string]any {
+	properties := map[string]any{}
+	for _, field := range s.declared {
+		properties[field] = map[string]any{"x-kubernetes-preserve-unknown-fields": true}
+	}
+	return map[string]any{"components": map[string]any{"schemas": map[string]any{
+		"http.keda.sh.v1alpha1.HTTPScaledObjectList": map[string]any{},
+		"http.keda.sh.v1alpha1.HTTPScaledObject": map[string]any{
+			"properties":                      map[string]any{"status": map[string]any{"properties": properties}},
+			"x-kubernetes-group-version-kind": []any{map[string]any{"group": "http.keda.sh", "version": "v1alpha1", "kind": "HTTPScaledObject"}},
+		},
+	}}}
+}
+
+// refuse answers as an API server does.
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
+	})
+}
+
+// client returns a Client of the server.
+func (s *definitionServer) client(t *testing.T) status.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	config := &rest.Config{APIPath: "/apis", Transport: s}
+	config.GroupVersion, config.NegotiatedSerializer = &httpv1alpha1.SchemeGroupVersion, serializer.NewCodecFactory(scheme).WithoutConversion()
+	made, err := rest.RESTClientFor(config)
+	if err := errors.Join(err, httpv1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	return status.NewClient(made, made, slog.New(slog.NewTextHandler(&s.log, nil)))
+}
+
+// expect compares what was asked since it was last called.
+func (s *definitionServer) expect(t *testing.T, when string, want ...string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if diff := cmp.Diff(want, s.asked); diff != "" {
+		t.Errorf("%s: requests (-want +got):\n%s", when, diff)
+	}
+	s.asked = nil
+}
+
+func TestADefinitionWithoutAPlaceForTheReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		older, ours := []string{"targetService", "targetWorkload"}, []string{"targetService", "targetWorkload", "conditions", "dataPlane"}
+		server := &definitionServer{declared: older}
+		client := server.client(t)
+		object := shop()
+		report := func(when string, want ...string) {
+			t.Helper()
+			object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {
+				t.Errorf("%s: %v", when, err)
+			}
+			server.expect(t, when, want...)
+			stored := shop()
+			if server.annotation != "" {
+				stored.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: server.annotation}
+			}
+			object.Annotations = stored.Annotations
+			text, err := json.Marshal(server.status)
+			if err := errors.Join(err, json.Unmarshal(text, &stored.Status)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(object.Status, httpv1alpha1.StatusOf(stored)); diff != "" {
+				t.Errorf("%s: what is read back (-written +read):\n%s", when, diff)
+			}
+		}
+		report("it is found out", "status", "schema", "annotation", "status")
+		report("it is known", "annotation", "status")
+		time.Sleep(2 * time.Minute) // The clock is synctest's, here and below.
+		report("it is looked at again", "schema", "annotation", "status")
+		server.declared = ours
+		report("a newer definition is not known yet", "annotation", "status")
+		time.Sleep(2 * time.Minute)
+		report("it is known, and the annotation goes", "schema", "status", "annotation")
+		report("nothing is left of it", "status")
+	})
+}
+
+func TestAnAnnotationThatIsForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &definitionServer{declared: []string{"targetService", "targetWorkload", "conditions"}, forbidden: true}
+		client := server.client(t)
+		apply := func() error {
+			return client.ApplyStatus(t.Context(), shop(), status.Compute(shop(), observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon()))
+		}
+		for second := range 59 {
+			if err := apply(); err == nil || !strings.Contains(err.Error(), "allow the ServiceAccount to patch httpscaledobjects") {
+				t.Fatalf("after %d s: %v, want the remedy", second, err)
+			}
+			time.Sleep(time.Second) // The clock is synctest's.
+		}
+		server.expect(t, "in a minute", "status", "schema", "annotation", "annotation")
+		server.forbidden = false
+		time.Sleep(time.Minute)
+		if err := apply(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestASchemaThatHangsHoldsNobodyElse has the API server not answer when the definition is looked at
+// again.
+func TestASchemaThatHangsHoldsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &definitionServer{declared: []string{"targetService", "targetWorkload"}}
+		client := server.client(t)
+		apply := func(name string) error {
+			object := shop()
+			object.Name = name
+			is := status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+			return client.ApplyStatus(t.Context(), object, is)
+		}
+		if err := apply("shop"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute) // The clock is synctest's.
+		server.hang = make(chan struct{})
+		server.asked = nil
+		ended := make(chan error)
+		go func() { ended <- apply("shop") }()
+		synctest.Wait()
+		server.expect(t, "one asks", "schema")
+		other := make(chan error, 1)
+		go func() { other <- apply("other") }()
+		synctest.Wait()
+		server.expect(t, "another goes by what is known", "annotation", "status")
+		close(server.hang)
+		if err := errors.Join(<-ended, <-other); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestALeftoverAnnotationMayStay where all of the status has a place by now, and the annotation may
+// not be removed.
+func TestALeftoverAnnotationMayStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &definitionServer{
+			declared: []string{"targetService", "targetWorkload", "conditions", "dataPlane"}, forbidden: true,
+		}
+		client, object := server.client(t), shop()
+		object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: ""}
+		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+		for minute := range 3 {
+			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {
+				t.Errorf("after %d min: %v", minute, err)
+			}
+			server.expect(t, "the annotation is tried", "status", "annotation")
+			time.Sleep(time.Minute) // The clock is synctest's.
+		}
+		log := server.log.String()
+		remedy := "kubectl annotate httpscaledobjects -A --all http.kedify.io/status-"
+		if strings.Count(log, remedy) != 1 || strings.Contains(log, "config/crd") {
+			t.Errorf("the remedy is not told once: %s", log)
+		}
+	})
+}

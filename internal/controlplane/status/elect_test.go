@@ -1,0 +1,277 @@
+package status_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+)
+
+// candidate is a replica that takes part in an election.
+type candidate struct {
+	leads atomic.Bool
+	stop  func()
+}
+
+// leaseServer is an API server that stores the Lease.
+type leaseServer struct {
+	// refuse is asked before a Lease is written; nil for no refusals. An error of it is one of the connection.
+	refuse func(method string, lease *coordinationv1.Lease) error
+
+	mu       sync.Mutex
+	lease    *coordinationv1.Lease // nil for none
+	version  int
+	watching map[*io.PipeWriter]struct{}
+}
+
+// RoundTrip is http.RoundTripper's.
+func (s *leaseServer) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet && request.URL.Query().Get("watch") == "true" {
+		return s.watch(request)
+	}
+	lease := new(coordinationv1.Lease)
+	if request.Method != http.MethodGet {
+		if err := json.NewDecoder(request.Body).Decode(lease); err != nil {
+			return nil, err
+		}
+		if s.refuse != nil {
+			if err := s.refuse(request.Method, lease); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leases := coordinationv1.Resource("leases")
+	switch {
+	case request.Method == http.MethodPost && s.lease != nil:
+		return answer(apierrors.NewAlreadyExists(leases, lease.Name).Status())
+	case request.Method == http.MethodPost:
+		return s.store(lease)
+	case s.lease == nil || path.Base(request.URL.Path) != s.lease.Name:
+		return answer(apierrors.NewNotFound(leases, path.Base(request.URL.Path)).Status())
+	case request.Method == http.MethodPut && lease.ResourceVersion != s.lease.ResourceVersion:
+		return answer(apierrors.NewConflict(leases, lease.Name, errors.New("it was changed")).Status())
+	case request.Method == http.MethodPut:
+		return s.store(lease)
+	default:
+		return answer(s.lease)
+	}
+}
+
+// store keeps a Lease and tells whoever watches. The caller holds the lock.
+func (s *leaseServer) store(lease *coordinationv1.Lease) (*http.Response, error) {
+	s.version++
+	lease.ResourceVersion = strconv.Itoa(s.version)
+	s.lease = lease
+	for writer := range s.watching {
+		if err := json.NewEncoder(writer).Encode(s.modified()); err != nil {
+			delete(s.watching, writer) // The watch has ended.
+		}
+	}
+	return answer(lease)
+}
+
+// modified tells of the Lease as it is. The caller holds the lock.
+func (s *leaseServer) modified() metav1.WatchEvent {
+	return metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Object: s.lease}}
+}
+
+// watch begins a watch of the one Lease, which a role can allow.
+func (s *leaseServer) watch(request *http.Request) (*http.Response, error) {
+	query := request.URL.Query()
+	if query.Get("fieldSelector") != "metadata.name="+httpv1alpha1.DefaultInterceptorLease || query.Get("resourceVersion") == "" {
+		return answer(apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("it may watch one Lease")).Status())
+	}
+	reader, writer := io.Pipe()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watching[writer] = struct{}{}
+	if s.lease.ResourceVersion != query.Get("resourceVersion") {
+		missed := s.modified()
+		go func() { _ = json.NewEncoder(writer).Encode(missed) }()
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: reader}, nil
+}
+
+// answer is a response with an object, or with what went wrong.
+func answer(object any) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	recorder.Header().Set("Content-Type", "application/json")
+	if failure, is := object.(metav1.Status); is {
+		recorder.WriteHeader(int(failure.Code))
+	}
+	err := json.NewEncoder(recorder).Encode(object)
+	return recorder.Result(), err
+}
+
+// client returns a REST client of the server.
+func (s *leaseServer) client(t *testing.T) rest.Interface {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	config := &rest.Config{APIPath: "/apis", Transport: s}
+	config.GroupVersion, config.NegotiatedSerializer = &coordinationv1.SchemeGroupVersion, serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err := errors.Join(err, coordinationv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// newLeaseServer returns an API server without a Lease.
+func newLeaseServer() *leaseServer { return &leaseServer{watching: map[*io.PipeWriter]struct{}{}} }
+
+// campaign starts a candidate. leaders counts those who lead.
+func campaign(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity string) *candidate {
+	t.Helper()
+	c := &candidate{}
+	election := status.Election{Client: leases.client(t), Namespace: "keda", Identity: identity, Logger: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		done <- election.Run(ctx, func(ctx context.Context) {
+			if leaders.Add(1) > 1 {
+				t.Errorf("%s leads beside another", identity)
+			}
+			c.leads.Store(true)
+			<-ctx.Done()
+			c.leads.Store(false)
+			leaders.Add(-1)
+		})
+	}()
+	c.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("%s: Run = %v", identity, err)
+		}
+	}
+	return c
+}
+
+func TestElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newLeaseServer()
+		var leaders atomic.Int32
+		var cut atomic.Bool // the first candidate's way to the API server
+		leases.refuse = func(_ string, lease *coordinationv1.Lease) error {
+			if cut.Load() && *lease.Spec.HolderIdentity == "interceptor-0" {
+				return errors.New("the API server is away")
+			}
+			return nil
+		}
+		first := campaign(t, leases, &leaders, "interceptor-0")
+		defer first.stop()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		second := campaign(t, leases, &leaders, "interceptor-1")
+		for _, step := range []struct {
+			name          string
+			do            func()
+			after         time.Duration
+			first, second bool
+		}{
+			{"the first one leads", func() {}, time.Minute, true, false},
+			{"whoever cannot renew makes place", func() { cut.Store(true) }, time.Minute, false, true},
+			{"who returns waits", func() { cut.Store(false) }, time.Minute, false, true},
+			{"an orderly end makes place at once", second.stop, 100 * time.Millisecond, true, false},
+		} {
+			step.do()
+			time.Sleep(step.after)
+			if first.leads.Load() != step.first || second.leads.Load() != step.second {
+				t.Errorf("%s: the first leads: %v, the second: %v", step.name, first.leads.Load(), second.leads.Load())
+			}
+		}
+		renewed := func() time.Time {
+			leases.mu.Lock()
+			defer leases.mu.Unlock()
+			return leases.lease.Spec.RenewTime.Time
+		}
+		before := renewed()
+		time.Sleep(11 * time.Second)
+		if beats := renewed().Sub(before); beats < 5*time.Second || beats > 15*time.Second {
+			t.Errorf("the Lease was renewed by %v in 11 s, want about every 5 s", beats)
+		}
+	})
+}
+
+// TestASlowAnswerShortensTheTerm has the API server take its time to answer the request by which a
+// replica is elected, and refuse all that follow: others count from when the Lease was written.
+func TestASlowAnswerShortensTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slow = 8 * time.Second // The clock is synctest's, here and below.
+		leases := newLeaseServer()
+		leases.refuse = func(method string, _ *coordinationv1.Lease) error {
+			if method == http.MethodPut {
+				return errors.New("the API server is away")
+			}
+			time.Sleep(slow)
+			return nil
+		}
+		var leaders atomic.Int32
+		one := campaign(t, leases, &leaders, "interceptor-0")
+		defer one.stop()
+		time.Sleep(slow + time.Second)
+		if !one.leads.Load() {
+			t.Error("whoever has the Lease does not lead")
+		}
+		time.Sleep(10*time.Second - slow)
+		if one.leads.Load() {
+			t.Error("11 s after its request, and without another one, the replica still leads")
+		}
+	})
+}
+
+// TestWhoIsOvertakenStandsBy has two replicas create the Lease at once, and the one that could end in good order.
+func TestWhoIsOvertakenStandsBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newLeaseServer()
+		leases.refuse = func(method string, _ *coordinationv1.Lease) error {
+			if method == http.MethodPost {
+				time.Sleep(time.Second) // The clock is synctest's, here and below.
+			}
+			return nil
+		}
+		var leaders atomic.Int32
+		first, second := campaign(t, leases, &leaders, "interceptor-0"), campaign(t, leases, &leaders, "interceptor-1")
+		time.Sleep(2 * time.Second)
+		if first.leads.Load() == second.leads.Load() {
+			t.Errorf("of two replicas %d lead", leaders.Load())
+		}
+		if second.leads.Load() {
+			first, second = second, first
+		}
+		first.stop()
+		time.Sleep(100 * time.Millisecond)
+		if !second.leads.Load() {
+			t.Error("the other one does not lead at once")
+		}
+		second.stop()
+	})
+}
+
+func TestElectionWithoutIdentity(t *testing.T) {
+	err := status.Election{Namespace: "keda", Logger: slog.New(slog.DiscardHandler)}.Run(t.Context(), func(context.Context) {})
+	if err == nil {
+		t.Error("an election without an identity runs")
+	}
+}

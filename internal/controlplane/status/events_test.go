@@ -1,0 +1,61 @@
+package status_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+)
+
+// TestAnnouncements are told once in a while for each object and reason, of known objects only, by a replica that is not elected too; and two replicas
+// give the Event of one stretch one name.
+func TestAnnouncements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}
+		stages := []*stage{
+			{server: &client.server, reporting: newReporting(t, client, newProxies(), "a"), listed: []*httpv1alpha1.HTTPScaledObject{shop()}},
+			{
+				server: &client.server, reporting: newReportingOf(t, client, newProxies(), "b", never),
+				listed: []*httpv1alpha1.HTTPScaledObject{shop()},
+			},
+		}
+		for _, s := range stages {
+			defer s.lead(t)()
+			s.report()
+		}
+		time.Sleep(time.Minute)
+		client.mu.Lock()
+		client.events = nil
+		client.mu.Unlock()
+		cold := status.Announcement{Kind: corev1.EventTypeNormal, Reason: "ColdStart", Note: "A request waits."}
+		full := status.Announcement{Kind: corev1.EventTypeWarning, Reason: "TooManyHeld", Note: "No more may wait."}
+		unknown := shopKey()
+		unknown.Name = "unknown"
+		for range 2 {
+			for range 100 {
+				stages[0].reporting.Announce(shopKey(), cold)
+				stages[1].reporting.Announce(shopKey(), cold)
+				stages[0].reporting.Announce(shopKey(), full)
+				stages[0].reporting.Announce(unknown, full)
+			}
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+		}
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		count, names := map[string]int{}, map[string]struct{}{}
+		for _, event := range client.events {
+			count[event.Type+" "+event.Reason+" "+event.Note+" "+event.Regarding.Name+" "+event.Action]++
+			names[event.Name] = struct{}{}
+		}
+		want := map[string]int{"Normal ColdStart A request waits. shop Hold": 4, "Warning TooManyHeld No more may wait. shop Hold": 2}
+		if diff := cmp.Diff(want, count); diff != "" || len(names) != 4 {
+			t.Errorf("%d names\n%s", len(names), diff)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package status_test
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+)
+
+// measured gives a stage a Reporting that is elected, and returns a function that reads its gauges.
+func (s *stage) measured(t *testing.T) (gauges func() map[string]float64) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	var err error
+	s.reporting, err = status.New(status.Options{
+		Client: s.server, Source: s.proxies, Elect: always, Replica: "interceptor-0", Registerer: registry, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() map[string]float64 {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]float64{}
+		for _, family := range families {
+			if gauge := family.GetMetric()[0].GetGauge(); gauge != nil {
+				values[family.GetName()] = gauge.GetValue()
+			}
+		}
+		return values
+	}
+}
+
+// TestGauges count what the elected replica knows, and nothing on another one.
+func TestGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		gauges := s.measured(t)
+		expect := func(when string, unacked, refused float64) {
+			t.Helper()
+			time.Sleep(time.Second) // The clock is synctest's.
+			want := map[string]float64{
+				"kedify_status_unacked_objects": unacked, "kedify_status_refused_objects": refused, "kedify_status_unreachable_replicas": 0,
+			}
+			if diff := cmp.Diff(want, gauges()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		s.canary(20)
+		expect("before the election", 0, 0)
+		stop := s.lead(t)
+		expect("no proxy has anything", 2, 0)
+		s.proxies.confirm("10.0.0.1:1")
+		s.proxies.confirm("10.0.0.2:1")
+		expect("both proxies have everything", 0, 0)
+		s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
+		expect("a proxy refuses an object", 1, 1)
+		stop()
+		expect("after the term", 0, 0)
+	})
+}
+
+// TestTheUnreachableAreCounted has another replica that does not know the protocol.
+func TestTheUnreachableAreCounted(t *testing.T) {
+	s := newStage(t)
+	gauges := s.measured(t)
+	at, _ := serveReplica(t, func(grpc.ServiceRegistrar) {})
+	s.replicas = []*discoveryv1.EndpointSlice{endpointsOf("interceptor-1", at)}
+	stop := s.lead(t)
+	s.canary(20)
+	s.proxies.confirm("10.0.0.1:1")
+	s.waitFor(t, "2/1 false")
+	if got := gauges()["kedify_status_unreachable_replicas"]; got != 1 {
+		t.Errorf("%v replicas are unreachable", got)
+	}
+	stop()
+	if got := gauges()["kedify_status_unreachable_replicas"]; got != 0 {
+		t.Errorf("after the term %v replicas are unreachable", got)
+	}
+}

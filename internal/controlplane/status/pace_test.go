@@ -1,0 +1,219 @@
+package status_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// canary publishes shop at a weight, beside other, and reports it with two Ready proxies.
+func (s *stage) canary(weight uint32) {
+	config := splitAt(map[string]uint32{"shop": weight, "other": 0})
+	s.proxies.publish(config)
+	s.mu.Lock()
+	changed := s.objects["shop"].DeepCopy()
+	changed.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: fmt.Sprint("at ", weight)}
+	changed.ResourceVersion = fmt.Sprint("at ", weight)
+	s.objects["shop"] = changed
+	s.mu.Unlock()
+	s.watch()
+	s.reporting.Observe(observation.Pass{
+		Objects:  s.objectsWith(config),
+		Proxies:  map[model.Fleet][]model.Proxy{"apps": {readyProxy("a", "10.0.0.1"), readyProxy("b", "10.0.0.2")}},
+		Replicas: s.replicas,
+	})
+}
+
+// acked returns what the status of shop says, as ready/acked and effective, and what was written since the last call.
+func (s *stage) acked() (counts string, writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	report := s.objects["shop"].Status.DataPlane
+	for _, line := range s.protocol {
+		if line == "status shop Accepted" {
+			writes++
+		}
+	}
+	s.protocol = nil
+	if report == nil {
+		return "none", writes
+	}
+	return fmt.Sprintf("%d/%d %v", report.Proxies.Ready, report.Proxies.Acked, report.Effective), writes
+}
+
+// TestReportsFollowACKs plays a canary. The clock is synctest's, so the times are exact.
+func TestReportsFollowACKs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		both := func() { s.proxies.confirm("10.0.0.1:1"); s.proxies.confirm("10.0.0.2:1") }
+		const ms = time.Millisecond
+		steps := []struct {
+			name   string
+			do     func()
+			after  time.Duration
+			want   string
+			writes int
+		}{
+			{"a weight is published", func() { s.canary(20) }, 50 * ms, "none", 0},
+			{"both proxies confirm it", both, 30 * ms, "2/2 true", 1},
+			{"the next weight", func() { s.canary(50) }, 90 * ms, "2/2 true", 0},
+			{"no proxy answers for longer", func() {}, 60 * ms, "2/0 false", 1},
+			{"one proxy answers", func() { s.proxies.confirm("10.0.0.1:1") }, 50 * ms, "2/0 false", 0},
+			{"and then the other", func() { s.proxies.confirm("10.0.0.2:1") }, 30 * ms, "2/2 true", 1},
+			{"a proxy that answers one after the other is one write", func() { s.canary(80); both() }, 200 * ms, "2/2 true", 1},
+			{"the scope is refused for a moment", func() {
+				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
+				time.Sleep(50 * ms)
+				both()
+			}, 200 * ms, "2/2 true", 0},
+			{"and for good", func() {
+				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
+			}, 200 * ms, "2/1 false", 1},
+		}
+		for _, step := range steps {
+			step.do()
+			time.Sleep(step.after)
+			got, writes := s.acked()
+			if got != step.want || writes != step.writes {
+				t.Errorf("%s: the report is %q after %d writes, want %q after %d", step.name, got, writes, step.want, step.writes)
+			}
+		}
+	})
+}
+
+func TestAProxyThatComesAndGoesIsNotWrittenEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.canary(20)
+		writes := 0
+		for range 300 { // one minute
+			s.proxies.confirm("10.0.0.1:1")
+			s.proxies.confirm("10.0.0.2:1")
+			time.Sleep(20 * time.Millisecond)
+			s.proxies.answer("10.0.0.2:1", resourcev3.ScopedRouteType, "shop.test", status.Confirmation{})
+			time.Sleep(180 * time.Millisecond)
+			_, more := s.acked()
+			writes += more
+		}
+		if writes < 30 || writes > 65 {
+			t.Errorf("%d writes in a minute, want about one per second", writes)
+		}
+	})
+}
+
+func TestObjectsInACanaryAreWrittenFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		for i := range 500 {
+			object := shop()
+			object.Name, object.UID = fmt.Sprint("calm-", i), types.UID(fmt.Sprint("calm-", i))
+			s.objects[object.Name] = object
+		}
+		s.watch()
+		defer s.lead(t)()
+		s.canary(20)
+		s.proxies.confirm("10.0.0.1:1")
+		s.proxies.confirm("10.0.0.2:1")
+		time.Sleep(200 * time.Millisecond)
+		if got, _ := s.acked(); got != "2/2 true" {
+			t.Errorf("after 200 ms the report is %q", got)
+		}
+		s.canary(50)
+		s.proxies.confirm("10.0.0.1:1")
+		s.proxies.confirm("10.0.0.2:1")
+		time.Sleep(50 * time.Millisecond)
+		if got, writes := s.acked(); got != "2/2 true" || writes != 1 {
+			t.Errorf("amid 500 other objects the report is %q after %d writes", got, writes)
+		}
+		time.Sleep(3 * time.Second)
+		for _, object := range s.list() {
+			if object.Status.DataPlane == nil {
+				t.Fatalf("%s has no report after 3 s", object.Name)
+			}
+		}
+	})
+}
+
+// TestBecomingACanaryEndsTheWait has an object that nobody waited for fail for so long that it is
+// tried again seldom, and then a rollout begin.
+func TestBecomingACanaryEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.fail = errors.New("the API server is away")
+		s.report()
+		time.Sleep(129 * time.Second) // It was tried a second ago, and will be in half a minute.
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		s.canary(20)
+		s.proxies.confirm("10.0.0.1:1")
+		s.proxies.confirm("10.0.0.2:1")
+		time.Sleep(2100 * time.Millisecond)
+		if got, _ := s.acked(); got != "2/2 true" {
+			t.Errorf("the report is %q", got)
+		}
+		if status := s.objects["other"].Status.DataPlane; status != nil {
+			t.Error("the object that nobody waits for was written, so that the test shows nothing")
+		}
+	})
+}
+
+// TestAProxyThatFlapsDelaysNobodyForLong has 1,000 statuses ask for their turn each time that one
+// proxy comes, and most of them not need it when that goes again a second later.
+func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		for i := range 1000 {
+			object := shop()
+			object.Name, object.UID = fmt.Sprint("calm-", i), types.UID(fmt.Sprint("calm-", i))
+			s.objects[object.Name] = object
+		}
+		s.watch()
+		defer s.lead(t)()
+		objects := s.objectsWith(model.Config{})
+		proxy := readyProxy("a", "10.0.0.1")
+		report := func(more map[model.Key]observation.Object) {
+			all := maps.Clone(objects)
+			maps.Copy(all, more)
+			s.reporting.Observe(observation.Pass{Objects: all, Proxies: map[model.Fleet][]model.Proxy{"apps": {proxy}}})
+		}
+		report(nil)
+		time.Sleep(10 * time.Second)
+		for range 60 {
+			proxy.IsReady = !proxy.IsReady
+			report(nil)
+			time.Sleep(time.Second)
+		}
+
+		late := shop()
+		late.Name, late.UID = "late", "late"
+		s.mu.Lock()
+		s.objects[late.Name], s.protocol = late, nil
+		s.mu.Unlock()
+		wrong := problem("ServiceNotFound", "no Service x")
+		wrong.On.Name = late.Name
+		report(map[model.Key]observation.Object{wrong.On: {
+			ScaledObject: late, Fleet: "calm", Outcome: observation.Outcome{Problems: []model.Problem{wrong}},
+		}})
+		time.Sleep(4 * time.Second)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.objects[late.Name].Status.Conditions) == 0 {
+			t.Errorf("there is no status after 4 s; %d others were written meanwhile", len(s.protocol))
+		}
+	})
+}

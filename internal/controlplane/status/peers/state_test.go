@@ -1,0 +1,263 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspb"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// digest is a digest that is told apart from others by its number.
+func digest(number int) string { return fmt.Sprintf("%0*d", DigestBytes, number) }
+
+func key(number int) model.Key { return model.Key{Namespace: "apps", Name: fmt.Sprint("shop-", number)} }
+
+func address(number int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(number)}) }
+
+// fleetOf is the fleet of a proxy.
+func fleetOf(proxy int) model.Fleet { return model.Fleet(fmt.Sprint("fleet-", proxy%2)) }
+
+// world is what is so at one replica: the digests of its objects and, of each proxy, its answers.
+type world struct {
+	random  *rand.Rand
+	digests [6]int // 0 for an object that is not published
+	answers [4]map[int]Answer
+}
+
+// answer is any.
+func (w *world) answer() Answer {
+	switch w.random.IntN(4) {
+	case 0:
+		return Answer{}
+	case 1:
+		return Answer{Refusal: "no"}
+	default:
+		return Answer{Confirmed: true}
+	}
+}
+
+// step changes the world at random, as an AckTracker would tell.
+func (w *world) step() Delta {
+	d := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
+	published := -1
+	if w.random.IntN(3) == 0 {
+		published = w.random.IntN(len(w.digests))
+		w.digests[published] = w.random.IntN(4)
+		d.Objects[key(published)] = digest(w.digests[published])
+		if w.digests[published] == 0 {
+			d.Objects[key(published)] = ""
+		}
+	}
+	for proxy := range w.answers {
+		told := Proxy{Fleet: fleetOf(proxy), Answers: map[model.Key]Answer{}}
+		switch dice := w.random.IntN(12); {
+		case dice == 0:
+			w.answers[proxy], told.Gone = nil, true
+		case dice == 1 || w.answers[proxy] == nil && dice < 4:
+			w.answers[proxy], told.Full = map[int]Answer{}, true
+		}
+		for object, digest := range w.digests {
+			isDue := told.Full || object == published || w.random.IntN(8) == 0
+			if w.answers[proxy] != nil && digest != 0 && isDue {
+				answer := w.answer()
+				w.answers[proxy][object], told.Answers[key(object)] = answer, answer
+			}
+		}
+		if told.Gone || told.Full || len(told.Answers) > 0 {
+			d.Proxies[address(proxy)] = told
+		}
+	}
+	return d
+}
+
+// table is what a State answers about everything.
+func (w *world) table(s *State) map[string]string {
+	out := map[string]string{}
+	for proxy := range w.answers {
+		for object, number := range w.digests {
+			answer, connected := s.Answer(address(proxy), fleetOf(proxy), key(object), digest(number))
+			out[fmt.Sprint(proxy, " ", object)] = fmt.Sprint(answer, connected)
+		}
+	}
+	return out
+}
+
+// want is what it should answer.
+func (w *world) want() map[string]string {
+	out := map[string]string{}
+	for proxy, answers := range w.answers {
+		for object, number := range w.digests {
+			answer := Answer{}
+			if answers != nil && number != 0 {
+				answer = answers[object]
+			}
+			out[fmt.Sprint(proxy, " ", object)] = fmt.Sprint(answer, answers != nil)
+		}
+	}
+	return out
+}
+
+// TestDeltasAddUp plays a random world to a State, and what of it is news, merged while nobody reads,
+// through a stream to another State. Both have to know the world as it is. A third one joins late.
+func TestDeltasAddUp(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		w := &world{random: rand.New(rand.NewPCG(seed, 1))}
+		own, remote := newState(), newState()
+		out, in := &encoder{numbers: map[model.Key]uint32{}}, &decoder{objects: map[uint32]model.Key{}}
+		var unsent Delta
+		pass := func(unsent Delta, out *encoder, in *decoder, to *State) {
+			t.Helper()
+			bytes, err := proto.Marshal(out.encode(unsent))
+			if err != nil {
+				t.Fatal(err)
+			}
+			message := new(peerspb.Delta)
+			if err := proto.Unmarshal(bytes, message); err != nil {
+				t.Fatal(err)
+			}
+			told, err := in.decode(message)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			to.apply(told)
+		}
+		for step := range 60 {
+			unsent = unsent.with(own.apply(w.step()))
+			if diff := cmp.Diff(w.want(), w.table(own)); diff != "" {
+				t.Fatalf("seed %d, step %d: own (-want +got):\n%s", seed, step, diff)
+			}
+			if w.random.IntN(3) > 0 {
+				continue
+			}
+			pass(unsent, out, in, remote)
+			unsent = Delta{}
+			if diff := cmp.Diff(w.want(), w.table(remote)); diff != "" {
+				t.Fatalf("seed %d, step %d: remote (-want +got):\n%s", seed, step, diff)
+			}
+		}
+		late := newState()
+		pass(own.snapshot(), &encoder{numbers: map[model.Key]uint32{}}, &decoder{objects: map[uint32]model.Key{}}, late)
+		if diff := cmp.Diff(w.want(), w.table(late)); diff != "" {
+			t.Fatalf("seed %d: late (-want +got):\n%s", seed, diff)
+		}
+		if len(in.objects) != len(out.numbers) {
+			t.Fatalf("seed %d: %d numbers are told and %d known", seed, len(out.numbers), len(in.objects))
+		}
+	}
+}
+
+// TestAWeightTellsOneObject has one of a thousand objects change, which a proxy then confirms: neither
+// message names anything else, nor any object by its name again.
+func TestAWeightTellsOneObject(t *testing.T) {
+	own, out := newState(), &encoder{numbers: map[model.Key]uint32{}}
+	all := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{address(1): {Fleet: "apps", Full: true}}}
+	for i := range 1000 {
+		all.Objects[key(i)] = digest(1)
+	}
+	if first := out.encode(own.apply(all)); len(first.GetObjects()) != 1000 || first.GetSequence() != 1 {
+		t.Fatalf("the first message has %d objects", len(first.GetObjects()))
+	}
+	answer := func(is Answer) map[netip.Addr]Proxy {
+		return map[netip.Addr]Proxy{address(1): {Fleet: "apps", Answers: map[model.Key]Answer{key(7): is}}}
+	}
+	for _, step := range []struct {
+		name  string
+		delta Delta
+		limit int // of bytes
+	}{
+		{"the weight", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{})}, 50},
+		{"the ACK", Delta{Proxies: answer(Answer{Confirmed: true})}, 25},
+		{"the same again", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{Confirmed: true})}, 2},
+	} {
+		if size := proto.Size(out.encode(own.apply(step.delta))); size > step.limit {
+			t.Errorf("%s takes %d bytes, want at most %d", step.name, size, step.limit)
+		}
+	}
+}
+
+// TestNonsenseIsRefused has a peer tell what no replica tells.
+func TestNonsenseIsRefused(t *testing.T) {
+	good := &peerspb.Object{Number: 1, Namespace: "apps", Name: "shop", Digest: []byte(digest(1))}
+	proxy := func(is *peerspb.Proxy) *peerspb.Delta {
+		is.Address, is.Fleet = []byte{10, 0, 0, 1}, "apps"
+		return &peerspb.Delta{Sequence: 1, Objects: []*peerspb.Object{good}, Proxies: []*peerspb.Proxy{is}}
+	}
+	object := func(is *peerspb.Object) *peerspb.Delta {
+		return &peerspb.Delta{Sequence: 1, Objects: []*peerspb.Object{is}}
+	}
+	for name, message := range map[string]*peerspb.Delta{
+		"a Delta is missing":     {Sequence: 2},
+		"an object without name": object(&peerspb.Object{Number: 1, Digest: []byte(digest(1))}),
+		"a name that is too long": object(&peerspb.Object{
+			Number: 1, Namespace: "apps", Name: strings.Repeat("x", 254), Digest: []byte(digest(1)),
+		}),
+		"a digest that is too long": object(&peerspb.Object{
+			Number: 1, Namespace: "apps", Name: "shop", Digest: []byte(digest(1) + "0"),
+		}),
+		"an address that is none": {Sequence: 1, Proxies: []*peerspb.Proxy{{Address: []byte{1}, Fleet: "apps"}}},
+		"a fleet that is none": {Sequence: 1, Proxies: []*peerspb.Proxy{
+			{Address: []byte{10, 0, 0, 1}, Fleet: strings.Repeat("x", 64)},
+		}},
+		"an answer about nothing":   proxy(&peerspb.Proxy{Confirmed: []uint32{2}}),
+		"more answers than objects": proxy(&peerspb.Proxy{Confirmed: []uint32{1, 1}}),
+		"a refusal of nothing":      proxy(&peerspb.Proxy{Refusals: []*peerspb.Refusal{{Number: 3}}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := (&decoder{objects: map[uint32]model.Key{}}).decode(message); !errors.Is(err, errProtocol) {
+				t.Errorf("decode = %v, want errProtocol", err)
+			}
+		})
+	}
+	long := proxy(&peerspb.Proxy{
+		Unconfirmed: []uint32{1}, Refusals: []*peerspb.Refusal{{Number: 1, Message: strings.Repeat("x", 10000)}},
+	})
+	told, err := (&decoder{objects: map[uint32]model.Key{}}).decode(long)
+	if refusal := told.Proxies[address(1)].Answers[model.Key{Namespace: "apps", Name: "shop"}].Refusal; err != nil || len(refusal) != MaxRefusal {
+		t.Errorf("a refusal of %d bytes is kept, %v", len(refusal), err)
+	}
+}
+
+// TestRefusalsOfEverythingFitAMessage has seven proxies refuse each of 10,000 objects, with a text of
+// the longest length: each stays refused.
+func TestRefusalsOfEverythingFitAMessage(t *testing.T) {
+	all := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
+	refused := map[model.Key]Answer{}
+	for i := range 10_000 {
+		all.Objects[key(i)], refused[key(i)] = digest(i), Answer{Refusal: strings.Repeat("x", MaxRefusal)}
+	}
+	for i := range 7 {
+		all.Proxies[address(i)] = Proxy{Fleet: "apps", Full: true, Answers: refused}
+	}
+	message := (&encoder{numbers: map[model.Key]uint32{}}).encode(all)
+	if size := proto.Size(message); size > maxMessage {
+		t.Fatalf("the message has %d bytes, want at most %d", size, maxMessage)
+	}
+	told, err := (&decoder{objects: map[uint32]model.Key{}}).decode(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, proxy := range told.Proxies {
+		count, whole := 0, 0
+		for _, answer := range proxy.Answers {
+			switch len(answer.Refusal) {
+			case 0:
+				t.Fatal("a refusal was lost")
+			case MaxRefusal:
+				whole++
+			}
+			count++
+		}
+		if count != 10_000 || whole != maxRefusals {
+			t.Errorf("proxy %v: %d refusals, %d of them whole", at, count, whole)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package status_test
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
+
+// waitFor waits until the report of shop is as wanted.
+func (s *stage) waitFor(t *testing.T, want string) {
+	t.Helper()
+	var got string
+	await.Described(t, "the report "+want, func() bool {
+		got, _ = s.acked()
+		return got == want
+	}, func() string { return got })
+}
+
+// serveReplica has a gRPC server answer the other replicas until the test, or the returned function, ends it,
+// and returns where.
+func serveReplica(t *testing.T, register func(grpc.ServiceRegistrar)) (at string, stop func()) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	register(server)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	stop = sync.OnceFunc(func() {
+		server.Stop()
+		serving.Wait()
+	})
+	t.Cleanup(stop)
+	return listener.Addr().String(), stop
+}
+
+// endpointsOf is the EndpointSlice of a replica.
+func endpointsOf(name, address string) *discoveryv1.EndpointSlice {
+	at := netip.MustParseAddrPort(address)
+	port, portName := int32(at.Port()), peers.PortName
+	pod := &corev1.ObjectReference{Kind: "Pod", Name: name}
+	return &discoveryv1.EndpointSlice{
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}, TargetRef: pod}},
+	}
+}
+
+// TestReplicasAreMerged has one proxy connected to each of two replicas.
+func TestReplicasAreMerged(t *testing.T) {
+	s, other := newStage(t), newStage(t)
+	other.reporting = newReportingOf(t, other.server, other.proxies, "interceptor-1", never)
+	at, stop := serveReplica(t, other.reporting.Register)
+	s.replicas = []*discoveryv1.EndpointSlice{
+		endpointsOf("interceptor-0", "127.0.0.1:1"), endpointsOf("interceptor-1", at),
+	}
+	other.replicas = s.replicas
+	defer s.lead(t)()
+	defer other.lead(t)()
+	for _, each := range []*stage{s, other} {
+		each.canary(20)
+	}
+	s.proxies.confirm("10.0.0.1:1")
+	other.proxies.confirm("10.0.0.2:1")
+	s.waitFor(t, "2/2 true")
+	for _, each := range []*stage{s, other} {
+		each.canary(50)
+	}
+	s.proxies.confirm("10.0.0.1:1")
+	s.waitFor(t, "2/1 false")
+	other.proxies.confirm("10.0.0.2:1")
+	s.waitFor(t, "2/2 true")
+	stop()
+	s.waitFor(t, "2/1 false")
+}
+
+// TestAReplicaThatIsTooOldToKnow speaks another protocol: its proxies have nothing, and ours count.
+func TestAReplicaThatIsTooOldToKnow(t *testing.T) {
+	s := newStage(t)
+	at, _ := serveReplica(t, func(grpc.ServiceRegistrar) {})
+	s.replicas = []*discoveryv1.EndpointSlice{endpointsOf("interceptor-1", at)}
+	defer s.lead(t)()
+	s.canary(20)
+	s.proxies.confirm("10.0.0.1:1")
+	s.waitFor(t, "2/1 false")
+}

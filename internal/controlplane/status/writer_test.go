@@ -1,0 +1,366 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// server plays the API server: it keeps objects and a protocol of what was written.
+type server struct {
+	mu       sync.Mutex
+	objects  map[string]*httpv1alpha1.HTTPScaledObject
+	protocol []string
+	fail     error
+	version  int
+}
+
+// ApplyStatus is status.Client's.
+func (s *server) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	stored := s.objects[object.Name].DeepCopy()
+	stored.Status = is
+	s.version++
+	stored.ResourceVersion = fmt.Sprint("v", s.version)
+	s.objects[object.Name] = stored
+	s.protocol = append(s.protocol, "status "+object.Name+" "+is.Conditions[0].Reason)
+	return nil
+}
+
+// CreateEvent is status.Client's.
+func (s *server) CreateEvent(_ context.Context, event *eventsv1.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.protocol = append(s.protocol, fmt.Sprintf("event %s %s %s: %s", event.Regarding.Name, event.Type, event.Reason, event.Note))
+	return nil
+}
+
+// written returns the protocol since the last call, sorted.
+func (s *server) written() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	protocol := s.protocol
+	s.protocol = nil
+	slices.Sort(protocol)
+	return protocol
+}
+
+// list returns the objects as a watch would bring them.
+func (s *server) list() []*httpv1alpha1.HTTPScaledObject {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*httpv1alpha1.HTTPScaledObject
+	for _, object := range s.objects {
+		list = append(list, object)
+	}
+	return list
+}
+
+// never elects.
+func never(ctx context.Context, _ func(context.Context)) error {
+	<-ctx.Done()
+	return nil
+}
+
+// always elects.
+func always(ctx context.Context, lead func(context.Context)) error {
+	lead(ctx)
+	return nil
+}
+
+// stage is a Reporting in front of a server, of a replica to which proxies connect.
+type stage struct {
+	*server
+	proxies   *proxies
+	reporting *status.Reporting
+	listed    []*httpv1alpha1.HTTPScaledObject
+	replicas  []*discoveryv1.EndpointSlice
+}
+
+// newReporting returns the Reporting of a replica that is elected whenever it runs.
+func newReporting(t *testing.T, client status.Client, source status.Source, replica string) *status.Reporting {
+	t.Helper()
+	return newReportingOf(t, client, source, replica, always)
+}
+
+// newReportingOf returns the Reporting of a replica.
+func newReportingOf(
+	t *testing.T, client status.Client, source status.Source, replica string,
+	elect func(context.Context, func(context.Context)) error,
+) *status.Reporting {
+	t.Helper()
+	reporting, err := status.New(status.Options{
+		Client: client, Source: source, Elect: elect, Replica: replica,
+		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reporting
+}
+
+// newStage returns a stage in front of the objects shop and other. Nothing runs yet.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	other := shop()
+	other.Name, other.UID = "other", "u2"
+	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}}, proxies: newProxies()}
+	s.reporting = newReporting(t, s.server, s.proxies, "interceptor-0")
+	s.watch()
+	return s
+}
+
+// watch lets the Reporting see what is stored.
+func (s *stage) watch() { s.listed = s.list() }
+
+// lead runs the Reporting as the elected one until the returned function is called.
+func (s *stage) lead(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	observed, done := make(chan struct{}), make(chan error)
+	close(observed)
+	go func() { done <- s.reporting.Run(ctx, observed) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	}
+}
+
+// objectsWith are all objects that are watched, with what is published of them and the problems that were found.
+func (s *stage) objectsWith(config model.Config, problems ...model.Problem) map[model.Key]observation.Object {
+	objects, parts := map[model.Key]observation.Object{}, byObject(config)
+	for _, object := range s.listed {
+		key := model.Key{Namespace: object.Namespace, Name: object.Name}
+		seen := observation.Outcome{Served: true}
+		for _, found := range problems {
+			if found.On == key {
+				seen.Problems = append(seen.Problems, found)
+			}
+		}
+		objects[key] = observation.Object{ScaledObject: object, Fleet: "apps", Outcome: seen, InForce: parts[key]}
+	}
+	return objects
+}
+
+// report tells the Reporting of a pass that found these problems, each in an object that is served, and waits until it has written.
+func (s *stage) report(problems ...model.Problem) {
+	s.reporting.Observe(observation.Pass{Objects: s.objectsWith(model.Config{}, problems...)})
+	time.Sleep(time.Second) // The clock is synctest's.
+	synctest.Wait()
+}
+
+func TestWriterWritesChangesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		zero := problem("InvalidWeightedBackends", "all weights are zero")
+		steps := []struct {
+			name string
+			do   func()
+			want []string
+		}{
+			{"new objects get a status and no event", func() { s.report() }, []string{"status other Accepted", "status shop Accepted"}},
+			{"the same pass again, before the watch has brought the status", func() { s.report() }, nil},
+			{"and after", func() { s.watch(); s.report() }, nil},
+			{"a mistake", func() { s.report(zero) }, []string{
+				"event shop Warning InvalidWeightedBackends: all weights are zero", "status shop InvalidWeightedBackends",
+			}},
+			{"the same mistake in a hundred passes", func() {
+				for range 100 {
+					s.report(zero)
+				}
+			}, nil},
+			{"and after the watch", func() { s.watch(); s.report(zero) }, nil},
+			{"another mistake", func() { s.report(problem("ServiceNotFound", "no Service x")) }, []string{
+				"event shop Warning ServiceNotFound: no Service x", "status shop ServiceNotFound",
+			}},
+			{"corrected, seen before the watch", func() { s.report() }, []string{
+				"event shop Normal Accepted: The object is understood and every Service that it names can be routed to.", "status shop Accepted",
+			}},
+		}
+		for _, step := range steps {
+			step.do()
+			if diff := cmp.Diff(step.want, s.written()); diff != "" {
+				t.Errorf("%s: written (-want +got):\n%s", step.name, diff)
+			}
+		}
+	})
+}
+
+func TestWriterOnlyWritesWhileElected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.report(problem("Conflict", "taken"))
+		if got := s.written(); got != nil {
+			t.Fatalf("written without being elected: %v", got)
+		}
+		stop := s.lead(t)
+		synctest.Wait()
+		want := []string{"event shop Warning Conflict: taken", "status other Accepted", "status shop Conflict"}
+		if diff := cmp.Diff(want, s.written()); diff != "" {
+			t.Errorf("written after the election (-want +got):\n%s", diff)
+		}
+		stop()
+		s.watch()
+		s.report(problem("Conflict", "taken"))
+		defer s.lead(t)()
+		synctest.Wait()
+		if got := s.written(); got != nil {
+			t.Errorf("a new term began with writing what is there: %v", got)
+		}
+	})
+}
+
+func TestWriterTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.fail = errors.New("the API server is away")
+		s.report()
+		if got := s.written(); got != nil {
+			t.Fatalf("written: %v", got)
+		}
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second) // The clock is synctest's. No other report comes.
+		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.written()); diff != "" {
+			t.Errorf("written after the API server came back (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWriterForgetsWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.fail = fmt.Errorf("%w: not found", status.ErrGone)
+		s.report()
+		gone := map[model.Key]observation.Object{}
+		for key := range s.objectsWith(model.Config{}) {
+			gone[key] = observation.Object{}
+		}
+		s.reporting.Observe(observation.Pass{Objects: gone})
+		synctest.Wait()
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		time.Sleep(time.Minute) // The clock is synctest's.
+		if got := s.written(); got != nil {
+			t.Errorf("written for objects that are gone: %v", got)
+		}
+	})
+}
+
+// TestWhatIsNotFoundIsTriedAgain has the API server not find the status of objects that are there: so it
+// answers where the definition has no status subresource.
+func TestWhatIsNotFoundIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.lead(t)()
+		s.fail = fmt.Errorf("%w: not found", status.ErrGone)
+		s.report()
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second) // The clock is synctest's. No other report comes.
+		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.written()); diff != "" {
+			t.Errorf("written after the definition was mended (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// collector keeps events.
+type collector struct {
+	server
+	events []*eventsv1.Event
+}
+
+// CreateEvent is status.Client's.
+func (c *collector) CreateEvent(_ context.Context, event *eventsv1.Event) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, event)
+	return nil
+}
+
+// TestAnInvalidScalingMetricIsToldOnce has the Events of a mistake in spec.scalingMetric and of its correction.
+func TestAnInvalidScalingMetricIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		object := shop()
+		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
+		reporting := newReporting(t, client, newProxies(), "a")
+		s := &stage{server: &client.server, reporting: reporting, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		defer s.lead(t)()
+		for _, target := range []int{1, -1, -1, 2} {
+			object = object.DeepCopy()
+			object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: target}}
+			s.listed = []*httpv1alpha1.HTTPScaledObject{object}
+			s.report()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			object.Status = s.server.objects[object.Name].Status
+		}
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		var got []string
+		for _, event := range client.events {
+			got = append(got, event.Type+" "+event.Reason)
+		}
+		if diff := cmp.Diff([]string{"Warning InvalidScalingMetric", "Normal ScalingMetricAccepted"}, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestEventsFitTheAPI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		object := shop()
+		object.Name = strings.Repeat("s", 253)
+		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
+		reporting := newReporting(t, client, newProxies(), strings.Repeat("i", 300))
+		s := &stage{server: &client.server, reporting: reporting, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		defer s.lead(t)()
+		long := model.Problem{On: model.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts", Message: strings.Repeat("ö", 2000)}
+		s.report(long)
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		if len(client.events) != 1 {
+			t.Fatalf("%d events, want 1", len(client.events))
+		}
+		event := client.events[0]
+		if len(event.Note) > 1024 || len(event.Name) > 253 || len(event.ReportingInstance) > 128 {
+			t.Errorf("note of %d bytes, name of %d, instance of %d", len(event.Note), len(event.Name), len(event.ReportingInstance))
+		}
+		if event.Regarding.UID != object.UID || event.Regarding.Kind != "HTTPScaledObject" || event.EventTime.IsZero() ||
+			event.ReportingController == "" || event.Action == "" || event.Namespace != "apps" {
+			t.Errorf("incomplete event: %+v", event)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package translate_test
+
+import (
+	"testing"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+// FuzzScaledObject: whatever a tenant writes, what Envoy gets is valid, and another tenant is served.
+func FuzzScaledObject(f *testing.F) {
+	f.Add("shop.example.com", "/app", "x-canary", "1", "stable", int32(80), "", "[{service: stable, weight: 80}, {service: canary, weight: 20}]")
+	f.Add("*.Example.com.:80", "/a/../b", ":path", " 1", "", int32(-1), "web", "- &a {service: stable}\n- *a")
+	f.Add("*", "", "X", "\r\n", "canary", int32(65616), "http", "")
+	f.Fuzz(func(t *testing.T, host, prefix, header, value, service string, port int32, portName, annotation string) {
+		object := kit.NewScaledObject("apps", "fuzzed", service, 1, host)
+		object.Spec.PathPrefixes = []string{prefix}
+		object.Spec.Headers = []httpv1alpha1.Header{{Name: header, Value: &value}}
+		object.Spec.ScaleTargetRef.Port, object.Spec.ScaleTargetRef.PortName = port, portName
+		if annotation != "" {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, annotation)
+		}
+		neighbour := kit.NewScaledObject("apps", "neighbour", "stable", 2, "neighbour.example.com")
+		neighbour.Spec.Headers = []httpv1alpha1.Header{{Name: "a-header-that-no-fuzzer-finds"}}
+		config, _ := resolve.Build(resolve.World{
+			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{object, neighbour},
+			Services:       kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary")),
+			EndpointSlices: kit.EndpointSlices(kit.NewEndpointSlice("apps", "stable", "10.0.0.1")),
+		})
+		resources, err := translate.Envoy(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkValid(t, resources)
+		if resources["type.googleapis.com/envoy.config.cluster.v3.Cluster"]["apps/neighbour/stable"] == nil {
+			t.Error("the neighbour is not served any more")
+		}
+	})
+}

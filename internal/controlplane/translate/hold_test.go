@@ -1,0 +1,239 @@
+package translate_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// holding are Options with which requests are held.
+func holding() translate.Options {
+	options := translate.DefaultOptions()
+	options.Hold.Checks = netip.MustParseAddrPort("10.1.2.3:5678")
+	return options
+}
+
+// emptied is a canary at 80 and 20 of which one backend has no ready endpoint.
+func emptied(backend int, left model.Endpoints) model.Config {
+	config := canary(80, 20)
+	config.Services[config.Routes[0].Backends[backend].ServicePort()] = left
+	return config
+}
+
+// TestArmed is where the filter is switched on, and where the net stands: at the side that is held, and
+// nowhere else.
+func TestArmed(t *testing.T) {
+	t.Parallel()
+	draining := model.Endpoints{Draining: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.9:80")}}
+	never := emptied(0, model.Endpoints{})
+	for i := range never.Routes {
+		never.Routes[i].MinReplicas = 1
+	}
+	for name, c := range map[string]struct {
+		options   translate.Options
+		config    model.Config
+		armed     []bool
+		endpoints []string // of the stable backend
+	}{
+		"all is ready":          {holding(), canary(80, 20), []bool{false, false}, []string{"10.0.0.1"}},
+		"stable has none":       {holding(), emptied(0, model.Endpoints{}), []bool{true, false}, []string{translate.DefaultNetSocket}},
+		"stable is draining":    {holding(), emptied(0, draining), []bool{true, false}, []string{translate.DefaultNetSocket, "10.0.0.9 DRAINING"}},
+		"the canary has none":   {holding(), emptied(1, model.Endpoints{}), []bool{false, false}, []string{"10.0.0.1"}},
+		"it is never at zero":   {holding(), never, []bool{false, false}, nil},
+		"nothing is ever held":  {translate.DefaultOptions(), emptied(0, model.Endpoints{}), []bool{false, false}, nil},
+		"neither when draining": {translate.DefaultOptions(), emptied(0, draining), []bool{false, false}, []string{"10.0.0.9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resources, err := c.options.Envoy(c.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkValid(t, resources)
+			for _, message := range resources[resourcev3.ScopedRouteType] {
+				for _, host := range as[*routev3.ScopedRouteConfiguration](t, message).GetRouteConfiguration().GetVirtualHosts() {
+					for _, route := range host.GetRoutes() {
+						expectArmed(t, route, c.armed)
+					}
+				}
+			}
+			stable := c.config.Routes[0]
+			assignment := resources[resourcev3.EndpointType][translate.ClusterName(stable.Owner, stable.Backends[0].Service)]
+			if diff := cmp.Diff(c.endpoints, endpointsIn(as[*endpointv3.ClusterLoadAssignment](t, assignment))); diff != "" {
+				t.Errorf("endpoints -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// expectArmed looks for the filter's configuration on the sides of a route, and for any on the route itself.
+func expectArmed(t *testing.T, route *routev3.Route, want []bool) {
+	t.Helper()
+	if len(route.GetTypedPerFilterConfig()) > 0 {
+		t.Errorf("route %s has configurations of filters: %v", route.GetName(), route.GetTypedPerFilterConfig())
+	}
+	for i, side := range route.GetRoute().GetWeightedClusters().GetClusters() {
+		if _, is := side.GetTypedPerFilterConfig()[translate.HoldName]; is != want[i] || len(side.GetTypedPerFilterConfig()) > 1 {
+			t.Errorf("%s is armed: %t, want %t: %v", side.GetName(), is, want[i], side.GetTypedPerFilterConfig())
+		}
+	}
+}
+
+// TestFailoverRoute: there is one while requests are held, before all others and without the filter, and a cluster for it at all times.
+func TestFailoverRoute(t *testing.T) {
+	t.Parallel()
+	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1, Timeout: time.Minute}
+	for name, c := range map[string]struct {
+		options translate.Options
+		config  model.Config
+		want    bool
+	}{
+		"at zero":              {holding(), emptied(0, model.Endpoints{}), true},
+		"all is ready":         {holding(), canary(80, 20), false},
+		"nothing is ever held": {translate.DefaultOptions(), emptied(0, model.Endpoints{}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.config.Routes[0].Failover = &late
+			c.config.Services[late.ServicePort()] = model.Endpoints{Ready: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:80")}}
+			resources, err := c.options.Envoy(c.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkValid(t, resources)
+			const cluster = "apps/shop/late/failover"
+			first := scope(t, resources, "shop.example.com").GetVirtualHosts()[0].GetRoutes()[0]
+			if is := first.GetRoute().GetCluster() == cluster; is != c.want || is != (len(first.GetMatch().GetDynamicMetadata()) == 1) {
+				t.Errorf("the first route: %v", first)
+			}
+			assignment := as[*endpointv3.ClusterLoadAssignment](t, resources[resourcev3.EndpointType][cluster])
+			if diff := cmp.Diff([]string{"10.0.0.7"}, endpointsIn(assignment)); diff != "" || resources[resourcev3.ClusterType][cluster] == nil {
+				t.Errorf("its cluster: %s", diff)
+			}
+		})
+	}
+}
+
+// endpointsIn are the addresses of an assignment, with their health where it is not good.
+func endpointsIn(assignment *endpointv3.ClusterLoadAssignment) []string {
+	var found []string
+	for _, group := range assignment.GetEndpoints() {
+		for _, endpoint := range group.GetLbEndpoints() {
+			address := endpoint.GetEndpoint().GetAddress()
+			text := address.GetSocketAddress().GetAddress() + address.GetPipe().GetPath()
+			if health := endpoint.GetHealthStatus().String(); health != "HEALTHY" {
+				text += " " + health
+			}
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// TestWhereNothingIsHeld is what keeps requests off the filter: the virtual host of an exact host disables it,
+// so that who finds it at once never meets it. Who has it already passes by the level above. Without
+// holding there is nothing of it.
+func TestWhereNothingIsHeld(t *testing.T) {
+	t.Parallel()
+	const disabled, passing = "envoy.config.route.v3.FilterConfig", "envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute"
+	config := canary(80, 20)
+	wildcard := config.Routes[0]
+	wildcard.Match = model.Match{Host: "*.example.com", PathPrefix: "/"}
+	config.Routes = append(config.Routes, wildcard)
+	resources, err := holding().Envoy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := func(configs map[string]*anypb.Any) string {
+		if configs[translate.HoldName] == nil {
+			return ""
+		}
+		return string(configs[translate.HoldName].MessageName())
+	}
+	for _, c := range []struct{ scope, routes, host string }{
+		{"shop.example.com", passing, disabled},
+		{translate.WildcardScope, passing, ""},
+	} {
+		routes := scope(t, resources, c.scope)
+		if got := marks(routes.GetTypedPerFilterConfig()); got != c.routes {
+			t.Errorf("the routes of %s are marked %q, want %q", c.scope, got, c.routes)
+		}
+		if got := marks(routes.GetVirtualHosts()[0].GetTypedPerFilterConfig()); got != c.host {
+			t.Errorf("the host of %s is marked %q, want %q", c.scope, got, c.host)
+		}
+	}
+	for _, name := range []string{"shop.example.com", translate.WildcardScope} {
+		if routes := scope(t, envoy(t, config), name); marks(routes.GetTypedPerFilterConfig()) != "" {
+			t.Errorf("%s is marked although nothing is ever held: %v", name, routes)
+		}
+	}
+}
+
+// TestZeroLeavesTheListenerAlone: what is held changes routes and endpoints, and neither listener nor cluster.
+func TestZeroLeavesTheListenerAlone(t *testing.T) {
+	t.Parallel()
+	translated := func(config model.Config) map[string]map[string]string {
+		resources, err := holding().Envoy(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wire(t, resources)
+	}
+	ready, zero := translated(canary(80, 20)), translated(emptied(0, model.Endpoints{}))
+	for _, typeURL := range []string{resourcev3.ListenerType, resourcev3.ClusterType} {
+		if diff := cmp.Diff(ready[typeURL], zero[typeURL]); diff != "" {
+			t.Errorf("%s:\n%s", typeURL, diff)
+		}
+	}
+	for _, typeURL := range []string{resourcev3.ScopedRouteType, resourcev3.EndpointType} {
+		if cmp.Equal(ready[typeURL], zero[typeURL]) {
+			t.Errorf("%s is the same", typeURL)
+		}
+	}
+}
+
+// TestTheNetIsNotReachable from outside of the proxy.
+func TestTheNetIsNotReachable(t *testing.T) {
+	t.Parallel()
+	resources, err := holding().Envoy(model.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkValid(t, resources)
+	listener := as[*listenerv3.Listener](t, resources[resourcev3.ListenerType][translate.HoldName])
+	if got := listener.GetAddress().GetPipe().GetPath(); got != translate.DefaultNetSocket || got[0] != '@' {
+		t.Errorf("it listens on %v", listener.GetAddress())
+	}
+}
+
+// TestPatience: an object's own time, and in the net less than the time to the headers of the response.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		timeouts     model.Timeouts
+		held, caught time.Duration
+	}{
+		"the default":          {model.Timeouts{}, 20 * time.Minute, 28 * time.Second},
+		"the object's own":     {model.Timeouts{ColdStart: 5 * time.Second}, 5 * time.Second, 5 * time.Second},
+		"too long":             {model.Timeouts{ColdStart: 5 * time.Hour}, 55 * time.Minute, 28 * time.Second},
+		"an impatient route":   {model.Timeouts{ResponseHeader: time.Second}, 20 * time.Minute, time.Second / 2},
+		"a very patient route": {model.Timeouts{ResponseHeader: time.Hour}, 20 * time.Minute, 20 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if held, caught := translate.Patience(c.timeouts, 20*time.Minute); held != c.held || caught != c.caught {
+				t.Errorf("%v and %v, want %v and %v", held, caught, c.held, c.caught)
+			}
+		})
+	}
+}

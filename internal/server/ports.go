@@ -1,0 +1,82 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Port is a port that serves HTTP for as long as the process lives.
+type Port struct {
+	// Name is what the port is for, in logs and errors.
+	Name string
+	// Address is what to listen on, host:port, and Flag the command line flag that sets it.
+	Address, Flag string
+	// Handler serves the requests.
+	Handler http.Handler
+	// TLS is how connections are secured; nil for plain HTTP.
+	TLS *tls.Config
+}
+
+// Open opens ports, all of them or none, and returns what serves them. An error is a *ListenError.
+func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (parts []Part, err error) {
+	var opened []net.Listener
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, listener := range opened {
+			err = errors.Join(err, listener.Close())
+		}
+	}()
+	for _, port := range ports {
+		listener, err := Listen(ctx, port.Name, port.Address, port.Flag)
+		if err != nil {
+			return nil, err
+		}
+		opened = append(opened, listener)
+		logger.InfoContext(ctx, "listening", "port", port.Name, "address", listener.Addr().String())
+		if port.TLS != nil {
+			listener = tls.NewListener(listener, port.TLS)
+		}
+		parts = append(parts, Part{Name: port.Name, Run: func(ctx context.Context) error {
+			return ServeHTTP(ctx, listener, port.Handler, logger)
+		}})
+	}
+	return parts, nil
+}
+
+// callDrain is how long the other ends of streams may take to notice that these have ended.
+const callDrain = 5 * time.Second
+
+// GRPCServer is what ServeGRPC needs of a grpc.Server. Programs without gRPC do not link it.
+type GRPCServer interface {
+	Serve(listener net.Listener) error
+	GracefulStop()
+	Stop()
+}
+
+// ServeGRPC serves purpose on listener until ctx ends. Then it calls end, which ends the streams, waits
+// until all calls are over, or callDrain has passed, and closes listener.
+func ServeGRPC(ctx context.Context, purpose string, listener net.Listener, server GRPCServer, end func()) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve %s on %s: %w", purpose, listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	end()
+	atOnce := time.AfterFunc(callDrain, server.Stop)
+	defer atOnce.Stop()
+	server.GracefulStop()
+	if err := <-failed; err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("serve %s on %s: %w", purpose, listener.Addr(), err)
+	}
+	return nil
+}

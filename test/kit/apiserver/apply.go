@@ -1,0 +1,155 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
+
+// Manifest is what identifies an object in a manifest.
+type Manifest struct {
+	// APIVersion and Kind are the type, such as rbac.authorization.k8s.io/v1 and ClusterRole.
+	APIVersion, Kind string
+	// Metadata names the object.
+	Metadata struct {
+		// Name is the object's name.
+		Name string
+		// Namespace is its namespace. Empty for objects of the whole cluster, and in manifests that leave it to whoever applies them.
+		Namespace string
+	}
+}
+
+// Path is the path of the object in the API, in namespace where the manifest leaves that open. It knows the kinds whose plural is made with an s or es, and
+// Endpoints.
+func (m Manifest) Path(namespace string) string {
+	path := "/apis/" + m.APIVersion
+	if !strings.Contains(m.APIVersion, "/") {
+		path = "/api/" + m.APIVersion
+	}
+	switch m.Kind {
+	case "Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration":
+	default:
+		if m.Metadata.Namespace != "" {
+			namespace = m.Metadata.Namespace
+		}
+		path += "/namespaces/" + namespace
+	}
+	plural := strings.TrimSuffix(strings.ToLower(m.Kind), "s") + "s"
+	if strings.HasSuffix(m.Kind, "ss") {
+		plural += "es"
+	}
+	return path + "/" + plural + "/" + m.Metadata.Name
+}
+
+// Apply makes every object of manifests, which are YAML documents, what they say, by server-side apply as the field manager test: kubectl apply
+// --server-side --force-conflicts. Objects that name no namespace come into namespace. The resource of a CustomResourceDefinition is served when it returns.
+func Apply(ctx context.Context, client rest.Interface, namespace string, manifests ...string) error {
+	for _, manifest := range manifests {
+		decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), len(manifest))
+		for {
+			var document json.RawMessage
+			err := decoder.Decode(&document)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("manifest: %w", err)
+			}
+			if bytes.Equal(document, []byte("null")) || len(document) == 0 {
+				continue // a document of comments only
+			}
+			if err := applyOne(ctx, client, namespace, document); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ApplyFiles is Apply for manifests in files.
+func ApplyFiles(ctx context.Context, client rest.Interface, namespace string, files ...string) error {
+	for _, file := range files {
+		manifest, err := os.ReadFile(filepath.Clean(file))
+		if err != nil {
+			return err
+		}
+		if err := Apply(ctx, client, namespace, string(manifest)); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// applyOne applies one document, again while what it needs may still be on its way.
+func applyOne(ctx context.Context, client rest.Interface, namespace string, document json.RawMessage) error {
+	var object Manifest
+	if err := json.Unmarshal(document, &object); err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	err := patiently(ctx, func(ctx context.Context) error {
+		return client.Patch(types.ApplyPatchType).AbsPath(object.Path(namespace)).
+			Param("fieldManager", "test").Param("force", "true").Param("fieldValidation", "Strict").Body([]byte(document)).Do(ctx).Error()
+	})
+	if err == nil && object.Kind == "CustomResourceDefinition" {
+		err = served(ctx, client, document)
+	}
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", object.Kind, object.Metadata.Name, err)
+	}
+	return nil
+}
+
+// served waits until the API server serves every served version of a CustomResourceDefinition, which is some time after it has taken the definition.
+func served(ctx context.Context, client rest.Interface, definition json.RawMessage) error {
+	var crd struct {
+		Spec struct {
+			Group    string
+			Names    struct{ Plural string }
+			Versions []struct {
+				Name   string
+				Served bool
+			}
+		}
+	}
+	if err := json.Unmarshal(definition, &crd); err != nil {
+		return err
+	}
+	for _, version := range crd.Spec.Versions {
+		if !version.Served {
+			continue
+		}
+		err := patiently(ctx, func(ctx context.Context) error {
+			return client.Get().AbsPath("/apis", crd.Spec.Group, version.Name, crd.Spec.Names.Plural).Param("limit", "1").Do(ctx).Error()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patiently repeats a call, for at most await.Patience, while the answer is that something does not exist or is not allowed:
+// the resource of a CustomResourceDefinition and the permissions of a role are there some time after their creation.
+func patiently(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, await.Patience())
+	defer cancel()
+	var err error
+	late := await.Until(ctx, "a definition or a permission", func() bool {
+		err = call(ctx)
+		return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err)
+	}, func() string { return err.Error() })
+	return errors.Join(late, err)
+}

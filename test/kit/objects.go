@@ -1,0 +1,112 @@
+package kit
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+)
+
+// Objects are the Kubernetes objects that routing depends on.
+type Objects struct {
+	// ScaledObjects are HTTPScaledObjects.
+	ScaledObjects []*httpv1alpha1.HTTPScaledObject
+	// Services are Services.
+	Services []*corev1.Service
+	// EndpointSlices are EndpointSlices.
+	EndpointSlices []*discoveryv1.EndpointSlice
+}
+
+// DecodeObjects reads objects from YAML documents. Unknown kinds and unknown or repeated fields fail the test: a mistyped field must not make it pass.
+func DecodeObjects(tb testing.TB, text []byte) Objects {
+	tb.Helper()
+	var objects Objects
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			tb.Fatalf("read YAML documents: %v", err)
+		}
+		objects.decode(tb, document)
+	}
+}
+
+// decode adds the object of one document; a document of comments only has none.
+func (o *Objects) decode(tb testing.TB, document []byte) {
+	tb.Helper()
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &kind); err != nil {
+		tb.Fatalf("decode: %v\n%s", err, document)
+	}
+	switch kind.Kind {
+	case "":
+		var content any
+		if err := yaml.Unmarshal(document, &content); err != nil || content != nil {
+			tb.Fatalf("decode: there is no kind (%v) in\n%s", err, document)
+		}
+	case httpv1alpha1.Kind:
+		decodeStrictly[strictScaledObject](tb, document) // HTTPScaledObject itself reads whatever is there
+		o.ScaledObjects = append(o.ScaledObjects, decodeStrictly[httpv1alpha1.HTTPScaledObject](tb, document))
+	case "Service":
+		o.Services = append(o.Services, decodeStrictly[corev1.Service](tb, document))
+	case "EndpointSlice":
+		o.EndpointSlices = append(o.EndpointSlices, decodeStrictly[discoveryv1.EndpointSlice](tb, document))
+	default:
+		tb.Fatalf("decode: routing does not depend on a %s:\n%s", kind.Kind, document)
+	}
+}
+
+// strictScaledObject is an HTTPScaledObject that refuses what it does not know.
+type strictScaledObject struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   strictSpec   `json:"spec"`
+	Status strictStatus `json:"status"`
+}
+
+type (
+	strictSpec   httpv1alpha1.HTTPScaledObjectSpec
+	strictStatus httpv1alpha1.HTTPScaledObjectStatus
+)
+
+// decodeStrictly decodes one document of a known kind.
+func decodeStrictly[T any](tb testing.TB, document []byte) *T {
+	tb.Helper()
+	object := new(T)
+	if err := yaml.UnmarshalStrict(document, object); err != nil {
+		tb.Fatalf("decode: %v\n%s", err, document)
+	}
+	return object
+}
+
+// Services are what is read of Services.
+func Services(services ...*corev1.Service) []*resolve.Service {
+	var read []*resolve.Service
+	for _, service := range services {
+		read = append(read, resolve.NewService(service))
+	}
+	return read
+}
+
+// EndpointSlices are what is read of EndpointSlices.
+func EndpointSlices(endpointSlices ...*discoveryv1.EndpointSlice) []*resolve.EndpointSlice {
+	var read []*resolve.EndpointSlice
+	for _, slice := range endpointSlices {
+		read = append(read, resolve.NewEndpointSlice(slice))
+	}
+	return read
+}

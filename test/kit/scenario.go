@@ -1,0 +1,121 @@
+package kit
+
+import (
+	"bytes"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Scenarios is a folder of golden scenarios: one folder each, with the files that a test reads and those that it must produce again byte by byte.
+type Scenarios struct {
+	// Dir is the folder, relative to the test's package.
+	Dir string
+	// Update writes what the test produces in the place of comparing it, and removes files that it neither reads nor produces. A test binary sets it by
+	// a flag of its own, by convention -update.
+	Update bool
+}
+
+// Scenario is one folder of Scenarios during a test.
+type Scenario struct {
+	// Name is the folder's name.
+	Name string
+
+	dir     string
+	update  bool
+	touched map[string]bool
+}
+
+// Run runs test as a parallel subtest for each folder. A folder without any file is a mistake, as are no folders and files that test does not touch.
+func (s Scenarios) Run(t *testing.T, test func(t *testing.T, scenario *Scenario)) {
+	t.Helper()
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		t.Fatalf("scenarios: %v", err)
+	}
+	entries = slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return !entry.IsDir() })
+	if len(entries) == 0 {
+		t.Fatalf("there is no scenario in %s", s.Dir)
+	}
+	for _, entry := range entries {
+		t.Run(entry.Name(), func(t *testing.T) {
+			t.Parallel()
+			scenario := &Scenario{Name: entry.Name(), dir: filepath.Join(s.Dir, entry.Name()), update: s.Update, touched: map[string]bool{}}
+			test(t, scenario)
+			if !t.Failed() {
+				scenario.checkOrphans(t)
+			}
+		})
+	}
+}
+
+// Input returns the content of a file that must be there.
+func (s *Scenario) Input(tb testing.TB, name string) []byte {
+	tb.Helper()
+	content, found := s.OptionalInput(tb, name)
+	if !found {
+		tb.Fatalf("scenario %s has no %s; write one", s.Name, name)
+	}
+	return content
+}
+
+// OptionalInput returns the content of a file, and false when there is no such file.
+func (s *Scenario) OptionalInput(tb testing.TB, name string) ([]byte, bool) {
+	tb.Helper()
+	s.touched[name] = true
+	content, err := os.ReadFile(filepath.Join(s.dir, name)) //nolint:gosec // The path is made of names in the repository.
+	if os.IsNotExist(err) {
+		return nil, false
+	}
+	if err != nil {
+		tb.Fatalf("scenario %s: %v", s.Name, err)
+	}
+	return content, true
+}
+
+// Golden fails the test unless got is what the file holds. With Scenarios.Update it writes the file.
+func (s *Scenario) Golden(tb testing.TB, name string, got []byte) {
+	tb.Helper()
+	s.touched[name] = true
+	path := filepath.Join(s.dir, name)
+	if s.update {
+		if err := os.WriteFile(path, got, 0o600); err != nil {
+			tb.Fatalf("scenario %s: %v", s.Name, err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // The path is made of names in the repository.
+	if err != nil {
+		tb.Errorf("scenario %s: %v; run the test with -update and review what it writes", s.Name, err)
+		return
+	}
+	if !bytes.Equal(want, got) {
+		tb.Errorf("scenario %s: %s differs (-want +got); if that is right, run the test with -update:\n%s", s.Name, name, cmp.Diff(string(want), string(got)))
+	}
+}
+
+// checkOrphans reports, or removes, what no test reads any more.
+func (s *Scenario) checkOrphans(t *testing.T) {
+	t.Helper()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		t.Fatalf("scenario %s: %v", s.Name, err)
+	}
+	for _, entry := range entries {
+		switch {
+		case s.touched[entry.Name()]:
+		case s.update:
+			if err := os.RemoveAll(filepath.Join(s.dir, entry.Name())); err != nil {
+				t.Errorf("scenario %s: %v", s.Name, err)
+			}
+		default:
+			t.Errorf("scenario %s: nothing reads %s, the test touches %v; remove it or run with -update",
+				s.Name, entry.Name(), slices.Sorted(maps.Keys(s.touched)))
+		}
+	}
+}

@@ -1,0 +1,213 @@
+// Package zerostage runs apps that have no replica behind the real parts, for tests and benchmarks of held requests: an API server, the built
+// interceptor as its ServiceAccount, and Envoy with the installed bootstrap. What would be Pods is one server of this process, to which the EndpointSlice
+// of each app leads as soon as it is woken. It is for the network of package netspace.
+package zerostage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
+)
+
+const (
+	// Namespace is that of the apps and of their proxy.
+	Namespace = "apps"
+	// Proxy is where Envoy listens.
+	Proxy = "127.0.0.1:8080"
+	// healthPort is where an interceptor tells of its health: its usual port is taken by the proxy, on all addresses.
+	healthPort = 8081
+	// waitingMetric is the interceptor's gauge of requests that wait.
+	waitingMetric = "kedify_hold_waiting_requests "
+)
+
+var errNotReady = errors.New("not ready")
+
+// Options say what runs.
+type Options struct {
+	// Binaries are those of the API server, and Envoy that of Envoy.
+	Binaries apiserver.Binaries
+	Envoy    string
+	// Repository is the folder of the repository, for its manifests, and Built that of the built interceptor.
+	Repository, Built string
+	// Folder is an empty one for files.
+	Folder string
+	// Apps is how many apps there are, and Patience how long the requests for them wait.
+	Apps     int
+	Patience time.Duration
+	// Workers is the number of Envoy's.
+	Workers int
+	// Arguments are more ones for the interceptor.
+	Arguments []string
+}
+
+// Stage is what runs. Make it with Start.
+type Stage struct {
+	Options
+
+	// Plane is the API server, and Admin a client that may do everything.
+	Plane *apiserver.ControlPlane
+	Admin *rest.RESTClient
+	// Envoy is the proxy.
+	Envoy *envoyproc.Envoy
+
+	app  *http.Server
+	road *road
+}
+
+// Replica is an interceptor that runs.
+type Replica struct {
+	*program.Process
+
+	// Address is its Pod's, which no other one of a Stage has at the time.
+	Address netip.Addr
+}
+
+// Start starts everything but interceptors and the proxy: see StartInterceptor and StartProxy.
+func Start(ctx context.Context, options Options) (*Stage, error) {
+	s := &Stage{Options: options}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Stage) start(ctx context.Context) (err error) {
+	if s.app, err = startApp(ctx); err != nil {
+		return err
+	}
+	if s.road, err = openRoad(ctx, netspace.Address().String(), "5678", "9901"); err != nil {
+		return err
+	}
+	if s.Plane, err = apiserver.Start(ctx, s.Binaries, s.Folder); err != nil {
+		return err
+	}
+	if s.Admin, err = s.Plane.Client(apiserver.AdminToken); err != nil {
+		return err
+	}
+	config := filepath.Join(s.Repository, "config")
+	err = apiserver.ApplyFiles(ctx, s.Admin, "", filepath.Join(config, "crd/http.keda.sh_httpscaledobjects.yaml"),
+		filepath.Join(config, "interceptor/namespace.yaml"), filepath.Join(config, "interceptor/rbac.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := apiserver.CreateNamespace(ctx, s.Admin, Namespace); err != nil {
+		return err
+	}
+	return s.populate(ctx)
+}
+
+// Stop ends everything but interceptors.
+func (s *Stage) Stop() error {
+	var errs error
+	if s.Envoy != nil {
+		errs = s.Envoy.Kill()
+	}
+	if s.Plane != nil {
+		errs = errors.Join(errs, s.Plane.Stop())
+	}
+	if s.road != nil {
+		errs = errors.Join(errs, s.road.close())
+	}
+	if s.app != nil {
+		errs = errors.Join(errs, s.app.Close())
+	}
+	return errs
+}
+
+// ReplicaAddress is the address of the interceptor of a number, from 0 to 100.
+func ReplicaAddress(number int) netip.Addr {
+	address := netspace.Address().Next()
+	for range number {
+		address = address.Next()
+	}
+	return address
+}
+
+// StartInterceptor starts the interceptor of a number, waits until it is ready, and has the Service lead to it: new connections only.
+func (s *Stage) StartInterceptor(ctx context.Context, number int) (*Replica, error) {
+	address := ReplicaAddress(number)
+	folder, err := os.MkdirTemp(s.Folder, "interceptor")
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	if err := s.Plane.WriteKubeconfig(kubeconfig, apiserver.InterceptorToken); err != nil {
+		return nil, err
+	}
+	at := func(port int) string { return netip.AddrPortFrom(address, uint16(port)).String() } //nolint:gosec // a port
+	process, err := program.Start(ctx, folder, filepath.Join(s.Built, "interceptor"), append([]string{
+		"--kubeconfig=" + kubeconfig, "--pod-ip=" + address.String(), "--pod-name=interceptor-" + address.String(), "--access-log=false",
+		"--xds-address=" + at(5678), "--metric-sink-address=" + at(9901), "--admin-address=" + at(9090),
+		"--proxy-address=" + at(healthPort), "--metrics-address=" + at(2223),
+	}, s.Arguments...)...)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{process, address}
+	err = process.Await(ctx, func(ctx context.Context) error {
+		answer, err := traffic.Ask(ctx, "http://"+at(healthPort)+"/readyz", "", nil)
+		if err == nil && answer.Status != http.StatusOK {
+			err = fmt.Errorf("%w: /readyz answers %d", errNotReady, answer.Status)
+		}
+		return err
+	})
+	if err == nil {
+		err = s.announce(ctx, address)
+	}
+	if err != nil {
+		return nil, errors.Join(err, process.Kill())
+	}
+	s.road.leadTo(address.String())
+	return r, nil
+}
+
+// Terminate has the interceptor end in good order, as the kubelet does. Its end is to be waited for.
+func (r *Replica) Terminate() error { return r.Signal(syscall.SIGTERM) }
+
+// Held is how many requests wait at an interceptor.
+func (r *Replica) Held(ctx context.Context) (int, error) {
+	answer, err := traffic.Ask(ctx, "http://"+r.Address.String()+":2223/metrics", "", nil)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(answer.Body)) {
+		if value, is := strings.CutPrefix(line, waitingMetric); is {
+			held, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return int(held), err
+		}
+	}
+	return 0, fmt.Errorf("%w: it has no metric %s", errNotReady, waitingMetric)
+}
+
+// StartProxy starts Envoy, or starts it anew, and waits until it serves.
+func (s *Stage) StartProxy(ctx context.Context) error {
+	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink." + httpv1alpha1.DefaultInterceptorNamespace
+	bootstrap, err := envoyproc.InstalledBootstrap(s.Repository, [2]string{service, netspace.Address().String()},
+		[2]string{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"})
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp(s.Folder, "envoy")
+	if err != nil {
+		return err
+	}
+	s.Envoy, err = envoyproc.Start(ctx, s.Options.Envoy, folder, bootstrap, max(1, s.Workers))
+	return err
+}
