@@ -6,7 +6,7 @@ LOG ?=
 .PHONY: generate
 generate: ## generate deep copies and the CRD from api/, and Go code from .proto files
 	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./api/... crd paths=./api/... output:crd:dir=config/crd
-	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./internal/agent/types
+	go tool -modfile=tools/controller-gen/go.mod controller-gen object:headerFile=/dev/null paths=./internal/agent/apis
 	go run -C tools/protogen . $(CURDIR) internal/controlplane/status/peers/peerspb/replicas.proto
 	go run -C tools/protogen . $(CURDIR) internal/scaler/externalscaler/externalscaler.proto
 

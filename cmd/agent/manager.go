@@ -21,7 +21,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // leaseName is the name of the Lease by which one of the replicas is elected to write.
@@ -31,7 +31,7 @@ const leaseName = "kedify-http-agent"
 func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		httpv1alpha1.AddToScheme, types.AddToScheme,
+		httpv1alpha1.AddToScheme, apis.AddToScheme,
 		corev1.AddToScheme, admissionregistrationv1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme,
 		appsv1.AddToScheme, policyv1.AddToScheme,
 	} {
@@ -68,7 +68,7 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 // trim takes what the agent has no use for from an object before it is kept in memory. Of an HTTPRoute it has use for
 // all of the metadata: it is patched by what it is.
 func trim(object any) (any, error) {
-	if _, isPatched := object.(*types.HTTPRoute); isPatched {
+	if _, isPatched := object.(*apis.HTTPRoute); isPatched {
 		return object, nil
 	}
 	found, err := meta.Accessor(object)
@@ -89,7 +89,7 @@ func (p *process) missing() []string {
 		kind   schema.GroupVersionKind
 		remedy string
 	}{
-		{types.ScaledObjectKind(), "install KEDA"},
+		{apis.ScaledObjectKind(), "install KEDA"},
 		{own, "install the CustomResourceDefinition of config/crd"},
 	} {
 		_, err := p.manager.GetRESTMapper().RESTMapping(each.kind.GroupKind(), each.kind.Version)

@@ -26,7 +26,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
@@ -450,7 +450,7 @@ func TestTwoAgentsAtOnce(t *testing.T) {
 	team, before := wiredNamespace(t, "two")
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-		httpv1alpha1.AddToScheme(scheme), types.AddToScheme(scheme)); err != nil {
+		httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	direct, err := client.New(shared.Config(apiserver.AdminToken), client.Options{Scheme: scheme})

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -262,7 +262,7 @@ func TestKEDAScalesTheProxies(t *testing.T) {
 	awaitMost := func(want int64) {
 		t.Helper()
 		await.True(t, fmt.Sprintf("at most %d proxies", want), func() bool {
-			var found types.ScaledObject
+			var found apis.ScaledObject
 			isThere := get(t, scaledObject(team, "kedify-proxy"), &found)
 			return !isThere && want == 0 || isThere && want > 0 && *found.Spec.MaxReplicaCount == want && *found.Spec.MinReplicaCount == 1 &&
 				found.Spec.Triggers[0].Type == "cpu" && found.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent

@@ -21,7 +21,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
@@ -94,7 +94,7 @@ func TestNothingIsTakenOverBehindTheCache(t *testing.T) {
 		spec: {hosts: [mine.test], scaleTargetRef: {service: mine, port: 80}}}`)
 
 	scheme := runtime.NewScheme()
-	if err := errors.Join(httpv1alpha1.AddToScheme(scheme), types.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	direct, err := client.NewWithWatch(shared.Config(apiserver.AdminToken), client.Options{Scheme: scheme})
@@ -104,13 +104,13 @@ func TestNothingIsTakenOverBehindTheCache(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: httpv1alpha1.Resource}, "mine")
 	stale := interceptor.NewClient(direct, interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-			scaled, ok := object.(*types.ScaledObject)
+			scaled, ok := object.(*apis.ScaledObject)
 			if !ok {
 				return gone
 			}
 			scaled.Namespace, scaled.Name, scaled.UID = key.Namespace, key.Name, "uid"
 			scaled.Spec.ScaleTargetRef.Name = "shop"
-			scaled.Spec.Triggers = []types.Trigger{{Type: "external-push", Metadata: map[string]string{
+			scaled.Spec.Triggers = []apis.Trigger{{Type: "external-push", Metadata: map[string]string{
 				"convertedFrom": "kedify-http", "hosts": "shop.test", "port": "80", "service": "shop",
 			}}}
 			return nil

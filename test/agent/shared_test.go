@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -39,7 +39,7 @@ func TestTheSharedFleet(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
 
 	t.Log("somebody deletes the ReferenceGrant")
-	var old, grant types.ReferenceGrant
+	var old, grant apis.ReferenceGrant
 	if !get(t, grantPath(team), &old) {
 		t.Fatal("it is wired without a ReferenceGrant")
 	}
@@ -107,9 +107,9 @@ func deletions(t *testing.T, namespace string) []time.Time {
 
 // stayed fails unless a ReferenceGrant stayed for 10 s after the time from which, by its last annotation, nothing relied on it. There
 // were some deletions before its own.
-func stayed(t *testing.T, namespace string, grant *types.ReferenceGrant, before int) {
+func stayed(t *testing.T, namespace string, grant *apis.ReferenceGrant, before int) {
 	t.Helper()
-	states := history(t, grantPath(namespace), grant.ResourceVersion, func(types.ReferenceGrant) bool { return false })
+	states := history(t, grantPath(namespace), grant.ResourceVersion, func(apis.ReferenceGrant) bool { return false })
 	unneeded := states[len(states)-1].Annotations[httpv1alpha1.AnnotationProxyUnneeded]
 	since, err := time.Parse(time.RFC3339, unneeded)
 	if err != nil {

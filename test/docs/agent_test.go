@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -32,7 +32,7 @@ spec:
 // converted is what the agent makes of it.
 func converted(t *testing.T) map[string]any {
 	t.Helper()
-	var typed types.ScaledObject
+	var typed apis.ScaledObject
 	live := map[string]any{}
 	for _, target := range []any{&typed, &live} {
 		if err := yaml.Unmarshal([]byte(scaledInGit), target); err != nil {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -46,7 +46,7 @@ spec:
 // TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the same one wired.
 func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 	var ingress networkingv1.Ingress
-	var route types.HTTPRoute
+	var route apis.HTTPRoute
 	decode(t, ingressInGit, &ingress)
 	decode(t, routeInGit, &route)
 	tests := map[string]struct {
@@ -107,9 +107,9 @@ func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared 
 			Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
 		}},
 	}
-	namespace.Shared = autowire.Shared{Namespace: "keda", HasProxy: true, AreKnown: true, Grants: []types.ReferenceGrant{{Spec: types.ReferenceGrantSpec{
-		From: []types.ReferenceGrantFrom{{Group: types.HTTPRouteKind().Group, Kind: types.HTTPRouteKind().Kind}},
-		To:   []types.ReferenceGrantTo{{Kind: "Service"}},
+	namespace.Shared = autowire.Shared{Namespace: "keda", HasProxy: true, AreKnown: true, Grants: []apis.ReferenceGrant{{Spec: apis.ReferenceGrantSpec{
+		From: []apis.ReferenceGrantFrom{{Group: apis.HTTPRouteKind().Group, Kind: apis.HTTPRouteKind().Kind}},
+		To:   []apis.ReferenceGrantTo{{Kind: "Service"}},
 	}}}}
 	namespace.Shared.Grants[0].CreationTimestamp.Time = time.Unix(0, 0).Add(-time.Hour)
 	todo, err := namespace.Plan()

@@ -19,7 +19,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
@@ -36,15 +36,15 @@ func withTLS(t *testing.T, fleet model.Fleet, world resolve.World, secrets ...*c
 		t.Fatalf("the test's objects have mistakes: %+v", problems)
 	}
 	config = model.ByFleet(config)[fleet]
-	hosts, read := map[model.Host]model.Config{}, map[model.Key]*tls.Secret{}
+	hosts, read := map[model.Host]model.Config{}, map[model.Key]*certificates.Secret{}
 	for _, route := range config.Routes {
 		host := route.Match.Host
 		hosts[host] = model.Config{Routes: append(hosts[host].Routes, route)}
 	}
 	for _, secret := range secrets {
-		read[model.Key{Namespace: secret.Namespace, Name: secret.Name}] = tls.Read(secret)
+		read[model.Key{Namespace: secret.Namespace, Name: secret.Name}] = certificates.Read(secret)
 	}
-	book := tls.NewBook()
+	book := certificates.NewBook()
 	book.Update(map[model.Fleet]model.Update{fleet: {Hosts: hosts}}, read)
 	config.Certificates = book.OfFleet(fleet)
 	options := translate.DefaultOptions()

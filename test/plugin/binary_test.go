@@ -97,19 +97,30 @@ func TestInstall(t *testing.T) {
 
 func TestBinariesLinkOnlyWhatTheyNeed(t *testing.T) {
 	t.Parallel()
-	const controllers, envoy, xds, agent = "sigs.k8s.io/controller-runtime", "github.com/envoyproxy/go-control-plane", module + "/internal/xds", module + "/internal/agent"
+	const (
+		controllers, envoy = "sigs.k8s.io/controller-runtime", "github.com/envoyproxy/go-control-plane"
+
+		agent        = module + "/internal/agent"
+		cli          = module + "/internal/cli"
+		controlplane = module + "/internal/controlplane"
+		model        = module + "/internal/model"
+		router       = module + "/internal/router"
+		scaler       = module + "/internal/scaler"
+	)
 	forbidden := map[string][]string{
-		"rollouts-plugin-kedify": {controllers, envoy, xds, agent, module + "/internal/router/gatewayapi"},
-		"gatewayapi-plugin":      {controllers, envoy, xds, agent, "sigs.k8s.io/gateway-api", module + "/internal/router/httpso", module + "/internal/split", module + "/internal/ir"},
-		"interceptor":            {controllers, agent, "github.com/open-policy-agent"},
-		"agent":                  {envoy, xds, "google.golang.org/grpc", module + "/internal/translate", module + "/internal/ingest", module + "/internal/status"},
+		"rollouts-plugin-kedify": {controllers, envoy, agent, cli, controlplane, scaler, router + "/gatewayapi"},
+		"gatewayapi-plugin": {
+			controllers, envoy, agent, cli, controlplane, scaler, "sigs.k8s.io/gateway-api", router + "/httpso", model + "/split", model + "\n",
+		},
+		"interceptor": {controllers, agent, cli, router, scaler, "github.com/open-policy-agent"},
+		"agent":       {envoy, "google.golang.org/grpc", cli, controlplane, router, scaler},
 		"kubectl-http_canary": {
-			controllers, envoy, xds, agent + "/certificate", agent + "/reconcile", "k8s.io/client-go/kubernetes", "k8s.io/cli-runtime",
-			module + "/internal/ingest", module + "/internal/translate",
+			controllers, envoy, controlplane, scaler, agent + "/webhook", agent + "/controllers", "k8s.io/client-go/kubernetes", "k8s.io/cli-runtime",
 		},
 		"scaler": {
-			controllers, envoy, xds, agent, "github.com/kedacore/keda", "k8s.io/client-go/kubernetes", "github.com/argoproj/argo-rollouts",
-			module + "/internal/ingest", module + "/internal/translate", "google.golang.org/grpc/reflection",
+			controllers, envoy, agent, cli, router, controlplane + "/ingest", controlplane + "/resolve", controlplane + "/translate",
+			controlplane + "/xds", "github.com/kedacore/keda", "k8s.io/client-go/kubernetes", "github.com/argoproj/argo-rollouts",
+			"google.golang.org/grpc/reflection",
 		},
 	}
 	for command, packages := range forbidden {

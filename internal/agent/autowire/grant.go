@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -29,7 +29,7 @@ type Shared struct {
 	// HasProxy says that requests for ProxyPort of its Service find a proxy.
 	HasProxy bool
 	// Grants are the ReferenceGrants of its namespace. AreKnown says that they have been read.
-	Grants   []types.ReferenceGrant
+	Grants   []apis.ReferenceGrant
 	AreKnown bool
 	// Refused is what the API server has said of the Plan's Grant, or empty.
 	Refused string
@@ -38,9 +38,9 @@ type Shared struct {
 // GrantChange is what is to be done about the agent's ReferenceGrant for a namespace. At most one of Apply and Delete is set.
 type GrantChange struct {
 	// Apply is the ReferenceGrant as it should be. With a UID it is there, and the agent's.
-	Apply *types.ReferenceGrant
+	Apply *apis.ReferenceGrant
 	// Delete is the one that nothing relies on any more, as it was read.
-	Delete *types.ReferenceGrant
+	Delete *apis.ReferenceGrant
 	// Again is when to plan anew. Zero means never.
 	Again time.Duration
 }
@@ -49,7 +49,7 @@ type GrantChange struct {
 func GrantName(namespace string) string { return ProxyService + "-" + namespace }
 
 // GrantedTo are the namespaces that a ReferenceGrant, whoever's it is, concerns.
-func GrantedTo(grant *types.ReferenceGrant) []string {
+func GrantedTo(grant *apis.ReferenceGrant) []string {
 	var found []string
 	for _, from := range grant.Spec.From {
 		found = append(found, from.Namespace)
@@ -92,8 +92,8 @@ func (n *Namespace) grant(isWanted bool) GrantChange {
 }
 
 // ownGrant is the agent's ReferenceGrant for the namespace, or nil.
-func (n *Namespace) ownGrant() *types.ReferenceGrant {
-	at := slices.IndexFunc(n.Shared.Grants, func(grant types.ReferenceGrant) bool {
+func (n *Namespace) ownGrant() *apis.ReferenceGrant {
+	at := slices.IndexFunc(n.Shared.Grants, func(grant apis.ReferenceGrant) bool {
 		return grant.Name == GrantName(n.Name) && grant.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
 	})
 	if at < 0 {
@@ -104,19 +104,19 @@ func (n *Namespace) ownGrant() *types.ReferenceGrant {
 
 // wantedGrant is the ReferenceGrant as it should be, in the place of the one that is there, or of none. since is when it was last relied on,
 // and empty while it is.
-func (n *Namespace) wantedGrant(found *types.ReferenceGrant, since string) *types.ReferenceGrant {
+func (n *Namespace) wantedGrant(found *apis.ReferenceGrant, since string) *apis.ReferenceGrant {
 	name := ProxyService
-	wanted := &types.ReferenceGrant{
+	wanted := &apis.ReferenceGrant{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: n.Shared.Namespace, Name: GrantName(n.Name),
 			Labels: map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent, "app": ProxyService},
 		},
-		Spec: types.ReferenceGrantSpec{
-			From: []types.ReferenceGrantFrom{{Group: types.HTTPRouteKind().Group, Kind: titles()[trigger.AutowireHTTPRoute], Namespace: n.Name}},
-			To:   []types.ReferenceGrantTo{{Kind: "Service", Name: &name}},
+		Spec: apis.ReferenceGrantSpec{
+			From: []apis.ReferenceGrantFrom{{Group: apis.HTTPRouteKind().Group, Kind: titles()[trigger.AutowireHTTPRoute], Namespace: n.Name}},
+			To:   []apis.ReferenceGrantTo{{Kind: "Service", Name: &name}},
 		},
 	}
-	wanted.SetGroupVersionKind(types.ReferenceGrantKind())
+	wanted.SetGroupVersionKind(apis.ReferenceGrantKind())
 	if since != "" {
 		wanted.Annotations = map[string]string{httpv1alpha1.AnnotationProxyUnneeded: since}
 	}
@@ -127,10 +127,10 @@ func (n *Namespace) wantedGrant(found *types.ReferenceGrant, since string) *type
 }
 
 // permits says whether a ReferenceGrant lets HTTPRoutes of the namespace name the shared fleet's Service.
-func (n *Namespace) permits(grant *types.ReferenceGrant) bool {
-	return slices.ContainsFunc(grant.Spec.From, func(from types.ReferenceGrantFrom) bool {
-		return from.Group == types.HTTPRouteKind().Group && from.Kind == types.HTTPRouteKind().Kind && from.Namespace == n.Name
-	}) && slices.ContainsFunc(grant.Spec.To, func(to types.ReferenceGrantTo) bool {
+func (n *Namespace) permits(grant *apis.ReferenceGrant) bool {
+	return slices.ContainsFunc(grant.Spec.From, func(from apis.ReferenceGrantFrom) bool {
+		return from.Group == apis.HTTPRouteKind().Group && from.Kind == apis.HTTPRouteKind().Kind && from.Namespace == n.Name
+	}) && slices.ContainsFunc(grant.Spec.To, func(to apis.ReferenceGrantTo) bool {
 		return to.Group == "" && to.Kind == "Service" && (to.Name == nil || *to.Name == ProxyService)
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -26,7 +26,7 @@ func newSharedWorld(t *testing.T, stored ...string) *world {
 	w := newWorld(t, stored...)
 	w.HasProxy, w.Shared.HasProxy = false, true
 	w.Targets = []autowire.Target{sharedTarget()}
-	w.Shared.Grants = []types.ReferenceGrant{anyonesGrant(w.Now.Add(-time.Hour))}
+	w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now.Add(-time.Hour))}
 	return w
 }
 
@@ -105,7 +105,7 @@ func TestWhoHasTheSharedFleet(t *testing.T) {
 		"not programmed":           {"", func(w *world) { w.Targets[0].IsProgrammed = false }, "NotProgrammed"},
 		"no grant":                 {"", func(w *world) { w.Shared.Grants = nil }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which lets HTTPRoutes of namespace team name Service kedify-proxy there, is missing"},
 		"a refused grant":          {"", func(w *world) { w.Shared.Grants, w.Shared.Refused = nil, "forbidden" }, "Refused: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which lets HTTPRoutes of namespace team name Service kedify-proxy there, is missing, and the API server refused it to the agent: forbidden"},
-		"a new grant":              {"", func(w *world) { w.Shared.Grants = []types.ReferenceGrant{anyonesGrant(w.Now)} }, "NotGranted"},
+		"a new grant":              {"", func(w *world) { w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)} }, "NotGranted"},
 		"grants that nobody knows": {"", func(w *world) { w.Shared.Grants, w.Shared.AreKnown = nil, false }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrants of namespace keda cannot be read"},
 		"a grant for others":       {"", func(w *world) { w.Shared.Grants[0].Spec.From[0].Namespace = "other" }, "NotGranted"},
 		"a grant for another kind": {"", func(w *world) { w.Shared.Grants[0].Spec.From[0].Kind = "GRPCRoute" }, "NotGranted"},

@@ -8,7 +8,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -23,7 +23,7 @@ const (
 //
 // A route without hostnames is for every host, as a rule of an Ingress without one is. Its Gateways' listeners may
 // narrow that; they are others' objects in other namespaces, and are not looked at.
-func OfHTTPRoute(route *types.HTTPRoute, others []Routing) Object {
+func OfHTTPRoute(route *apis.HTTPRoute, others []Routing) Object {
 	found := Object{kind: trigger.AutowireHTTPRoute, meta: route}
 	if at := slices.IndexFunc(others, func(other Routing) bool { return other.has(route) }); at >= 0 {
 		found.router = fmt.Sprintf("router %s, for Rollout %s", gatewayRouter, others[at].rollout)
@@ -40,7 +40,7 @@ func OfHTTPRoute(route *types.HTTPRoute, others []Routing) Object {
 }
 
 // ofBackendRef is a backend of a rule, if it names a Service of the route's namespace, or proxies elsewhere.
-func ofBackendRef(route *types.HTTPRoute, i, j int) (found backend, isService bool) {
+func ofBackendRef(route *apis.HTTPRoute, i, j int) (found backend, isService bool) {
 	rule := &route.Spec.Rules[i]
 	ref := &rule.BackendRefs[j]
 	isCore := ref.Group == nil || *ref.Group == ""
@@ -74,7 +74,7 @@ func ofBackendRef(route *types.HTTPRoute, i, j int) (found backend, isService bo
 }
 
 // ProxyNamespaces are the namespaces of the proxies that an HTTPRoute names, each once, and in order.
-func ProxyNamespaces(route *types.HTTPRoute) []string {
+func ProxyNamespaces(route *apis.HTTPRoute) []string {
 	var found []string
 	for i := range route.Spec.Rules {
 		for j := range route.Spec.Rules[i].BackendRefs {
@@ -95,7 +95,7 @@ func ProxyNamespaces(route *types.HTTPRoute) []string {
 
 // pathsOf are the paths of a rule's matches. One that asks nothing of the path, and no match at all, mean every path.
 func pathsOf(matches []byte) []path {
-	var parsed []types.HTTPRouteMatch
+	var parsed []apis.HTTPRouteMatch
 	if json.Unmarshal(matches, &parsed) != nil || len(parsed) == 0 {
 		return []path{{text: "/"}}
 	}
@@ -114,7 +114,7 @@ func pathsOf(matches []byte) []path {
 }
 
 // rewritten are the requests behind filters.
-func (r request) rewritten(filters []types.HTTPRouteFilter) request {
+func (r request) rewritten(filters []apis.HTTPRouteFilter) request {
 	for _, filter := range filters {
 		if filter.URLRewrite == nil {
 			continue

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -141,7 +141,7 @@ func TestWhichBackendsOfHTTPRoutes(t *testing.T) {
 			w := newWorld(t, test.route)
 			w.Targets = []autowire.Target{test.target}
 			if strings.HasPrefix(test.says, "Routed") {
-				w.rollouts = []types.Rollout{rollout(t, "team", `{httpRoute: web}`)}
+				w.rollouts = []apis.Rollout{rollout(t, "team", `{httpRoute: web}`)}
 			}
 			condition := w.settle(t).Conditions["shop"]
 			if says := condition.Reason + ": " + condition.Message; !strings.HasPrefix(says, test.says) {
@@ -163,9 +163,9 @@ func TestWhichBackendsOfHTTPRoutes(t *testing.T) {
 }
 
 // rollout is a Rollout whose plugin has a configuration.
-func rollout(t *testing.T, namespace, config string) types.Rollout {
+func rollout(t *testing.T, namespace, config string) apis.Rollout {
 	t.Helper()
-	var made types.Rollout
+	var made apis.Rollout
 	text := `{metadata: {namespace: ` + namespace + `, name: shop}, spec: {strategy: {canary: {trafficRouting: {plugins: {
 		argoproj-labs/gatewayAPI: ` + config + `}}}}}}`
 	if err := yaml.UnmarshalStrict([]byte(text), &made); err != nil {
@@ -209,7 +209,7 @@ func TestWhatARolloutRoutes(t *testing.T) {
 				t.Errorf("namespaces (-want +got):\n%s", diff)
 			}
 			w := newWorld(t, route("shop.test", toShop))
-			w.Targets, w.rollouts = []autowire.Target{target("shop", "shop.test")}, []types.Rollout{{}, made}
+			w.Targets, w.rollouts = []autowire.Target{target("shop", "shop.test")}, []apis.Rollout{{}, made}
 			if got := w.settle(t).Conditions["shop"].Reason == "Routed"; got != test.isRouted {
 				t.Errorf("routed: %v\n%s", got, asYAML(t, w.stored[0]))
 			}
@@ -223,7 +223,7 @@ func TestARolloutTakesARouteOver(t *testing.T) {
 	w := newWorld(t, route("shop.test", toShop), ingress("shop.test", "Prefix", "/", port80))
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
 	w.settle(t)
-	w.rollouts = []types.Rollout{rollout(t, "team", `{httpRoute: web}`)}
+	w.rollouts = []apis.Rollout{rollout(t, "team", `{httpRoute: web}`)}
 	condition := w.settle(t).Conditions["shop"]
 	if diff := cmp.Diff(canonical(t, route("shop.test", toShop)), w.stored[0]); diff != "" {
 		t.Errorf("the route (-want +got):\n%s", diff)

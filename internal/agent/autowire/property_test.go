@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // maker makes Ingresses, HTTPRoutes and targets by chance, alike enough to meet.
@@ -323,12 +323,12 @@ func FuzzAnythingHappens(f *testing.F) {
 			case "grants": // somebody else's come and go, the agent's goes, nobody knows
 				w.Shared.Grants = nil
 				if w.Shared.AreKnown = m.IntN(4) > 0; m.IntN(3) == 0 {
-					w.Shared.Grants = []types.ReferenceGrant{anyonesGrant(w.Now)}
+					w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)}
 				}
 			case "time":
 				w.Now = w.Now.Add(time.Duration(m.IntN(100)) * time.Second)
 			case "rollout":
-				w.rollouts = []types.Rollout{rollout(t, "team", m.one(`{httpRoute: object0}`, `{httpRoutes: [{name: object1}]}`, `{}`))}
+				w.rollouts = []apis.Rollout{rollout(t, "team", m.one(`{httpRoute: object0}`, `{httpRoutes: [{name: object1}]}`, `{}`))}
 			case "edit":
 				i, edit := m.IntN(len(w.stored)), m.edit(m.Uint64())
 				w.stored[i], wanted[i] = edited(t, w.stored[i], edit), edited(t, wanted[i], edit)
@@ -369,12 +369,12 @@ func fleets(undo string) (own, elsewhere int) {
 }
 
 // anyonesGrant lets HTTPRoutes of namespace team name all Services of the shared fleet's.
-func anyonesGrant(made time.Time) types.ReferenceGrant {
-	return types.ReferenceGrant{
+func anyonesGrant(made time.Time) apis.ReferenceGrant {
+	return apis.ReferenceGrant{
 		ObjectMeta: metav1.ObjectMeta{Name: "anyone", CreationTimestamp: metav1.NewTime(made)},
-		Spec: types.ReferenceGrantSpec{
-			From: []types.ReferenceGrantFrom{{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute", Namespace: "team"}},
-			To:   []types.ReferenceGrantTo{{Kind: "Service"}},
+		Spec: apis.ReferenceGrantSpec{
+			From: []apis.ReferenceGrantFrom{{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute", Namespace: "team"}},
+			To:   []apis.ReferenceGrantTo{{Kind: "Service"}},
 		},
 	}
 }

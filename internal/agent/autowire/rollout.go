@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // gatewayRouter is the traffic router that shares requests in HTTPRoutes, by its name in Rollouts.
@@ -37,7 +37,7 @@ type routingConfig struct {
 
 // RoutingText is what a Rollout configures of the router that shares requests in HTTPRoutes, as JSON; empty if it has
 // nothing to do with it.
-func RoutingText(rollout *types.Rollout) string {
+func RoutingText(rollout *apis.Rollout) string {
 	canary := rollout.Spec.Strategy.Canary
 	if canary == nil || canary.TrafficRouting == nil {
 		return ""
@@ -47,7 +47,7 @@ func RoutingText(rollout *types.Rollout) string {
 
 // RoutingsOf are those of all Rollouts that have to do with that router. What cannot be read counts for nothing: the
 // router refuses it.
-func RoutingsOf(rollouts ...types.Rollout) []Routing {
+func RoutingsOf(rollouts ...apis.Rollout) []Routing {
 	var found []Routing
 	for i := range rollouts {
 		one := Routing{rollout: fmt.Sprintf("%s/%s", rollouts[i].Namespace, rollouts[i].Name)}
@@ -75,7 +75,7 @@ func (r *Routing) Namespaces() []string {
 }
 
 // has says whether an HTTPRoute is the router's.
-func (r *Routing) has(route *types.HTTPRoute) bool {
+func (r *Routing) has(route *apis.HTTPRoute) bool {
 	isHere := r.config.Namespace == route.Namespace
 	for _, named := range r.config.HTTPRoutes {
 		if named.Name == route.Name && (named.Namespace == route.Namespace || named.Namespace == "" && isHere) {

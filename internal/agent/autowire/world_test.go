@@ -13,7 +13,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -28,7 +28,7 @@ const (
 type world struct {
 	autowire.Namespace
 
-	rollouts []types.Rollout
+	rollouts []apis.Rollout
 	stored   []string // JSON
 }
 
@@ -90,11 +90,11 @@ func (w *world) plan(t *testing.T) autowire.Plan {
 // object is what is stored as the agent reads it. An object without a kind is an Ingress.
 func (w *world) object(t *testing.T, text string) autowire.Object {
 	t.Helper()
-	var route types.HTTPRoute
+	var route apis.HTTPRoute
 	if err := json.Unmarshal([]byte(text), &route); err != nil {
 		t.Fatal(err)
 	}
-	if route.Kind == types.HTTPRouteKind().Kind {
+	if route.Kind == apis.HTTPRouteKind().Kind {
 		return autowire.OfHTTPRoute(&route, autowire.RoutingsOf(w.rollouts...))
 	}
 	var ingress networkingv1.Ingress
@@ -161,7 +161,7 @@ func (w *world) settle(t *testing.T) autowire.Plan {
 
 // grant carries a change of the ReferenceGrant out.
 func (w *world) grant(change autowire.GrantChange) {
-	var kept []types.ReferenceGrant
+	var kept []apis.ReferenceGrant
 	made := metav1.NewTime(w.Now)
 	for _, grant := range w.Shared.Grants {
 		switch {

@@ -25,7 +25,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // autowireOwner is the field manager of the condition that the Autowirer writes: what one field manager
@@ -54,7 +54,7 @@ type Autowirer struct {
 	// Namespaces are those that are watched; none means all.
 	Namespaces []string
 	// Grants reads the ReferenceGrants of namespace Shared, once they are known. Register sets it.
-	Grants func(context.Context) (grants []types.ReferenceGrant, areKnown bool, err error)
+	Grants func(context.Context) (grants []apis.ReferenceGrant, areKnown bool, err error)
 	// Keep keeps a connection to each proxy of a namespace, and returns those that have suddenly ended. Register sets it; nil knows of none.
 	Keep func(namespace string, proxies []netip.AddrPort) (gone []netip.AddrPort)
 	// IsServed says whether the API server is known to have a kind that need not be installed: HTTPRoutes,
@@ -167,13 +167,13 @@ func (a *Autowirer) objects(
 	ctx context.Context, name string, into *autowire.Namespace,
 ) (found []client.Object, err error) {
 	var ingresses networkingv1.IngressList
-	var routes types.HTTPRouteList
-	var rollouts types.RolloutList
+	var routes apis.HTTPRouteList
+	var rollouts apis.RolloutList
 	inside := client.InNamespace(name)
-	if err = a.Client.List(ctx, &ingresses, inside); err == nil && a.IsServed(types.HTTPRouteKind()) {
+	if err = a.Client.List(ctx, &ingresses, inside); err == nil && a.IsServed(apis.HTTPRouteKind()) {
 		err = a.Client.List(ctx, &routes, inside)
 	}
-	if err == nil && len(routes.Items) > 0 && a.IsServed(types.RolloutKind()) {
+	if err == nil && len(routes.Items) > 0 && a.IsServed(apis.RolloutKind()) {
 		err = a.Client.List(ctx, &rollouts, client.UnsafeDisableDeepCopy) // a Rollout may name routes elsewhere
 	}
 	if err != nil {
@@ -197,7 +197,7 @@ func (a *Autowirer) stands(ctx context.Context, object *httpv1alpha1.HTTPScaledO
 	if owner == nil {
 		return true, nil
 	}
-	scaled, key := new(types.ScaledObject), types.NamespacedName{Namespace: object.Namespace, Name: owner[0]}
+	scaled, key := new(apis.ScaledObject), types.NamespacedName{Namespace: object.Namespace, Name: owner[0]}
 	switch err := a.Client.Get(ctx, key, scaled); {
 	case apierrors.IsNotFound(err):
 		return false, nil

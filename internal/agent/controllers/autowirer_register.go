@@ -30,7 +30,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/probe"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // AutowireCache is how the cache keeps what the Autowirer reads: Ingresses whole, because they are patched by
@@ -71,7 +71,7 @@ func (a *Autowirer) Register(mgr manager.Manager) error {
 		Watches(&networkingv1.Ingress{}, ofNamespaces(itsOwn), builder.WithPredicates(isOther)).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, ofNamespaces(itsOwn),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherTarget})).
-		Watches(&types.ScaledObject{}, ofNamespaces(itsOwn),
+		Watches(&apis.ScaledObject{}, ofNamespaces(itsOwn),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, a.ofProxies(),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: otherPorts})).
@@ -92,8 +92,8 @@ func (a *Autowirer) Register(mgr manager.Manager) error {
 	return errors.Join(
 		mgr.Add(grants),
 		mgr.Add(keeper),
-		late.watch(types.RolloutKind(), &types.Rollout{}, ofNamespaces(routed), predicate.Funcs{UpdateFunc: otherRouting}),
-		late.watch(types.HTTPRouteKind(), &types.HTTPRoute{}, ofNamespaces(itsOwn),
+		late.watch(apis.RolloutKind(), &apis.Rollout{}, ofNamespaces(routed), predicate.Funcs{UpdateFunc: otherRouting}),
+		late.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, ofNamespaces(itsOwn),
 			predicate.Or(isOther, predicate.LabelChangedPredicate{})))
 }
 
@@ -124,7 +124,7 @@ func itsOwn(object client.Object) []string { return []string{object.GetNamespace
 
 // routed are the namespaces of the HTTPRoutes that a Rollout's router decides about.
 func routed(object client.Object) (namespaces []string) {
-	if rollout, is := object.(*types.Rollout); is {
+	if rollout, is := object.(*apis.Rollout); is {
 		for _, routing := range autowire.RoutingsOf(*rollout) {
 			namespaces = routing.Namespaces()
 		}
@@ -134,8 +134,8 @@ func routed(object client.Object) (namespaces []string) {
 
 // otherRouting says whether a Rollout names other HTTPRoutes.
 func otherRouting(change event.UpdateEvent) bool {
-	before, isBefore := change.ObjectOld.(*types.Rollout)
-	after, isAfter := change.ObjectNew.(*types.Rollout)
+	before, isBefore := change.ObjectOld.(*apis.Rollout)
+	after, isAfter := change.ObjectNew.(*apis.Rollout)
 	return !isBefore || !isAfter || autowire.RoutingText(before) != autowire.RoutingText(after)
 }
 

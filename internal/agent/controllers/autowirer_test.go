@@ -29,7 +29,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // errKilled ends an agent.
@@ -40,7 +40,7 @@ type team struct {
 	api    client.Client
 	writes int // that are still done
 	// grants are the ReferenceGrants that there are, and refused is what comes of one that is written, or nil.
-	grants  []types.ReferenceGrant
+	grants  []apis.ReferenceGrant
 	refused error
 	agent   *controllers.Autowirer
 }
@@ -50,7 +50,7 @@ func newTeam(t *testing.T) *team {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-		httpv1alpha1.AddToScheme(scheme), types.AddToScheme(scheme))
+		httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +73,9 @@ func newTeam(t *testing.T) *team {
 		},
 	}
 	for i := range 2 {
-		ref := types.HTTPBackendRef{Name: "shop", Port: 80}
-		all = append(all, &types.HTTPRoute{ObjectMeta: in(fmt.Sprint("route", i)), Spec: types.HTTPRouteSpec{
-			Rules: []types.HTTPRouteRule{{BackendRefs: []types.HTTPBackendRef{ref}}},
+		ref := apis.HTTPBackendRef{Name: "shop", Port: 80}
+		all = append(all, &apis.HTTPRoute{ObjectMeta: in(fmt.Sprint("route", i)), Spec: apis.HTTPRouteSpec{
+			Rules: []apis.HTTPRouteRule{{BackendRefs: []apis.HTTPBackendRef{ref}}},
 		}}, &networkingv1.Ingress{ObjectMeta: in(fmt.Sprint("web", i)), Spec: networkingv1.IngressSpec{
 			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
 				Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 80},
@@ -88,10 +88,10 @@ func newTeam(t *testing.T) *team {
 			if made.writes--; made.writes < 0 {
 				return errKilled
 			}
-			if grant, is := object.(*types.ReferenceGrant); is {
+			if grant, is := object.(*apis.ReferenceGrant); is {
 				if made.refused == nil {
 					grant.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
-					made.grants = []types.ReferenceGrant{*grant}
+					made.grants = []apis.ReferenceGrant{*grant}
 				}
 				return made.refused
 			}
@@ -110,7 +110,7 @@ func newTeam(t *testing.T) *team {
 		Client: made.api, Stored: made.api, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: time.Nanosecond,
 		IsServed: func(schema.GroupVersionKind) bool { return true },
 		Shared:   "team",
-		Grants: func(context.Context) ([]types.ReferenceGrant, bool, error) {
+		Grants: func(context.Context) ([]apis.ReferenceGrant, bool, error) {
 			return made.grants, true, nil
 		},
 	}
@@ -266,7 +266,7 @@ func (m *team) run(t *testing.T) error {
 func (m *team) services(t *testing.T) []string {
 	t.Helper()
 	var ingresses networkingv1.IngressList
-	var routes types.HTTPRouteList
+	var routes apis.HTTPRouteList
 	if err := errors.Join(m.api.List(t.Context(), &ingresses), m.api.List(t.Context(), &routes)); err != nil {
 		t.Fatal(err)
 	}

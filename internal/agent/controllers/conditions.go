@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // placeAgain is how long a definition is taken to have no place for conditions after it had none.
@@ -44,7 +44,7 @@ func (p *place) miss(now time.Time) {
 
 // putConditions writes the conditions of objects, unless the definition has no place for them.
 func (r *Reconciler) putConditions(
-	ctx context.Context, scaled *types.ScaledObject, all map[string][]metav1.Condition,
+	ctx context.Context, scaled *apis.ScaledObject, all map[string][]metav1.Condition,
 	current map[string]*httpv1alpha1.HTTPScaledObject,
 ) (failed error) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -23,7 +23,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // grants are the ReferenceGrants of one namespace, in a cache of its own: the agent may read those of no other, and where it may not
@@ -52,14 +52,14 @@ func newGrants(mgr manager.Manager, namespace string) (*grants, error) {
 // Start watches them, from when the Gateway API is installed until ctx ends.
 func (g *grants) Start(ctx context.Context) error {
 	installed := func(context.Context) (bool, error) {
-		kind := types.ReferenceGrantKind()
+		kind := apis.ReferenceGrantKind()
 		_, err := g.manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		return err == nil, nil // what is not known is asked again
 	}
 	if err := wait.PollUntilContextCancel(ctx, lookEvery, true, installed); err != nil {
 		return nil //nolint:nilerr // the agent ends, which is the only error
 	}
-	informer, err := g.cache.GetInformer(ctx, &types.ReferenceGrant{}, cache.BlockUntilSynced(false))
+	informer, err := g.cache.GetInformer(ctx, &apis.ReferenceGrant{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch ReferenceGrants: %w", err)
 	}
@@ -67,7 +67,7 @@ func (g *grants) Start(ctx context.Context) error {
 		if last, is := object.(toolscache.DeletedFinalStateUnknown); is {
 			object = last.Obj
 		}
-		if grant, is := object.(*types.ReferenceGrant); is {
+		if grant, is := object.(*apis.ReferenceGrant); is {
 			select {
 			case g.changed <- event.GenericEvent{Object: grant}:
 			case <-ctx.Done():
@@ -85,11 +85,11 @@ func (g *grants) Start(ctx context.Context) error {
 }
 
 // read is Autowirer.Grants.
-func (g *grants) read(ctx context.Context) (all []types.ReferenceGrant, areKnown bool, err error) {
+func (g *grants) read(ctx context.Context) (all []apis.ReferenceGrant, areKnown bool, err error) {
 	if synced := g.known.Load(); synced == nil || !(*synced)() {
 		return nil, false, nil
 	}
-	var found types.ReferenceGrantList
+	var found apis.ReferenceGrantList
 	if err := g.cache.List(ctx, &found); err != nil {
 		return nil, false, fmt.Errorf("read ReferenceGrants: %w", err)
 	}
@@ -98,7 +98,7 @@ func (g *grants) read(ctx context.Context) (all []types.ReferenceGrant, areKnown
 
 // granted are the namespaces that a ReferenceGrant concerns.
 func granted(object client.Object) []string {
-	if grant, is := object.(*types.ReferenceGrant); is {
+	if grant, is := object.(*apis.ReferenceGrant); is {
 		return autowire.GrantedTo(grant)
 	}
 	return nil
@@ -133,7 +133,7 @@ func (a *Autowirer) ofProxies() handler.EventHandler {
 // shared reads what is known of the shared fleet.
 func (a *Autowirer) shared(ctx context.Context) (found autowire.Shared, err error) {
 	isWatched := len(a.Namespaces) == 0 || slices.Contains(a.Namespaces, a.Shared)
-	if a.Shared == "" || !isWatched || a.Grants == nil || !a.IsServed(types.HTTPRouteKind()) {
+	if a.Shared == "" || !isWatched || a.Grants == nil || !a.IsServed(apis.HTTPRouteKind()) {
 		return found, nil
 	}
 	found.Namespace = a.Shared

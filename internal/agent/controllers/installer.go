@@ -28,7 +28,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // installerOwner is the field manager of the condition that the Installer writes.
@@ -136,10 +136,10 @@ func (i *Installer) read(ctx context.Context, namespace *corev1.Namespace) (
 // autoscaler reads the ScaledObject of the proxies of a namespace, whole: the cache keeps of ScaledObjects what triggers are read for.
 func (i *Installer) autoscaler(ctx context.Context, namespace string) (*unstructured.Unstructured, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: proxies.Service}
-	err := i.Client.Get(ctx, key, new(types.ScaledObject))
+	err := i.Client.Get(ctx, key, new(apis.ScaledObject))
 	found := new(unstructured.Unstructured)
 	if err == nil {
-		found.SetGroupVersionKind(types.ScaledObjectKind())
+		found.SetGroupVersionKind(apis.ScaledObjectKind())
 		err = i.Stored.Get(ctx, key, found)
 	}
 	switch {
@@ -155,18 +155,18 @@ func (i *Installer) autoscaler(ctx context.Context, namespace string) (*unstruct
 // HTTPRoutes of every namespace may be pointed.
 func (i *Installer) isWired(ctx context.Context, namespace string) (bool, error) {
 	var ingresses networkingv1.IngressList
-	var routes types.HTTPRouteList
+	var routes apis.HTTPRouteList
 	inside := client.InNamespace(namespace)
 	where := []client.ListOption{inside}
 	if namespace == i.Settings.InterceptorNamespace {
 		where = []client.ListOption{client.UnsafeDisableDeepCopy}
 	}
 	err := i.Client.List(ctx, &ingresses, inside)
-	if err == nil && i.IsServed(types.HTTPRouteKind()) {
+	if err == nil && i.IsServed(apis.HTTPRouteKind()) {
 		err = i.Client.List(ctx, &routes, where...)
 	}
 	return slices.ContainsFunc(ingresses.Items, func(ingress networkingv1.Ingress) bool { return hasUndo(&ingress) }) ||
-		slices.ContainsFunc(routes.Items, func(route types.HTTPRoute) bool {
+		slices.ContainsFunc(routes.Items, func(route apis.HTTPRoute) bool {
 			return hasUndo(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
 		}), err
 }
@@ -283,7 +283,7 @@ func (i *Installer) report(
 // owner is the ScaledObject that an HTTPScaledObject was made from, or else the object itself.
 func (i *Installer) owner(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) client.Object {
 	for _, name := range ownerOf(object) {
-		scaled := new(types.ScaledObject)
+		scaled := new(apis.ScaledObject)
 		if i.Client.Get(ctx, types.NamespacedName{Namespace: object.Namespace, Name: name}, scaled) == nil {
 			return scaled
 		}

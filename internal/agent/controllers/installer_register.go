@@ -27,7 +27,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // InstallerCache is how the cache keeps what the Installer reads, beside AutowireCache: of each kind the one name
@@ -76,7 +76,7 @@ func (i *Installer) Register(mgr manager.Manager) error {
 		Watches(&corev1.ConfigMap{}, inside).
 		Watches(&policyv1.PodDisruptionBudget{}, inside, written).
 		Watches(&appsv1.Deployment{}, inside, written).
-		Watches(&types.ScaledObject{}, inside, builder.WithPredicates(predicate.And(isProxys, anyWrite))).
+		Watches(&apis.ScaledObject{}, inside, builder.WithPredicates(predicate.And(isProxys, anyWrite))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: timeLimit, UsePriorityQueue: new(true),
 		}).
@@ -87,13 +87,13 @@ func (i *Installer) Register(mgr manager.Manager) error {
 	late := &lateKinds{manager: mgr, controller: running}
 	i.IsServed = late.isServed
 	wired := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-		route, is := object.(*types.HTTPRoute)
+		route, is := object.(*apis.HTTPRoute)
 		if !is {
 			return nil
 		}
 		return i.requests(autowire.ProxyNamespaces(route)...)
 	})
-	return late.watch(types.HTTPRouteKind(), &types.HTTPRoute{}, wired, predicate.AnnotationChangedPredicate{})
+	return late.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, wired, predicate.AnnotationChangedPredicate{})
 }
 
 // isProxyService says whether a Service has the name of one that proxies have.

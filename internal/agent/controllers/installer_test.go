@@ -26,7 +26,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // TestARefusalIsTold has an API server answer the write of a Deployment in several ways.
@@ -53,7 +53,7 @@ func TestARefusalIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
 			err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-				appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), types.AddToScheme(scheme))
+				appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // Reconciler keeps the HTTPScaledObjects of ScaledObjects. It is a reconcile.Reconciler of
@@ -42,7 +42,7 @@ const retryAfter = time.Second
 
 // Reconcile makes the HTTPScaledObjects of one ScaledObject what its triggers say.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	scaled, result := new(types.ScaledObject), ctrl.Result{}
+	scaled, result := new(apis.ScaledObject), ctrl.Result{}
 	err := r.Client.Get(ctx, request.NamespacedName, scaled)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -73,7 +73,7 @@ func (r *Reconciler) deleteAll(ctx context.Context, name types.NamespacedName) e
 }
 
 // reconcile does what the plan says about a ScaledObject, all of it as far as that is possible.
-func (r *Reconciler) reconcile(ctx context.Context, scaled *types.ScaledObject) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, scaled *apis.ScaledObject) (ctrl.Result, error) {
 	rollout, err := r.rollout(ctx, scaled)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -99,7 +99,7 @@ func (r *Reconciler) reconcile(ctx context.Context, scaled *types.ScaledObject) 
 // carryOut writes and deletes HTTPScaledObjects, and tells the ScaledObject's owner what the API
 // server refused.
 func (r *Reconciler) carryOut(
-	ctx context.Context, scaled *types.ScaledObject,
+	ctx context.Context, scaled *apis.ScaledObject,
 	changes desired.Changes, existing []*httpv1alpha1.HTTPScaledObject,
 ) (failed error) {
 	current := map[string]*httpv1alpha1.HTTPScaledObject{}
@@ -126,7 +126,7 @@ func (r *Reconciler) carryOut(
 }
 
 // refused tells of an error of the API server that comes again unless somebody does something.
-func (r *Reconciler) refused(scaled *types.ScaledObject, name string, err error) error {
+func (r *Reconciler) refused(scaled *apis.ScaledObject, name string, err error) error {
 	passes := apierrors.IsConflict(err) || apierrors.IsServerTimeout(err) || apierrors.IsNotFound(err)
 	if !passes && !errors.Is(err, context.DeadlineExceeded) {
 		r.warn(scaled, httpv1alpha1.ReasonRefused, fmt.Sprintf("HTTPScaledObject %q: %v", name, err))
@@ -137,12 +137,12 @@ func (r *Reconciler) refused(scaled *types.ScaledObject, name string, err error)
 // rollout reads the Rollout that a ScaledObject targets. There is none where it targets another
 // kind, where the Rollout is not there, and where Argo Rollouts is not installed.
 func (r *Reconciler) rollout(
-	ctx context.Context, scaled *types.ScaledObject,
-) (*types.Rollout, error) {
+	ctx context.Context, scaled *apis.ScaledObject,
+) (*apis.Rollout, error) {
 	if !scaled.TargetsRollout() {
 		return nil, nil //nolint:nilnil // no Rollout is an answer
 	}
-	rollout := new(types.Rollout)
+	rollout := new(apis.Rollout)
 	key := types.NamespacedName{Namespace: scaled.Namespace, Name: scaled.Spec.ScaleTargetRef.Name}
 	switch err := r.Client.Get(ctx, key, rollout); {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
@@ -155,7 +155,7 @@ func (r *Reconciler) rollout(
 
 // existing reads the HTTPScaledObjects of a ScaledObject, and others with a name that it wants.
 func (r *Reconciler) existing(
-	ctx context.Context, scaled *types.ScaledObject, wants []desired.Want,
+	ctx context.Context, scaled *apis.ScaledObject, wants []desired.Want,
 ) ([]*httpv1alpha1.HTTPScaledObject, error) {
 	found, err := r.owned(ctx, client.ObjectKeyFromObject(scaled))
 	if err != nil {
@@ -199,6 +199,6 @@ func (r *Reconciler) owned(
 }
 
 // warn writes a Warning on a ScaledObject.
-func (r *Reconciler) warn(scaled *types.ScaledObject, reason, message string) {
+func (r *Reconciler) warn(scaled *apis.ScaledObject, reason, message string) {
 	r.Events.Event(scaled, corev1.EventTypeWarning, reason, desired.Shorten(message, maxEvent))
 }

@@ -24,7 +24,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // Indexes of the cache.
@@ -51,7 +51,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	}
 	running, err := ctrl.NewControllerManagedBy(mgr).
 		Named("scaledobject").
-		For(&types.ScaledObject{}, builder.WithPredicates(predicate.Or(
+		For(&apis.ScaledObject{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, handler.EnqueueRequestsFromMapFunc(r.concerned),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: notOnlyStatus})).
@@ -64,7 +64,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("controller of ScaledObjects: %w", err)
 	}
-	return onceServed(mgr, types.RolloutKind(), func() error { return r.watchRollouts(mgr, running) })
+	return onceServed(mgr, apis.RolloutKind(), func() error { return r.watchRollouts(mgr, running) })
 }
 
 // index declares the indexes.
@@ -75,8 +75,8 @@ func (r *Reconciler) index(ctx context.Context, indexer client.FieldIndexer) err
 		values client.IndexerFunc
 	}{
 		{&httpv1alpha1.HTTPScaledObject{}, indexOwner, ownerOf},
-		{&types.ScaledObject{}, indexWanted, r.wanted},
-		{&types.ScaledObject{}, indexTarget, target},
+		{&apis.ScaledObject{}, indexWanted, r.wanted},
+		{&apis.ScaledObject{}, indexTarget, target},
 	} {
 		if err := indexer.IndexField(ctx, each.object, each.name, each.values); err != nil {
 			return fmt.Errorf("index %s: %w", each.name, err)
@@ -97,7 +97,7 @@ func ownerOf(object client.Object) []string {
 
 // wanted are the names of the HTTPScaledObjects that a ScaledObject stands for.
 func (r *Reconciler) wanted(object client.Object) []string {
-	scaled, ok := object.(*types.ScaledObject)
+	scaled, ok := object.(*apis.ScaledObject)
 	if !ok {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (r *Reconciler) wanted(object client.Object) []string {
 
 // target is the name of the Rollout that a ScaledObject scales.
 func target(object client.Object) []string {
-	scaled, ok := object.(*types.ScaledObject)
+	scaled, ok := object.(*apis.ScaledObject)
 	if !ok || !scaled.TargetsRollout() {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (r *Reconciler) concerned(ctx context.Context, object client.Object) []reco
 func (r *Reconciler) indexed(
 	ctx context.Context, namespace, index, value string,
 ) []reconcile.Request {
-	var list types.ScaledObjectList
+	var list apis.ScaledObjectList
 	only := client.MatchingFields{index: value}
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), only); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "cannot list ScaledObjects", "namespace", namespace, index, value)
@@ -153,15 +153,15 @@ func notOnlyStatus(change event.UpdateEvent) bool {
 
 // watchRollouts has the controller watch Rollouts.
 func (r *Reconciler) watchRollouts(mgr manager.Manager, running controller.Controller) error {
-	scalers := func(ctx context.Context, rollout *types.Rollout) []reconcile.Request {
+	scalers := func(ctx context.Context, rollout *apis.Rollout) []reconcile.Request {
 		return r.indexed(ctx, rollout.Namespace, indexTarget, rollout.Name)
 	}
-	otherService := func(change event.TypedUpdateEvent[*types.Rollout]) bool {
+	otherService := func(change event.TypedUpdateEvent[*apis.Rollout]) bool {
 		return change.ObjectOld.StableService() != change.ObjectNew.StableService()
 	}
-	return running.Watch(source.Kind(mgr.GetCache(), &types.Rollout{},
+	return running.Watch(source.Kind(mgr.GetCache(), &apis.Rollout{},
 		handler.TypedEnqueueRequestsFromMapFunc(scalers),
-		predicate.TypedFuncs[*types.Rollout]{UpdateFunc: otherService}))
+		predicate.TypedFuncs[*apis.Rollout]{UpdateFunc: otherService}))
 }
 
 // onceServed has something watch a kind that need not be installed: at once where the API server has it, so that the

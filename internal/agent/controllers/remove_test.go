@@ -15,7 +15,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // TestWhatIsWiredGoesLast has the ScaledObject of an HTTPScaledObject gone. As long as condition Autowired is there, the
@@ -35,7 +35,7 @@ func TestWhatIsWiredGoesLast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			scheme := runtime.NewScheme()
-			if err := errors.Join(httpv1alpha1.AddToScheme(scheme), types.AddToScheme(scheme)); err != nil {
+			if err := errors.Join(httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme)); err != nil {
 				t.Fatal(err)
 			}
 			shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop", UID: "uid"}}

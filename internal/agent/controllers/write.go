@@ -15,7 +15,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // fieldOwner is the field manager of all that the agent writes.
@@ -139,7 +139,7 @@ func (r *Reconciler) remove(ctx context.Context, object *httpv1alpha1.HTTPScaled
 
 // convert turns the triggers that KEDA cannot read into ones that it can, unless the ScaledObject
 // has changed since it was read.
-func (r *Reconciler) convert(ctx context.Context, scaled *types.ScaledObject) error {
+func (r *Reconciler) convert(ctx context.Context, scaled *apis.ScaledObject) error {
 	patch := desired.Convert(scaled, nil, r.ScalerAddress)
 	if len(patch) == 0 {
 		return nil
@@ -152,7 +152,7 @@ func (r *Reconciler) convert(ctx context.Context, scaled *types.ScaledObject) er
 	if err != nil {
 		return err
 	}
-	written := &types.ScaledObject{ObjectMeta: named(scaled)}
+	written := &apis.ScaledObject{ObjectMeta: named(scaled)}
 	err = r.Client.Patch(ctx, written, client.RawPatch(types.JSONPatchType, text), fieldOwner)
 	switch {
 	case err == nil:
@@ -181,7 +181,7 @@ func outdated(ctx context.Context, reader client.Reader, object client.Object) b
 // report tells the ScaledObject's owner about mistakes: by an annotation that lasts, and by Events
 // when the mistakes are others than those that the annotation has.
 func (r *Reconciler) report(
-	ctx context.Context, scaled *types.ScaledObject, problems []desired.Problem,
+	ctx context.Context, scaled *apis.ScaledObject, problems []desired.Problem,
 ) error {
 	text := desired.Shorten(desired.Text(problems), maxAnnotation)
 	if text == scaled.Annotations[httpv1alpha1.AnnotationTriggerProblems] {
@@ -196,7 +196,7 @@ func (r *Reconciler) report(
 	if err != nil {
 		return err
 	}
-	written := &types.ScaledObject{ObjectMeta: named(scaled)}
+	written := &apis.ScaledObject{ObjectMeta: named(scaled)}
 	err = r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch), fieldOwner)
 	if err != nil {
 		return client.IgnoreNotFound(err)

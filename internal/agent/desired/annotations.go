@@ -5,7 +5,7 @@ import (
 	"unicode"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -21,7 +21,7 @@ func carried() []string {
 // annotations are those that the agent gives to an HTTPScaledObject: what travels in annotations, what
 // pauses the ScaledObject's autoscaling, so that nobody waits for it, and the one that keeps the operator of the
 // KEDA HTTP add-on from making a second ScaledObject.
-func annotations(scaled *types.ScaledObject, metadata map[string]string) map[string]string {
+func annotations(scaled *apis.ScaledObject, metadata map[string]string) map[string]string {
 	out := map[string]string{httpv1alpha1.AnnotationSkipScaledObjectCreation: "true"}
 	for _, name := range httpv1alpha1.PausingAnnotations() {
 		if value, is := scaled.Annotations[name]; is {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
@@ -31,7 +31,7 @@ type Changes struct {
 // Compare says what is to be done. existing are the HTTPScaledObjects of the ScaledObject, those
 // that no trigger stands for any more included, and others that have the name of one of wants.
 func Compare(
-	scaled *types.ScaledObject, wants []Want, existing []*httpv1alpha1.HTTPScaledObject,
+	scaled *apis.ScaledObject, wants []Want, existing []*httpv1alpha1.HTTPScaledObject,
 ) Changes {
 	changes := Changes{Conditions: map[string][]metav1.Condition{}}
 	named := map[string]*httpv1alpha1.HTTPScaledObject{}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -24,7 +24,7 @@ type Operation struct {
 // The patch fits this version of the object only, because it knows triggers by their index. old is the
 // version before, or nil: triggers that are written anew keep the names of their HTTPScaledObjects.
 // address is where our scaler listens.
-func Convert(scaled, old *types.ScaledObject, address string) []Operation {
+func Convert(scaled, old *apis.ScaledObject, address string) []Operation {
 	var patch []Operation
 	for _, one := range ours(scaled, old, address) {
 		if one.standing != trigger.Unconverted {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -40,7 +40,7 @@ type Want struct {
 
 // named is a trigger that is ours with the name of its HTTPScaledObject.
 type named struct {
-	trigger  types.Trigger
+	trigger  apis.Trigger
 	index    int // in spec.triggers
 	standing trigger.Standing
 	name     string
@@ -52,7 +52,7 @@ type named struct {
 // to be converted of which old, the version before or nil, had the name keeps it: it is the trigger of the
 // same name, or of the same requests. Of the others the first one has the ScaledObject's name, and the next
 // ones that with the trigger's name or position behind it. address is where our scaler listens.
-func ours(scaled, old *types.ScaledObject, address string) []named {
+func ours(scaled, old *apis.ScaledObject, address string) []named {
 	var found []named
 	taken := map[string]bool{}
 	for i, each := range scaled.Spec.Triggers {
@@ -89,7 +89,7 @@ func ours(scaled, old *types.ScaledObject, address string) []named {
 }
 
 // inherited is the name that the same trigger says in the version before, or empty.
-func inherited(one types.Trigger, old *types.ScaledObject) string {
+func inherited(one apis.Trigger, old *apis.ScaledObject) string {
 	if old == nil || len(one.Metadata) == 0 {
 		return ""
 	}
@@ -108,15 +108,15 @@ func inherited(one types.Trigger, old *types.ScaledObject) string {
 // Keeps says whether a ScaledObject has a trigger that may stand for one of its HTTPScaledObjects in a
 // way that is not followed: one that only refers to it, or one of another scaler's address. Then none is
 // deleted.
-func Keeps(scaled *types.ScaledObject, address string) bool {
-	return slices.ContainsFunc(scaled.Spec.Triggers, func(each types.Trigger) bool {
+func Keeps(scaled *apis.ScaledObject, address string) bool {
+	return slices.ContainsFunc(scaled.Spec.Triggers, func(each apis.Trigger) bool {
 		standing := trigger.Recognise(each.Type, each.Metadata, address)
 		return standing == trigger.Reference || standing == trigger.Elsewhere
 	})
 }
 
 // Names are those of the HTTPScaledObjects that a ScaledObject stands for, mistaken ones included.
-func Names(scaled *types.ScaledObject, address string) []string {
+func Names(scaled *apis.ScaledObject, address string) []string {
 	var names []string
 	for _, one := range ours(scaled, nil, address) {
 		names = append(names, one.name)
@@ -127,7 +127,7 @@ func Names(scaled *types.ScaledObject, address string) []string {
 // Desired says which HTTPScaledObjects a ScaledObject stands for: one for each of its triggers that
 // scale by HTTP requests. rollout is its target, or nil if that is none or is not there. address is
 // where our scaler listens.
-func Desired(scaled *types.ScaledObject, rollout *types.Rollout, address string) []Want {
+func Desired(scaled *apis.ScaledObject, rollout *apis.Rollout, address string) []Want {
 	if madeFromHTTPScaledObject(scaled) {
 		return nil
 	}
@@ -155,7 +155,7 @@ func Desired(scaled *types.ScaledObject, rollout *types.Rollout, address string)
 
 // madeFromHTTPScaledObject says whether a ScaledObject was itself made from an HTTPScaledObject, by
 // the operator of the KEDA HTTP add-on.
-func madeFromHTTPScaledObject(scaled *types.ScaledObject) bool {
+func madeFromHTTPScaledObject(scaled *apis.ScaledObject) bool {
 	owner := metav1.GetControllerOf(scaled)
 	return owner != nil && owner.Kind == httpv1alpha1.Kind
 }
@@ -167,7 +167,7 @@ func (w *Want) add(reason string, advisory bool, format string, values ...any) {
 
 // read makes the object of a trigger.
 func (w *Want) read(
-	scaled *types.ScaledObject, rollout *types.Rollout, one named, where string,
+	scaled *apis.ScaledObject, rollout *apis.Rollout, one named, where string,
 ) {
 	parsed, problems := trigger.Parse(one.trigger.Metadata)
 	for _, problem := range problems {
@@ -202,7 +202,7 @@ func (w *Want) read(
 
 // target names the workload and its Service.
 func target(
-	scaled *types.ScaledObject, service string, parsed trigger.Trigger,
+	scaled *apis.ScaledObject, service string, parsed trigger.Trigger,
 ) httpv1alpha1.ScaleTargetRef {
 	workload := scaled.Spec.ScaleTargetRef
 	return httpv1alpha1.ScaleTargetRef{
@@ -217,7 +217,7 @@ func target(
 
 // service is the Service that requests go to: the trigger's, or the Rollout's.
 func (w *Want) service(
-	scaled *types.ScaledObject, rollout *types.Rollout, service, where string,
+	scaled *apis.ScaledObject, rollout *apis.Rollout, service, where string,
 ) string {
 	target := scaled.Spec.ScaleTargetRef
 	if !scaled.TargetsRollout() {
@@ -251,7 +251,7 @@ func (w *Want) service(
 }
 
 // replicas are the bounds of the replicas.
-func (w *Want) replicas(scaled *types.ScaledObject) *httpv1alpha1.ReplicaRange {
+func (w *Want) replicas(scaled *apis.ScaledObject) *httpv1alpha1.ReplicaRange {
 	bound := func(field string, value *int64, fallback int32) *int32 {
 		if value == nil {
 			return &fallback
@@ -295,8 +295,8 @@ func headers(conditions []trigger.Header) []httpv1alpha1.Header {
 // owner says whose the HTTPScaledObjects of a ScaledObject are. It does not block the owner's
 // deletion: that would take a permission on its finalizers where the API server enforces it
 // (OwnerReferencesPermissionEnforcement).
-func owner(scaled *types.ScaledObject) metav1.OwnerReference {
-	kind := types.ScaledObjectKind()
+func owner(scaled *apis.ScaledObject) metav1.OwnerReference {
+	kind := apis.ScaledObjectKind()
 	return metav1.OwnerReference{
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
 		Name: scaled.Name, UID: scaled.UID, Controller: new(true),

@@ -13,7 +13,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // address is where our scaler listens.
@@ -30,9 +30,9 @@ func read[T any](t *testing.T, text string) *T {
 }
 
 // shop is a ScaledObject with triggers, YAML of a list, whose target is a Rollout.
-func shop(t *testing.T, triggers string) *types.ScaledObject {
+func shop(t *testing.T, triggers string) *apis.ScaledObject {
 	t.Helper()
-	return read[types.ScaledObject](t, `
+	return read[apis.ScaledObject](t, `
 metadata: {name: shop, namespace: team, uid: uid-1}
 spec:
   scaleTargetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: shop}
@@ -125,9 +125,9 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var rollout *types.Rollout
+			var rollout *apis.Rollout
 			if test.rollout != "" {
-				rollout = read[types.Rollout](t, test.rollout)
+				rollout = read[apis.Rollout](t, test.rollout)
 			}
 			if diff := cmp.Diff(test.want, summaries(desired.Desired(shop(t, test.triggers), rollout, address))); diff != "" {
 				t.Errorf("wants (-want +got):\n%s", diff)
@@ -194,7 +194,7 @@ spec:
 
 func TestEveryKeyTravels(t *testing.T) {
 	t.Parallel()
-	wants := desired.Desired(read[types.ScaledObject](t, full), nil, address)
+	wants := desired.Desired(read[apis.ScaledObject](t, full), nil, address)
 	if len(wants) != 1 || len(wants[0].Problems) > 0 {
 		t.Fatalf("wants: %+v", wants)
 	}
@@ -206,7 +206,7 @@ func TestEveryKeyTravels(t *testing.T) {
 // TestAPauseTravels: whoever waits for a paused app waits in vain.
 func TestAPauseTravels(t *testing.T) {
 	t.Parallel()
-	scaled := read[types.ScaledObject](t, full)
+	scaled := read[apis.ScaledObject](t, full)
 	scaled.Annotations = map[string]string{"autoscaling.keda.sh/paused-replicas": "0", "team": "a"}
 	want := read[httpv1alpha1.HTTPScaledObject](t, made)
 	want.Annotations["autoscaling.keda.sh/paused-replicas"] = "0"
@@ -217,7 +217,7 @@ func TestAPauseTravels(t *testing.T) {
 
 func TestDefaultsAreWrittenOut(t *testing.T) {
 	t.Parallel()
-	scaled := read[types.ScaledObject](t, `{metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [
+	scaled := read[apis.ScaledObject](t, `{metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [
 		{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop, scalingMetric: concurrency}}]}}`)
 	got := desired.Desired(scaled, nil, address)[0].Object.Spec
 	want := httpv1alpha1.HTTPScaledObjectSpec{
@@ -246,7 +246,7 @@ func TestMistakesOfTheScaledObject(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := desired.Desired(read[types.ScaledObject](t, test.scaled), nil, address)[0]
+			want := desired.Desired(read[apis.ScaledObject](t, test.scaled), nil, address)[0]
 			if got := desired.Text(want.Problems); got != test.says || want.Object != nil {
 				t.Errorf("%s (object %v), want %s", got, want.Object, test.says)
 			}
@@ -297,12 +297,12 @@ func TestCompare(t *testing.T) {
 		t.Helper()
 		object := read[httpv1alpha1.HTTPScaledObject](t, made)
 		object.UID = "uid-of-the-object"
-		first := desired.Compare(read[types.ScaledObject](t, full), desired.Desired(read[types.ScaledObject](t, full), nil, address), nil)
+		first := desired.Compare(read[apis.ScaledObject](t, full), desired.Desired(read[apis.ScaledObject](t, full), nil, address), nil)
 		object.Status.Conditions = first.Conditions["shop"]
 		return object
 	}
 	tests := map[string]struct {
-		scaled func(*types.ScaledObject)          // changed before
+		scaled func(*apis.ScaledObject)          // changed before
 		object func(*httpv1alpha1.HTTPScaledObject) // nil: there is none
 		want   changes
 	}{
@@ -315,12 +315,12 @@ func TestCompare(t *testing.T) {
 			object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: "Ready", Status: "True"})
 		}},
 		"a trigger that says something else": {
-			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "c.test" },
+			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "c.test" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Update: []string{"shop"}},
 		},
 		"a key that is gone": {
-			scaled: func(scaled *types.ScaledObject) {
+			scaled: func(scaled *apis.ScaledObject) {
 				delete(scaled.Spec.Triggers[0].Metadata, "healthcheckResponse")
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
@@ -334,12 +334,12 @@ func TestCompare(t *testing.T) {
 			object.DeletionTimestamp, object.Spec.Hosts = &metav1.Time{}, nil
 		}},
 		"no autowire any more": {
-			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers[0].Metadata["trafficAutowire"] = "false" },
+			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["trafficAutowire"] = "false" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Update: []string{"shop"}},
 		},
 		"a mistake keeps what is there": {
-			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
+			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want: changes{
 				Conditions: map[string][]string{"shop": {"TriggerAccepted=False InvalidTrigger"}},
@@ -347,37 +347,37 @@ func TestCompare(t *testing.T) {
 			},
 		},
 		"a mistake from the start": {
-			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
+			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
 			want:   changes{Problems: `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`},
 		},
 		"a trigger that is gone": {
-			scaled: func(scaled *types.ScaledObject) { scaled.Spec.Triggers = nil },
+			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers = nil },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Delete: []string{"shop"}},
 		},
 		"another name": {
-			scaled: func(scaled *types.ScaledObject) {
+			scaled: func(scaled *apis.ScaledObject) {
 				scaled.Spec.Triggers[0].Metadata["httpScaledObject"] = "new"
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Create: []string{"new"}, Delete: []string{"shop"}, Conditions: map[string][]string{"new": accepted}},
 		},
 		"another name, and a mistake, deletes nothing": {
-			scaled: func(scaled *types.ScaledObject) {
+			scaled: func(scaled *apis.ScaledObject) {
 				scaled.Spec.Triggers[0].Metadata["httpScaledObject"], scaled.Spec.Triggers[0].Metadata["hosts"] = "new", ""
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Problems: `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`},
 		},
 		"a name that cannot be one deletes nothing": {
-			scaled: func(scaled *types.ScaledObject) {
+			scaled: func(scaled *apis.ScaledObject) {
 				scaled.Spec.Triggers[0].Metadata["httpScaledObject"] = "-"
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Problems: `spec.triggers[0]: its HTTPScaledObject cannot be named "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); give the trigger a name of lower-case letters, digits and hyphens`},
 		},
 		"a ScaledObject of the same name, made anew": {
-			scaled: func(scaled *types.ScaledObject) { scaled.UID = "uid-2" },
+			scaled: func(scaled *apis.ScaledObject) { scaled.UID = "uid-2" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Update: []string{"shop"}},
 		},
@@ -393,7 +393,7 @@ func TestCompare(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scaled := read[types.ScaledObject](t, full)
+			scaled := read[apis.ScaledObject](t, full)
 			if test.scaled != nil {
 				test.scaled(scaled)
 			}
@@ -449,7 +449,7 @@ func TestConvertTouchesOurTriggersOnly(t *testing.T) {
 // TestANameThatIsTakenDeletesNothing has a trigger whose object gets a name that is somebody else's: what there is goes on.
 func TestANameThatIsTakenDeletesNothing(t *testing.T) {
 	t.Parallel()
-	scaled := read[types.ScaledObject](t, full)
+	scaled := read[apis.ScaledObject](t, full)
 	own, foreign := read[httpv1alpha1.HTTPScaledObject](t, made), read[httpv1alpha1.HTTPScaledObject](t, made)
 	foreign.Name, foreign.OwnerReferences = "new", nil
 	scaled.Spec.Triggers[0].Metadata["httpScaledObject"] = "new"

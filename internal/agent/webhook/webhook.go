@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -40,7 +40,7 @@ type webhook struct {
 
 // Handle implements admission.Handler.
 func (w webhook) Handle(_ context.Context, request admission.Request) admission.Response {
-	var scaled types.ScaledObject
+	var scaled apis.ScaledObject
 	if json.Unmarshal(request.Object.Raw, &scaled) != nil {
 		return admission.Allowed("") // The schema, which comes later, says what is wrong.
 	}
@@ -49,7 +49,7 @@ func (w webhook) Handle(_ context.Context, request admission.Request) admission.
 	if scaled.Name == "" {
 		return admission.Allowed("")
 	}
-	var old *types.ScaledObject
+	var old *apis.ScaledObject
 	if len(request.OldObject.Raw) > 0 && json.Unmarshal(request.OldObject.Raw, &old) != nil {
 		old = nil // It was stored, so it can be read; without it names are made anew.
 	}
@@ -72,7 +72,7 @@ func (w webhook) Handle(_ context.Context, request admission.Request) admission.
 }
 
 // warnings are the mistakes in the triggers that are converted.
-func warnings(scaled *types.ScaledObject) []string {
+func warnings(scaled *apis.ScaledObject) []string {
 	var out []string
 	for i, each := range scaled.Spec.Triggers {
 		if each.Type != trigger.TypeHTTP {

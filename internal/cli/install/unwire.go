@@ -13,7 +13,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/types"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
@@ -31,8 +31,8 @@ func (i *Installer) unwire(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list Ingresses: %w", err)
 	}
-	routing := types.HTTPRouteKind()
-	routes, err := list[types.HTTPRoute](ctx, i, "", "apis", routing.Group, routing.Version, "httproutes")
+	routing := apis.HTTPRouteKind()
+	routes, err := list[apis.HTTPRoute](ctx, i, "", "apis", routing.Group, routing.Version, "httproutes")
 	if err != nil {
 		return fmt.Errorf("list HTTPRoutes: %w", err)
 	}

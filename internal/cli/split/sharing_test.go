@@ -14,7 +14,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
-	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	modelsplit "github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
@@ -46,7 +46,7 @@ func rollout(router string) *facts.Rollout {
 // taken is a report of an interceptor about text.
 func taken(text string, ready, acked int32, effective bool) *httpv1alpha1.DataPlaneStatus {
 	return &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}, Effective: effective,
+		AnnotationHash: modelsplit.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}, Effective: effective,
 	}
 }
 

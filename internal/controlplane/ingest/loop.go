@@ -18,7 +18,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -106,7 +106,7 @@ type Loop struct {
 	resolver *resolve.Resolver // nil before the first publication and after one that failed
 	objects  map[model.Key]*known // which are never changed
 	// certificates knows what is in force for each host.
-	certificates *tls.Book
+	certificates *certificates.Book
 	// proxies are those of each fleet; the map is never changed. fleets are those to which something is
 	// published, nil for one that is to be translated anew.
 	proxies map[model.Fleet][]model.Proxy
@@ -140,7 +140,7 @@ func New(options Options) (*Loop, error) {
 		objects:   map[model.Key]*known{},
 		fleets:    map[model.Fleet]*translate.Translator{},
 
-		certificates: tls.NewBook(), index: newIndex(),
+		certificates: certificates.NewBook(), index: newIndex(),
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval

@@ -7,7 +7,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
@@ -19,7 +19,7 @@ type found struct {
 	change  resolve.Change
 	matters bool
 	// secrets are the Secrets of which something may be new.
-	secrets map[model.Key]*tls.Secret
+	secrets map[model.Key]*certificates.Secret
 	// scaledObjects are all HTTPScaledObjects that changed, without an object for one that is gone.
 	scaledObjects map[model.Key]piece[*httpv1alpha1.HTTPScaledObject]
 	// viewers are the HTTPScaledObjects whose waiting page may be another one, or what is wrong with their settings of Envoy.

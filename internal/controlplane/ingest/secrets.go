@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -23,7 +23,7 @@ type secretWatches struct {
 	// listWatch returns the list and watch of one Secret; nil stands for no TLS.
 	listWatch func(model.Key) cache.ListerWatcherWithContext
 	// begin makes a source that fills a store, and wake has the loop look; it never blocks.
-	begin func(model.Key, *store[*tls.Secret]) *source
+	begin func(model.Key, *store[*certificates.Secret]) *source
 	wake  func()
 
 	mu      sync.Mutex
@@ -34,7 +34,7 @@ type secretWatches struct {
 // secretWatch is one of them.
 type secretWatch struct {
 	key    model.Key
-	store  *store[*tls.Secret]
+	store  *store[*certificates.Secret]
 	source *source
 	stop   context.CancelFunc
 }
@@ -62,7 +62,7 @@ func (w *secretWatches) want(ctx context.Context, wanted map[model.Key]struct{},
 			w.wake()
 			continue
 		}
-		is.store = newStore(tls.Read, (*tls.Secret).Equal, func() { w.note(key) })
+		is.store = newStore(certificates.Read, (*certificates.Secret).Equal, func() { w.note(key) })
 		is.source = w.begin(key, is.store)
 		is.source.troubled = func() { w.note(key) }
 		own, cancel := context.WithCancel(ctx)
@@ -80,13 +80,13 @@ func (w *secretWatches) note(key model.Key) {
 }
 
 // take returns the Secrets of which something may be new since it was last called, nil for one of which nothing is known.
-func (w *secretWatches) take() map[model.Key]*tls.Secret {
+func (w *secretWatches) take() map[model.Key]*certificates.Secret {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.news) == 0 {
 		return nil
 	}
-	taken := make(map[model.Key]*tls.Secret, len(w.news))
+	taken := make(map[model.Key]*certificates.Secret, len(w.news))
 	for key := range w.news {
 		taken[key] = w.running[key].now()
 	}
@@ -108,24 +108,24 @@ func (w *secretWatches) waiting() []string {
 }
 
 // now is what is known of the Secret, nil for nothing. What was listed once goes on to count while the API server is away.
-func (w *secretWatch) now() *tls.Secret {
+func (w *secretWatch) now() *certificates.Secret {
 	switch {
 	case w == nil:
 		return nil
 	case w.source == nil:
-		return &tls.Secret{Unreadable: withoutTLS}
+		return &certificates.Secret{Unreadable: withoutTLS}
 	}
 	trouble, isListed := w.source.lastTrouble(), w.store.isListed()
 	switch {
 	case trouble != nil && (!isListed || apierrors.IsForbidden(trouble)):
-		return &tls.Secret{Unreadable: trouble.Error()}
+		return &certificates.Secret{Unreadable: trouble.Error()}
 	case !isListed:
 		return nil
 	}
 	if found, isThere := w.store.find(w.key); isThere {
 		return found
 	}
-	return &tls.Secret{}
+	return &certificates.Secret{}
 }
 
 // secretRemedy is what to do where the interceptor may not read a Secret.
@@ -139,7 +139,7 @@ func secretRemedy(key model.Key) string {
 func (l *Loop) watchSecrets(listWatch func(model.Key) cache.ListerWatcherWithContext) {
 	l.secrets = &secretWatches{
 		listWatch: listWatch, wake: l.wake, running: map[model.Key]*secretWatch{}, news: map[model.Key]struct{}{},
-		begin: func(key model.Key, objects *store[*tls.Secret]) *source {
+		begin: func(key model.Key, objects *store[*certificates.Secret]) *source {
 			return &source{
 				resource: "Secret " + key.String(), lists: listWatch(key), object: &corev1.Secret{}, store: objects, isListed: objects.isListed,
 				logger: l.logger, failed: l.metrics.watchErrors.WithLabelValues("secrets").Inc, remedy: secretRemedy(key), isOptional: true,
@@ -152,7 +152,7 @@ func (l *Loop) watchSecrets(listWatch func(model.Key) cache.ListerWatcherWithCon
 func (l *Loop) namedSecrets() map[model.Key]struct{} {
 	named := map[model.Key]struct{}{}
 	for _, object := range merge(l.scaledObjects) {
-		if key, names := tls.SecretOf(object); names {
+		if key, names := certificates.SecretOf(object); names {
 			named[key] = struct{}{}
 		}
 	}

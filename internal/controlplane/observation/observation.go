@@ -7,7 +7,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -69,7 +69,7 @@ type Outcome struct {
 	// EnvoySettings says what is wrong with a ConfigMap with settings of Envoy for it, "" for nothing.
 	EnvoySettings string
 	// TLS is what became of its certificate, nil for an object without one. Nothing else here depends on that.
-	TLS *tls.State
+	TLS *certificates.State
 }
 
 // PageState is what is known of a ConfigMap that an object names.

@@ -14,7 +14,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -159,7 +159,7 @@ func envoySettings(mistake string) metav1.Condition {
 }
 
 // tlsReady tells whether the proxies answer TLS as the object asks for it.
-func tlsReady(seen tls.State) metav1.Condition {
+func tlsReady(seen certificates.State) metav1.Condition {
 	const kind = httpv1alpha1.ConditionTLSReady
 	switch {
 	case len(seen.Problems) > 0:

@@ -12,7 +12,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -326,23 +326,23 @@ func TestComputeTLS(t *testing.T) {
 	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	wrong := []model.Problem{problem(httpv1alpha1.ReasonInvalidSecret, "one"), problem(httpv1alpha1.ReasonHostNotCovered, "two")}
 	for name, c := range map[string]struct {
-		seen *tls.State
+		seen *certificates.State
 		want *metav1.Condition // nil for none
 	}{
 		"nothing is asked for": {},
 		"fine": {
-			&tls.State{Secret: "tls", Expires: ends},
+			&certificates.State{Secret: "tls", Expires: ends},
 			&metav1.Condition{
 				Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonTLSReady,
 				Message: `The proxies answer TLS with the certificate in Secret "tls", which ends at 2027-01-02T03:04:05Z.`,
 			},
 		},
 		"not read yet": {
-			&tls.State{Secret: "tls", IsPending: true},
+			&certificates.State{Secret: "tls", IsPending: true},
 			&metav1.Condition{Status: metav1.ConditionUnknown, Reason: httpv1alpha1.ReasonSecretPending, Message: `Secret "tls" has not been read yet.`},
 		},
 		"wrong": {
-			&tls.State{Secret: "tls", Problems: wrong, Expires: ends},
+			&certificates.State{Secret: "tls", Problems: wrong, Expires: ends},
 			&metav1.Condition{Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidSecret, Message: "one; two"},
 		},
 	} {

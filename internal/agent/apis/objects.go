@@ -1,4 +1,4 @@
-package types
+package apis
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-// Package tls decides which certificate the proxies answer TLS with for a host, and what is wrong with those that users name.
+// Package certificates decides which certificate the proxies answer TLS with for a host, and what is wrong with those that users name.
 //
 // It is pure: the bytes of Secrets, and the Routes of hosts, come in as values; Certificates and Problems go out. A Book remembers both, so that
 // a change costs the hosts that it concerns.
@@ -8,4 +8,4 @@
 //     is of no use doesn't count.
 //   - A Secret that turns wrong keeps its last good certificate in force, and so does one that can't be read any more. One that is deleted ends at
 //     once.
-package tls
+package certificates

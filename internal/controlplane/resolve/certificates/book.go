@@ -1,4 +1,4 @@
-package tls
+package certificates
 
 import (
 	"cmp"

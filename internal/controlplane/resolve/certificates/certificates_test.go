@@ -1,4 +1,4 @@
-package tls_test
+package certificates_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/tls"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
@@ -85,7 +85,7 @@ func TestReadTakesWhatProxiesTake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			read := tls.Read(c.secret)
+			read := certificates.Read(c.secret)
 			if (read.Certificate != nil) != (c.wrong == "") || !strings.Contains(read.Wrong, c.wrong) || read.Unreadable != "" {
 				t.Errorf("Read: certificate %v, wrong %q, want %q", read.Certificate, read.Wrong, c.wrong)
 			}
@@ -130,23 +130,23 @@ type told struct {
 func TestBook(t *testing.T) {
 	t.Parallel()
 	key := func(name string) model.Key { return model.Key{Namespace: "apps", Name: name} }
-	secret := func(name string, serial int64, hosts ...string) *tls.Secret {
-		return tls.Read(kit.NewTLSSecret(t, "apps", name, serial, hosts...))
+	secret := func(name string, serial int64, hosts ...string) *certificates.Secret {
+		return certificates.Read(kit.NewTLSSecret(t, "apps", name, serial, hosts...))
 	}
-	secrets := func(all ...any) map[model.Key]*tls.Secret {
-		out := map[model.Key]*tls.Secret{}
+	secrets := func(all ...any) map[model.Key]*certificates.Secret {
+		out := map[model.Key]*certificates.Secret{}
 		for i := 0; i < len(all); i += 2 {
 			name, _ := all[i].(string)
-			out[key(name)], _ = all[i+1].(*tls.Secret)
+			out[key(name)], _ = all[i+1].(*certificates.Secret)
 		}
 		return out
 	}
-	gone, wrong := &tls.Secret{}, &tls.Secret{Wrong: "it is upside down"}
-	forbidden := &tls.Secret{Unreadable: "it is forbidden"}
+	gone, wrong := &certificates.Secret{}, &certificates.Secret{Wrong: "it is upside down"}
+	forbidden := &certificates.Secret{Unreadable: "it is forbidden"}
 	one := fleetHosts{host: {route("apps", "shop", "tls", 1, host, "/")}}
 	type step struct {
 		hosts   fleetHosts
-		secrets map[model.Key]*tls.Secret
+		secrets map[model.Key]*certificates.Secret
 	}
 	for name, c := range map[string]struct {
 		steps []step
@@ -244,7 +244,7 @@ func TestBook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			book := tls.NewBook()
+			book := certificates.NewBook()
 			for _, step := range c.steps {
 				book.Update(step.hosts.of("apps"), step.secrets)
 			}
@@ -284,11 +284,11 @@ func TestBook(t *testing.T) {
 // TestASecretOfAnotherNamespaceIsNobodys has two objects of two namespaces in one fleet name Secrets of the same name.
 func TestASecretOfAnotherNamespaceIsNobodys(t *testing.T) {
 	t.Parallel()
-	book := tls.NewBook()
+	book := certificates.NewBook()
 	book.Update(fleetHosts{
 		"a.test": {route("a", "shop", "tls", 1, "a.test", "/")}, "b.test": {route("b", "shop", "tls", 1, "b.test", "/")},
-	}.of("keda"), map[model.Key]*tls.Secret{
-		{Namespace: "a", Name: "tls"}: tls.Read(kit.NewTLSSecret(t, "a", "tls", 1, "a.test", "b.test")),
+	}.of("keda"), map[model.Key]*certificates.Secret{
+		{Namespace: "a", Name: "tls"}: certificates.Read(kit.NewTLSSecret(t, "a", "tls", 1, "a.test", "b.test")),
 	})
 	got := book.OfFleet("keda")
 	if len(got) != 2 || got["a.test"] == nil || got["a.test"] != got[model.Nameless] {
@@ -308,22 +308,22 @@ func TestASecretOfAnotherNamespaceIsNobodys(t *testing.T) {
 // TestMessagesNameObjectFieldAndRemedy reads each once.
 func TestMessagesNameObjectFieldAndRemedy(t *testing.T) {
 	t.Parallel()
-	good := tls.Read(kit.NewTLSSecret(t, "apps", "tls", 1, "x.test"))
+	good := certificates.Read(kit.NewTLSSecret(t, "apps", "tls", 1, "x.test"))
 	for name, c := range map[string]struct {
-		secret *tls.Secret
+		secret *certificates.Secret
 		want   string
 	}{
-		"gone":   {&tls.Secret{}, `annotation http.kedify.io/tls-secret-name: there is no Secret "tls" in namespace "apps"; create it or name another of this namespace`},
-		"denied": {&tls.Secret{Unreadable: "no; allow it"}, `annotation http.kedify.io/tls-secret-name: Secret "tls" cannot be read, so no TLS is answered with it: no; allow it`},
-		"wrong":  {&tls.Secret{Wrong: "no; mend it"}, `Secret "tls", which annotation http.kedify.io/tls-secret-name names: no; mend it; until then no TLS is answered with it`},
+		"gone":   {&certificates.Secret{}, `annotation http.kedify.io/tls-secret-name: there is no Secret "tls" in namespace "apps"; create it or name another of this namespace`},
+		"denied": {&certificates.Secret{Unreadable: "no; allow it"}, `annotation http.kedify.io/tls-secret-name: Secret "tls" cannot be read, so no TLS is answered with it: no; allow it`},
+		"wrong":  {&certificates.Secret{Wrong: "no; mend it"}, `Secret "tls", which annotation http.kedify.io/tls-secret-name names: no; mend it; until then no TLS is answered with it`},
 		"other hosts": {good, `Secret "tls": the certificate is not for a.test, b.test, c.test and 1 more, and clients that check it will refuse it; it is used all the same. ` +
 			`Renew it with these names, or change spec.hosts`},
 	} {
-		book, hosts := tls.NewBook(), fleetHosts{}
+		book, hosts := certificates.NewBook(), fleetHosts{}
 		for _, each := range []model.Host{"a.test", "b.test", "c.test", "d.test"} {
 			hosts[each] = []model.Route{route("apps", "shop", "tls", 1, each, "/")}
 		}
-		book.Update(hosts.of("apps"), map[model.Key]*tls.Secret{{Namespace: "apps", Name: "tls"}: c.secret})
+		book.Update(hosts.of("apps"), map[model.Key]*certificates.Secret{{Namespace: "apps", Name: "tls"}: c.secret})
 		state := book.State(model.Key{Namespace: "apps", Name: "shop"})
 		if len(state.Problems) != 1 || state.Problems[0].Message != c.want {
 			t.Errorf("%s: %+v, want %s", name, state.Problems, c.want)
@@ -335,21 +335,21 @@ func TestMessagesNameObjectFieldAndRemedy(t *testing.T) {
 // which is told everything at once.
 func TestUpdatesAddUp(t *testing.T) {
 	t.Parallel()
-	var pool []*tls.Secret
+	var pool []*certificates.Secret
 	for serial := range int64(4) {
-		pool = append(pool, tls.Read(kit.NewTLSSecret(t, "apps", "x", serial, "*.test")))
+		pool = append(pool, certificates.Read(kit.NewTLSSecret(t, "apps", "x", serial, "*.test")))
 	}
 	for seed := range uint64(30) {
 		random := mathrand.New(mathrand.NewPCG(seed, 1))
-		book, sum := tls.NewBook(), map[model.Host]*model.Certificate{}
-		hosts, secrets := fleetHosts{}, map[model.Key]*tls.Secret{}
+		book, sum := certificates.NewBook(), map[model.Host]*model.Certificate{}
+		hosts, secrets := fleetHosts{}, map[model.Key]*certificates.Secret{}
 		type object struct {
 			secret     string
 			age, hosts int
 		}
 		var objects [3]object
 		for step := range 60 {
-			changed, read := fleetHosts{}, map[model.Key]*tls.Secret{}
+			changed, read := fleetHosts{}, map[model.Key]*certificates.Secret{}
 			for range random.IntN(3) { // An object comes, changes or goes. Of a host all Routes are told.
 				owner := random.IntN(3)
 				objects[owner] = object{[]string{"", "a", "b", "c"}[random.IntN(4)], random.IntN(3), random.IntN(32)}
@@ -368,7 +368,7 @@ func TestUpdatesAddUp(t *testing.T) {
 				name := model.Key{Namespace: "apps", Name: string("abc"[random.IntN(3)])}
 				read[name] = pool[random.IntN(len(pool))]
 				if random.IntN(3) == 0 {
-					read[name] = &tls.Secret{}
+					read[name] = &certificates.Secret{}
 				}
 				secrets[name] = read[name]
 			}
@@ -379,7 +379,7 @@ func TestUpdatesAddUp(t *testing.T) {
 					delete(sum, on)
 				}
 			}
-			whole := tls.NewBook()
+			whole := certificates.NewBook()
 			whole.Update(hosts.of("apps"), secrets)
 			if diff := cmp.Diff(whole.OfFleet("apps"), sum); diff != "" {
 				t.Fatalf("seed %d, step %d: certificates (-whole +told):\n%s", seed, step, diff)
@@ -409,7 +409,7 @@ func TestSecretOf(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{"tls": true, "shop.example.com-tls": true, "": false, "other/tls": false, "TLS": false, "*": false} {
 		object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, host), httpv1alpha1.AnnotationTLSSecretName, name)
-		if key, names := tls.SecretOf(object); names != want || key != (model.Key{Namespace: "apps", Name: name}) {
+		if key, names := certificates.SecretOf(object); names != want || key != (model.Key{Namespace: "apps", Name: name}) {
 			t.Errorf("SecretOf with %q: %s, %v", name, key, names)
 		}
 	}
