@@ -59,7 +59,7 @@ test-keda: tools-cluster ## [root, 8 min] have a workload follow what the scaler
 	$(call suite,autoscaling,60m,KEDA=$(KEDA),Kill)
 
 .PHONY: test-install
-test-install: tools-cluster snapshot ## [root, 8 min] install a snapshot in each way of docs/install.md, and uninstall it (CHART= is argo-helm's chart)
+test-install: tools-cluster snapshot ## [root, 8 min] install a snapshot in each way of docs/how-to/install.md, and uninstall it (CHART= is argo-helm's chart)
 	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
 		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)",TestInstall)
 

@@ -55,10 +55,10 @@ type requirement struct {
 	missing, remedy string
 }
 
-// requirements are what the demo finds in a cluster that docs/install.md was
+// requirements are what the demo finds in a cluster that docs/how-to/install.md was
 // followed on.
 func requirements() []requirement {
-	const install = "follow docs/install.md"
+	const install = "follow docs/how-to/install.md"
 	return []requirement{
 		{[]string{"auth", "can-i", "create", "namespaces"}, "yes", "the right to make a namespace", "use a kubeconfig that has it"},
 		{[]string{"get", "crd", "rollouts.argoproj.io", "-o", "name"}, "rollouts.argoproj.io", "Argo Rollouts", "install it: https://argo-rollouts.readthedocs.io/en/stable/installation/"},

@@ -18,7 +18,7 @@ root=${PREFLIGHT_ROOT-}
 found=0
 
 # What a running cluster and a build from nothing were measured to take, with
-# some room; docs/localcluster.md has the figures.
+# some room; docs/dev/localcluster.md has the figures.
 memory_mb=3500
 disk_running_gb=3
 disk_building_gb=10
@@ -29,7 +29,7 @@ keda_minutes=4
 # What the kubelet, the container runtime and a dozen controllers open together.
 inotify=64
 
-container='run it in a container: see "In a container" in docs/localcluster.md'
+container='run it in a container: see "In a container" in docs/dev/localcluster.md'
 
 stands_in_the_way() { # PROBLEM REMEDY
 	[ "$found" = 1 ] || echo 'this machine cannot run the cluster yet:' >&2

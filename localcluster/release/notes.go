@@ -55,7 +55,7 @@ func Notes(version, base, changelog, checksums string) (string, error) {
 	fmt.Fprintf(&out, "%s\n\n## Install\n\n", changes)
 	out.WriteString("The controller downloads the plugins, and starts none whose checksum differs. Take the ConfigMap of the\n" +
 		"platform that it runs on, without the router that you don't use, and beside the entries of plugins that you have:\n" +
-		"applied as it is it replaces them. The roles, and all else: [install](" + repository + "/blob/v" + version + "/docs/install.md).\n")
+		"applied as it is it replaces them. The roles, and all else: [install](" + repository + "/blob/v" + version + "/docs/how-to/install.md).\n")
 	for _, platform := range platforms() {
 		entries, err := configMap(base, platform, sums)
 		if err != nil {

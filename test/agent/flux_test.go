@@ -82,16 +82,16 @@ func are(t *testing.T, want string, became []string) {
 	}
 }
 
-// recipe is a block of docs/gitops.md, for Ingress web and HTTPRoute web in the place of shop.
+// recipe is a block of docs/how-to/gitops.md, for Ingress web and HTTPRoute web in the place of shop.
 func recipe(t *testing.T, mark string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/gitops.md")
+	page, err := os.ReadFile("../../docs/how-to/gitops.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := regexp.MustCompile("(?s)```yaml " + mark + "\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatalf("docs/gitops.md has no block: yaml %s", mark)
+		t.Fatalf("docs/how-to/gitops.md has no block: yaml %s", mark)
 	}
 	return strings.ReplaceAll(string(block[1]), "name: shop\n", "name: web\n")
 }

@@ -37,7 +37,7 @@ func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
 		t.Error("the object is not accepted, for want of a permission that only TLS needs")
 	}
 
-	page, err := os.ReadFile("../../docs/tls.md")
+	page, err := os.ReadFile("../../docs/how-to/tls.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func remedyIn(t *testing.T, page string, denied metav1.Condition, namespace stri
 		t.Fatalf("there is no command for namespace %s in %q", namespace, denied.Message)
 	}
 	if said := strings.Replace(strings.Trim(command[0], "`"), namespace, "YOUR-NAMESPACE", 1); !strings.Contains(page, "\n"+said+"\n") {
-		t.Errorf("docs/tls.md does not have the command %s", said)
+		t.Errorf("docs/how-to/tls.md does not have the command %s", said)
 	}
 	return fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s}, `+
 		`roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}, subjects: [{kind: ServiceAccount, namespace: %s, name: %s}]}`,

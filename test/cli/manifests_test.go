@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,15 +15,27 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// Every manifest in docs/ is one that an API server with all definitions takes, without an unknown field; those of docs/gatewayapi are played by
-// test/gatewaydocs. Nothing is stored.
-func TestThePagesManifestsAreValid(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
+// pages returns the paths of the pages in docs/, except those that test/gatewaydocs plays.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var paths []string
+	err := filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" && !strings.HasPrefix(filepath.Base(path), "gateway-api") {
+			paths = append(paths, path)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return paths
+}
+
+// Every manifest in docs/ is one that an API server with all definitions takes, without an unknown field; those about the Gateway API are played by
+// test/gatewaydocs. Nothing is stored.
+func TestThePagesManifestsAreValid(t *testing.T) {
 	manifests := 0
-	for _, page := range pages {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -65,16 +78,12 @@ func judged(t *testing.T, object apiserver.Manifest, document string) error {
 
 // What other pages say of the plugin is a command of its page, which is run, or its words: each begins with a subcommand that there is.
 func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := os.ReadFile("../../docs/cli.md")
+	own, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	named := map[string]string{}
-	for _, page := range append(pages, "../../README.md") {
+	for _, page := range append(pages(t), "../../README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +91,7 @@ func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
 		for _, found := range regexp.MustCompile("(?m)^kubectl http-canary .*$").FindAllString(string(text), -1) {
 			// e2e/suites/install types those of its page.
 			if filepath.Base(page) != "install.md" && !strings.Contains(string(own), found+"\n") {
-				t.Errorf("%s: %q is not run by the tests of docs/cli.md", page, found)
+				t.Errorf("%s: %q is not run by the tests of docs/reference/cli.md", page, found)
 			}
 		}
 		for _, found := range regexp.MustCompile("`kubectl http-canary ([a-z]+)").FindAllStringSubmatch(string(text), -1) {

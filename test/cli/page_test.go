@@ -13,9 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// Every command of docs/cli.md that is meant to be run is run, on a sound installation.
+// Every command of docs/reference/cli.md that is meant to be run is run, on a sound installation.
 func TestThePagesCommandsRun(t *testing.T) {
-	page, err := os.ReadFile("../../docs/cli.md")
+	page, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestArgoCDAndTheWebhook(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(scaledInGit), &git); err != nil {
 		t.Fatal(err)
 	}
-	live, expressions := converted(t), recipe(t, "docs/agent.md", "argocd")
+	live, expressions := converted(t), recipe(t, "docs/reference/agent.md", "argocd")
 	want := normalized(t, git, expressions)
 	if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {
 		t.Error("there is no difference to ignore")
@@ -81,7 +81,7 @@ func TestArgoCDAndTheWebhook(t *testing.T) {
 
 // TestTheTableOfKeys holds the page's table of keys against the program: each key that it has is known, with the default that it names.
 func TestTheTableOfKeys(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/agent.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/reference/agent.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

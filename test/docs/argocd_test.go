@@ -141,7 +141,7 @@ func TestArgoCDRecipe(t *testing.T) {
 		for mark, named := range map[string]bool{"argocd": true, "argocd-unnamed": false} {
 			t.Run(name+"/"+mark, func(t *testing.T) {
 				live := inCanary(t, git, state.weights, state.managed, named)
-				expressions := recipe(t, "docs/gatewayapi/gitops.md", mark)
+				expressions := recipe(t, "docs/how-to/gateway-api-gitops.md", mark)
 				want := normalized(t, git, expressions)
 				if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
 					t.Errorf("Argo CD sees a difference (-git +live):\n%s", diff)

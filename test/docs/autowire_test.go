@@ -73,7 +73,7 @@ func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 			git, live := map[string]any{}, map[string]any{}
 			decode(t, test.inGit, &git)
 			decode(t, string(wired(t, git, test.object, test.isShared)), &live)
-			expressions := recipe(t, "docs/autowire.md", test.block)
+			expressions := recipe(t, "docs/how-to/autowire.md", test.block)
 			want := normalized(t, git, expressions)
 			if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {
 				t.Error("there is no difference to ignore")

@@ -57,7 +57,7 @@ func strategies(t *testing.T, name string) []any {
 // What README shows of a Rollout is what a tested one has: the guide's, and the one that the tests of the Gateway API's page play.
 func TestREADMEShowsTestedRollouts(t *testing.T) {
 	for mark, tested := range map[string]string{
-		"rollout": "examples/argo-rollouts-canary/manifests.yaml", "rollout gatewayapi": "docs/gatewayapi/README.md",
+		"rollout": "examples/argo-rollouts-canary/manifests.yaml", "rollout gatewayapi": "docs/tutorials/gateway-api.md",
 	} {
 		shown, _ := block(t, "README.md", mark)["spec"].(map[string]any)
 		if diff := cmp.Diff(strategies(t, tested)[0], shown["strategy"]); diff != "" {
@@ -77,7 +77,7 @@ func TestREADMEsFiguresAreHeld(t *testing.T) {
 		{"for a new weight", "no read", "bench/internal/routerbench/report.go", `limit\("reads of a SetWeight", changed\.Reads, 0, false\)`},
 		{"for an idle Rollout", "0", "test/counts/routes_test.go", `step\{name: "an idle resync", before: accept\(ctx\), call: promoted\.reconcile\(ctx\)\}`},
 		{"for a new weight", "1 write of each object", "test/counts/routes_test.go", `"SetWeight, another weight", call: first\.setWeight\(20\), want: requests\{putRoute: routesEach\}`},
-		{"calls a second", "0.85 ×", "docs/benchmarks.md", `at least 0\.85 × the bare write`},
+		{"calls a second", "0.85 ×", "docs/dev/benchmarks.md", `at least 0\.85 × the bare write`},
 		{"two canaries", "0 of 28 347", "docs/pictures/demo.txt", `✔ no request failed: 0 of 28 347`},
 		{"two canaries", "250 requests/s", "docs/pictures/demo.txt", `The load runs: 250 requests/s`},
 		{"replicas go from 2 to 11", "0 of 4 069", "docs/pictures/demo.txt", `✔ no request of the app that scales failed: 0 of 4 069`},

@@ -23,9 +23,9 @@ import (
 )
 
 // reference is the page that has every key.
-const reference = "docs/reference.md"
+const reference = "docs/reference/configuration.md"
 
-var update = flag.Bool("update", false, "write the generated parts of docs/reference.md anew")
+var update = flag.Bool("update", false, "write the generated parts of docs/reference/configuration.md anew")
 
 // The generated parts of the page are what their sources say: the CustomResourceDefinition, the constants of the API's package,
 // the programs' own --help.
@@ -196,13 +196,13 @@ func flags(ctx context.Context, t *testing.T, binary string) string {
 	return "```text\n" + strings.TrimSpace(shown.String()) + "\n```"
 }
 
-// The table of the router's keys is what the router says that the keys are: docs/errors.md is written by its tests.
+// The table of the router's keys is what the router says that the keys are: docs/reference/errors.md is written by its tests.
 func TestTheTableOfTheRoutersKeys(t *testing.T) {
-	list := regexp.MustCompile("has the unknown key [^`]*the keys are ([a-zA-Z, ]+)`").FindStringSubmatch(text(t, "docs/errors.md"))
+	list := regexp.MustCompile("has the unknown key [^`]*the keys are ([a-zA-Z, ]+)`").FindStringSubmatch(text(t, "docs/reference/errors.md"))
 	if list == nil {
-		t.Fatal("docs/errors.md does not say what the keys are")
+		t.Fatal("docs/reference/errors.md does not say what the keys are")
 	}
-	_, section, _ := strings.Cut(text(t, "docs/router.md"), "## Configuration")
+	_, section, _ := strings.Cut(text(t, "docs/reference/kedify-http-router.md"), "## Configuration")
 	section, _, _ = strings.Cut(section, "For the whole process")
 	var shown []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
@@ -212,6 +212,6 @@ func TestTheTableOfTheRoutersKeys(t *testing.T) {
 	if diff := cmp.Diff(regexp.MustCompile(`\w+(?:, | and |$)`).FindAllString(list[1], -1), shown, cmp.Comparer(func(a, b string) bool {
 		return strings.TrimSuffix(strings.TrimSuffix(a, ", "), " and ") == strings.TrimSuffix(strings.TrimSuffix(b, ", "), " and ")
 	})); diff != "" {
-		t.Errorf("keys (-router +docs/router.md):\n%s", diff)
+		t.Errorf("keys (-router +docs/reference/kedify-http-router.md):\n%s", diff)
 	}
 }

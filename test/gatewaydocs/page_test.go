@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// page is what a page of docs/gatewayapi has in YAML.
+// page is the YAML of a page about the Gateway API.
 type page struct {
 	name      string
 	manifests []string // one object each
@@ -32,9 +32,9 @@ type expectation struct {
 // pages reads all pages that have manifests.
 func pages(t *testing.T) []*page {
 	t.Helper()
-	files, err := filepath.Glob("../../docs/gatewayapi/*.md")
+	files, err := filepath.Glob("../../docs/*/gateway-api*.md")
 	if err != nil || len(files) == 0 {
-		t.Fatal("there are no pages in docs/gatewayapi", err)
+		t.Fatal("no page matches docs/*/gateway-api*.md", err)
 	}
 	var all []*page
 	for _, file := range files {
@@ -42,7 +42,7 @@ func pages(t *testing.T) []*page {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read := &page{name: strings.ToLower(strings.TrimSuffix(filepath.Base(file), ".md"))}
+		read := &page{name: strings.TrimPrefix(strings.TrimSuffix(filepath.Base(file), ".md"), "gateway-api-")}
 		for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 			read.take(t, block[1])
 		}

@@ -15,8 +15,8 @@ import (
 func reference(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
-	for _, name := range []string{"README.md", "migration.md"} {
-		page, err := os.ReadFile("../../docs/gatewayapi/" + name)
+	for _, name := range []string{"tutorials/gateway-api.md", "how-to/gateway-api-migrate.md"} {
+		page, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

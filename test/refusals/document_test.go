@@ -14,9 +14,9 @@ import (
 )
 
 // document shows both tables to users.
-const document = "../../docs/errors.md"
+const document = "../../docs/reference/errors.md"
 
-var update = flag.Bool("update", false, "write the tables of docs/errors.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/reference/errors.md anew")
 
 // TestDocument compares the tables of the document with the rows that are tested.
 func TestDocument(t *testing.T) {
@@ -36,7 +36,7 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("docs/errors.md is not what is tested (-tested +document); run this test with -update:\n%s", diff)
+		t.Errorf("docs/reference/errors.md is not what is tested (-tested +document); run this test with -update:\n%s", diff)
 	}
 }
 

@@ -97,7 +97,7 @@ func landing() []Stage {
 		},
 		suite(Stage{
 			Name: "autowire", Make: shared("test-autowire", "AUTOWIRE=TestAutowire"),
-			Inputs: suiteInputs("e2e/suites/autowire", "docs/autowire.md"),
+			Inputs: suiteInputs("e2e/suites/autowire", "docs/how-to/autowire.md"),
 		}),
 		suite(Stage{Name: "rollover", Make: shared("test-canary", "CANARY=TestRollover")}),
 		suite(Stage{Name: "demo", Make: []string{"demo", "ARGS=--only=canary"}}, "autowire", "rollover"),
@@ -105,7 +105,7 @@ func landing() []Stage {
 		suite(Stage{Name: "scaling", Make: []string{"demo", "ARGS=--only=scaling"}}, "demo"),
 		suite(Stage{
 			Name: "gateway", Make: shared("test-gateway", "GATEWAY_WALKS=my-app,connections,bookinfo"),
-			Inputs: suiteInputs("e2e/suites/gateway", "docs/gatewayapi"),
+			Inputs: suiteInputs("e2e/suites/gateway", "docs/tutorials", "docs/how-to"),
 		}, "canary"),
 		{
 			Name: "lint", Make: []string{"lint"}, After: []string{"outside", "unit"}, Idle: true, Inputs: wholeTree(),

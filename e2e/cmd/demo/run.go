@@ -231,7 +231,7 @@ func (o *options) byHand(ctx context.Context, cluster *provider.Cluster) (bool, 
 	if err != nil || possible {
 		return false, err
 	}
-	const missing = "KEDA, the agent or the scaler is not in this cluster: see docs/autoscaling.md"
+	const missing = "KEDA, the agent or the scaler is not in this cluster: see docs/how-to/scale-with-keda.md"
 	if o.only == scalingHalf || o.provider == provider.NameEmbedded {
 		return false, fmt.Errorf("%w: %s", provider.ErrUnfit, missing)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 )
 
-// The commands of docs/guide.md that drive the canary are the demo's, to the letter.
+// The commands of docs/tutorials/first-canary.md that drive the canary are the demo's, to the letter.
 func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/guide.md")
+	page, err := os.ReadFile("../../../docs/tutorials/first-canary.md")
 	if err != nil {
 		t.Fatal(err)
 	}

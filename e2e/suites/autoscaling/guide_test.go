@@ -93,7 +93,7 @@ func (g guide) deploy(t *testing.T, repo string) {
 	}
 }
 
-// judge sets an image of which every second answer is an error, with the analysis of docs/analysis.md: it is
+// judge sets an image of which every second answer is an error, with the analysis of docs/how-to/analysis.md: it is
 // aborted by nobody but the analysis. The requests that go on afterwards, see ask, don't fail any more.
 func (g guide) judge(t *testing.T, repo string) {
 	t.Helper()
@@ -115,10 +115,10 @@ func (g guide) judge(t *testing.T, repo string) {
 	await.True(t, "the canary has no weight", func() bool { return g.weights(t) == "" })
 }
 
-// analysis is the part of a Rollout that docs/analysis.md shows.
+// analysis is the part of a Rollout that docs/how-to/analysis.md shows.
 func analysis(t *testing.T, repo string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(repo, "docs", "analysis.md"))
+	page, err := os.ReadFile(filepath.Join(repo, "docs", "how-to", "analysis.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func analysis(t *testing.T, repo string) string {
 	block, _, _ = strings.Cut(block, "```")
 	patch, err := yaml.YAMLToJSON([]byte(block))
 	if err != nil || !has {
-		t.Fatalf("docs/analysis.md has no such block: %v", err)
+		t.Fatalf("docs/how-to/analysis.md has no such block: %v", err)
 	}
 	return string(patch)
 }

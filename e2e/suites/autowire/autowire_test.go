@@ -147,7 +147,7 @@ type way struct {
 // controller is an Ingress controller.
 type controller struct {
 	addon, target string
-	// hasStandby says that docs/autowire.md has an object that it needs beside an Ingress, for a change of backends to lose nothing.
+	// hasStandby says that docs/how-to/autowire.md has an object that it needs beside an Ingress, for a change of backends to lose nothing.
 	hasStandby bool
 }
 
@@ -341,13 +341,13 @@ func (w *way) specs(t *testing.T) []string {
 	return found
 }
 
-// undo runs the commands of docs/autowire.md by which backends are restored without the agent.
+// undo runs the commands of docs/how-to/autowire.md by which backends are restored without the agent.
 func (w *way) undo(t *testing.T) {
 	t.Helper()
 	w.script(t, w.recipe(t, "sh undo"))
 }
 
-// script runs commands of docs/autowire.md, for the guide's objects.
+// script runs commands of docs/how-to/autowire.md, for the guide's objects.
 func (w *way) script(t *testing.T, commands string) {
 	t.Helper()
 	script := strings.NewReplacer("kubectl", "kubectl --namespace "+namespace, " shop ", " rollouts-demo ").Replace(commands)
@@ -356,16 +356,16 @@ func (w *way) script(t *testing.T, commands string) {
 	}
 }
 
-// recipe is a block of docs/autowire.md, by what stands behind its fence.
+// recipe is a block of docs/how-to/autowire.md, by what stands behind its fence.
 func (w *way) recipe(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(w.repo, "docs", "autowire.md"))
+	page, err := os.ReadFile(filepath.Join(w.repo, "docs", "how-to", "autowire.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := regexp.MustCompile("(?s)```" + name + "\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatalf("docs/autowire.md has no block: %s", name)
+		t.Fatalf("docs/how-to/autowire.md has no block: %s", name)
 	}
 	return string(block[1])
 }

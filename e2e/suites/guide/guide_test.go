@@ -93,7 +93,7 @@ func (r *reader) chdir(t *testing.T, scaledObject string, edit func(string) stri
 }
 
 // restartsTheController is the end of Step 1. That the plugin is registered and may write is a matter of the
-// installation, see docs/install.md.
+// installation, see docs/how-to/install.md.
 func (r *reader) restartsTheController(t *testing.T) {
 	t.Helper()
 	registered := r.types(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath={.data.trafficRouterPlugins}")

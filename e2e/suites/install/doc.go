@@ -1,4 +1,4 @@
-// Package install installs a snapshot of a release the way docs/install.md says: it runs the page's own
+// Package install installs a snapshot of a release the way docs/how-to/install.md says: it runs the page's own
 // commands, from a server in the cluster in place of the project's releases, and takes everything away
 // again.
 package install

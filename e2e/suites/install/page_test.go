@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// page is docs/install.md: its blocks by the heading that they stand below.
+// page is docs/how-to/install.md: its blocks by the heading that they stand below.
 type page map[string][]block
 
 // block is one fenced block.
@@ -17,7 +17,7 @@ type block struct{ language, text string }
 // readPage reads the page.
 func readPage(t *testing.T, repo string) page {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(repo, "docs", "install.md"))
+	raw, err := os.ReadFile(filepath.Join(repo, "docs", "how-to", "install.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func (p page) block(t *testing.T, heading, language string, n int) string {
 		}
 		n--
 	}
-	t.Fatalf("docs/install.md has no such block of %s below %q", language, heading)
+	t.Fatalf("docs/how-to/install.md has no such block of %s below %q", language, heading)
 	return ""
 }
 

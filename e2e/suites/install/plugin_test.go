@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// heading is where docs/install.md has the commands of the kubectl plugin.
+	// heading is where docs/how-to/install.md has the commands of the kubectl plugin.
 	heading = "By the kubectl plugin"
 	// mostCommands is how many commands lead from Argo Rollouts and KEDA to a wake from zero and a measured split.
 	mostCommands = 6

@@ -20,7 +20,7 @@ const (
 	// the workload then is what the scaler has pushed.
 	polling, never = 5, 24 * 60 * 60
 	// deaf is the KEDA that closes the connection under its own stream when a figure is not known, and then needs as long as the next poll, at least, until it can open
-	// another one: see docs/autoscaling.md. There the poll wakes the workload.
+	// another one: see docs/how-to/scale-with-keda.md. There the poll wakes the workload.
 	deaf = "2.21.0"
 	// steady is how long a number has to stay: several polls and syncs, and more than the
 	// cool-down.

@@ -56,7 +56,7 @@ func Propose(app Application) (Proposal, error) {
 	}
 	for _, object := range app.ScaledObjects {
 		if target := object.Spec.ScaleTargetRef; target.Kind == "Rollout" && target.Name == app.Rollout.Name {
-			return Proposal{}, fmt.Errorf("%w: ScaledObject %s scales it already: add a trigger of type %s to that (docs/agent.md)",
+			return Proposal{}, fmt.Errorf("%w: ScaledObject %s scales it already: add a trigger of type %s to that (docs/reference/agent.md)",
 				ErrCannot, object.Name, facts.TriggerType)
 		}
 	}
@@ -225,7 +225,7 @@ func (p *proposer) trigger() (map[string]any, error) {
 	}
 	switch {
 	case len(hosts) == 0:
-		return nil, fmt.Errorf("%w: no Ingress of the namespace names Service %s: nobody knows which requests are its own; write the ScaledObject yourself (docs/agent.md)",
+		return nil, fmt.Errorf("%w: no Ingress of the namespace names Service %s: nobody knows which requests are its own; write the ScaledObject yourself (docs/reference/agent.md)",
 			ErrCannot, p.stable.Name)
 	case len(ports) > 1 || ports[""]:
 		return nil, fmt.Errorf("%w: Ingresses name several ports of Service %s, or one that it does not have: requests of one trigger go to one port",

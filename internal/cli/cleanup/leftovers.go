@@ -16,7 +16,7 @@ import (
 // Sort is what is left over.
 type Sort string
 
-// The sorts. docs/cli.md has them all.
+// The sorts. docs/reference/cli.md has them all.
 const (
 	// Weights are those of an HTTPScaledObject, with the mark of their owner.
 	Weights Sort = "Weights"

@@ -99,7 +99,7 @@ func webhook(facts *facts.Facts) []Finding {
 		case len(hook.ClientConfig.CABundle) == 0 && isOld:
 			finding.Message = "it has no caBundle, which the agent writes" + refused
 			finding.Remedy = fmt.Sprintf("kubectl -n %s logs deployment/%s: it says why it cannot write it. Whatever applies the configuration must leave caBundle "+
-				"alone (docs/agent.md)", facts.Agent.Namespace, facts.Agent.Name)
+				"alone (docs/reference/agent.md)", facts.Agent.Namespace, facts.Agent.Name)
 		default:
 			continue
 		}

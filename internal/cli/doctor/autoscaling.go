@@ -130,7 +130,7 @@ func scaledObject(facts *facts.Facts, object *facts.ScaledObject) []Finding {
 			found = append(found, Finding{
 				Code: ScaledObjectNotReady, Severity: Error, Object: name, Field: "status.conditions[Ready]",
 				Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-				Remedy:  fmt.Sprintf("kubectl -n %s describe scaledobject %s: its events have what the scaler said (docs/autoscaling.md)", object.Namespace, object.Name),
+				Remedy:  fmt.Sprintf("kubectl -n %s describe scaledobject %s: its events have what the scaler said (docs/how-to/scale-with-keda.md)", object.Namespace, object.Name),
 			})
 		}
 	}
@@ -144,7 +144,7 @@ func scaledObject(facts *facts.Facts, object *facts.ScaledObject) []Finding {
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
 		found = append(found, Finding{
 			Code: TriggerMistaken, Severity: Error, Object: name, Field: "spec.triggers", Message: problems,
-			Remedy: "correct what it names (docs/agent.md has all keys)",
+			Remedy: "correct what it names (docs/reference/agent.md has all keys)",
 		})
 	}
 	return append(found, autoscaler(facts, object)...)

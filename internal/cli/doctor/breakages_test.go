@@ -246,7 +246,7 @@ func applications() []breakage {
 				conditions[0].Status, conditions[0].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonServiceNotFound
 				conditions[1].Status, conditions[1].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonNotAccepted
 			}),
-			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop", field: "status.conditions[Accepted]", remedy: "docs/errors.md",
+			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop", field: "status.conditions[Accepted]", remedy: "docs/reference/errors.md",
 		},
 		{
 			// The agent names no generation.
@@ -255,7 +255,7 @@ func applications() []breakage {
 					Type: httpv1alpha1.ConditionTriggerAccepted, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidTrigger,
 				})
 			}),
-			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop", field: "status.conditions[TriggerAccepted]", remedy: "docs/errors.md",
+			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop", field: "status.conditions[TriggerAccepted]", remedy: "docs/reference/errors.md",
 		},
 		{
 			name: "an HTTPScaledObject that nobody reports on", change: change(func(f *facts.Facts) { f.HTTPScaledObjects[0].Status.Conditions = nil }),
@@ -352,7 +352,7 @@ func scaling() []breakage {
 			name: "a mistake in a trigger", change: change(func(f *facts.Facts) {
 				f.ScaledObjects[0].Annotations = map[string]string{httpv1alpha1.AnnotationTriggerProblems: `spec.triggers[0].metadata.hosts is missing`}
 			}),
-			code: doctor.TriggerMistaken, object: "ScaledObject shop/shop", field: "spec.triggers", remedy: "docs/agent.md",
+			code: doctor.TriggerMistaken, object: "ScaledObject shop/shop", field: "spec.triggers", remedy: "docs/reference/agent.md",
 		},
 		{
 			name: "a ScaledObject that is not Ready", change: change(func(f *facts.Facts) { f.ScaledObjects[0].Status.Conditions[0].Status = "False" }),

@@ -36,15 +36,15 @@ func conditional(
 		add(CertificateNotReady, Error, tls, certificate(facts, object, tls.Reason))
 	}
 	if proxy := of(httpv1alpha1.ConditionProxyInstalled); proxy != nil {
-		add(ProxyNotInstalled, Error, proxy, "do what it says: the agent tries again by itself (docs/proxies.md)")
+		add(ProxyNotInstalled, Error, proxy, "do what it says: the agent tries again by itself (docs/how-to/proxies.md)")
 	}
 	// The other reasons are arrangements of somebody's, or pass.
 	switch wired := of(httpv1alpha1.ConditionAutowired); {
 	case wired == nil:
 	case wired.Reason == httpv1alpha1.ReasonRefused:
-		add(NotWired, Warning, wired, "give the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or make the ReferenceGrant that it names (docs/autowire.md)")
+		add(NotWired, Warning, wired, "give the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or make the ReferenceGrant that it names (docs/how-to/autowire.md)")
 	case slices.Contains([]string{httpv1alpha1.ReasonRestored, httpv1alpha1.ReasonUndoUnreadable}, wired.Reason):
-		add(NotWired, Warning, wired, "have whoever writes the Ingress leave its backends to the agent, or say trafficAutowire: \"false\" (docs/autowire.md)")
+		add(NotWired, Warning, wired, "have whoever writes the Ingress leave its backends to the agent, or say trafficAutowire: \"false\" (docs/how-to/autowire.md)")
 	}
 	return found
 }
@@ -54,19 +54,19 @@ func certificate(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject, reas
 	secret := object.Annotations[httpv1alpha1.AnnotationTLSSecretName]
 	switch reason {
 	case httpv1alpha1.ReasonSecretNotFound:
-		return fmt.Sprintf("kubectl -n %s create secret tls %s --cert=tls.crt --key=tls.key, or correct tlsSecretName (docs/tls.md)", object.Namespace, secret)
+		return fmt.Sprintf("kubectl -n %s create secret tls %s --cert=tls.crt --key=tls.key, or correct tlsSecretName (docs/how-to/tls.md)", object.Namespace, secret)
 	case httpv1alpha1.ReasonSecretUnreadable, httpv1alpha1.ReasonSecretPending:
 		reader := httpv1alpha1.DefaultInterceptorNamespace + ":kedify-http-interceptor"
 		if facts.Interceptor != nil {
 			reader = account(facts.Interceptor).Namespace + ":" + account(facts.Interceptor).Name
 		}
 		return fmt.Sprintf("kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s --clusterrole=kedify-http-interceptor-tls --serviceaccount=%s "+
-			"(docs/tls.md)", object.Namespace, reader)
+			"(docs/how-to/tls.md)", object.Namespace, reader)
 	case httpv1alpha1.ReasonHostTaken:
 		return "name the same Secret in both objects, or take the host out of one"
 	case httpv1alpha1.ReasonHostNotCovered:
 		return fmt.Sprintf("have Secret %s/%s issued for that host, too", object.Namespace, secret)
 	default:
-		return "correct what it names (docs/tls.md); a certificate that was good before stays in force"
+		return "correct what it names (docs/how-to/tls.md); a certificate that was good before stays in force"
 	}
 }

@@ -22,7 +22,7 @@ func controller(facts *facts.Facts) []Finding {
 			Code: ControllerNotFound, Severity: Error, Object: "Deployment argo-rollouts",
 			Message: "no Deployment has the labels app.kubernetes.io/name=argo-rollouts and app.kubernetes.io/component=rollouts-controller: " +
 				"Argo Rollouts is not installed",
-			Remedy: "install Argo Rollouts 1.9 or 1.10 (docs/install.md)",
+			Remedy: "install Argo Rollouts 1.9 or 1.10 (docs/how-to/install.md)",
 		}}
 	}
 	object := named("Deployment", facts.Controller.Namespace, facts.Controller.Name)

@@ -83,7 +83,7 @@ func definition(facts *facts.Facts) ([]Finding, bool) {
 			Code: DefinitionForeign, Severity: Warning, Object: object, Field: "spec.versions",
 			Message: fmt.Sprintf("it is of another owner (%s) and has no status.dataPlane: reports go into the annotation %s, which takes a right more",
 				owner, httpv1alpha1.AnnotationStatus),
-			Remedy: apply + ", which takes what theirs takes (docs/status.md)",
+			Remedy: apply + ", which takes what theirs takes (docs/reference/status.md)",
 		}}, true
 	}
 	return nil, true
@@ -129,7 +129,7 @@ func judged(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding
 		found = append(found, Finding{
 			Code: HTTPScaledObjectRefused, Severity: Error, Object: name, Field: fmt.Sprintf("status.conditions[%s]", kind),
 			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-			Remedy:  "docs/errors.md has each message with what to do; requests go where they went before meanwhile",
+			Remedy:  "docs/reference/errors.md has each message with what to do; requests go where they went before meanwhile",
 		})
 	}
 	found = append(found, conditional(facts, object, conditions, isPast)...)
@@ -170,11 +170,11 @@ func proxied(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Findin
 func unserved(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
 	switch {
 	case installsProxies(facts, object):
-		return fmt.Sprintf("the agent installs them: kubectl -n %s logs deployment/%s says what keeps it (docs/proxies.md)", facts.Agent.Namespace, facts.Agent.Name)
+		return fmt.Sprintf("the agent installs them: kubectl -n %s logs deployment/%s says what keeps it (docs/how-to/proxies.md)", facts.Agent.Namespace, facts.Agent.Name)
 	case facts.Agent != nil && isOn(facts, "install-proxies"):
-		return fmt.Sprintf("kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute: the agent installs proxies for it then (docs/proxies.md), "+
+		return fmt.Sprintf("kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute: the agent installs proxies for it then (docs/how-to/proxies.md), "+
 			"or kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
 	default:
-		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or share the proxies of the interceptor's namespace (docs/fleets.md)", fleet)
+		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or share the proxies of the interceptor's namespace (docs/explanation/fleets.md)", fleet)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// documented are the codes in docs/cli.md with their severities.
+// documented are the codes in docs/reference/cli.md with their severities.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/cli.md")
+	page, err := os.ReadFile("../../../docs/reference/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}

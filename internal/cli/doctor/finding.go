@@ -37,7 +37,7 @@ type Finding struct {
 // Code is the name of a sort of finding.
 type Code string
 
-// The sorts of findings. docs/cli.md has them all.
+// The sorts of findings. docs/reference/cli.md has them all.
 const (
 	NotExamined Code = "NotExamined"
 

@@ -126,7 +126,7 @@ func unprovided(facts *facts.Facts, object, field, file string) []Finding {
 		Code: FileNotProvided, Severity: Error, Object: object, Field: field,
 		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, which is empty at the start, and no init container has it: nothing puts the file there",
 			file, volume, facts.Controller.Name),
-		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or write an https:// location (docs/install.md)",
+		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or write an https:// location (docs/how-to/install.md)",
 	}}
 }
 
@@ -151,7 +151,7 @@ func mismatched(facts *facts.Facts, object, field, file string) []Finding {
 	finding := Finding{
 		Code: ArchitectureMismatch, Severity: Error, Object: object, Field: field,
 		Remedy: "name the release's file for the controller's nodes, and its checksum; where nodes differ, set nodeSelector kubernetes.io/arch in the " +
-			"controller's Deployment, or take the init container (docs/install.md, option C)",
+			"controller's Deployment, or take the init container (docs/how-to/install.md, option C)",
 	}
 	if system != "linux" {
 		finding.Message = fmt.Sprintf("%s is for %s; the controller runs on linux", file[strings.LastIndex(file, "/")+1:], system)
@@ -210,7 +210,7 @@ func unregistered(facts *facts.Facts, object string, listed []plugin) []Finding 
 		}
 		found = append(found, Finding{
 			Code: PluginNotRegistered, Severity: Error, Object: object, Field: pluginsField, Message: message,
-			Remedy: fmt.Sprintf("add the entry of %s from the release's notes beside what is there (docs/install.md), and restart the controller", router),
+			Remedy: fmt.Sprintf("add the entry of %s from the release's notes beside what is there (docs/how-to/install.md), and restart the controller", router),
 		})
 	}
 	return found

@@ -132,7 +132,7 @@ func routerConfig(r *facts.Rollout) []Finding {
 
 // refusal is a finding for an error of a router. Its remedy, which begins with what to do, stands at its end.
 func refusal(code Code, object, field string, err error) Finding {
-	message, remedy := err.Error(), "docs/errors.md has each message with what to do"
+	message, remedy := err.Error(), "docs/reference/errors.md has each message with what to do"
 	for _, todo := range []string{"add", "correct", "give", "keep", "name", "remove", "rename", "write"} {
 		if at := strings.LastIndex(message, ": "+todo+" "); at > 0 {
 			message, remedy = message[:at], message[at+2:]

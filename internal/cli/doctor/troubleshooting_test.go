@@ -15,9 +15,9 @@ import (
 )
 
 // troubleshooting is the page that has findings by what a user sees.
-const troubleshooting = "../../../docs/troubleshooting.md"
+const troubleshooting = "../../../docs/reference/findings.md"
 
-var update = flag.Bool("update", false, "write the tables of docs/troubleshooting.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/reference/findings.md anew")
 
 // examples are the first finding of each code that a breakage has.
 func examples(t *testing.T) map[string]doctor.Finding {
@@ -67,7 +67,7 @@ func TestTheTroubleshootingPageHasEveryFinding(t *testing.T) {
 		err = os.WriteFile(troubleshooting, []byte(wanted), 0o644)
 	}
 	if diff := cmp.Diff(wanted, string(page)); err != nil || diff != "" && !*update {
-		t.Errorf("docs/troubleshooting.md is not what doctor says: run this test with -update (%v) (-doctor +page):\n%s", err, diff)
+		t.Errorf("docs/reference/findings.md is not what doctor says: run this test with -update (%v) (-doctor +page):\n%s", err, diff)
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
-// docs/releasing.md has a table of sizes and their limits. What is built of this tree keeps the limits, and
+// docs/dev/releasing.md has a table of sizes and their limits. What is built of this tree keeps the limits, and
 // the figures are not stale.
 func TestSizesStayWithinTheirLimits(t *testing.T) {
 	const repo = "../../.."
-	page, err := os.ReadFile(repo + "/docs/releasing.md")
+	page, err := os.ReadFile(repo + "/docs/dev/releasing.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,10 +90,10 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestTheDocument holds docs/envoy-settings.md against what is known, and reads its ConfigMap.
+// TestTheDocument holds docs/how-to/envoy-settings.md against what is known, and reads its ConfigMap.
 func TestTheDocument(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../../docs/envoy-settings.md")
+	page, err := os.ReadFile("../../../../docs/how-to/envoy-settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
