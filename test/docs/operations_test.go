@@ -50,7 +50,7 @@ func metrics(t *testing.T) []string {
 
 // The page has every metric that there is, and no other one, and neither has any other page.
 func TestEveryMetricIsDocumented(t *testing.T) {
-	_, table, _ := strings.Cut(text(t, "docs/how-to/operations.md"), "<!-- metrics -->")
+	_, table, _ := strings.Cut(text(t, "docs/reference/metrics.md"), "<!-- metrics -->")
 	table, _, _ = strings.Cut(table, "<!-- end of metrics -->")
 	var shown []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(kedify_\\w+)` \\| (?:counter|gauge|histogram) \\|").FindAllStringSubmatch(table, -1) {
@@ -59,7 +59,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	slices.Sort(shown)
 	known := metrics(t)
 	if diff := cmp.Diff(known, shown); diff != "" {
-		t.Errorf("metrics (-code +docs/how-to/operations.md):\n%s", diff)
+		t.Errorf("metrics (-code +docs/reference/metrics.md):\n%s", diff)
 	}
 	for path, page := range documents(t) {
 		for _, name := range regexp.MustCompile(`\bkedify_[a-z]+_[a-z_]+[a-z]`).FindAllString(page, -1) {
@@ -97,13 +97,13 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	_, table, _ := strings.Cut(text(t, "docs/how-to/operations.md"), "<!-- alerts -->")
+	_, table, _ := strings.Cut(text(t, "docs/reference/metrics.md"), "<!-- alerts -->")
 	var shown []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(Kedify\\w+)` \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(table, -1) {
 		shown = append(shown, row[1])
 	}
 	if diff := cmp.Diff(alerts, shown); diff != "" {
-		t.Errorf("alerts (-config/prometheus/rules.yaml +docs/how-to/operations.md):\n%s", diff)
+		t.Errorf("alerts (-config/prometheus/rules.yaml +docs/reference/metrics.md):\n%s", diff)
 	}
 }
 
