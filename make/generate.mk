@@ -11,7 +11,7 @@ generate: ## generate deep copies and the CRD from api/, and Go code from .proto
 	go run -C tools/protogen . $(CURDIR) internal/scaler/externalscaler/externalscaler.proto
 
 .PHONY: reference
-reference: ## write the generated parts of docs/reference/configuration.md and docs/reference/findings.md
+reference: ## write the generated parts of docs/reference
 	$(COMPILE) go test -vet=off ./test/docs -run=Reference -update
 	$(COMPILE) go test -vet=off ./internal/cli/doctor -run=Troubleshooting -update
 

@@ -42,5 +42,5 @@ PKG ?=
 RUN ?=
 # SHUFFLE=on runs unit tests in a random order. Go does not cache their results then.
 SHUFFLE ?=
-# The folder of argo-helm's chart argo-rollouts: the tests of Option A in docs/how-to/install.md need it.
+# The folder of argo-helm's chart argo-rollouts: the tests of Option A in docs/how-to/install-plugins.md need it.
 CHART ?= $(wildcard $(CURDIR)/../shared/peers/argo-rollouts)

@@ -89,8 +89,8 @@ func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range regexp.MustCompile("(?m)^kubectl http-canary .*$").FindAllString(string(text), -1) {
-			// e2e/suites/install types those of its page.
-			if filepath.Base(page) != "install.md" && !strings.Contains(string(own), found+"\n") {
+			// e2e/suites/install types those of its pages.
+			if !slices.Contains([]string{"install.md", "uninstall.md"}, filepath.Base(page)) && !strings.Contains(string(own), found+"\n") {
 				t.Errorf("%s: %q is not run by the tests of docs/reference/cli.md", page, found)
 			}
 		}

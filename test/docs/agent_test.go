@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -81,11 +81,11 @@ func TestArgoCDAndTheWebhook(t *testing.T) {
 
 // TestTheTableOfKeys holds the page's table of keys against the program: each key that it has is known, with the default that it names.
 func TestTheTableOfKeys(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/reference/agent.md"))
+	page, err := os.ReadFile(filepath.Join(root, configurationPage))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "## The keys")
+	_, section, _ := strings.Cut(string(page), "## The trigger kedify-http\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	defaults := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-zA-Z` /]+`) \\| (.*?) \\|").FindAllStringSubmatch(section, -1) {

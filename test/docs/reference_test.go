@@ -22,27 +22,37 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// reference is the page that has every key.
-const reference = "docs/reference/configuration.md"
+// The pages with generated parts.
+const (
+	configurationPage = "docs/reference/configuration.md"
+	flagsPage         = "docs/reference/flags.md"
+)
 
-var update = flag.Bool("update", false, "write the generated parts of docs/reference/configuration.md anew")
+var update = flag.Bool("update", false, "write the generated parts of these pages")
 
 // The generated parts of the page are what their sources say: the CustomResourceDefinition, the constants of the API's package,
 // the programs' own --help.
 func TestTheReferenceIsGenerated(t *testing.T) {
-	page := text(t, reference)
 	folder := t.TempDir()
 	programs := []string{"rollouts-plugin-kedify", "gatewayapi-plugin", "interceptor", "scaler", "agent"}
 	if err := program.Build(t.Context(), folder, "v0.0.0", programs...); err != nil {
 		t.Fatal(err)
 	}
-	parts := map[string]string{"fields": fields(t), "annotations": annotations(t)}
+	helps := map[string]string{}
 	for _, name := range programs {
-		parts["flags of "+name] = flags(t.Context(), t, filepath.Join(folder, name))
+		helps["flags of "+name] = flags(t.Context(), t, filepath.Join(folder, name))
 	}
+	compareParts(t, configurationPage, map[string]string{"fields": fields(t), "annotations": annotations(t)})
+	compareParts(t, flagsPage, helps)
+}
+
+// compareParts compares the generated parts of a page with their sources. With -update it writes them.
+func compareParts(t *testing.T, name string, parts map[string]string) {
+	t.Helper()
+	page := text(t, name)
 	wanted := page
-	for name, part := range parts {
-		begin, end := "<!-- "+name+" -->\n", "<!-- end -->"
+	for title, part := range parts {
+		begin, end := "<!-- "+title+" -->\n", "<!-- end -->"
 		before, rest, found := strings.Cut(wanted, begin)
 		_, after, ends := strings.Cut(rest, end)
 		if !found || !ends {
@@ -51,13 +61,13 @@ func TestTheReferenceIsGenerated(t *testing.T) {
 		wanted = before + begin + "\n" + part + "\n" + end + after
 	}
 	if *update {
-		if err := os.WriteFile(filepath.Join(root, reference), []byte(wanted), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(wanted), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if diff := cmp.Diff(wanted, page); diff != "" {
-		t.Errorf("%s is not what its sources say: run `make reference` (-sources +page):\n%s", reference, diff)
+		t.Errorf("%s is not what its sources say: run `make reference` (-sources +page):\n%s", name, diff)
 	}
 }
 
@@ -202,7 +212,7 @@ func TestTheTableOfTheRoutersKeys(t *testing.T) {
 	if list == nil {
 		t.Fatal("docs/reference/errors.md does not say what the keys are")
 	}
-	_, section, _ := strings.Cut(text(t, "docs/reference/kedify-http-router.md"), "## Configuration")
+	_, section, _ := strings.Cut(text(t, configurationPage), "## The router kedify/http\n")
 	section, _, _ = strings.Cut(section, "For the whole process")
 	var shown []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
@@ -212,6 +222,6 @@ func TestTheTableOfTheRoutersKeys(t *testing.T) {
 	if diff := cmp.Diff(regexp.MustCompile(`\w+(?:, | and |$)`).FindAllString(list[1], -1), shown, cmp.Comparer(func(a, b string) bool {
 		return strings.TrimSuffix(strings.TrimSuffix(a, ", "), " and ") == strings.TrimSuffix(strings.TrimSuffix(b, ", "), " and ")
 	})); diff != "" {
-		t.Errorf("keys (-router +docs/reference/kedify-http-router.md):\n%s", diff)
+		t.Errorf("keys (-router +docs/reference/configuration.md):\n%s", diff)
 	}
 }

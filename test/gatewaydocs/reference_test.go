@@ -15,7 +15,7 @@ import (
 func reference(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
-	for _, name := range []string{"tutorials/gateway-api.md", "how-to/gateway-api-migrate.md"} {
+	for _, name := range []string{"reference/configuration.md", "how-to/gateway-api-migrate.md"} {
 		page, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)

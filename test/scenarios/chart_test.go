@@ -22,7 +22,7 @@ const (
 	renderVariable = "RENDER_CHART"
 )
 
-// installChart installs Argo Rollouts by argo-helm's chart with the values of docs/how-to/install.md, alone and below a chart of one's own, which have to
+// installChart installs Argo Rollouts by argo-helm's chart with the values of docs/how-to/install-plugins.md, alone and below a chart of one's own, which have to
 // be the same, and further manifests from files. All that the routers may do comes from these values and the chart's own defaults.
 func (c *cluster) installChart(ctx context.Context, files ...string) error {
 	values, err := c.values()
@@ -50,13 +50,13 @@ func (c *cluster) installChart(ctx context.Context, files ...string) error {
 
 // values are those of option A with the built plugins.
 func (c *cluster) values() (string, error) {
-	page, err := os.ReadFile("../../docs/how-to/install.md")
+	page, err := os.ReadFile("../../docs/how-to/install-plugins.md")
 	if err != nil {
 		return "", err
 	}
-	block := regexp.MustCompile("(?s)\n### Option A[^\n]*\n.*?```yaml\n(.*?)```").FindSubmatch(page)
+	block := regexp.MustCompile("(?s)\n## Option A[^\n]*\n.*?```yaml\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		return "", errors.New("docs/how-to/install.md has no values for the chart below Option A")
+		return "", errors.New("docs/how-to/install-plugins.md has no values for the chart below Option A")
 	}
 	values := regexp.MustCompile(`"https://[^"]*/([a-z-]+)-linux-amd64"`).ReplaceAllString(string(block[1]), `"file://`+c.folder+`/$1"`)
 	for _, name := range []string{"rollouts-plugin-kedify", "gatewayapi-plugin"} {

@@ -119,7 +119,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// checkChart fails if the chart is missing: the tests of Option A of docs/how-to/install.md would be left out.
+// checkChart fails if the chart is missing: the tests of Option A of docs/how-to/install-plugins.md would be left out.
 func checkChart(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "Chart.yaml")); folder == "" || err != nil {
 		return fmt.Errorf("CHART: %q is not the folder of argo-helm's chart argo-rollouts: "+

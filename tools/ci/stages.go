@@ -97,7 +97,7 @@ func landing() []Stage {
 		},
 		suite(Stage{
 			Name: "autowire", Make: shared("test-autowire", "AUTOWIRE=TestAutowire"),
-			Inputs: suiteInputs("e2e/suites/autowire", "docs/how-to/autowire.md"),
+			Inputs: suiteInputs("e2e/suites/autowire", "docs/how-to/autowire.md", "docs/how-to/autowire-retries.md"),
 		}),
 		suite(Stage{Name: "rollover", Make: shared("test-canary", "CANARY=TestRollover")}),
 		suite(Stage{Name: "demo", Make: []string{"demo", "ARGS=--only=canary"}}, "autowire", "rollover"),

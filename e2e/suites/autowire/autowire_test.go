@@ -356,18 +356,20 @@ func (w *way) script(t *testing.T, commands string) {
 	}
 }
 
-// recipe is a block of docs/how-to/autowire.md, by what stands behind its fence.
+// recipe is a block of docs/how-to/autowire.md or autowire-retries.md, by the words behind its fence.
 func (w *way) recipe(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(w.repo, "docs", "how-to", "autowire.md"))
-	if err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"autowire.md", "autowire-retries.md"} {
+		page, err := os.ReadFile(filepath.Join(w.repo, "docs", "how-to", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if block := regexp.MustCompile("(?s)```" + name + "\n(.*?)```").FindSubmatch(page); block != nil {
+			return string(block[1])
+		}
 	}
-	block := regexp.MustCompile("(?s)```" + name + "\n(.*?)```").FindSubmatch(page)
-	if block == nil {
-		t.Fatalf("docs/how-to/autowire.md has no block: %s", name)
-	}
-	return string(block[1])
+	t.Fatalf("docs/how-to/autowire.md and autowire-retries.md have no block: %s", name)
+	return ""
 }
 
 // standby applies what Contour needs beside the Ingress.

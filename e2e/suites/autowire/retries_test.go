@@ -18,7 +18,7 @@ import (
 // kills is how often one of two proxies is killed where requests are retried.
 const kills = 3
 
-// TestRetries kills proxies under load, without the retries of docs/how-to/autowire.md and with them. With them no request fails, whether one proxy is left or, but for Contour, none.
+// TestRetries kills proxies under load, without the retries of docs/how-to/autowire-retries.md and with them. With them no request fails, whether one proxy is left or, but for Contour, none.
 func TestRetries(t *testing.T) {
 	w, node := launchToKill(t)
 	if ingress(t).addon == "traefik" {
@@ -82,7 +82,7 @@ func (w *way) restarted(t *testing.T, before map[string]string, n int) {
 	})
 }
 
-// retry has requests retried by both fronts, as docs/how-to/autowire.md says.
+// retry has requests retried by both fronts, as docs/how-to/autowire-retries.md says.
 func (w *way) retry(t *testing.T) {
 	t.Helper()
 	commands := w.recipe(t, "sh "+ingress(t).addon+"-retries")

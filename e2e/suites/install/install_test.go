@@ -114,20 +114,20 @@ kubectl create namespace argo-rollouts`)
 // trustServer lets the controller trust the server in the cluster, as the page says.
 func (w *world) trustServer(t *testing.T) {
 	t.Helper()
-	w.write(t, "plugin-server-ca.yaml", w.page.block(t, "A server of your own", "yaml", 0))
-	w.script(t, w.page.block(t, "A server of your own", "sh", 0))
+	w.write(t, "plugin-server-ca.yaml", w.page.block(t, "Your own server", "yaml", 0))
+	w.script(t, w.page.block(t, "Your own server", "sh", 0))
 }
 
 // optionA installs argo-helm's chart, alone and below another one.
 func (w *world) optionA(t *testing.T) {
 	t.Helper()
 	w.withoutRollouts(t)
-	values := w.filled(w.page.block(t, "Option A: with argo-helm's chart", "yaml", 0))
+	values := w.filled(w.page.block(t, "Option A: the Helm chart of Argo Rollouts", "yaml", 0))
 	w.write(t, "argo-rollouts-values.yaml", values)
-	w.write(t, "plugin-server-values.yaml", w.page.block(t, "A server of your own", "yaml", 1))
+	w.write(t, "plugin-server-values.yaml", w.page.block(t, "Your own server", "yaml", 1))
 	w.write(t, "extra-values.yaml", "controller:\n  replicas: 1\n  image: {tag: "+w.version+"}\n")
 	w.script(t, "kubectl -n argo-rollouts create configmap plugin-server-ca --from-file=ca.crt")
-	install := w.page.block(t, "Option A: with argo-helm's chart", "sh", 0)
+	install := w.page.block(t, "Option A: the Helm chart of Argo Rollouts", "sh", 0)
 	w.script(t, strings.TrimSpace(install)+" --values plugin-server-values.yaml\ncp rendered.yaml alone.yaml")
 	w.script(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
 	w.controllerIs(t)
@@ -160,7 +160,7 @@ func (w *world) optionB(t *testing.T) {
 kubectl -n argo-rollouts set image deployment/argo-rollouts argo-rollouts=quay.io/argoproj/argo-rollouts:%s`, w.manifest, w.version))
 	w.trustServer(t)
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
-	w.script(t, w.page.block(t, "Option B: beside an Argo Rollouts that is there", "sh", 0))
+	w.script(t, w.page.block(t, "Option B: an existing Argo Rollouts", "sh", 0))
 	w.controllerIs(t)
 	if said := w.try(t.Context(), logs); !strings.Contains(said, "Downloading plugin kedify/http from: "+serverURL) {
 		t.Errorf("the controller does not say that it has downloaded the plugin:\n%s", said)
@@ -269,16 +269,16 @@ func (w *world) autoscaling(t *testing.T) {
 // uninstall takes the plugins away as the page says; remaining is what the one who edits the list leaves.
 func (w *world) uninstall(t *testing.T, remaining string) {
 	t.Helper()
-	w.script(t, w.page.block(t, "Uninstall", "sh", 0))
+	w.script(t, w.page.block(t, "Remove the plugins", "sh", 0))
 	w.write(t, "plugins.yaml", remaining)
-	w.script(t, w.page.block(t, "Uninstall", "sh", 1))
+	w.script(t, w.page.block(t, "Remove the plugins", "sh", 1))
 }
 
 // uninstallPlugins takes away what the options have put there.
 func (w *world) uninstallPlugins(t *testing.T) {
 	t.Helper()
 	w.uninstall(t, "[]\n")
-	w.script(t, w.page.block(t, "Uninstall", "sh", 3))
+	w.script(t, w.page.block(t, "Remove the CRD", "sh", 0))
 	w.nothingIsLeft(t)
 }
 
@@ -286,7 +286,7 @@ func (w *world) uninstallPlugins(t *testing.T) {
 func (w *world) uninstallAll(t *testing.T) {
 	t.Helper()
 	w.uninstall(t, "[]\n")
-	w.script(t, w.page.block(t, "Uninstall", "sh", 2)+w.page.block(t, "Uninstall", "sh", 3))
+	w.script(t, w.page.block(t, "Remove the data path", "sh", 0)+w.page.block(t, "Remove the CRD", "sh", 0))
 	w.nothingIsLeft(t)
 }
 
@@ -335,7 +335,7 @@ func (w *world) walk(t *testing.T) {
 	w.spent, w.ran = 0, 0
 	began := time.Now()
 	for _, heading := range []string{
-		"Before you begin", "Option B: beside an Argo Rollouts that is there", "The data path", "An application",
+		"Before you begin", "Option B: an existing Argo Rollouts", "The data path", "An application",
 	} {
 		w.script(t, w.page.block(t, heading, "sh", 0))
 	}

@@ -8,27 +8,33 @@ import (
 	"testing"
 )
 
-// page is docs/how-to/install.md: its blocks by the heading that they stand below.
+// pages are the pages that the suite types, in docs/how-to.
+var pages = []string{"install.md", "install-plugins.md", "uninstall.md"}
+
+// page is the blocks of these pages by the heading above them.
 type page map[string][]block
 
 // block is one fenced block.
 type block struct{ language, text string }
 
-// readPage reads the page.
+// readPage reads the pages.
 func readPage(t *testing.T, repo string) page {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(repo, "docs", "how-to", "install.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, heading := page{}, ""
+	out := page{}
 	tokens := regexp.MustCompile("(?ms)^#+ ([^\n]+)$|^```(\\w*)\n(.*?)^```$")
-	for _, found := range tokens.FindAllStringSubmatch(string(raw), -1) {
-		if found[1] != "" {
-			heading = found[1]
-			continue
+	for _, name := range pages {
+		raw, err := os.ReadFile(filepath.Join(repo, "docs", "how-to", name))
+		if err != nil {
+			t.Fatal(err)
 		}
-		out[heading] = append(out[heading], block{found[2], found[3]})
+		heading := ""
+		for _, found := range tokens.FindAllStringSubmatch(string(raw), -1) {
+			if found[1] != "" {
+				heading = found[1]
+				continue
+			}
+			out[heading] = append(out[heading], block{found[2], found[3]})
+		}
 	}
 	return out
 }
@@ -45,7 +51,7 @@ func (p page) block(t *testing.T, heading, language string, n int) string {
 		}
 		n--
 	}
-	t.Fatalf("docs/how-to/install.md has no such block of %s below %q", language, heading)
+	t.Fatalf("docs/how-to/install*.md and uninstall.md have no such block of %s below %q", language, heading)
 	return ""
 }
 

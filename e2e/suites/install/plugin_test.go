@@ -100,7 +100,7 @@ func (w *world) uninstallByPlugin(t *testing.T) {
 		t.Errorf("the application is in use, and it says\n%s", refused)
 	}
 	began := time.Now()
-	t.Log(w.script(t, w.page.block(t, heading, "sh", 3)))
+	t.Log(w.script(t, w.page.block(t, "With the kubectl plugin", "sh", 0)))
 	t.Logf("uninstalled in %.0f s", time.Since(began).Seconds())
 	if after := w.script(t, wired); !strings.HasPrefix(after, "rollouts-demo-stable ") || strings.Contains(after, "autowire") {
 		t.Errorf("the Ingress is not as it was: %s", after)

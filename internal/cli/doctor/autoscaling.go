@@ -144,7 +144,7 @@ func scaledObject(facts *facts.Facts, object *facts.ScaledObject) []Finding {
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
 		found = append(found, Finding{
 			Code: TriggerMistaken, Severity: Error, Object: name, Field: "spec.triggers", Message: problems,
-			Remedy: "correct what it names (docs/reference/agent.md has all keys)",
+			Remedy: "correct what it names (docs/reference/configuration.md has all keys)",
 		})
 	}
 	return append(found, autoscaler(facts, object)...)

@@ -352,7 +352,7 @@ func scaling() []breakage {
 			name: "a mistake in a trigger", change: change(func(f *facts.Facts) {
 				f.ScaledObjects[0].Annotations = map[string]string{httpv1alpha1.AnnotationTriggerProblems: `spec.triggers[0].metadata.hosts is missing`}
 			}),
-			code: doctor.TriggerMistaken, object: "ScaledObject shop/shop", field: "spec.triggers", remedy: "docs/reference/agent.md",
+			code: doctor.TriggerMistaken, object: "ScaledObject shop/shop", field: "spec.triggers", remedy: "docs/reference/configuration.md",
 		},
 		{
 			name: "a ScaledObject that is not Ready", change: change(func(f *facts.Facts) { f.ScaledObjects[0].Status.Conditions[0].Status = "False" }),

@@ -151,7 +151,7 @@ func mismatched(facts *facts.Facts, object, field, file string) []Finding {
 	finding := Finding{
 		Code: ArchitectureMismatch, Severity: Error, Object: object, Field: field,
 		Remedy: "name the release's file for the controller's nodes, and its checksum; where nodes differ, set nodeSelector kubernetes.io/arch in the " +
-			"controller's Deployment, or take the init container (docs/how-to/install.md, option C)",
+			"controller's Deployment, or take the init container (docs/how-to/install-plugins.md, option C)",
 	}
 	if system != "linux" {
 		finding.Message = fmt.Sprintf("%s is for %s; the controller runs on linux", file[strings.LastIndex(file, "/")+1:], system)

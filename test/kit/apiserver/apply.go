@@ -51,6 +51,9 @@ func (m Manifest) Path(namespace string) string {
 	if strings.HasSuffix(m.Kind, "ss") {
 		plural += "es"
 	}
+	if strings.HasSuffix(m.Kind, "Policy") {
+		plural = strings.TrimSuffix(plural, "ys") + "ies"
+	}
 	return path + "/" + plural + "/" + m.Metadata.Name
 }
 
