@@ -65,7 +65,7 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	}
 	holding := &controlplane.Holding{Checks: d.checks, Patience: 2 * limit}
 	at := netip.AddrPortFrom(netspace.Address(), directXDS)
-	d.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Follower: holding})
+	d.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: holding})
 	d.server.SetMembers(map[netip.Addr][]string{netspace.Address(): {zerostage.Namespace}})
 	d.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	d.server.Register(d.over)

@@ -93,8 +93,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	}
 	holding := &controlplane.Holding{Checks: answers, Patience: chosen.patience}
 	server := xds.NewServer(xds.Options{
-		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Follower: holding, Remedy: membershipRemedy,
-		LeftListeners: []string{translate.ListenerName, translate.TLSListenerName}, LeaveDelay: xds.DefaultLeaveDelay,
+		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding, MembershipHint: membershipRemedy,
+		DrainedListeners: []string{translate.ListenerName, translate.TLSListenerName}, DrainDelay: xds.DefaultDrainDelay,
 	})
 	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),

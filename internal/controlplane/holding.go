@@ -14,7 +14,7 @@ import (
 )
 
 // Holding joins what holds requests with the rest: it hears of objects, of the streams of proxies and of
-// what they confirm there. It is an xds.Follower and an observation.Observer.
+// what they confirm there. It is an xds.Callbacks and an observation.Observer.
 type Holding struct {
 	// Checks answers the proxies.
 	Checks *extauthz.Server
@@ -22,14 +22,14 @@ type Holding struct {
 	Patience time.Duration
 }
 
-// Opened is xds.Follower's.
-func (h *Holding) Opened(stream xds.StreamState) { h.Checks.Opened(stream.Address(), stream) }
+// OnStreamOpen implements [xds.Callbacks].
+func (h *Holding) OnStreamOpen(stream xds.StreamState) { h.Checks.Opened(stream.Address(), stream) }
 
-// Closed is xds.Follower's.
-func (h *Holding) Closed(stream xds.StreamState) { h.Checks.Closed(stream.Address(), stream) }
+// OnStreamClosed implements [xds.Callbacks].
+func (h *Holding) OnStreamClosed(stream xds.StreamState) { h.Checks.Closed(stream.Address(), stream) }
 
-// Confirmed is xds.Follower's.
-func (h *Holding) Confirmed(stream xds.StreamState) { h.Checks.Confirmed(stream.Address()) }
+// OnEndpointsAcked implements [xds.Callbacks].
+func (h *Holding) OnEndpointsAcked(stream xds.StreamState) { h.Checks.Confirmed(stream.Address()) }
 
 // Held are the requests that are held, as a metricsink.Sink asks for them.
 func (h *Holding) Held() (held map[model.Key]metrics.Held, urgent <-chan struct{}) {

@@ -57,7 +57,7 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 		t.Fatal(err)
 	}
 	r.holding = &controlplane.Holding{Checks: r.checks, Patience: 30 * time.Minute}
-	r.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Follower: r.holding})
+	r.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: r.holding})
 	r.server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
 	r.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	r.server.Register(r.over)

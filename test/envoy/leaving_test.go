@@ -62,8 +62,8 @@ func TestTheEndOfAProxyHasTimeForAllOfIt(t *testing.T) {
 	_, drain := drainArgs(t)
 	stop := time.Duration(pod.Containers[0].Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	killed := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
-	if quiet := stop - drain - xds.DefaultLeaveDelay; quiet < time.Second || killed-stop < 5*time.Second {
-		t.Errorf("drained after %v, told to stop after %v, killed after %v", drain+xds.DefaultLeaveDelay, stop, killed)
+	if quiet := stop - drain - xds.DefaultDrainDelay; quiet < time.Second || killed-stop < 5*time.Second {
+		t.Errorf("drained after %v, told to stop after %v, killed after %v", drain+xds.DefaultDrainDelay, stop, killed)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 	app := startBackend(t, "plain")
 	resources := translated(t, world(t, []*backend{app}, kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
 		translate.DefaultOptions())
-	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace, LeftListeners: []string{translate.ListenerName}})
+	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace, DrainedListeners: []string{translate.ListenerName}})
 	here := netip.MustParseAddr("127.0.0.1")
 	members := map[netip.Addr][]string{here: {namespace}}
 	server.SetMembers(members)

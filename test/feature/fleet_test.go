@@ -152,7 +152,7 @@ func TestAnObjectMovesBetweenFleets(t *testing.T) {
 // TestAStrangerIsRefused connects from an address that no fleet has.
 func TestAStrangerIsRefused(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
-	world.patience = xds.DefaultPatience
+	world.patience = xds.DefaultMembershipTimeout
 	r := world.start()
 	stranger := kit.NewXDSClient(t, world.dial(r, strangeProxy), kit.XDSDelta)
 	state := stranger.WaitFor(func(state kit.XDSState) bool { return state.StreamError != nil })
@@ -187,7 +187,7 @@ func TestAnAddressThatBecomesKnownIsServed(t *testing.T) {
 func TestAnAddressOfTwoNamespacesIsNobodys(t *testing.T) {
 	world, _ := shopAndOther(t, 20)
 	world.tenant("other", 2)
-	world.patience = xds.DefaultPatience
+	world.patience = xds.DefaultMembershipTimeout
 	world.joins("apps", firstProxy, true)
 	r := world.start()
 	proxy := world.proxy(r, kit.XDSDelta, firstProxy)
@@ -215,7 +215,7 @@ func TestAnAddressThatMovesIsServedAnew(t *testing.T) {
 	proxy.WaitFor(at(50)) // What is not known any more goes on.
 	world.joins("other", firstProxy, true)
 	state := proxy.WaitFor(func(state kit.XDSState) bool { return state.StreamError != nil })
-	if status.Code(state.StreamError) != codes.Unavailable || !strings.Contains(state.StreamError.Error(), `fleet "other" now`) {
+	if status.Code(state.StreamError) != codes.Unavailable || !strings.Contains(state.StreamError.Error(), `to fleet "other"`) {
 		t.Errorf("the stream ended with %v", state.StreamError)
 	}
 	fresh := kit.NewXDSClient(t, world.dial(r, firstProxy), kit.XDSDelta)

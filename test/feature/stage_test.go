@@ -250,7 +250,8 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 	logged := new(lines)
 	logger := slog.New(slog.NewTextHandler(logged, nil))
 	r := &replica{logged: logged, xds: xds.NewServer(xds.Options{
-		Grace: 50 * time.Millisecond, Patience: c.patience, Logger: logger, Remedy: "see the guide", LeftListeners: []string{translate.ListenerName},
+		Grace: 50 * time.Millisecond, MembershipTimeout: c.patience, Logger: logger, MembershipHint: "see the guide",
+		DrainedListeners: []string{translate.ListenerName},
 	})}
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{

@@ -1,40 +1,44 @@
 package xds
 
-import discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+import (
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
-// deltaTransport carries a session over an incremental stream.
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
+)
+
+// deltaTransport is an incremental stream.
 type deltaTransport struct {
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
 }
 
-func (t deltaTransport) receive() (request, error) {
+func (t deltaTransport) receive() (session.Request, error) {
 	in, err := t.stream.Recv()
 	if err != nil {
-		return request{}, err
+		return session.Request{}, err
 	}
-	return request{
-		typeURL:     in.GetTypeUrl(),
-		nonce:       in.GetResponseNonce(),
-		refused:     in.GetErrorDetail() != nil,
-		message:     in.GetErrorDetail().GetMessage(),
-		subscribe:   in.GetResourceNamesSubscribe(),
-		unsubscribe: in.GetResourceNamesUnsubscribe(),
-		initial:     in.GetInitialResourceVersions(),
+	return session.Request{
+		TypeURL:         in.GetTypeUrl(),
+		Nonce:           in.GetResponseNonce(),
+		Rejected:        in.GetErrorDetail() != nil,
+		Message:         in.GetErrorDetail().GetMessage(),
+		Subscribe:       in.GetResourceNamesSubscribe(),
+		Unsubscribe:     in.GetResourceNamesUnsubscribe(),
+		InitialVersions: in.GetInitialResourceVersions(),
 	}, nil
 }
 
-func (t deltaTransport) send(r response) error {
+func (t deltaTransport) send(r session.Response) error {
 	out := &discoveryv3.DeltaDiscoveryResponse{
-		TypeUrl:          r.kind.typeURL(),
-		Nonce:            r.nonce,
-		Resources:        make([]*discoveryv3.Resource, 0, len(r.resources)),
-		RemovedResources: r.removed,
+		TypeUrl:          r.Kind.TypeURL(),
+		Nonce:            r.Nonce,
+		Resources:        make([]*discoveryv3.Resource, 0, len(r.Resources)),
+		RemovedResources: r.Removed,
 	}
-	for _, res := range r.resources {
+	for _, res := range r.Resources {
 		out.Resources = append(out.Resources, &discoveryv3.Resource{
-			Name:     res.name,
-			Version:  res.version.String(),
-			Resource: res.wrapped(),
+			Name:     res.Name(),
+			Version:  res.Version(),
+			Resource: res.Any(),
 		})
 	}
 	return t.stream.Send(out)

@@ -3,36 +3,38 @@ package xds
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 )
 
-// fleet is what is published to the proxies that serve the same, and what they have refused of it.
-// Nothing of one fleet is known to the sessions of another one.
+// fleet is what is published to a group of proxies, and what they rejected of it. Sessions of other fleets do not use
+// it.
 type fleet struct {
 	name       string
-	rejected   *rejections
-	publishing sync.Mutex // held by follow: snapshots follow one another
-	edition    atomic.Pointer[edition]
-	retired    chan struct{} // closed when the fleet is gone
+	rejected   *session.Rejections
+	publishing sync.Mutex // held by update, so that each snapshot follows the one before
+	latest     atomic.Pointer[publication]
+	retired    chan struct{} // closed when the fleet is removed
 }
 
-// edition is a snapshot with the means to learn that there is a later one.
-type edition struct {
-	snapshot   *snapshot // nil in the first edition
+// publication is a snapshot and a signal that a later one follows.
+type publication struct {
+	snapshot   *session.Snapshot // nil in the first publication
 	superseded chan struct{}
 }
 
-// fleet returns the fleet of a name, and begins it if need be. The caller holds the lock.
+// fleet returns the fleet of a name, and creates it if there is none. The caller holds the lock.
 func (s *Server) fleet(name string) *fleet {
 	f := s.fleets[name]
 	if f == nil {
-		f = &fleet{name: name, rejected: &rejections{}, retired: make(chan struct{})}
-		f.edition.Store(&edition{superseded: make(chan struct{})})
+		f = &fleet{name: name, rejected: new(session.Rejections), retired: make(chan struct{})}
+		f.latest.Store(&publication{superseded: make(chan struct{})})
 		s.fleets[name] = f
 	}
 	return f
 }
 
-// Retire forgets a fleet, and ends the streams that it may have.
+// Retire removes a fleet and ends its streams.
 func (s *Server) Retire(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,5 +44,5 @@ func (s *Server) Retire(name string) {
 	}
 }
 
-// current is the latest edition.
-func (f *fleet) current() *edition { return f.edition.Load() }
+// current returns the latest publication.
+func (f *fleet) current() *publication { return f.latest.Load() }

@@ -14,15 +14,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyresources"
 )
 
-func TestServerCloses(t *testing.T) {
+func TestServerClose(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
-	s.world("a listener:web web>a")
+	s.publishItems("a listener:web web>a")
 	client := kit.NewXDSClient(t, s.conn, kit.XDSDelta)
-	client.WaitFor(s.settled)
+	client.WaitFor(s.isSynced)
 	s.Close()
 	s.Close()
 	state := client.WaitFor(func(state kit.XDSState) bool { return state.StreamError != nil })
@@ -37,11 +39,11 @@ func TestServerCloses(t *testing.T) {
 	s.await(func(states []StreamState) bool { return len(states) == 0 })
 }
 
-func TestServerKeepsItsLimits(t *testing.T) {
+func TestServerLimits(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{MaxStreams: 1})
 	first := kit.NewXDSClient(t, s.conn, kit.XDSDelta)
-	s.world("a")
+	s.publishItems("a")
 	first.WaitFor(func(state kit.XDSState) bool { return len(state.Clusters) == 1 })
 	second := kit.NewXDSClient(t, s.conn, kit.XDSDelta)
 	second.WaitFor(func(state kit.XDSState) bool { return status.Code(state.StreamError) == codes.ResourceExhausted })
@@ -55,7 +57,7 @@ func TestServerKeepsItsLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := strings.Repeat("x", nameLimit+1)
+	long := strings.Repeat("x", session.MaxNameLength+1)
 	if err := stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: resourcev3.EndpointType, ResourceNamesSubscribe: []string{long}}); err != nil {
 		t.Fatal(err)
 	}
@@ -64,68 +66,39 @@ func TestServerKeepsItsLimits(t *testing.T) {
 	}
 }
 
-// TestServerBoundsTheNamesOfAStream subscribes to names that are each within their limits.
-func TestServerBoundsTheNamesOfAStream(t *testing.T) {
-	t.Parallel()
-	s := newSession(ModeDelta, 0, "", new(rejections))
-	r := request{typeURL: resourcev3.EndpointType}
-	subscribe := func(from, count int) error {
-		r.subscribe = nil
-		for i := range count {
-			r.subscribe = append(r.subscribe, fmt.Sprintf("%01000d", from+i))
-		}
-		return s.resubscribe(endpointKind, r, false)
-	}
-	const most = nameBytesLimit / 1000
-	if err := errors.Join(subscribe(0, most), subscribe(0, most)); err != nil {
-		t.Fatalf("%d names of 1000 bytes, twice: %v", most, err)
-	}
-	r.unsubscribe = []string{fmt.Sprintf("%01000d", 0)}
-	if err := subscribe(0, 0); err != nil {
-		t.Fatal(err)
-	}
-	r.unsubscribe = nil
-	if err := subscribe(most, 1); err != nil {
-		t.Errorf("one in the place of another: %v", err)
-	}
-	if err := subscribe(most+1, 1); !errors.Is(err, errTooMuch) {
-		t.Errorf("one more: %v, want %v", err, errTooMuch)
-	}
-}
-
-// TestOneAddressCannotTakeAllStreams has one proxy open stream after stream.
-func TestOneAddressCannotTakeAllStreams(t *testing.T) {
+// TestServerLimitsStreamsPerAddress opens one stream after the other from one address.
+func TestServerLimitsStreamsPerAddress(t *testing.T) {
 	t.Parallel()
 	s := NewServer(Options{})
 	for i := range streamsPerAddress {
-		if _, err := s.open(ModeDelta, fmt.Sprintf("10.0.0.7:%d", 40000+i), "apps"); err != nil {
+		if _, err := s.addStream(session.ModeDelta, fmt.Sprintf("10.0.0.7:%d", 40000+i), "apps"); err != nil {
 			t.Fatalf("stream %d: %v", i, err)
 		}
 	}
-	if _, err := s.open(ModeDelta, "[::ffff:10.0.0.7]:50000", "apps"); status.Code(err) != codes.ResourceExhausted {
+	if _, err := s.addStream(session.ModeDelta, "[::ffff:10.0.0.7]:50000", "apps"); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one more of the address: %v, want ResourceExhausted", err)
 	}
-	if _, err := s.open(ModeDelta, "10.0.0.8:40000", "apps"); err != nil {
+	if _, err := s.addStream(session.ModeDelta, "10.0.0.8:40000", "apps"); err != nil {
 		t.Errorf("one of another address: %v", err)
 	}
 }
 
-func TestServerKeepsTheLastGoodWorld(t *testing.T) {
+func TestPublishKeepsLastValidSnapshot(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
-	s.world("a listener:web web>a")
+	s.publishItems("a listener:web web>a")
 	before := s.versions(resourcev3.ScopedRouteType)
-	if err := s.Publish(testFleet, desiredWorld(t, "a listener:web web/2>ghost")); !errors.Is(err, ErrInconsistent) {
-		t.Fatalf("Publish of a contradiction: %v, want ErrInconsistent", err)
+	if err := s.Publish(testFleet, envoyresources.Parse(t, "a listener:web web/2>ghost")); !errors.Is(err, session.ErrInconsistent) {
+		t.Fatalf("Publish of a contradiction: %v, want session.ErrInconsistent", err)
 	}
 	if diff := cmp.Diff(before, s.versions(resourcev3.ScopedRouteType)); diff != "" {
-		t.Errorf("the world changed (-before +after):\n%s", diff)
+		t.Errorf("the snapshot changed (-before +after):\n%s", diff)
 	}
 	client := kit.NewXDSClient(t, s.conn, kit.XDSDelta)
-	client.WaitFor(s.settled)
+	client.WaitFor(s.isSynced)
 }
 
-func TestMetricsAreRegisteredOnce(t *testing.T) {
+func TestNewMetricsRegistersOnce(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	if _, err := NewMetrics(registry); err != nil {

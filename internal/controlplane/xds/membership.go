@@ -13,26 +13,26 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// membership says which proxies belong to which fleet. It is immutable.
+// membership assigns proxies to fleets. It is immutable.
 type membership struct {
 	fleets     map[netip.Addr][]string
-	leaving    []netip.Addr // of proxies that are about to go
+	draining   []netip.Addr // of proxies that are shutting down
 	superseded chan struct{}
 }
 
-// SetMembers says which fleets the proxies belong to, by their addresses. A stream belongs to the
-// fleet of its peer's address. It waits Options.Patience for an address that is not known yet, and is refused
-// then. An address of several fleets is one of none: it can't be told whose proxy connects.
+// SetMembers sets the fleets of proxies by their addresses. A stream belongs to the fleet of its peer's address. It
+// waits up to Options.MembershipTimeout for an unknown address and is rejected then. An address of several fleets is
+// rejected too, because it does not identify one proxy.
 //
-// A stream whose address is no longer known goes on. It is ended when the address has become one of
-// another fleet. leaving are the addresses of proxies that are about to go: see Options. Nobody may change
-// either afterwards.
-func (s *Server) SetMembers(fleets map[netip.Addr][]string, leaving ...netip.Addr) {
-	before := s.membership.Swap(&membership{fleets, leaving, make(chan struct{})})
+// A stream continues if its address becomes unknown, and ends if its address is assigned to another fleet. draining are
+// the addresses of proxies that are shutting down: see Options.DrainedListeners. The caller must not change the
+// arguments afterwards.
+func (s *Server) SetMembers(fleets map[netip.Addr][]string, draining ...netip.Addr) {
+	before := s.membership.Swap(&membership{fleets, draining, make(chan struct{})})
 	close(before.superseded)
 }
 
-// fleetOf returns the fleet that a stream belongs to, and waits for it if need be.
+// fleetOf returns the fleet that a stream belongs to, and waits for it if necessary.
 func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 	if fleets := s.membership.Load().fleets[addressOf(peer)]; len(fleets) == 1 {
 		return fleets[0], nil
@@ -43,7 +43,7 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 	default:
 		return "", s.errFull()
 	}
-	patience := time.After(s.options.Patience)
+	timeout := time.After(s.options.MembershipTimeout)
 	for {
 		members := s.membership.Load()
 		fleets := members.fleets[addressOf(peer)]
@@ -55,56 +55,55 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 			return "", status.FromContextError(ctx.Err()).Err()
 		case <-s.closed:
 			return "", errShuttingDown()
-		case <-patience:
-			return "", s.refuse(ctx, peer, fleets)
+		case <-timeout:
+			return "", s.reject(ctx, peer, fleets)
 		case <-members.superseded:
 		}
 	}
 }
 
-// refuse returns the status for a stream whose address belongs to no fleet, or to several, and logs it.
-func (s *Server) refuse(ctx context.Context, peer string, fleets []string) error {
+// reject logs and returns the status for a stream whose address belongs to no fleet, or to several.
+func (s *Server) reject(ctx context.Context, peer string, fleets []string) error {
 	reason := "no fleet has a proxy with the address " + hostOf(peer)
 	if len(fleets) > 1 {
 		sorted := slices.Sorted(slices.Values(fleets))
-		reason = fmt.Sprintf("the address %s is that of proxies of several fleets: %s",
-			hostOf(peer), strings.Join(sorted, ", "))
+		reason = fmt.Sprintf("the address %s belongs to several fleets: %s", hostOf(peer), strings.Join(sorted, ", "))
 	}
-	if s.options.Remedy != "" {
-		reason += "; " + s.options.Remedy
+	if s.options.MembershipHint != "" {
+		reason += "; " + s.options.MembershipHint
 	}
-	s.options.Logger.WarnContext(ctx, "Proxy refused", slog.String("peer", peer), slog.String("reason", reason))
+	s.options.Logger.WarnContext(ctx, "Proxy rejected", slog.String("peer", peer), slog.String("reason", reason))
 	return status.Error(codes.PermissionDenied, reason)
 }
 
-// check returns the status with which a stream ends whose address has become one of another fleet.
-func (m *membership) check(st *stream) error {
+// checkFleet returns the status that ends a stream whose address was assigned to another fleet.
+func (m *membership) checkFleet(st *stream) error {
 	fleets := m.fleets[st.address]
 	if len(fleets) != 1 || fleets[0] == st.fleet.name {
 		return nil
 	}
-	return status.Errorf(codes.Unavailable, "the address %s is that of a proxy of fleet %q now, no longer of %q",
-		hostOf(st.peer), fleets[0], st.fleet.name)
+	return status.Errorf(codes.Unavailable, "the address %s moved from fleet %q to fleet %q",
+		hostOf(st.peer), st.fleet.name, fleets[0])
 }
 
-// leaveTime is when the proxy of a stream loses listeners, nil for one that is not known to go.
-func (s *Server) leaveTime(members *membership, st *stream) <-chan time.Time {
-	if len(s.options.LeftListeners) == 0 || !slices.Contains(members.leaving, st.address) {
+// drainTimer fires when the drained listeners are removed from the proxy of a stream; nil if it is not draining.
+func (s *Server) drainTimer(members *membership, st *stream) <-chan time.Time {
+	if len(s.options.DrainedListeners) == 0 || !slices.Contains(members.draining, st.address) {
 		return nil
 	}
-	return time.After(s.options.LeaveDelay)
+	return time.After(s.options.DrainDelay)
 }
 
-// addressOf is the address of a peer, one that is not valid when it has none.
+// addressOf returns the address of a peer, an invalid one if the peer has none.
 func addressOf(peer string) netip.Addr {
-	at, err := netip.ParseAddrPort(peer)
+	addrPort, err := netip.ParseAddrPort(peer)
 	if err != nil {
 		return netip.Addr{}
 	}
-	return at.Addr().Unmap().WithZone("")
+	return addrPort.Addr().Unmap().WithZone("")
 }
 
-// hostOf is a peer without its port.
+// hostOf returns a peer without its port.
 func hostOf(peer string) string {
 	if address := addressOf(peer); address.IsValid() {
 		return address.String()

@@ -1,11 +1,7 @@
 package xds
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -15,161 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyresources"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
-
-// served is a server behind a real gRPC connection in memory.
-type served struct {
-	*Server
-	tb   testing.TB
-	conn *grpc.ClientConn
-}
-
-// testFleet is the fleet of all proxies of a served server.
-const testFleet = "apps"
-
-func serve(tb testing.TB, options Options) *served {
-	tb.Helper()
-	if options.Grace == 0 {
-		options.Grace = DefaultGrace
-	}
-	s := &served{Server: NewServer(options), tb: tb}
-	s.SetMembers(map[netip.Addr][]string{{}: {testFleet}}) // What is in memory has no address.
-	listener := bufconn.Listen(1 << 16)
-	server := grpc.NewServer(GRPCOptions()...)
-	s.Register(server)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	conn, err := grpc.NewClient("passthrough:///memory",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.conn = conn
-	tb.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			tb.Errorf("close connection: %v", err)
-		}
-		s.Close()
-		server.GracefulStop()
-		if err := <-done; err != nil {
-			tb.Errorf("serve: %v", err)
-		}
-	})
-	return s
-}
-
-// world publishes a world as scripts write it.
-func (s *served) world(items string) {
-	s.tb.Helper()
-	if err := s.Publish(testFleet, desiredWorld(s.tb, items)); err != nil {
-		s.tb.Fatal(err)
-	}
-}
-
-// await waits until the streams satisfy the condition.
-func (s *served) await(condition func([]StreamState) bool) {
-	s.tb.Helper()
-	await.Described(s.tb, "the state of the streams", func() bool { return s.look(condition) }, func() string {
-		return fmt.Sprintf("there are %d streams", len(s.listed()))
-	})
-}
-
-// look asks the condition about all streams.
-func (s *served) look(condition func([]StreamState) bool) bool {
-	var states []StreamState
-	for _, st := range s.listed() {
-		states = append(states, StreamState{stream: st})
-	}
-	return condition(states)
-}
-
-// versions are the versions of what is published of a type.
-func (s *served) versions(typeURL string) map[string]string {
-	k, _ := kindOf(typeURL)
-	s.mu.Lock()
-	f := s.fleet(testFleet)
-	s.mu.Unlock()
-	if current := f.current().snapshot; current != nil {
-		return versionsOf(mapOf(current.resources[k]))
-	}
-	return map[string]string{}
-}
-
-// settled is a condition for WaitFor: the client holds exactly what is published.
-func (s *served) settled(state kit.XDSState) bool {
-	for k := range kind(kindCount) {
-		want, got := s.versions(k.typeURL()), state.Versions[k.typeURL()]
-		if len(want) != len(got) {
-			return false
-		}
-		for name, version := range want {
-			// In state of the world there is one version for a response.
-			if held, has := got[name]; !has || state.Mode == kit.XDSDelta && held != version {
-				return false
-			}
-		}
-	}
-	return len(state.Warming) == 0
-}
-
-// heldBack names what is held back on a stream, with its kind.
-func (v StreamState) heldBack() []string {
-	v.stream.mu.Lock()
-	defer v.stream.mu.Unlock()
-	var names []string
-	for k := range kind(kindCount) {
-		for _, name := range v.stream.session.heldBack(k) {
-			names = append(names, k.String()+" "+name)
-		}
-	}
-	return names
-}
-
-// known is what the server knows of a resource on a stream.
-func (v StreamState) known(k kind, name string) known {
-	v.stream.mu.Lock()
-	defer v.stream.mu.Unlock()
-	return v.stream.session.known(k, name)
-}
-
-// acked is a condition for await: every stream has ACKed what is published, of these types, and has
-// nothing else.
-func (s *served) acked(streams int, typeURLs ...string) func([]StreamState) bool {
-	return func(states []StreamState) bool {
-		if len(states) != streams {
-			return false
-		}
-		for _, state := range states {
-			for _, typeURL := range typeURLs {
-				k, _ := kindOf(typeURL)
-				acked := map[string]string{}
-				state.stream.mu.Lock()
-				for name, res := range state.stream.session.states(k) {
-					if res.InSync {
-						acked[name] = res.Acked
-					}
-				}
-				state.stream.mu.Unlock()
-				if !cmp.Equal(s.versions(typeURL), acked) {
-					return false
-				}
-			}
-		}
-		return true
-	}
-}
-
-func TestServerLeadsAProxyThroughACanary(t *testing.T) {
+func TestServerRunsCanary(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []kit.XDSMode{kit.XDSDelta, kit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -187,9 +35,9 @@ func TestServerLeadsAProxyThroughACanary(t *testing.T) {
 				"stable/3 listener:web web/0>stable",
 				"",
 			} {
-				s.world(items)
-				// Routes are last to come, and clusters last to go.
-				client.WaitFor(s.settled)
+				s.publishItems(items)
+				// Scopes are added last, and clusters removed last.
+				client.WaitFor(s.isSynced)
 				s.await(s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType))
 			}
 			state := client.State()
@@ -197,13 +45,13 @@ func TestServerLeadsAProxyThroughACanary(t *testing.T) {
 				t.Errorf("requests would have failed: %q", state.Broken)
 			}
 			if got := state.Delivered(resourcev3.ListenerType); got != 4 {
-				t.Errorf("listeners were sent %d times, want 4: they came and went twice", got)
+				t.Errorf("listeners were sent %d times, want 4: they were added and removed twice", got)
 			}
 		})
 	}
 }
 
-func TestServerWaitsForItsFirstWorld(t *testing.T) {
+func TestServerWaitsForFirstPublish(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []kit.XDSMode{kit.XDSDelta, kit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -212,9 +60,9 @@ func TestServerWaitsForItsFirstWorld(t *testing.T) {
 			client := kit.NewXDSClient(t, s.conn, mode)
 			s.await(func(states []StreamState) bool { return len(states) == 1 })
 			if state := client.State(); len(state.Deliveries) > 0 {
-				t.Fatalf("answered before the first world: %+v", state.Deliveries)
+				t.Fatalf("responses before the first snapshot: %+v", state.Deliveries)
 			}
-			s.world("")
+			s.publishItems("")
 			client.WaitFor(func(state kit.XDSState) bool {
 				return state.Delivered(resourcev3.ClusterType) == 1 && state.Delivered(resourcev3.ListenerType) == 1
 			})
@@ -222,17 +70,17 @@ func TestServerWaitsForItsFirstWorld(t *testing.T) {
 	}
 }
 
-func TestServerSendsAReconnectingProxyTheDifference(t *testing.T) {
+func TestServerSendsDifferenceAfterReconnect(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Grace: time.Millisecond})
-	s.world("a b old listener:web web/1>a,old")
+	s.publishItems("a b old listener:web web/1>a,old")
 	client := kit.NewXDSClient(t, s.conn, kit.XDSDelta)
-	client.WaitFor(s.settled)
+	client.WaitFor(s.isSynced)
 	client.Disconnect()
-	s.world("a b/2 listener:web web/2>a,b")
+	s.publishItems("a b/2 listener:web web/2>a,b")
 	before := len(client.State().Deliveries)
 	client.Reconnect(s.conn)
-	state := client.WaitFor(s.settled)
+	state := client.WaitFor(s.isSynced)
 	sent := map[string][]string{}
 	for _, d := range state.Deliveries[before:] {
 		sent[d.TypeURL] = append(sent[d.TypeURL], d.Names...)
@@ -246,7 +94,7 @@ func TestServerSendsAReconnectingProxyTheDifference(t *testing.T) {
 		resourcev3.ListenerType:    nil,
 		resourcev3.ScopedRouteType: {"web"},
 	}
-	// Whether the client still hears of the old endpoints depends on who is first.
+	// Whether the removal of the old endpoints is sent depends on the order of messages.
 	if i := slices.Index(sent[resourcev3.EndpointType], "-old"); i < 0 {
 		want[resourcev3.EndpointType] = []string{"b"}
 	}
@@ -258,16 +106,16 @@ func TestServerSendsAReconnectingProxyTheDifference(t *testing.T) {
 	}
 }
 
-func TestServerSendsOnlyWhatChanged(t *testing.T) {
+func TestServerSendsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
-	names := manyNames(1000)
+	names := envoyresources.Names(1000)
 	items := strings.Join(names, " ") + " listener:web web>" + strings.Join(names, ",")
-	s.world(items)
+	s.publishItems(items)
 	client := kit.NewXDSClient(t, s.conn, kit.XDSDelta)
-	client.WaitFor(s.settled)
+	client.WaitFor(s.isSynced)
 	before := len(client.State().Deliveries)
-	s.world(strings.Replace(items, "c7 ", "c7/1.2 ", 1))
+	s.publishItems(strings.Replace(items, "c7 ", "c7/1.2 ", 1))
 	state := client.WaitFor(func(state kit.XDSState) bool { return len(state.Deliveries) > before })
 	want := []kit.XDSDelivery{{TypeURL: resourcev3.EndpointType, Names: []string{"c7"}}}
 	if diff := cmp.Diff(want, state.Deliveries[before:]); diff != "" {
@@ -275,7 +123,7 @@ func TestServerSendsOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
+func TestServerReportsRejections(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []kit.XDSMode{kit.XDSDelta, kit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -287,7 +135,7 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			}
 			s := serve(t, Options{Metrics: metrics})
 			good, bad := kit.NewXDSClient(t, s.conn, mode), kit.NewXDSClient(t, s.conn, mode)
-			s.world("a listener:web web/1>a x>a")
+			s.publishItems("a listener:web web/1>a x>a")
 			scopes := resourcev3.ScopedRouteType
 			s.await(s.acked(2, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, scopes))
 			first := s.Versions()(testFleet, scopes, "web")
@@ -298,26 +146,25 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 				}
 				return nil
 			})
-			s.world("a listener:web web/2>a x/2>a")
+			s.publishItems("a listener:web web/2>a x/2>a")
 			second := s.Versions()(testFleet, scopes, "web")
 			good.WaitFor(hasRoutes("2"))
-			refused := known{Sent: first, Acked: first, InSync: true, Nacked: second, Message: "no such filter"}
+			refused := session.ResourceState{Acked: first, Nacked: second, Message: "no such filter"}
 			s.await(func(states []StreamState) bool {
-				// x is answered by both, whatever becomes of web.
-				x := known{Sent: s.Versions()(testFleet, scopes, "x"), Acked: s.Versions()(testFleet, scopes, "x"), InSync: true}
-				taken := known{Sent: second, Acked: second, InSync: true}
-				seen, told := map[known]int{}, map[ResourceState]int{}
+				// Both answer x, independently of web.
+				x := session.ResourceState{Acked: s.Versions()(testFleet, scopes, "x")}
+				accepted := session.ResourceState{Acked: second}
+				got := map[session.ResourceState]int{}
 				var rejections []string
 				for _, state := range states {
 					for _, name := range []string{"web", "x"} {
-						seen[state.known(scopeKind, name)]++
-						told[state.Resource(scopes, name)]++
+						got[state.Resource(scopes, name)]++
 					}
-					rejections = append(rejections, state.heldBack()...)
+					rejections = append(rejections, state.rejected()...)
 				}
-				return cmp.Equal(seen, map[known]int{x: 2, taken: 1, refused: 1}) &&
-					cmp.Equal(told, map[ResourceState]int{x.told(): 2, taken.told(): 1, refused.told(): 1}) && cmp.Equal(rejections, []string{"scope web"}) &&
-					testutil.ToFloat64(metrics.heldBack[scopeKind]) == 1
+				return cmp.Equal(got, map[session.ResourceState]int{x: 2, accepted: 1, refused: 1}) &&
+					cmp.Equal(rejections, []string{"scope web"}) &&
+					testutil.ToFloat64(metrics.heldBack[session.ScopeKind]) == 1
 			})
 			if n := testutil.ToFloat64(metrics.nacks.WithLabelValues("scope")); n != 1 {
 				t.Errorf("%v NACKs were counted, want 1", n)
@@ -327,10 +174,10 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 			}
 
 			bad.Refuse(nil)
-			s.world("a listener:web web/1>a x/2>a")
+			s.publishItems("a listener:web web/1>a x/2>a")
 			all := s.acked(2, scopes)
 			s.await(func(states []StreamState) bool {
-				return all(states) && testutil.ToFloat64(metrics.heldBack[scopeKind]) == 0
+				return all(states) && testutil.ToFloat64(metrics.heldBack[session.ScopeKind]) == 0
 			})
 			if again := s.Versions()(testFleet, scopes, "web"); again != first {
 				t.Errorf("the same content has version %s, and had %s", again, first)
@@ -339,9 +186,9 @@ func TestServerKnowsWhatAProxyRefuses(t *testing.T) {
 	}
 }
 
-// TestServerRemembersWhatProxiesRefused wants a proxy that comes later to get first what no other one
-// has refused, and then the rest alone.
-func TestServerRemembersWhatProxiesRefused(t *testing.T) {
+// TestServerIsolatesRejectedVersions requires that a new proxy first receives what no other proxy has rejected, and
+// then each other resource alone.
+func TestServerIsolatesRejectedVersions(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []kit.XDSMode{kit.XDSDelta, kit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -356,14 +203,14 @@ func TestServerRemembersWhatProxiesRefused(t *testing.T) {
 			}
 			first := kit.NewXDSClient(t, s.conn, mode)
 			first.Refuse(refuse)
-			s.world("a listener:web x>a y>a")
-			first.WaitFor(s.settled)
-			s.world("a listener:web x>a y>a bad>a")
-			s.await(func(states []StreamState) bool { return len(states[0].heldBack()) == 1 })
+			s.publishItems("a listener:web x>a y>a")
+			first.WaitFor(s.isSynced)
+			s.publishItems("a listener:web x>a y>a bad>a")
+			s.await(func(states []StreamState) bool { return len(states[0].rejected()) == 1 })
 
 			second := kit.NewXDSClient(t, s.conn, mode)
 			second.Refuse(refuse)
-			s.await(func(states []StreamState) bool { return len(states) == 2 && len(states[1].heldBack()) == 1 })
+			s.await(func(states []StreamState) bool { return len(states) == 2 && len(states[1].rejected()) == 1 })
 			var got [][]string
 			for _, delivery := range second.State().Deliveries {
 				if delivery.TypeURL == scopes {
@@ -378,32 +225,32 @@ func TestServerRemembersWhatProxiesRefused(t *testing.T) {
 				t.Errorf("scopes that were sent (-want +got):\n%s", diff)
 			}
 
-			s.world("a listener:web x>a y>a bad/2>a")
+			s.publishItems("a listener:web x>a y>a bad/2>a")
 			f := s.fleets[testFleet]
-			if f.rejected.keep(f.current().snapshot); len(f.rejected.versions) != 0 {
-				t.Errorf("%d versions are remembered that nobody publishes", len(f.rejected.versions))
+			if f.rejected.Retain(f.current().snapshot); f.rejected.Len() != 0 {
+				t.Errorf("%d versions are stored that are not published", f.rejected.Len())
 			}
 		})
 	}
 }
 
-func TestServerIsNotHeldUpByAStalledProxy(t *testing.T) {
+func TestStalledProxyDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []kit.XDSMode{kit.XDSDelta, kit.XDSStateOfTheWorld} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, Options{})
 			stalled, lively := kit.NewXDSClient(t, s.conn, mode), kit.NewXDSClient(t, s.conn, mode)
-			names := manyNames(200)
+			names := envoyresources.Names(200)
 			items := strings.Join(names, " ") + " listener:web web/0>" + strings.Join(names, ",")
-			s.world(items)
-			stalled.WaitFor(s.settled)
-			lively.WaitFor(s.settled)
+			s.publishItems(items)
+			stalled.WaitFor(s.isSynced)
+			lively.WaitFor(s.isSynced)
 			stalled.Stall()
 			const steps = 100
 			for step := range steps {
 				version := strings.Repeat("x", step+1)
-				s.world(strings.Replace(items, "web/0", "web/"+version, 1))
+				s.publishItems(strings.Replace(items, "web/0", "web/"+version, 1))
 				lively.WaitFor(hasRoutes(version))
 			}
 			before := stalled.State().Delivered(resourcev3.ScopedRouteType)
@@ -416,10 +263,73 @@ func TestServerIsNotHeldUpByAStalledProxy(t *testing.T) {
 	}
 }
 
-// hasRoutes is a condition for WaitFor: the routes web came in this version.
+// hasRoutes is a condition for WaitFor: the client has this version of the scope web.
 func hasRoutes(version string) func(kit.XDSState) bool {
 	return func(state kit.XDSState) bool {
 		hosts := state.Scopes["web"].GetRouteConfiguration().GetVirtualHosts()
 		return len(hosts) > 0 && hosts[0].GetRequestHeadersToRemove()[0] == version
+	}
+}
+
+// TestCanaryAmongManyApplicationsOverGRPC requires that for a canary of one application among a thousand only its own
+// resources are sent.
+func TestCanaryAmongManyApplicationsOverGRPC(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	desired := envoyresources.Applications(t, 1000)
+	if err := s.publish(desired); err != nil {
+		t.Fatal(err)
+	}
+	client := kit.NewXDSClient(t, s.conn, kit.XDSDelta)
+	all := s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType)
+	s.await(all)
+	before := len(client.State().Deliveries)
+	envoyresources.AddCanary(desired)
+	if err := s.publish(desired); err != nil {
+		t.Fatal(err)
+	}
+	s.await(all)
+	got := map[string][]string{}
+	for _, d := range client.State().Deliveries[before:] {
+		got[d.TypeURL] = append(got[d.TypeURL], d.Names...)
+	}
+	want := map[string][]string{
+		resourcev3.ClusterType: {"canary"}, resourcev3.EndpointType: {"canary"}, resourcev3.ScopedRouteType: {"c7"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sent for one canary (-want +got):\n%s", diff)
+	}
+}
+
+// TestServerKeepsClustersOfReconnectingProxy removes a cluster while the proxy is disconnected, in both modes of the
+// protocol.
+func TestServerKeepsClustersOfReconnectingProxy(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []kit.XDSMode{kit.XDSDelta, kit.XDSStateOfTheWorld} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, Options{Grace: time.Millisecond})
+			s.publishItems("stable canary listener:web web/1>stable,canary")
+			client := kit.NewXDSClient(t, s.conn, mode)
+			client.WaitFor(s.isSynced)
+			client.Disconnect()
+			s.publishItems("stable listener:web web/2>stable")
+			before := len(client.State().Deliveries)
+			client.Reconnect(s.conn)
+			state := client.WaitFor(s.isSynced)
+			s.await(s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType))
+			if len(state.Broken) > 0 {
+				t.Errorf("requests would have failed: %q", state.Broken)
+			}
+			order := []string{}
+			for _, d := range state.Deliveries[before:] {
+				if gone := slices.Contains(d.Removed, "canary") || mode == kit.XDSStateOfTheWorld; d.TypeURL == resourcev3.ScopedRouteType || d.TypeURL == resourcev3.ClusterType && gone {
+					order = append(order, d.TypeURL)
+				}
+			}
+			if want := []string{resourcev3.ScopedRouteType, resourcev3.ClusterType}; !slices.Equal(order, want) {
+				t.Errorf("sent after the cut: %q, want %q", order, want)
+			}
+		})
 	}
 }

@@ -3,47 +3,39 @@ package xds
 import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 )
 
-// wholeTransport carries a session over a state-of-the-world stream.
-type wholeTransport struct {
+// sotwTransport is a state-of-the-world stream.
+type sotwTransport struct {
 	stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer
 }
 
-func (t wholeTransport) receive() (request, error) {
+func (t sotwTransport) receive() (session.Request, error) {
 	in, err := t.stream.Recv()
 	if err != nil {
-		return request{}, err
+		return session.Request{}, err
 	}
-	return request{
-		typeURL: in.GetTypeUrl(),
-		nonce:   in.GetResponseNonce(),
-		refused: in.GetErrorDetail() != nil,
-		message: in.GetErrorDetail().GetMessage(),
-		names:   in.GetResourceNames(),
-		version: in.GetVersionInfo(),
+	return session.Request{
+		TypeURL:  in.GetTypeUrl(),
+		Nonce:    in.GetResponseNonce(),
+		Rejected: in.GetErrorDetail() != nil,
+		Message:  in.GetErrorDetail().GetMessage(),
+		Names:    in.GetResourceNames(),
+		Version:  in.GetVersionInfo(),
 	}, nil
 }
 
-func (t wholeTransport) send(r response) error {
+func (t sotwTransport) send(r session.Response) error {
 	out := &discoveryv3.DiscoveryResponse{
-		VersionInfo: versionOfAll(r.resources).String(),
-		TypeUrl:     r.kind.typeURL(),
-		Nonce:       r.nonce,
-		Resources:   make([]*anypb.Any, 0, len(r.resources)),
+		VersionInfo: r.Version(),
+		TypeUrl:     r.Kind.TypeURL(),
+		Nonce:       r.Nonce,
+		Resources:   make([]*anypb.Any, 0, len(r.Resources)),
 	}
-	for _, res := range r.resources {
-		out.Resources = append(out.Resources, res.wrapped())
+	for _, res := range r.Resources {
+		out.Resources = append(out.Resources, res.Any())
 	}
 	return t.stream.Send(out)
-}
-
-// versionOfAll is the one version that a response in state of the world has: a hash
-// of what it carries.
-func versionOfAll(resources []*resource) version {
-	var all []byte
-	for _, res := range resources {
-		all = append(append(append(all, res.name...), 0), res.version[:]...)
-	}
-	return hashOf(all)
 }

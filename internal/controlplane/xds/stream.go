@@ -15,56 +15,78 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 )
 
 // messageLimit is how much of a NACK's reason is kept, in bytes.
 const messageLimit = 4096
 
-// transport is one gRPC stream of either form.
+// transport is one gRPC stream of either mode.
 type transport interface {
-	// receive waits for the next request. io.EOF says that the proxy is done.
-	receive() (request, error)
+	// receive waits for the next request. io.EOF means that the proxy closed the stream.
+	receive() (session.Request, error)
 	// send sends a response. It may wait for a slow proxy.
-	send(response) error
+	send(response session.Response) error
 }
 
-// stream is a session with what others need to know beside it.
+// stream is a session and what identifies its proxy.
 type stream struct {
 	number  uint64
 	peer    string
 	address netip.Addr // of the peer
 	fleet   *fleet
 
-	mu      sync.Mutex // guards what follows: Poll reads it
-	session *session
+	mu      sync.Mutex // guards the session
+	session *session.Session
 }
 
-// step runs one step of the session.
-func (st *stream) step(do func(*session, time.Time) (output, error)) (output, error) {
+// receive passes a request of the proxy to the session.
+func (st *stream) receive(r session.Request) (session.Output, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return do(st.session, time.Now())
+	return st.session.Receive(time.Now(), r)
 }
 
-// alarm tells when the session's next tick is due, nil for never.
-func (st *stream) alarm() <-chan time.Time {
+// publish passes a new snapshot to the session.
+func (st *stream) publish(snapshot *session.Snapshot) session.Output {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if at, due := st.session.wake(); due {
+	return st.session.Publish(time.Now(), snapshot)
+}
+
+// removeListeners removes listeners from a draining proxy.
+func (st *stream) removeListeners(names []string) session.Output {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.session.RemoveListeners(time.Now(), names)
+}
+
+// tick runs what is due in the session.
+func (st *stream) tick() session.Output {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.session.Tick(time.Now())
+}
+
+// timer fires when the session's next tick is due; nil for never.
+func (st *stream) timer() <-chan time.Time {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if at, isDue := st.session.NextTick(); isDue {
 		return time.After(time.Until(at))
 	}
 	return nil
 }
 
-// serve runs one stream: it alone steps the session and sends, so a proxy that
-// reads slowly holds up nobody else. Requests wait in gRPC's window meanwhile.
-func (s *Server) serve(ctx context.Context, mode Mode, t transport) error {
+// serve runs one stream. Only this goroutine steps the session and sends, so a slow proxy delays no other. Meanwhile
+// requests wait in gRPC's flow control window.
+func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) error {
 	from := peerOf(ctx)
 	name, err := s.fleetOf(ctx, from)
 	if err != nil {
 		return err
 	}
-	st, err := s.open(mode, from, name)
+	st, err := s.addStream(mode, from, name)
 	if err != nil {
 		return err
 	}
@@ -74,10 +96,10 @@ func (s *Server) serve(ctx context.Context, mode Mode, t transport) error {
 	streams := s.options.Metrics.streams.WithLabelValues(string(mode))
 	streams.Inc()
 	s.signal()
-	s.options.Follower.Opened(StreamState{stream: st})
+	s.options.Callbacks.OnStreamOpen(StreamState{stream: st})
 	defer func() {
-		s.options.Follower.Closed(StreamState{stream: st})
-		s.leave(st)
+		s.options.Callbacks.OnStreamClosed(StreamState{stream: st})
+		s.removeStream(st)
 		streams.Dec()
 		logger.InfoContext(ctx, "Proxy disconnected")
 	}()
@@ -86,24 +108,24 @@ func (s *Server) serve(ctx context.Context, mode Mode, t transport) error {
 	return s.run(ctx, st, t, logger, joined)
 }
 
-// run steps the session until the stream ends. It calls joined once the proxy has what it asked for first.
+// run steps the session until the stream ends. It calls joined once the proxy has its first resources.
 func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.Logger, joined func()) error {
-	requests, ended := make(chan request), make(chan error, 1)
+	requests, ended := make(chan session.Request), make(chan error, 1)
 	go receiveAll(ctx, t, requests, ended)
-	unread := make(chan struct{})
-	close(unread)
-	latest := &edition{superseded: unread}
-	var answerable <-chan request // once there is something to answer with
-	var leaves, alarm <-chan time.Time
+	none := make(chan struct{})
+	close(none)
+	latest := &publication{superseded: none}
+	var ready <-chan session.Request // requests, once there is a snapshot
+	var drain, timer <-chan time.Time
 	for {
 		members := s.membership.Load()
-		if err := members.check(st); err != nil { // It may be another one than fleetOf has asked.
+		if err := members.checkFleet(st); err != nil { // The membership may be newer than that in fleetOf.
 			return err
 		}
-		if leaves == nil {
-			leaves = s.leaveTime(members, st)
+		if drain == nil {
+			drain = s.drainTimer(members, st)
 		}
-		var out output
+		var out session.Output
 		var err error
 		select {
 		case <-ctx.Done():
@@ -111,76 +133,77 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 		case <-s.closed:
 			return errShuttingDown()
 		case <-st.fleet.retired:
-			return status.Errorf(codes.Unavailable, "fleet %q has neither objects nor proxies any more", st.fleet.name)
+			return status.Errorf(codes.Unavailable, "fleet %q has been removed: it has no objects and no proxies",
+				st.fleet.name)
 		case <-members.superseded:
 			continue
 		case end := <-ended:
 			return end
-		case r := <-answerable:
-			r.message = strings.ToValidUTF8(r.message[:min(len(r.message), messageLimit)], "")
-			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.receive(now, r) })
-			s.tellVerdict(ctx, logger, st, out.verdict)
+		case r := <-ready:
+			r.Message = strings.ToValidUTF8(r.Message[:min(len(r.Message), messageLimit)], "")
+			out, err = st.receive(r)
+			s.reportAnswer(ctx, logger, st, out.Answer)
 		case <-latest.superseded:
 			if latest = st.fleet.current(); latest.snapshot == nil {
 				continue
 			}
-			answerable = requests
-			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.publish(now, latest.snapshot), nil })
-		case <-leaves:
-			logger.InfoContext(ctx, "Proxy is about to go and takes no new connections")
-			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.leave(now, s.options.LeftListeners), nil })
-		case <-alarm:
-			out, err = st.step(func(ss *session, now time.Time) (output, error) { return ss.tick(now), nil })
+			ready = requests
+			out = st.publish(latest.snapshot)
+		case <-drain:
+			logger.InfoContext(ctx, "Draining proxy: removing its listeners")
+			out = st.removeListeners(s.options.DrainedListeners)
+		case <-timer:
+			out = st.tick()
 		}
 		if err != nil {
 			return status.Error(codes.ResourceExhausted, err.Error())
 		}
-		if err := s.sendAll(t, out.responses); err != nil {
+		if err := s.sendAll(t, out.Responses); err != nil {
 			return err
 		}
 		if st.hasJoined() {
 			joined()
 		}
-		alarm = st.alarm()
+		timer = st.timer()
 	}
 }
 
-// tellVerdict reports what the proxy answered, nil for nothing.
-func (s *Server) tellVerdict(ctx context.Context, logger *slog.Logger, st *stream, v *verdict) {
+// reportAnswer reports what the proxy answered, nil for nothing, to metrics, log and callbacks.
+func (s *Server) reportAnswer(ctx context.Context, logger *slog.Logger, st *stream, answer *session.Answer) {
 	switch {
-	case v == nil:
-	case v.accepted:
-		s.options.Metrics.acks.WithLabelValues(v.kind.String()).Inc()
+	case answer == nil:
+	case answer.Accepted:
+		s.options.Metrics.acks.WithLabelValues(answer.Kind.String()).Inc()
 	default:
-		s.options.Metrics.nacks.WithLabelValues(v.kind.String()).Inc()
-		logger.WarnContext(ctx, "Proxy refused resources",
-			slog.String("type", v.kind.String()), slog.Int("resources", len(v.names)),
-			slog.Any("names", v.names[:min(len(v.names), 10)]), slog.String("reason", v.message))
+		s.options.Metrics.nacks.WithLabelValues(answer.Kind.String()).Inc()
+		logger.WarnContext(ctx, "Proxy rejected resources",
+			slog.String("type", answer.Kind.String()), slog.Int("resources", len(answer.Names)),
+			slog.Any("names", answer.Names[:min(len(answer.Names), 10)]), slog.String("reason", answer.Message))
 	}
 	s.signal()
-	if v != nil && v.accepted && v.kind == endpointKind {
-		s.options.Follower.Confirmed(StreamState{stream: st})
+	if answer != nil && answer.Accepted && answer.Kind == session.EndpointKind {
+		s.options.Callbacks.OnEndpointsAcked(StreamState{stream: st})
 	}
 }
 
-// sendAll sends what a step decided.
-func (s *Server) sendAll(t transport, responses []response) error {
+// sendAll sends the responses of a step.
+func (s *Server) sendAll(t transport, responses []session.Response) error {
 	for _, r := range responses {
-		if fault.SlowRoutes && r.kind == scopeKind { // Only in mutants.
+		if fault.SlowRoutes && r.Kind == session.ScopeKind { // Only in mutants.
 			time.Sleep(time.Second)
 		}
 		if err := t.send(r); err != nil {
 			return err
 		}
-		s.options.Metrics.responses.WithLabelValues(r.kind.String()).Inc()
-		s.options.Metrics.resources.WithLabelValues(r.kind.String()).Add(float64(len(r.resources) + len(r.removed)))
+		s.options.Metrics.responses.WithLabelValues(r.Kind.String()).Inc()
+		s.options.Metrics.resources.WithLabelValues(r.Kind.String()).Add(float64(len(r.Resources) + len(r.Removed)))
 	}
 	return nil
 }
 
-// receiveAll passes the proxy's requests on, one at a time, until the stream ends. That a proxy is done is
-// no error.
-func receiveAll(ctx context.Context, t transport, requests chan<- request, ended chan<- error) {
+// receiveAll passes the proxy's requests on, one at a time, until the stream ends. It is no error if the proxy closes
+// the stream.
+func receiveAll(ctx context.Context, t transport, requests chan<- session.Request, ended chan<- error) {
 	for {
 		r, err := t.receive()
 		if err != nil {
@@ -198,7 +221,7 @@ func receiveAll(ctx context.Context, t transport, requests chan<- request, ended
 	}
 }
 
-// peerOf is the address of the proxy.
+// peerOf returns the address of the proxy.
 func peerOf(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		return p.Addr.String()

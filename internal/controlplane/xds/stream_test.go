@@ -9,11 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/peer"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyresources"
 )
 
-// TestNothingIsAnsweredBeforeTheFirstPublication has a proxy ask for listeners of a fleet of which nothing was
-// published, and of which nothing at all is. The clock is synctest's.
-func TestNothingIsAnsweredBeforeTheFirstPublication(t *testing.T) {
+// TestNoResponseBeforeFirstPublish has a proxy subscribe to listeners of a fleet before its first snapshot, which may
+// be empty. The clock is that of synctest.
+func TestNoResponseBeforeFirstPublish(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		items string
@@ -28,26 +31,26 @@ func TestNothingIsAnsweredBeforeTheFirstPublication(t *testing.T) {
 				at := netip.MustParseAddr("10.0.0.7")
 				s := NewServer(Options{})
 				s.SetMembers(map[netip.Addr][]string{at: {"a"}})
-				over := &tape{form: ModeDelta, requests: make(chan request, 1)}
+				transport := &fakeTransport{mode: session.ModeDelta, requests: make(chan session.Request, 1)}
 				ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: at.AsSlice(), Port: 40000}})
 				ended := make(chan error)
-				go func() { ended <- s.serve(ctx, ModeDelta, over) }()
-				over.requests <- request{typeURL: listenerKind.typeURL()}
-				if err := s.Publish("other", desiredWorld(t, "listener:other")); err != nil {
+				go func() { ended <- s.serve(ctx, session.ModeDelta, transport) }()
+				transport.requests <- session.Request{TypeURL: session.ListenerKind.TypeURL()}
+				if err := s.Publish("other", envoyresources.Parse(t, "listener:other")); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)
-				if sent := over.listeners(); len(sent) > 0 {
+				if sent := transport.listeners(); len(sent) > 0 {
 					t.Errorf("before the first publication %q were sent", sent)
 				}
-				if err := s.Publish("a", desiredWorld(t, test.items)); err != nil {
+				if err := s.Publish("a", envoyresources.Parse(t, test.items)); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				if diff := cmp.Diff(test.want, over.listeners()); diff != "" {
+				if diff := cmp.Diff(test.want, transport.listeners()); diff != "" {
 					t.Errorf("then (-want +got):\n%s", diff)
 				}
-				close(over.requests)
+				close(transport.requests)
 				if err := <-ended; err != nil {
 					t.Error(err)
 				}

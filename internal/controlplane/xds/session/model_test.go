@@ -1,0 +1,467 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyresources"
+)
+
+// model is an Envoy and both directions of its stream. The test delivers one message at a time.
+type model struct {
+	t        *testing.T
+	seed     uint64
+	random   *rand.Rand
+	mode     Mode
+	session  *Session
+	snapshot *Snapshot
+	now      time.Time
+	rejects  bool // now and then a good resource is refused; bad ones always are
+
+	bad bool // some of what is published is bad
+
+	toProxy  []Response
+	toServer []Request
+
+	held       [KindCount]map[string]*Resource
+	active     map[string]bool // clusters that were warm once
+	warming    map[string]bool
+	subscribed [KindCount]map[string]bool
+	nonces     [KindCount]string
+	// confirmed are the clusters and endpoints whose ACK the session received and whose removal was not sent since.
+	confirmed [KindCount]map[string]bool
+	// withoutEDS are confirmed clusters that served without endpoints from EDS.
+	withoutEDS map[string]bool
+	answered   map[string]Response
+	// lastEndpoints are the endpoints that were sent last since the proxy subscribed to them.
+	lastEndpoints map[string]*Resource
+	// emptySince is since when none of the desired endpoints serves.
+	emptySince map[string]time.Time
+	trace      []string
+	// seenBytes are the bytes of scopes that the proxy received: it ignores a scope with the same bytes, even if they
+	// were in a rejected response and are not active.
+	seenBytes map[string]string
+	streams   int
+	begun     bool // scopes were sent on the stream
+	// polled is the state that an observer has who reads changes only.
+	polled [KindCount]map[string]recordState
+}
+
+func newModel(t *testing.T, mode Mode, seed uint64) *model {
+	t.Helper()
+	m := &model{
+		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(len(mode)))), session: New(mode, scriptGrace, "salt", &Rejections{}),
+		now: time.Unix(1_700_000_000, 0), active: map[string]bool{}, warming: map[string]bool{}, answered: map[string]Response{},
+		withoutEDS: map[string]bool{}, lastEndpoints: map[string]*Resource{}, emptySince: map[string]time.Time{},
+		seenBytes: map[string]string{},
+	}
+	for k := range m.held {
+		m.held[k], m.subscribed[k], m.confirmed[k] = map[string]*Resource{}, map[string]bool{}, map[string]bool{}
+	}
+	m.rejects, m.bad = seed%2 == 0, seed%3 == 0
+	m.connect()
+	return m
+}
+
+// connect queues the first requests of a stream.
+func (m *model) connect() {
+	for k := range Kind(KindCount) {
+		names := slices.Sorted(maps.Keys(m.subscribed[k]))
+		if !k.traits().wildcard && len(names) == 0 {
+			continue
+		}
+		r := Request{TypeURL: k.TypeURL(), Subscribe: names, Names: names, InitialVersions: map[string]string{}}
+		for name, res := range m.held[k] {
+			if m.mode == ModeDelta {
+				r.InitialVersions[name] = res.version.String()
+			} else {
+				r.Version = "known"
+			}
+		}
+		m.toServer = append(m.toServer, r)
+	}
+}
+
+// publish gives the session a new snapshot.
+func (m *model) publish(items string) {
+	m.t.Helper()
+	w, err := cmp.Or(m.snapshot, new(Snapshot)).Replace(envoyresources.Parse(m.t, items))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.snapshot = w
+	for name, endpoints := range w.resources[EndpointKind].all() {
+		if since, known := m.emptySince[name]; endpoints.serving {
+			delete(m.emptySince, name)
+		} else if !known || since.IsZero() {
+			m.emptySince[name] = m.now
+		}
+	}
+	m.log("snapshot " + items)
+	m.sent(m.session.Publish(m.now, w))
+}
+
+// advance advances the time, and ticks the session if it is due.
+func (m *model) advance(d time.Duration) {
+	m.now = m.now.Add(d)
+	if at, due := m.session.NextTick(); due && !at.After(m.now) {
+		m.log("tick")
+		m.sent(m.session.Tick(m.now))
+	}
+}
+
+// reconnect ends the stream and begins another one, whose first requests arrive together.
+func (m *model) reconnect() {
+	m.log("reconnect")
+	m.session = New(m.mode, scriptGrace, fmt.Sprintf("salt%d", m.streams), &Rejections{})
+	m.polled = [KindCount]map[string]recordState{}
+	m.streams++
+	m.begun = false
+	m.toProxy, m.toServer = nil, nil
+	for k := range m.confirmed {
+		m.nonces[k] = ""
+		clear(m.confirmed[k])
+		for name := range m.held[k] {
+			m.confirmed[k][name] = true
+		}
+	}
+	clear(m.lastEndpoints)
+	clear(m.withoutEDS)
+	for name := range m.active {
+		m.withoutEDS[name] = true
+	}
+	if m.snapshot != nil {
+		m.sent(m.session.Publish(m.now, m.snapshot))
+	}
+	m.connect()
+	for m.snapshot != nil && len(m.toServer) > 0 {
+		m.serverStep()
+	}
+}
+
+// canReconnect reports whether a proxy in state of the world can reconnect without a gap: none of its clusters was
+// removed, or its scopes need no new cluster. The server does not receive the names of clusters without EDS.
+func (m *model) canReconnect() bool {
+	if m.rejects || m.bad || m.snapshot == nil {
+		return false
+	}
+	gone := false
+	for name, res := range m.held[ClusterKind] {
+		missing := m.snapshot.resources[ClusterKind].get(name) == nil
+		if missing && !res.usesEDS || m.warming[name] {
+			return false
+		}
+		gone = gone || missing
+	}
+	for _, routes := range m.snapshot.resources[ScopeKind].all() {
+		for _, cluster := range routes.clusters {
+			if gone && (!m.subscribed[EndpointKind][cluster] || !m.snapshot.resources[ClusterKind].get(cluster).usesEDS) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// drain delivers all messages and answers without delay.
+func (m *model) drain() {
+	m.t.Helper()
+	for steps := 0; len(m.toProxy)+len(m.toServer) > 0; steps++ {
+		m.proxyStep()
+		m.serverStep()
+		if steps > 2000 {
+			m.fail("it never ends")
+		}
+	}
+}
+
+// sent checks the responses of the session and queues them for the proxy.
+func (m *model) sent(out Output) {
+	for _, r := range out.Responses {
+		m.log(fmt.Sprintf("  sends %s %s: %v -%v", r.Kind, r.Nonce, namesOf(r.Resources), r.Removed))
+		for _, name := range r.Removed {
+			if r.Kind == EndpointKind {
+				delete(m.lastEndpoints, name)
+			}
+			if r.Kind == ClusterKind {
+				delete(m.confirmed[ClusterKind], name)
+				delete(m.confirmed[EndpointKind], name)
+				delete(m.withoutEDS, name)
+			}
+		}
+		switch r.Kind {
+		case ScopeKind:
+			m.checkRoutes(r.Resources)
+			m.checkOneByOne(r)
+		case EndpointKind:
+			m.checkLosses(r.Resources)
+		case ClusterKind, ListenerKind, SecretKind:
+		}
+		m.toProxy = append(m.toProxy, r)
+		m.answered[r.Nonce] = r
+	}
+}
+
+// checkRoutes requires that every cluster of a scope is confirmed when the scope is sent.
+func (m *model) checkRoutes(routes []*Resource) {
+	for _, route := range routes {
+		for _, cluster := range route.clusters {
+			if !m.confirmed[ClusterKind][cluster] {
+				m.fail("sent a route to " + cluster + " before the cluster was ACKed")
+			}
+			if !m.withoutEDS[cluster] && !m.confirmed[EndpointKind][cluster] {
+				m.fail("sent a route to " + cluster + " before its endpoints were ACKed")
+			}
+		}
+	}
+}
+
+// checkLosses requires that endpoints of which none serves any more are sent only if the proxy has no scope with routes
+// to them that will be replaced. Exceptions are a timeout, and a proxy that has the cluster without EDS.
+func (m *model) checkLosses(endpoints []*Resource) {
+	for _, res := range endpoints {
+		before := m.lastEndpoints[res.name]
+		m.lastEndpoints[res.name] = res
+		if m.rejects || m.bad || m.withoutEDS[res.name] || res.serving || before == nil || !before.serving || m.now.Sub(m.emptySince[res.name]) >= scopesTimeout {
+			continue
+		}
+		for name, held := range m.held[ScopeKind] {
+			if want := m.snapshot.resources[ScopeKind].get(name); !want.equals(held) && held.refersTo(res.name) {
+				m.fail(fmt.Sprintf("%s lost its endpoints before scope %s was replaced", res.name, name))
+			}
+		}
+	}
+}
+
+// checkOneByOne requires at most one changed scope in each response but the first, and no removal along with it.
+func (m *model) checkOneByOne(r Response) {
+	var changed []string
+	for _, res := range r.Resources {
+		if m.mode == ModeDelta || !m.held[ScopeKind][res.name].equals(res) {
+			changed = append(changed, labelOf(m.t, res))
+		}
+	}
+	gone := slices.DeleteFunc(slices.Clone(r.Removed), func(name string) bool { return m.held[ScopeKind][name] == nil })
+	if m.begun && (len(changed) > 1 || len(changed) > 0 && len(gone) > 0) {
+		m.fail(fmt.Sprintf("the scopes %v change and %v go at once", changed, gone))
+	}
+	m.begun = true
+}
+
+// serverStep delivers the next request. Requests wait for the first snapshot.
+func (m *model) serverStep() {
+	if len(m.toServer) == 0 || m.snapshot == nil {
+		return
+	}
+	r := m.toServer[0]
+	m.toServer = m.toServer[1:]
+	k, _ := KindOf(r.TypeURL)
+	m.log(fmt.Sprintf("request %s nonce %s refused %v +%v -%v =%v", k, r.Nonce, r.Rejected, r.Subscribe, r.Unsubscribe, r.Names))
+	if k == EndpointKind {
+		maps.DeleteFunc(m.lastEndpoints, func(name string, _ *Resource) bool {
+			return slices.Contains(r.Unsubscribe, name) || m.mode == ModeStateOfTheWorld && !slices.Contains(r.Names, name)
+		})
+	}
+	if answered, isAnswer := m.answered[r.Nonce]; isAnswer && !r.Rejected {
+		for _, res := range answered.Resources {
+			if k != EndpointKind || m.session.knows(ClusterKind, res.name) {
+				m.confirmed[k][res.name] = true
+				m.withoutEDS[res.name] = m.withoutEDS[res.name] || k == ClusterKind && !res.usesEDS
+			}
+		}
+	}
+	out, err := m.session.Receive(m.now, r)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.sent(out)
+}
+
+// proxyStep has the proxy apply the next response.
+func (m *model) proxyStep() {
+	if len(m.toProxy) == 0 {
+		return
+	}
+	r := m.toProxy[0]
+	m.toProxy = m.toProxy[1:]
+	m.nonces[r.Kind] = r.Nonce
+	bad := m.badResources(r)
+	fresh := map[string]bool{}
+	for _, res := range r.Resources {
+		unasked := !r.Kind.traits().wildcard && !m.subscribed[r.Kind][res.name]
+		// Envoy drops good ones beside a bad one.
+		if unasked || bad[res.name] || len(bad) > 0 && m.random.IntN(2) == 0 {
+			continue
+		}
+		if r.Kind == ScopeKind && !m.recordBytes(res, len(bad) > 0) {
+			continue
+		}
+		old := m.held[r.Kind][res.name]
+		fresh[res.name] = old == nil || old.version != res.version
+		m.held[r.Kind][res.name] = res
+	}
+	refused := len(bad) > 0
+	m.log(fmt.Sprintf("proxy takes %s %s but for %v", r.Kind, r.Nonce, slices.Sorted(maps.Keys(bad))))
+	next := m.applyEffects(r, fresh)
+	answer := Request{TypeURL: r.Kind.TypeURL(), Nonce: r.Nonce, Rejected: refused, Message: "no"}
+	answer.Names = slices.Sorted(maps.Keys(m.subscribed[r.Kind]))
+	m.toServer = append(m.toServer, answer)
+	if next != nil {
+		m.toServer = append(m.toServer, *next)
+	}
+	m.checkProxy()
+}
+
+// recordBytes records the bytes of a scope, and reports whether it becomes active.
+func (m *model) recordBytes(res *Resource, refused bool) bool {
+	bytes := string(res.message())
+	isNew := m.seenBytes[res.name] != bytes
+	m.seenBytes[res.name] = bytes
+	return isNew && !refused
+}
+
+// badResources returns the resources of a response that the proxy rejects.
+func (m *model) badResources(r Response) map[string]bool {
+	bad := map[string]bool{}
+	var changed []string
+	for _, res := range r.Resources {
+		if isBad(labelOf(m.t, res)) {
+			bad[res.name] = true
+		}
+		if old := m.held[r.Kind][res.name]; old == nil || old.version != res.version {
+			changed = append(changed, res.name)
+		}
+	}
+	if m.rejects && len(changed) > 0 && m.random.IntN(10) == 0 {
+		bad[changed[m.random.IntN(len(changed))]] = true
+	}
+	return bad
+}
+
+// isBad reports whether the proxy of the model rejects a resource with this label.
+func isBad(label string) bool { return strings.Contains(label, "/bad") }
+
+// applyEffects applies the effects of a response and returns the request that follows from them.
+func (m *model) applyEffects(r Response, fresh map[string]bool) *Request {
+	switch r.Kind {
+	case ClusterKind:
+		m.dropClusters(r)
+		again := false
+		for name, changed := range fresh {
+			if !m.held[ClusterKind][name].usesEDS {
+				m.active[name] = true
+			} else if changed {
+				m.warming[name] = true
+				again = again || m.subscribed[EndpointKind][name]
+			}
+		}
+		wanted := map[string]bool{}
+		for _, res := range m.held[ClusterKind] {
+			if res.usesEDS {
+				wanted[res.name] = true
+			}
+		}
+		return m.changeSubscription(EndpointKind, wanted, again)
+	case EndpointKind:
+		for name := range fresh {
+			if m.warming[name] {
+				delete(m.warming, name)
+				m.active[name] = true
+			}
+		}
+	case ScopeKind:
+		for _, name := range m.removedBy(r) {
+			delete(m.held[ScopeKind], name)
+			delete(m.seenBytes, name)
+		}
+		maps.DeleteFunc(m.seenBytes, func(name string, _ string) bool {
+			return m.mode == ModeStateOfTheWorld && !slices.Contains(namesOf(r.Resources), name)
+		})
+	case ListenerKind, SecretKind:
+	}
+	return nil
+}
+
+// removedBy returns the names that a response removes.
+func (m *model) removedBy(r Response) []string {
+	if m.mode == ModeDelta {
+		return r.Removed
+	}
+	var gone []string
+	for name := range m.held[r.Kind] {
+		if !slices.Contains(namesOf(r.Resources), name) {
+			gone = append(gone, name)
+		}
+	}
+	return gone
+}
+
+// dropClusters drops the clusters that a response removes.
+func (m *model) dropClusters(r Response) {
+	for _, name := range m.removedBy(r) {
+		delete(m.held[ClusterKind], name)
+		delete(m.active, name)
+		delete(m.warming, name)
+	}
+}
+
+// changeSubscription changes a subscription and returns the request for it.
+func (m *model) changeSubscription(k Kind, wanted map[string]bool, again bool) *Request {
+	r := &Request{TypeURL: k.TypeURL()}
+	for name := range wanted {
+		if !m.subscribed[k][name] {
+			r.Subscribe = append(r.Subscribe, name)
+		}
+	}
+	for name := range m.subscribed[k] {
+		if !wanted[name] {
+			r.Unsubscribe = append(r.Unsubscribe, name)
+			delete(m.held[k], name)
+		}
+	}
+	m.subscribed[k] = wanted
+	slices.Sort(r.Subscribe)
+	slices.Sort(r.Unsubscribe)
+	if m.mode == ModeStateOfTheWorld {
+		r.Names, r.Nonce = slices.Sorted(maps.Keys(wanted)), m.nonces[k]
+	}
+	if len(r.Subscribe)+len(r.Unsubscribe) == 0 && (m.mode == ModeDelta || !again) {
+		return nil
+	}
+	return r
+}
+
+// checkProxy requires that every cluster of every scope on the proxy can serve.
+func (m *model) checkProxy() {
+	for name, route := range m.held[ScopeKind] {
+		for _, cluster := range route.clusters {
+			if !m.active[cluster] {
+				m.fail(fmt.Sprintf("the proxy would answer 503: route %s names %s", name, cluster))
+			}
+		}
+	}
+}
+
+// log records an event for the report of a failure.
+func (m *model) log(line string) { m.trace = append(m.trace, line) }
+
+// fail reports a violation with the last events.
+func (m *model) fail(message string) {
+	m.t.Helper()
+	m.t.Fatalf("with seed %d: %s\n%s", m.seed, message, strings.Join(m.trace[max(0, len(m.trace)-100):], "\n"))
+}
+
+// versionsOf returns the versions of resources by name.
+func versionsOf(resources map[string]*Resource) map[string]string {
+	versions := map[string]string{}
+	for name, res := range resources {
+		versions[name] = res.version.String()
+	}
+	return versions
+}
