@@ -1,3 +1,2 @@
-// Package test plays the discovery server against a real Envoy 1.40, the binary
-// that ENVOY_BIN names.
+// Package test runs the discovery server with a real Envoy 1.40, the binary in ENVOY_BIN.
 package test

@@ -20,8 +20,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// bootstrapText is the part of the installed proxy's bootstrap that discovery
-// needs. Its verbs are the form of the protocol and the port of the server.
+// bootstrapText is the part of the installed proxy's bootstrap that discovery needs. Its verbs are api_type and the
+// port of the server.
 const bootstrapText = `{
   "node": {"id": "kedify-proxy", "cluster": "xds_cluster"},
   "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}}},
@@ -45,10 +45,10 @@ type proxy struct {
 	address string // of the listener
 }
 
-// startProxy runs Envoy until the test ends. form is that of the bootstrap, and at is where it finds its server.
-func startProxy(tb testing.TB, form string, at *port.Port) *proxy {
+// startProxy runs Envoy until the test ends. apiType is that of the bootstrap, and at is the port of the server.
+func startProxy(tb testing.TB, apiType string, at *port.Port) *proxy {
 	tb.Helper()
-	envoy := envoyproc.Run(tb, fmt.Sprintf(bootstrapText, form, netip.MustParseAddrPort(at.Address()).Port()), 1)
+	envoy := envoyproc.Run(tb, fmt.Sprintf(bootstrapText, apiType, netip.MustParseAddrPort(at.Address()).Port()), 1)
 	address, err := envoy.ListenerAddress(tb.Context(), "listener")
 	if err != nil {
 		tb.Fatal(err)
@@ -56,18 +56,18 @@ func startProxy(tb testing.TB, form string, at *port.Port) *proxy {
 	return &proxy{Envoy: envoy, tb: tb, address: address}
 }
 
-// version asks for the version of a virtual host that serves.
+// version requests the version of a virtual host that serves.
 func (p *proxy) version(host string) string {
 	p.tb.Helper()
 	got, err := traffic.Ask(p.tb.Context(), "http://"+p.address+"/", host, nil)
-	version, unquoted := strconv.Unquote(string(got.Body))
-	if err := errors.Join(err, unquoted); err != nil || got.Status != http.StatusOK {
+	version, quoteErr := strconv.Unquote(string(got.Body))
+	if err := errors.Join(err, quoteErr); err != nil || got.Status != http.StatusOK {
 		p.tb.Fatalf("%s: %d %s, %v", host, got.Status, got.Body, err)
 	}
 	return version
 }
 
-// stats returns the counters of the discovery in Envoy.
+// stats returns Envoy's counters of discovery.
 func (p *proxy) stats() string {
 	p.tb.Helper()
 	text, err := p.Admin(p.tb.Context(), "/stats?filter=^(cluster_manager.cds|http.*rds.*)\\.update_(rejected|success)$")
@@ -77,8 +77,8 @@ func (p *proxy) stats() string {
 	return strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ", ")
 }
 
-// has says whether the proxy has a cluster.
-func (p *proxy) has(cluster string) bool {
+// hasCluster reports whether the proxy has a cluster.
+func (p *proxy) hasCluster(cluster string) bool {
 	p.tb.Helper()
 	text, err := p.Admin(p.tb.Context(), "/clusters")
 	if err != nil {
@@ -87,31 +87,31 @@ func (p *proxy) has(cluster string) bool {
 	return strings.Contains("\n"+string(text), "\n"+cluster+"::")
 }
 
-// startBackend answers every request with its header x-version, as a JSON string.
+// startBackend starts a server that responds to every request with its header x-version as a JSON string.
 func startBackend(tb testing.TB) *net.TCPAddr {
 	tb.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%q", r.Header.Get("X-Version"))
 	}))
 	tb.Cleanup(backend.Close)
-	address, is := backend.Listener.Addr().(*net.TCPAddr)
-	if !is {
+	address, ok := backend.Listener.Addr().(*net.TCPAddr)
+	if !ok {
 		tb.Fatalf("the backend listens on %v", backend.Listener.Addr())
 	}
 	return address
 }
 
-// startServer serves discovery on a port; stop ends it at once, as a kill does.
+// startServer serves discovery on a port. stop ends it at once, like a kill.
 func startServer(tb testing.TB, at *port.Port, options xds.Options) (server *xds.Server, stop func()) {
 	tb.Helper()
 	server = xds.NewServer(options)
 	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {""}})
-	over := grpc.NewServer(xds.GRPCOptions()...)
-	server.Register(over)
+	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
+	server.Register(grpcServer)
 	listener, done := at.Listen(tb), make(chan error, 1)
-	go func() { done <- over.Serve(listener) }()
+	go func() { done <- grpcServer.Serve(listener) }()
 	stop = sync.OnceFunc(func() {
-		over.Stop()
+		grpcServer.Stop()
 		if err := <-done; err != nil {
 			tb.Errorf("serve: %v", err)
 		}

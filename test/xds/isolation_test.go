@@ -30,25 +30,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// forms are the values that api_type may have in a bootstrap.
-func forms() []string { return []string{"DELTA_GRPC", "GRPC"} }
+// apiTypes returns the values of api_type in a bootstrap.
+func apiTypes() []string { return []string{"DELTA_GRPC", "GRPC"} }
 
-// fleet is a world of so many applications, each with a host, a cluster and
-// endpoints named a0, a1 and so on.
+// fleet is the desired resources of a number of applications, each with a host, a cluster and endpoints named a0, a1
+// and so on.
 type fleet struct {
 	tb      testing.TB
 	backend *net.TCPAddr
-	world   map[string]map[string]proto.Message
+	desired map[string]map[string]proto.Message
 }
 
 func newFleet(tb testing.TB, applications int) *fleet {
 	tb.Helper()
 	f := &fleet{
-		tb: tb, backend: startBackend(tb), world: map[string]map[string]proto.Message{
+		tb: tb, backend: startBackend(tb), desired: map[string]map[string]proto.Message{
 			resourcev3.ClusterType: {}, resourcev3.EndpointType: {}, resourcev3.ScopedRouteType: {},
 		},
 	}
-	f.world[resourcev3.ListenerType] = map[string]proto.Message{"listener": f.listener()}
+	f.desired[resourcev3.ListenerType] = map[string]proto.Message{"listener": f.listener()}
 	for n := range applications {
 		name := fmt.Sprintf("a%d", n)
 		f.put(f.cluster(name))
@@ -62,15 +62,15 @@ func newFleet(tb testing.TB, applications int) *fleet {
 func (f *fleet) put(message proto.Message) {
 	switch m := message.(type) {
 	case *clusterv3.Cluster:
-		f.world[resourcev3.ClusterType][m.GetName()] = m
+		f.desired[resourcev3.ClusterType][m.GetName()] = m
 	case *endpointv3.ClusterLoadAssignment:
-		f.world[resourcev3.EndpointType][m.GetClusterName()] = m
+		f.desired[resourcev3.EndpointType][m.GetClusterName()] = m
 	default:
-		f.tb.Fatalf("what is a %T?", m)
+		f.tb.Fatalf("unexpected message %T", m)
 	}
 }
 
-// host sets the scope of an application, to some clusters in equal parts, and returns its route.
+// host sets the scope of an application, to some clusters of equal weight, and returns its route.
 func (f *fleet) host(n int, version string, clusters ...string) *routev3.Route {
 	weighted := new(routev3.WeightedCluster)
 	for _, cluster := range clusters {
@@ -81,7 +81,7 @@ func (f *fleet) host(n int, version string, clusters ...string) *routev3.Route {
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_WeightedClusters{WeightedClusters: weighted}}},
 	}
 	name := fmt.Sprintf("a%d.test", n)
-	f.world[resourcev3.ScopedRouteType][name] = &routev3.ScopedRouteConfiguration{
+	f.desired[resourcev3.ScopedRouteType][name] = &routev3.ScopedRouteConfiguration{
 		Name: name,
 		Key: &routev3.ScopedRouteConfiguration_Key{Fragments: []*routev3.ScopedRouteConfiguration_Key_Fragment{{
 			Type: &routev3.ScopedRouteConfiguration_Key_Fragment_StringKey{StringKey: name},
@@ -94,8 +94,8 @@ func (f *fleet) host(n int, version string, clusters ...string) *routev3.Route {
 	return route
 }
 
-// poison has Envoy refuse a scope that its own rules of validation let pass.
-func poison(route *routev3.Route) {
+// makeInvalid makes a route invalid in a way that only Envoy detects: the validation of the message accepts it.
+func makeInvalid(route *routev3.Route) {
 	route.Match = &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: "("}}}
 }
 
@@ -128,7 +128,7 @@ func (f *fleet) listener() *listenerv3.Listener {
 	}
 }
 
-// scopedRoutes finds the scope by the Host.
+// scopedRoutes selects the scope by the Host header.
 func (f *fleet) scopedRoutes() *hcmv3.HttpConnectionManager_ScopedRoutes {
 	source := &corev3.ConfigSource{
 		ResourceApiVersion: corev3.ApiVersion_V3, ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
@@ -163,25 +163,25 @@ func socket(address string, port int) *corev3.Address {
 	}}}
 }
 
-// publish publishes the fleet's world and waits until the one proxy has ACKed all
-// of it, but for what it refuses.
-func (f *fleet) publish(server *xds.Server, rejected ...refusal) {
+// publish publishes the resources of the fleet and waits until the proxy has ACKed all of them except the rejected
+// ones.
+func (f *fleet) publish(server *xds.Server, rejected ...rejection) {
 	f.tb.Helper()
-	for typeURL, messages := range f.world {
+	for typeURL, messages := range f.desired {
 		for name, message := range messages {
 			if err := message.(interface{ ValidateAll() error }).ValidateAll(); err != nil {
-				f.tb.Fatalf("%s %s isn't valid: %v", typeURL, name, err)
+				f.tb.Fatalf("%s %s is invalid: %v", typeURL, name, err)
 			}
 		}
 	}
-	if err := server.Publish("", f.world); err != nil {
+	if err := server.Publish("", f.desired); err != nil {
 		f.tb.Fatal(err)
 	}
 	f.await(server, rejected...)
 }
 
-// await waits until the one proxy has ACKed everything but for what it refuses.
-func (f *fleet) await(server *xds.Server, rejected ...refusal) {
+// await waits until the proxy has ACKed all resources except the rejected ones.
+func (f *fleet) await(server *xds.Server, rejected ...rejection) {
 	f.tb.Helper()
 	want := make([]string, 0, len(rejected))
 	for _, r := range rejected {
@@ -194,49 +194,49 @@ func (f *fleet) await(server *xds.Server, rejected ...refusal) {
 			f.tb.Logf("the last state: %s", last)
 		}
 	}()
-	await.True(f.tb, "all is ACKed but for what is refused", func() bool {
+	await.True(f.tb, "everything but the rejected resources is ACKed", func() bool {
 		streams, isDone := 0, false
 		server.Poll(func(state xds.StreamState) {
 			streams++
-			behind, refused := f.behind(server, state), f.refused(server, state)
-			last = fmt.Sprintf("behind %q, refused %+v", behind[:min(len(behind), 10)], refused)
+			behind, got := f.behind(server, state), f.rejected(server, state)
+			last = fmt.Sprintf("behind %q, rejected %+v", behind[:min(len(behind), 10)], got)
 			isDone = slices.Equal(want, behind) &&
-				slices.Equal(rejected, refused)
+				slices.Equal(rejected, got)
 		})
 		return streams == 1 && isDone
 	})
 }
 
-// refusal is a resource that the proxy refuses as it is published.
-type refusal struct {
+// rejection is a published version of a resource that the proxy rejects.
+type rejection struct {
 	typeURL, resource string
-	// isRetained says that the proxy goes on with an older version.
+	// isRetained is true if the proxy keeps an older version.
 	isRetained bool
 }
 
-// refused are the resources that the proxy refuses, by type and name.
-func (f *fleet) refused(server *xds.Server, state xds.StreamState) []refusal {
-	var all []refusal
+// rejected returns the resources that the proxy rejects, in order of type and name.
+func (f *fleet) rejected(server *xds.Server, state xds.StreamState) []rejection {
+	var all []rejection
 	version := server.Versions()
-	for typeURL, messages := range f.world {
+	for typeURL, messages := range f.desired {
 		for name := range messages {
-			is := state.Resource(typeURL, name)
-			if is.Nacked != "" && is.Nacked == version("", typeURL, name) {
-				all = append(all, refusal{typeURL, name, is.Acked != ""})
+			resource := state.Resource(typeURL, name)
+			if resource.Nacked != "" && resource.Nacked == version("", typeURL, name) {
+				all = append(all, rejection{typeURL, name, resource.Acked != ""})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b refusal) int {
+	slices.SortFunc(all, func(a, b rejection) int {
 		return cmp.Or(strings.Compare(a.typeURL, b.typeURL), strings.Compare(a.resource, b.resource))
 	})
 	return all
 }
 
-// behind names the resources that the proxy hasn't ACKed as they are published.
+// behind returns the resources whose published version the proxy has not ACKed.
 func (f *fleet) behind(server *xds.Server, state xds.StreamState) []string {
 	var behind []string
 	version := server.Versions()
-	for typeURL, messages := range f.world {
+	for typeURL, messages := range f.desired {
 		for name := range messages {
 			if acked := state.Resource(typeURL, name).Acked; acked == "" || acked != version("", typeURL, name) {
 				behind = append(behind, typeURL+" "+name)
@@ -247,35 +247,34 @@ func (f *fleet) behind(server *xds.Server, state xds.StreamState) []string {
 	return behind
 }
 
-// TestEnvoyRefusesOneOfAThousand poisons one application in each way that passes
-// the validation of the messages. Its last good version stays in force, the other
-// others get through in the same world and in the next. The state-of-the-world form sends
-// all that there is for each one that is refused: there they are a quarter as many.
-func TestEnvoyRefusesOneOfAThousand(t *testing.T) {
-	for form, applications := range map[string]int{"DELTA_GRPC": 1000, "GRPC": 250} {
-		t.Run(form, func(t *testing.T) {
+// TestEnvoyRejectsOneOfAThousand makes one application invalid in each way that the validation of the messages accepts.
+// Its last good version stays active, and all others are updated in the same snapshot and in the next one. In state of
+// the world all resources are sent again for each rejected one: there are a quarter as many.
+func TestEnvoyRejectsOneOfAThousand(t *testing.T) {
+	for apiType, applications := range map[string]int{"DELTA_GRPC": 1000, "GRPC": 250} {
+		t.Run(apiType, func(t *testing.T) {
 			last := fmt.Sprintf("a%d.test", applications-1)
 			f := newFleet(t, applications)
 			at := port.Open(t)
 			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
-			if err := server.Publish("", f.world); err != nil {
+			if err := server.Publish("", f.desired); err != nil {
 				t.Fatal(err)
 			}
-			envoy := startProxy(t, form, at)
+			envoy := startProxy(t, apiType, at)
 			f.publish(server)
 
-			poison(f.host(100, "2", "a100"))
+			makeInvalid(f.host(100, "2", "a100"))
 			for n := range applications {
 				if n != 100 {
 					f.host(n, "2", fmt.Sprintf("a%d", n))
 				}
 			}
-			refusedHost := refusal{typeURL: resourcev3.ScopedRouteType, resource: "a100.test", isRetained: true}
-			f.publish(server, refusedHost)
-			check(t, envoy, map[string]string{"a0.test": "2", "a99.test": "2", "a100.test": "1", "a101.test": "2", last: "2"})
+			rejectedHost := rejection{typeURL: resourcev3.ScopedRouteType, resource: "a100.test", isRetained: true}
+			f.publish(server, rejectedHost)
+			checkVersions(t, envoy, map[string]string{"a0.test": "2", "a99.test": "2", "a100.test": "1", "a101.test": "2", last: "2"})
 			f.host(7, "3", "a7")
-			f.publish(server, refusedHost)
-			check(t, envoy, map[string]string{"a7.test": "3", "a100.test": "1"})
+			f.publish(server, rejectedHost)
+			checkVersions(t, envoy, map[string]string{"a7.test": "3", "a100.test": "1"})
 			t.Logf("after the scope: %s", envoy.stats())
 
 			cluster := f.cluster("a120")
@@ -288,12 +287,12 @@ func TestEnvoyRefusesOneOfAThousand(t *testing.T) {
 				f.put(changed)
 			}
 			f.put(cluster)
-			refusedCluster := refusal{typeURL: resourcev3.ClusterType, resource: "a120", isRetained: true}
-			f.publish(server, refusedCluster, refusedHost)
+			rejectedCluster := rejection{typeURL: resourcev3.ClusterType, resource: "a120", isRetained: true}
+			f.publish(server, rejectedCluster, rejectedHost)
 			again := f.cluster("a8")
 			again.AltStatName = "c8"
 			f.put(again)
-			f.publish(server, refusedCluster, refusedHost)
+			f.publish(server, rejectedCluster, rejectedHost)
 			t.Logf("after the cluster: %s", envoy.stats())
 
 			for n := range applications {
@@ -305,42 +304,41 @@ func TestEnvoyRefusesOneOfAThousand(t *testing.T) {
 				changed.Endpoints[0].LbEndpoints[0].HealthStatus = corev3.HealthStatus_HEALTHY
 				f.put(changed)
 			}
-			refusedEndpoints := refusal{typeURL: resourcev3.EndpointType, resource: "a140", isRetained: true}
-			f.publish(server, refusedCluster, refusedEndpoints, refusedHost)
+			rejectedEndpoints := rejection{typeURL: resourcev3.EndpointType, resource: "a140", isRetained: true}
+			f.publish(server, rejectedCluster, rejectedEndpoints, rejectedHost)
 			f.put(f.endpoints("a9", f.backend.IP.String(), f.backend.Port))
 			f.host(9, "4", "a9")
-			f.publish(server, refusedCluster, refusedEndpoints, refusedHost)
-			check(t, envoy, map[string]string{"a9.test": "4", "a100.test": "1", "a120.test": "2", "a140.test": "2", last: "2"})
+			f.publish(server, rejectedCluster, rejectedEndpoints, rejectedHost)
+			checkVersions(t, envoy, map[string]string{"a9.test": "4", "a100.test": "1", "a120.test": "2", "a140.test": "2", last: "2"})
 			t.Logf("after the endpoints: %s", envoy.stats())
 
 			f.host(100, "5", "a100")
 			f.put(f.cluster("a120"))
 			f.put(f.endpoints("a140", f.backend.IP.String(), f.backend.Port))
 			f.publish(server)
-			check(t, envoy, map[string]string{"a100.test": "5"})
+			checkVersions(t, envoy, map[string]string{"a100.test": "5"})
 		})
 	}
 }
 
-// check wants these versions of hosts in force.
-func check(t *testing.T, envoy *proxy, want map[string]string) {
+// checkVersions requires these active versions of hosts.
+func checkVersions(t *testing.T, envoy *proxy, want map[string]string) {
 	t.Helper()
 	got := map[string]string{}
 	for host := range want {
 		got[host] = envoy.version(host)
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("versions in force (-want +got):\n%s", diff)
+		t.Errorf("active versions (-want +got):\n%s", diff)
 	}
 }
 
-// TestEnvoyIsPoisonedFromTheStart has a fresh Envoy refuse part of the first
-// world that it ever gets.
-func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
-	for _, form := range forms() {
-		t.Run(form, func(t *testing.T) {
+// TestEnvoyRejectsFirstResources has a new Envoy reject some of the first resources that it receives.
+func TestEnvoyRejectsFirstResources(t *testing.T) {
+	for _, apiType := range apiTypes() {
+		t.Run(apiType, func(t *testing.T) {
 			f := newFleet(t, 100)
-			poison(f.host(50, "1", "a50"))
+			makeInvalid(f.host(50, "1", "a50"))
 			cluster := f.cluster("a60")
 			cluster.LoadBalancingPolicy = &clusterv3.LoadBalancingPolicy{Policies: []*clusterv3.LoadBalancingPolicy_Policy{{
 				TypedExtensionConfig: &corev3.TypedExtensionConfig{Name: "unknown", TypedConfig: f.pack(&routerv3.Router{})},
@@ -348,15 +346,15 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 			f.put(cluster)
 			at := port.Open(t)
 			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
-			if err := server.Publish("", f.world); err != nil {
+			if err := server.Publish("", f.desired); err != nil {
 				t.Fatal(err)
 			}
-			envoy := startProxy(t, form, at)
-			// a60's scope waits for its cluster for ever: it is held back, not refused.
-			await.True(t, "all good ones are confirmed, and the bad ones named", func() bool {
+			envoy := startProxy(t, apiType, at)
+			// a60's scope waits for its cluster forever: it is withheld, not rejected.
+			await.True(t, "all good resources are ACKed, and the bad ones reported", func() bool {
 				isDone := false
 				server.Poll(func(state xds.StreamState) {
-					want := []refusal{
+					want := []rejection{
 						{typeURL: resourcev3.ClusterType, resource: "a60"},
 						{typeURL: resourcev3.ScopedRouteType, resource: "a50.test"},
 					}
@@ -364,7 +362,7 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 						return strings.HasSuffix(name, " a60") || strings.HasSuffix(name, " a60.test") || strings.HasSuffix(name, " a50.test")
 					})
 					isDone = len(behind) == 0 &&
-						slices.Equal(want, f.refused(server, state))
+						slices.Equal(want, f.rejected(server, state))
 				})
 				return isDone
 			})
@@ -374,44 +372,44 @@ func TestEnvoyIsPoisonedFromTheStart(t *testing.T) {
 					want[fmt.Sprintf("a%d.test", n)] = "1"
 				}
 			}
-			check(t, envoy, want)
+			checkVersions(t, envoy, want)
 		})
 	}
 }
 
-// TestAProxyJoinsAHostThatOthersRefuse has a second Envoy join when the first has refused a host: it
-// gets all others in its first response, so that it answers for them as soon as it is ready.
-func TestAProxyJoinsAHostThatOthersRefuse(t *testing.T) {
-	for _, form := range forms() {
-		t.Run(form, func(t *testing.T) {
+// TestProxyJoinsWithRejectedHost starts a second Envoy after the first one has rejected a host. Its first response
+// contains all other hosts, so that it serves them once it is ready.
+func TestProxyJoinsWithRejectedHost(t *testing.T) {
+	for _, apiType := range apiTypes() {
+		t.Run(apiType, func(t *testing.T) {
 			f := newFleet(t, 50)
 			at := port.Open(t)
 			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
-			if err := server.Publish("", f.world); err != nil {
+			if err := server.Publish("", f.desired); err != nil {
 				t.Fatal(err)
 			}
-			first := startProxy(t, form, at)
+			first := startProxy(t, apiType, at)
 			f.publish(server)
-			poison(f.host(50, "1", "a0")) // a host that is new to both
-			f.publish(server, refusal{typeURL: resourcev3.ScopedRouteType, resource: "a50.test"})
-			second := startProxy(t, form, at) // ready
+			makeInvalid(f.host(50, "1", "a0")) // a host that is new to both
+			f.publish(server, rejection{typeURL: resourcev3.ScopedRouteType, resource: "a50.test"})
+			second := startProxy(t, apiType, at) // ready
 			want := map[string]string{}
 			for n := range 50 {
 				want[fmt.Sprintf("a%d.test", n)] = "1"
 			}
-			check(t, second, want)
-			check(t, first, want)
+			checkVersions(t, second, want)
+			checkVersions(t, first, want)
 		})
 	}
 }
 
-// rate is how many requests a second, at most, meet the restarts of the server, of which there are so many.
+// rate is the highest number of requests per second during the restarts of the server, and restarts their number.
 const rate, restarts = 100, 5
 
-// finalVersion is that of a host after all restarts.
+// finalVersion is the version of a host after all restarts.
 const finalVersion = "after the restarts"
 
-// versions are those that a host has in turn.
+// versions returns the versions of a host in order.
 func versions() []string {
 	versions := []string{"1"}
 	for round := range restarts {
@@ -420,28 +418,28 @@ func versions() []string {
 	return append(versions, finalVersion)
 }
 
-// TestEnvoyReturnsWithoutAGap kills the server, has a canary leave the world, and
-// starts another server, all under load: no request may fail, nor when the canary has left for good.
-func TestEnvoyReturnsWithoutAGap(t *testing.T) {
-	for _, form := range forms() {
-		t.Run(form, func(t *testing.T) {
+// TestEnvoyReconnectsWithoutGap kills the server, removes a canary, and starts another server, all under load. No
+// request may fail, also not when the canary is removed for good.
+func TestEnvoyReconnectsWithoutGap(t *testing.T) {
+	for _, apiType := range apiTypes() {
+		t.Run(apiType, func(t *testing.T) {
 			f := newFleet(t, 50)
 			at := port.Open(t)
 			server, stop := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
 			f.put(f.cluster("canary"))
 			f.put(f.endpoints("canary", f.backend.IP.String(), f.backend.Port))
 			f.host(0, "1", "a0", "canary")
-			if err := server.Publish("", f.world); err != nil {
+			if err := server.Publish("", f.desired); err != nil {
 				t.Fatal(err)
 			}
-			envoy := startProxy(t, form, at)
+			envoy := startProxy(t, apiType, at)
 			f.publish(server)
 
 			load := traffic.Start(t, envoy.address, "a0.test", rate, versions()...)
 			for round := range restarts {
 				stop()
-				delete(f.world[resourcev3.ClusterType], "canary")
-				delete(f.world[resourcev3.EndpointType], "canary")
+				delete(f.desired[resourcev3.ClusterType], "canary")
+				delete(f.desired[resourcev3.EndpointType], "canary")
 				f.host(0, fmt.Sprintf("%d stable", round), "a0")
 				server, stop = startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
 				f.publish(server)
@@ -450,11 +448,11 @@ func TestEnvoyReturnsWithoutAGap(t *testing.T) {
 				f.host(0, fmt.Sprintf("%d canary", round), "a0", "canary")
 				f.publish(server)
 			}
-			delete(f.world[resourcev3.ClusterType], "canary")
-			delete(f.world[resourcev3.EndpointType], "canary")
+			delete(f.desired[resourcev3.ClusterType], "canary")
+			delete(f.desired[resourcev3.EndpointType], "canary")
 			f.host(0, finalVersion, "a0")
 			f.publish(server)
-			await.True(t, "the canary's cluster is removed", func() bool { return !envoy.has("canary") })
+			await.True(t, "the canary's cluster is removed", func() bool { return !envoy.hasCluster("canary") })
 			load.Stop()
 		})
 	}
