@@ -27,25 +27,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// clock is the clock of metric sinks, which moves with flushes alone. It is an hour ahead, because deadlines of
-// connections are real time.
+// clock is the clock of metric sinks. Only flushes advance it. It is an hour ahead, because deadlines of connections
+// are real time.
 type clock struct {
 	began  time.Time
 	passed atomic.Int64
 }
 
-// newClock returns a clock that stands still.
+// newClock returns a clock that is stopped.
 func newClock() *clock { return &clock{began: time.Now().Add(time.Hour)} }
 
-// now is the time.
+// now returns the time.
 func (c *clock) now() time.Time { return c.began.Add(time.Duration(c.passed.Load())) }
 
-// startSink makes the replica's metric sink.
-func (r *replica) startSink(c *cluster, name string, registry *prometheus.Registry) {
+// startSink creates the replica's metric sink.
+func (r *replica) startSink(c *fakeCluster, name string, registry *prometheus.Registry) {
 	c.t.Helper()
 	var err error
 	r.sink, err = sink.New(sink.Options{
-		Replica: name, Now: c.clock.now, Patience: c.patience, Registerer: registry, Logger: slog.New(slog.DiscardHandler),
+		Replica: name, Now: c.clock.now, Patience: c.membershipTimeout, Registerer: registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -57,7 +57,7 @@ func (r *replica) startSink(c *cluster, name string, registry *prometheus.Regist
 	r.sinkAddress, r.sinkListener = listener.Addr().String(), listener
 }
 
-// serveSink serves it until ctx ends.
+// serveSink serves the metric sink until ctx ends.
 func (r *replica) serveSink(ctx context.Context, t *testing.T) {
 	t.Helper()
 	if err := r.sink.Serve(ctx, r.sinkListener); err != nil {
@@ -65,15 +65,15 @@ func (r *replica) serveSink(ctx context.Context, t *testing.T) {
 	}
 }
 
-// reporter is a proxy that reports to a replica.
+// reporter is a proxy that sends metrics to a replica.
 type reporter struct {
 	to      *replica
 	stream  metricsv3.MetricsService_StreamMetricsClient
 	message *metricsv3.StreamMetricsMessage
 }
 
-// flush has all proxies report a second after their last report, one after the other.
-func (c *cluster) flush() {
+// flush has all proxies send metrics a second after the last ones, one after the other.
+func (c *fakeCluster) flush() {
 	c.t.Helper()
 	c.clock.passed.Add(int64(time.Second))
 	for _, each := range c.reporters {
@@ -89,8 +89,9 @@ func (c *cluster) flush() {
 	}
 }
 
-// reportsTo has a proxy report, at each flush, requests in flight to the clusters of an object, until end is called.
-func (c *cluster) reportsTo(r *replica, from, object, active string) (end func()) {
+// startReporter starts a proxy that sends, at each flush, a number of active requests to the clusters of an object. end
+// stops it.
+func (c *fakeCluster) startReporter(r *replica, from, object, active string) (end func()) {
 	c.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	connection, err := grpc.NewClient("passthrough:///"+r.sinkAddress, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -122,18 +123,18 @@ func (c *cluster) reportsTo(r *replica, from, object, active string) (end func()
 	return end
 }
 
-// TestTheDemandOfAllReplicas has two proxies report to two replicas, and one of them to the other one then.
-func TestTheDemandOfAllReplicas(t *testing.T) {
-	world := newCluster(t)
-	world.app("shop-stable", "10.0.0.1")
-	world.app("shop-canary", "10.0.0.9")
+// TestDemandOfAllReplicas has two proxies send metrics to two replicas, and then both to the same one.
+func TestDemandOfAllReplicas(t *testing.T) {
+	cluster := newCluster(t)
+	cluster.storeService("shop-stable", "10.0.0.1")
+	cluster.storeService("shop-canary", "10.0.0.9")
 	object := shopAt(20)
 	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: 7}}
-	world.store(object)
-	world.tenant("other", 2) // Nobody of namespace apps has a say in it.
-	world.joins("apps", firstProxy, true)
-	world.joins("apps", secondProxy, true)
-	a, b := world.startReplica("interceptor-a", always), world.startReplica("interceptor-b", never)
+	cluster.store(object)
+	cluster.storeTenant("other", 2) // Proxies of namespace apps do not report it.
+	cluster.addProxy("apps", firstProxy, true)
+	cluster.addProxy("apps", secondProxy, true)
+	a, b := cluster.startReplica("interceptor-a", always), cluster.startReplica("interceptor-b", never)
 	reader := demandclient.New(slog.New(slog.DiscardHandler))
 	reader.SetReplicas([]demandclient.Replica{{Name: "interceptor-a", Address: a.adminAddress}, {Name: "interceptor-b", Address: b.adminAddress}})
 	ctx, stop := context.WithCancel(t.Context())
@@ -142,36 +143,36 @@ func TestTheDemandOfAllReplicas(t *testing.T) {
 	defer running.Wait()
 	defer stop()
 	key := model.Key{Namespace: object.Namespace, Name: object.Name}
-	want := func(amount float64, says string) {
+	want := func(amount float64, message string) {
 		t.Helper()
 		var value metrics.Value
 		var err error
-		await.Described(t, fmt.Sprintf("%v requests in flight, or the error %q", amount, says), func() bool {
-			world.flush()
+		await.Described(t, fmt.Sprintf("%v requests in flight, or the error %q", amount, message), func() bool {
+			cluster.flush()
 			value, err = reader.Demand(key)
-			if says != "" {
-				return errors.Is(err, metrics.ErrUnknown) && strings.Contains(err.Error(), says)
+			if message != "" {
+				return errors.Is(err, metrics.ErrUnknown) && strings.Contains(err.Error(), message)
 			}
 			return err == nil && value.Metric == metrics.Concurrency && value.Target == 7 && value.Concurrency == amount
 		}, func() string { return fmt.Sprintf("%+v, %v", value, err) })
 	}
 	want(0, "proxy apps/kedify-proxy-"+firstProxy+" sends no metrics; proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
-	world.reportsTo(a, firstProxy, object.Name, "3")
+	cluster.startReporter(a, firstProxy, object.Name, "3")
 	want(0, "apps/shop: demand is unknown: proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
-	end := world.reportsTo(b, secondProxy, object.Name, "4")
+	end := cluster.startReporter(b, secondProxy, object.Name, "4")
 	want(7, "")
 	end()
 	want(0, "proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
-	end = world.reportsTo(a, secondProxy, object.Name, "5")
+	end = cluster.startReporter(a, secondProxy, object.Name, "5")
 	want(8, "")
-	b.stop() // Nobody reports to it.
+	b.stop() // No proxy sends metrics to it.
 	want(8, "")
 	end()
-	world.leaves("apps", secondProxy)
+	cluster.removeProxy("apps", secondProxy)
 	other := shopAt(20)
 	other.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{
 		Concurrency: object.Spec.ScalingMetric.Concurrency, RequestRate: &httpv1alpha1.RequestRateMetric{},
 	}
-	world.store(other)
+	cluster.store(other)
 	want(0, "spec.scalingMetric has both concurrency and requestRate; remove one")
 }

@@ -1,3 +1,3 @@
-// Package feature tests the whole chain of the interceptor in one process: watched objects go in, and a discovery client that behaves as Envoy does receives
-// over gRPC what comes out. Only the API server and Envoy are played.
+// Package feature tests the interceptor in one process: its input are watched objects, its output is what a discovery
+// client that behaves like Envoy receives over gRPC. Only the API server and Envoy are fakes.
 package feature

@@ -53,14 +53,15 @@ const (
 	sharedFleet = "keda"
 )
 
-// cluster plays the API server: objects can be stored, which watches see, and statuses and Events can be written.
-type cluster struct {
+// fakeCluster is a fake API server: tests store objects that watches receive, and read the statuses and Events that the
+// interceptor writes.
+type fakeCluster struct {
 	t                               *testing.T
 	scaledObjects, services, slices *cachetesting.FakeControllerSource
 	replicas                        *cachetesting.FakeControllerSource
 	options                         resolve.Options   // of replicas that start
 	flags                           translate.Options // of replicas that start
-	patience                        time.Duration     // of replicas that start, with addresses that they do not know
+	membershipTimeout               time.Duration     // of replicas that start
 	clock                           *clock            // of their metric sinks
 	reporters                       []*reporter
 
@@ -71,32 +72,32 @@ type cluster struct {
 }
 
 // newCluster returns a cluster without objects. It ends with the test.
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *fakeCluster {
 	t.Helper()
-	c := &cluster{
-		t:             t,
-		scaledObjects: cachetesting.NewFakeControllerSource(),
-		services:      cachetesting.NewFakeControllerSource(),
-		slices:        cachetesting.NewFakeControllerSource(),
-		replicas:      cachetesting.NewFakeControllerSource(),
-		options:       resolve.Options{SharedFleet: sharedFleet},
-		flags:         translate.DefaultOptions(),
-		patience:      await.Patience(),
-		clock:         newClock(),
-		proxies:       map[string]map[string]bool{},
-		statuses:      map[string]httpv1alpha1.HTTPScaledObjectStatus{},
+	c := &fakeCluster{
+		t:                 t,
+		scaledObjects:     cachetesting.NewFakeControllerSource(),
+		services:          cachetesting.NewFakeControllerSource(),
+		slices:            cachetesting.NewFakeControllerSource(),
+		replicas:          cachetesting.NewFakeControllerSource(),
+		options:           resolve.Options{SharedFleet: sharedFleet},
+		flags:             translate.DefaultOptions(),
+		membershipTimeout: await.Patience(),
+		clock:             newClock(),
+		proxies:           map[string]map[string]bool{},
+		statuses:          map[string]httpv1alpha1.HTTPScaledObjectStatus{},
 	}
 	t.Cleanup(func() {
 		for _, source := range []*cachetesting.FakeControllerSource{c.scaledObjects, c.services, c.slices, c.replicas} {
 			source.Shutdown()
 		}
 	})
-	c.joins("apps", localProxy, false) // It is not Ready, so that reports don't count it.
+	c.addProxy("apps", localProxy, false) // It is not Ready, so that reports do not count it.
 	return c
 }
 
 // store creates or changes objects. It keeps none of them.
-func (c *cluster) store(objects ...runtime.Object) {
+func (c *fakeCluster) store(objects ...runtime.Object) {
 	c.t.Helper()
 	for _, object := range objects {
 		object = object.DeepCopyObject()
@@ -113,32 +114,33 @@ func (c *cluster) store(objects ...runtime.Object) {
 	}
 }
 
-// app stores a Service with endpoints.
-func (c *cluster) app(name string, addresses ...string) {
+// storeService stores a Service with endpoints.
+func (c *fakeCluster) storeService(name string, addresses ...string) {
 	c.t.Helper()
 	c.store(kit.NewService("apps", name), kit.NewEndpointSlice("apps", name, addresses...))
 }
 
-// ApplyStatus is status.Client's. The stored object stays as it is: what the interceptor makes of its own writes is tested in package status.
-func (c *cluster) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus) error {
+// ApplyStatus implements status.Client. It does not change the stored object: package status tests how the interceptor
+// reads its own writes.
+func (c *fakeCluster) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledObject, updated httpv1alpha1.HTTPScaledObjectStatus) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.statuses[object.Name] = is
+	c.statuses[object.Name] = updated
 	return nil
 }
 
-// CreateEvent is status.Client's.
-func (c *cluster) CreateEvent(_ context.Context, event *eventsv1.Event) error {
+// CreateEvent implements status.Client.
+func (c *fakeCluster) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events = append(c.events, event.Regarding.Name+" "+event.Type+" "+event.Reason)
 	return nil
 }
 
-// waitFor waits until a condition on what was written holds. describe says what there is when it never does.
-func (c *cluster) waitFor(holds func() bool, describe func() string) {
+// waitFor waits until a condition on what was written holds. describe describes the last state if it never does.
+func (c *fakeCluster) waitFor(holds func() bool, describe func() string) {
 	c.t.Helper()
-	await.Described(c.t, "what is written", func() bool {
+	await.Described(c.t, "the written objects", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return holds()
@@ -150,27 +152,27 @@ func (c *cluster) waitFor(holds func() bool, describe func() string) {
 }
 
 // waitForCondition waits until a condition of an HTTPScaledObject has this status and reason, and returns its message.
-func (c *cluster) waitForCondition(name, kind string, is metav1.ConditionStatus, reason string) (message string) {
+func (c *fakeCluster) waitForCondition(name, kind string, want metav1.ConditionStatus, reason string) (message string) {
 	c.t.Helper()
 	find := func() *metav1.Condition { return meta.FindStatusCondition(c.statuses[name].Conditions, kind) }
 	c.waitFor(
 		func() bool {
-			found := find()
-			if found == nil || found.Status != is || found.Reason != reason {
+			condition := find()
+			if condition == nil || condition.Status != want || condition.Reason != reason {
 				return false
 			}
-			message = found.Message
+			message = condition.Message
 			return true
 		},
 		func() string {
-			return fmt.Sprintf("condition %s of %s is %+v, want %s with reason %s", kind, name, find(), is, reason)
+			return fmt.Sprintf("condition %s of %s is %+v, want %s with reason %s", kind, name, find(), want, reason)
 		},
 	)
 	return message
 }
 
 // waitForEvents waits until exactly these Events were written, oldest first.
-func (c *cluster) waitForEvents(want ...string) {
+func (c *fakeCluster) waitForEvents(want ...string) {
 	c.t.Helper()
 	c.waitFor(
 		func() bool { return slices.Equal(c.events, want) },
@@ -178,21 +180,21 @@ func (c *cluster) waitForEvents(want ...string) {
 	)
 }
 
-// lines is a log.
-type lines struct {
+// logBuffer contains the lines of a log.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// Write is io.Writer's.
-func (l *lines) Write(line []byte) (int, error) {
+// Write implements io.Writer.
+func (l *logBuffer) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(line)
 }
 
-// String is what was logged so far.
-func (l *lines) String() string {
+// String returns the lines so far.
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
@@ -201,7 +203,7 @@ func (l *lines) String() string {
 // replica is one interceptor.
 type replica struct {
 	xds     *xds.Server
-	logged  *lines
+	log     *logBuffer
 	address string // where it serves discovery
 	conn    *grpc.ClientConn
 	stop    func()
@@ -211,22 +213,22 @@ type replica struct {
 	sinkAddress, adminAddress string
 }
 
-// elect elects a replica or doesn't.
+// elect calls lead if the replica is elected.
 type elect func(ctx context.Context, lead func(context.Context)) error
 
-// always elects.
+// always elects the replica.
 func always(ctx context.Context, lead func(context.Context)) error {
 	lead(ctx)
 	return nil
 }
 
-// never elects.
+// never elects the replica.
 func never(ctx context.Context, _ func(context.Context)) error {
 	<-ctx.Done()
 	return nil
 }
 
-// successor is elected once it is closed.
+// successor elects the replica once it is closed.
 type successor chan struct{}
 
 func (s successor) elect(ctx context.Context, lead func(context.Context)) error {
@@ -238,19 +240,21 @@ func (s successor) elect(ctx context.Context, lead func(context.Context)) error 
 	return nil
 }
 
-// start starts an interceptor that watches c and is elected, and returns when it serves. It stops with the test, or earlier by its stop.
-func (c *cluster) start() *replica {
+// start starts an elected interceptor that watches c, and returns when it serves. It stops with the test, or earlier by
+// its stop.
+func (c *fakeCluster) start() *replica {
 	c.t.Helper()
 	return c.startReplica("interceptor-0", always)
 }
 
-// startReplica starts an interceptor that watches c, and returns when it serves. It stops with the test, or earlier by its stop.
-func (c *cluster) startReplica(name string, elected elect) *replica {
+// startReplica starts an interceptor that watches c, and returns when it serves. It stops with the test, or earlier by
+// its stop.
+func (c *fakeCluster) startReplica(name string, elected elect) *replica {
 	c.t.Helper()
-	logged := new(lines)
-	logger := slog.New(slog.NewTextHandler(logged, nil))
-	r := &replica{logged: logged, xds: xds.NewServer(xds.Options{
-		Grace: 50 * time.Millisecond, MembershipTimeout: c.patience, Logger: logger, MembershipHint: "see the guide",
+	log := new(logBuffer)
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	r := &replica{log: log, xds: xds.NewServer(xds.Options{
+		Grace: 50 * time.Millisecond, MembershipTimeout: c.membershipTimeout, Logger: logger, MembershipHint: "see the guide",
 		DrainedListeners: []string{translate.ListenerName},
 	})}
 	registry := prometheus.NewRegistry()
@@ -301,7 +305,7 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 			c.t.Errorf("serve: %v", err)
 		}
 	})
-	await.Described(c.t, "the end of the seeding", func() bool {
+	await.Described(c.t, "the first lists", func() bool {
 		select {
 		case <-loop.Seeded():
 			return true
@@ -310,7 +314,7 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 		}
 	}, func() string { return fmt.Sprintf("waiting for %q", loop.Waiting()) })
 	r.listen(c.t, reporting.Register)
-	c.announce(name, r.address)
+	c.storeReplica(name, r.address)
 	closeServer := r.stop
 	r.stop = sync.OnceFunc(func() {
 		cancel()
@@ -321,26 +325,26 @@ func (c *cluster) startReplica(name string, elected elect) *replica {
 	return r
 }
 
-// announce stores where a replica is.
-func (c *cluster) announce(name, address string) {
+// storeReplica stores the EndpointSlice of a replica.
+func (c *fakeCluster) storeReplica(name, address string) {
 	c.t.Helper()
-	at := netip.MustParseAddrPort(address)
-	slice := kit.NewEndpointSlice("keda", "interceptors-"+name, at.Addr().String())
-	port, portName := int32(at.Port()), peers.PortName
+	addrPort := netip.MustParseAddrPort(address)
+	slice := kit.NewEndpointSlice("keda", "interceptors-"+name, addrPort.Addr().String())
+	port, portName := int32(addrPort.Port()), peers.PortName
 	slice.Ports[0].Port, slice.Ports[0].Name = &port, &portName
 	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: name}
 	c.replicas.Modify(slice)
 }
 
-// proxy starts a proxy of the namespace apps, which is Ready and has an address of this host's own network, and connects it to r.
-func (c *cluster) proxy(r *replica, mode kit.XDSMode, address string) *kit.XDSClient {
+// proxy connects a Ready proxy of namespace apps to r. Its address is one of this host.
+func (c *fakeCluster) proxy(r *replica, mode kit.XDSMode, address string) *kit.XDSClient {
 	c.t.Helper()
-	c.joins("apps", address, true)
+	c.addProxy("apps", address, true)
 	return kit.NewXDSClient(c.t, c.dial(r, address), mode)
 }
 
-// joins has a proxy be an endpoint of its namespace's Service.
-func (c *cluster) joins(namespace, address string, isReady bool) {
+// addProxy adds a proxy to the endpoints of its namespace.
+func (c *fakeCluster) addProxy(namespace, address string, isReady bool) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -351,8 +355,8 @@ func (c *cluster) joins(namespace, address string, isReady bool) {
 	c.storeProxies(namespace)
 }
 
-// leaves has a proxy no longer be one.
-func (c *cluster) leaves(namespace, address string) {
+// removeProxy removes a proxy from the endpoints of its namespace.
+func (c *fakeCluster) removeProxy(namespace, address string) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -360,8 +364,8 @@ func (c *cluster) leaves(namespace, address string) {
 	c.storeProxies(namespace)
 }
 
-// ends has the Pod of a proxy be about to end: it serves, and takes nothing new.
-func (c *cluster) ends(namespace, address string) {
+// terminateProxy terminates the Pod of a proxy: its endpoint is serving, and not ready.
+func (c *fakeCluster) terminateProxy(namespace, address string) {
 	c.t.Helper()
 	slice := kit.NewEndpointSlice(namespace, resolve.ProxyService, address)
 	slice.Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: new(false), Serving: new(true), Terminating: new(true)}
@@ -370,7 +374,7 @@ func (c *cluster) ends(namespace, address string) {
 }
 
 // storeProxies stores the EndpointSlice of a namespace's proxies. The caller holds the lock.
-func (c *cluster) storeProxies(namespace string) {
+func (c *fakeCluster) storeProxies(namespace string) {
 	slice := kit.NewEndpointSlice(namespace, resolve.ProxyService)
 	for address, isReady := range c.proxies[namespace] {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
@@ -382,7 +386,7 @@ func (c *cluster) storeProxies(namespace string) {
 }
 
 // dial connects to r from an address. The connection ends with the test.
-func (c *cluster) dial(r *replica, from string) *grpc.ClientConn {
+func (c *fakeCluster) dial(r *replica, from string) *grpc.ClientConn {
 	c.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := grpc.NewClient("passthrough:///"+r.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -396,7 +400,7 @@ func (c *cluster) dial(r *replica, from string) *grpc.ClientConn {
 	return conn
 }
 
-// listen serves discovery, and what register adds, on a port of its own and connects to it.
+// listen serves discovery, and the services that register adds, on its own port and connects to it.
 func (r *replica) listen(t *testing.T, register func(grpc.ServiceRegistrar)) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -427,40 +431,41 @@ func (r *replica) listen(t *testing.T, register func(grpc.ServiceRegistrar)) {
 	}
 }
 
-// modes are both forms of the discovery protocol.
+// modes returns both modes of the discovery protocol.
 func modes() map[string]kit.XDSMode {
-	return map[string]kit.XDSMode{"delta": kit.XDSDelta, "state of the world": kit.XDSStateOfTheWorld}
+	return map[string]kit.XDSMode{"delta": kit.XDSDelta, "state of the cluster": kit.XDSStateOfTheWorld}
 }
 
-// shares returns the clusters that get the requests for a host, with their weights; a single one has weight 100. It is nil when the host is unknown.
-func shares(state kit.XDSState, host string) map[string]uint32 {
+// weights returns the clusters that receive the requests for a host, with their weights; a single one has weight 100.
+// It is nil if the host is unknown.
+func weights(state kit.XDSState, host string) map[string]uint32 {
 	for _, virtual := range state.Scopes[translate.ScopeOf(model.Host(host))].GetRouteConfiguration().GetVirtualHosts() {
 		if virtual.GetName() == host {
-			return sharesOf(virtual.GetRoutes()[0].GetRoute())
+			return weightsOf(virtual.GetRoutes()[0].GetRoute())
 		}
 	}
 	return nil
 }
 
-// sharesOf returns the clusters of one action with their weights.
-func sharesOf(action *routev3.RouteAction) map[string]uint32 {
+// weightsOf returns the clusters of one action with their weights.
+func weightsOf(action *routev3.RouteAction) map[string]uint32 {
 	if name := action.GetCluster(); name != "" {
 		return map[string]uint32{name: 100}
 	}
-	found := map[string]uint32{}
+	weights := map[string]uint32{}
 	for _, weighted := range action.GetWeightedClusters().GetClusters() {
-		found[weighted.GetName()] = weighted.GetWeight().GetValue()
+		weights[weighted.GetName()] = weighted.GetWeight().GetValue()
 	}
-	return found
+	return weights
 }
 
 // addresses returns the endpoints of a cluster in their order.
 func addresses(state kit.XDSState, name string) []string {
-	var found []string
+	var addresses []string
 	for _, locality := range state.Endpoints[name].GetEndpoints() {
 		for _, endpoint := range locality.GetLbEndpoints() {
-			found = append(found, endpoint.GetEndpoint().GetAddress().GetSocketAddress().GetAddress())
+			addresses = append(addresses, endpoint.GetEndpoint().GetAddress().GetSocketAddress().GetAddress())
 		}
 	}
-	return found
+	return addresses
 }
