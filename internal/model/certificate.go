@@ -6,45 +6,45 @@ import (
 	"time"
 )
 
-// Nameless stands for a host in a handshake in which the client names none. It is none that ParseHost returns, and none
-// that a client can name.
+// NoServerName is the Host of a TLS handshake without a server name (SNI). ParseHost never returns it, and no client
+// can send it.
 const Nameless Host = "(none)"
 
-// Certificate is what a host proves with who it is: a certificate with its chain, and the private key. Texts of it, in logs and
-// elsewhere, name the Secret and nothing else.
+// Certificate is the TLS certificate of a host: a chain and the private key. Its text, in logs and elsewhere, is only
+// the name of the Secret.
 type Certificate struct {
-	// Secret is the Secret that it comes from.
+	// Secret is the Secret that contains it.
 	Secret Key
-	// Chain are the certificates in PEM, the host's own first. Everybody who connects gets them.
+	// Chain is the certificate chain in PEM, the leaf first. It is public.
 	Chain []byte `json:"-"`
-	// Expires is when the host's own one ends.
+	// Expires is when the leaf certificate expires.
 	Expires time.Time `json:"-"`
 
-	// key is a function because the fmt package prints nothing of what one returns.
+	// key is a function because package fmt does not print the results of functions.
 	key func() []byte
 }
 
-// NewCertificate returns a Certificate. privateKey is in PEM and belongs to the first of chain.
+// NewCertificate returns a Certificate. privateKey is in PEM and belongs to the first certificate of chain.
 func NewCertificate(secret Key, chain, privateKey []byte, expires time.Time) *Certificate {
 	return &Certificate{Secret: secret, Chain: chain, Expires: expires, key: func() []byte { return privateKey }}
 }
 
-// PrivateKey returns the key, in PEM. It is for the proxies of the fleet that serves the host, and for nobody else.
+// PrivateKey returns the key in PEM. It must be sent only to proxies of the fleet that serves the host.
 func (c *Certificate) PrivateKey() []byte { return c.key() }
 
-// String names the Secret.
+// String returns a text with the name of the Secret.
 func (c *Certificate) String() string { return "certificate of Secret " + c.Secret.String() }
 
-// GoString is String.
+// GoString returns String.
 func (c *Certificate) GoString() string { return c.String() }
 
-// MarshalText writes a Certificate as String does. It never fails.
+// MarshalText returns String. It never fails.
 func (c *Certificate) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// LogValue is String, for slog.
+// LogValue returns String, for slog.
 func (c *Certificate) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// Equal says whether two Certificates, of which both may be nil, are the same in every part.
+// Equal reports whether two Certificates, either of which may be nil, are equal.
 func (c *Certificate) Equal(other *Certificate) bool {
 	if c == nil || other == nil {
 		return c == other

@@ -12,15 +12,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// TestNoTextHasThePrivateKey writes a Certificate, and what contains one, in every way in which a text is made by accident.
-func TestNoTextHasThePrivateKey(t *testing.T) {
+// TestPrivateKeyIsNeverFormatted formats a Certificate, and values that contain one, in all ways that can happen by
+// accident.
+func TestPrivateKeyIsNeverFormatted(t *testing.T) {
 	t.Parallel()
 	const secret = "hidden"
-	certificate := model.NewCertificate(model.Key{Namespace: "apps", Name: "shop-tls"}, []byte("chain"), []byte(secret), time.Time{})
+	certificate := model.NewCertificate(model.Key{Namespace: "apps", Name: "shop-tls"}, []byte("chain"), []byte(secret),
+		time.Time{})
 	config := model.Config{Certificates: map[model.Host]*model.Certificate{"shop.example.com": certificate}}
 	texts := map[string]string{}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
-		for _, value := range []any{certificate, *certificate, config, &config, []*model.Certificate{certificate}, []model.Certificate{*certificate}} {
+		for _, value := range []any{certificate, *certificate, config, &config, []*model.Certificate{certificate},
+			[]model.Certificate{*certificate}} {
 			texts[fmt.Sprintf("%s of %T", verb, value)] = fmt.Sprintf(verb, value)
 		}
 	}
@@ -36,7 +39,8 @@ func TestNoTextHasThePrivateKey(t *testing.T) {
 		texts[fmt.Sprintf("log of %T", value)] = log.String()
 	}
 	for what, text := range texts {
-		for _, form := range []string{secret, fmt.Sprintf("%x", secret), "aGlkZGVu", "104 105 100 100 101 110", "0x68, 0x69"} {
+		for _, form := range []string{secret, fmt.Sprintf("%x", secret), "aGlkZGVu", "104 105 100 100 101 110",
+			"0x68, 0x69"} {
 			if strings.Contains(text, form) {
 				t.Errorf("%s has the private key: %s", what, text)
 			}

@@ -8,58 +8,61 @@ import (
 	"strings"
 )
 
-// Limits of a single part of a Match.
+// The limits of the parts of a Match.
 const (
-	// maxHost is the longest host name in bytes (RFC 1035, section 2.3.4, without the trailing dot), maxLabel that of one label of it.
+	// maxHost is the maximum length of a host name in bytes (RFC 1035, section 2.3.4, without the trailing dot), maxLabel
+	// that of one of its labels.
 	maxHost, maxLabel = 253, 63
-	// maxPathPrefix is the longest path prefix in bytes.
+	// maxPathPrefix is the maximum length of a path prefix in bytes.
 	maxPathPrefix = 1024
-	// maxHeaderName and maxHeaderValue are the longest header name and value in bytes.
+	// maxHeaderName and maxHeaderValue are the maximum lengths of header name and value in bytes.
 	maxHeaderName, maxHeaderValue = 256, 4096
 )
 
-// What can be wrong with a part of a Match. Every error of ParseHost, ParsePathPrefix and ParseHeader is one of these by errors.Is; its text adds the
-// reason and the remedy, but not the value.
+// The errors of ParseHost, ParsePathPrefix and ParseHeader. Each returned error wraps one of these; its text adds the
+// reason and the fix, but not the value.
 var (
-	// ErrHost says that a text is not a host as ParseHost takes it.
+	// ErrHost means that ParseHost does not accept a text.
 	ErrHost = errors.New("not a host name")
-	// ErrPathPrefix says that a text is not a path prefix as ParsePathPrefix takes it.
+	// ErrPathPrefix means that ParsePathPrefix does not accept a text.
 	ErrPathPrefix = errors.New("not a path prefix")
-	// ErrHeader says that a name or value cannot be that of a header field (RFC 9110, section 5).
+	// ErrHeader means that a name or value is not valid for a header field (RFC 9110, section 5).
 	ErrHeader = errors.New("not a header")
 )
 
-// Match says which requests a Route is for. The host decides first: the most specific one that any Route has and that fits the request. Among the Routes
-// of that host the longest path prefix wins, then the one with more headers. A request that fits the host but none of its Routes is not found; it doesn't
-// fall through to a less specific host, which may be another tenant's.
+// Match selects the requests of a Route. The host decides first: the most specific one of all Routes that matches the
+// request. Of the Routes of that host, the longest path prefix wins, then the one with more headers. A request that
+// matches the host but none of its Routes gets a 404; it is not matched against a less specific host, which may belong
+// to another tenant.
 type Match struct {
-	// Host is the normalised host.
+	// Host is the normalized host.
 	Host Host
-	// PathPrefix is the normalised path prefix, "/" for every path.
+	// PathPrefix is the normalized path prefix, "/" for all paths.
 	PathPrefix string
-	// Headers must all be there. They are sorted by name, and no name is there twice.
+	// Headers must all match. They are sorted by name, and names are unique.
 	Headers []Header `json:",omitempty"`
 }
 
-// Host is a host as ParseHost normalises it: "shop.example.com", "*.example.com" for every name below example.com at any depth, or "*" for all.
+// Host is a host as normalized by ParseHost: "shop.example.com", "*.example.com" for all names below example.com at any
+// depth, or "*" for all.
 type Host string
 
-// AnyHost is the Host that fits every request.
+// AnyHost is the Host that matches every request.
 const AnyHost Host = "*"
 
 // Header is one condition on a request's headers.
 type Header struct {
 	// Name is the header's name in lower case.
 	Name string
-	// Value is what the header's value must be, exactly, unless Any is set.
+	// Value is the exact value of the header, unless Any is set.
 	Value string `json:",omitempty"`
-	// Any says that the header only has to be there.
+	// Any means that the header must exist, with any value.
 	Any bool `json:",omitempty"`
 }
 
-// ParseHost normalises a host: lower case, without port and trailing dot. Requests are compared with the outcome the same way, so none of these makes a
-// difference to users. Allowed are names of letters, digits, "-" and "_" (a name in another alphabet in its xn-- form), IPv4 addresses, "*." before a name,
-// and "*".
+// ParseHost normalizes a host: lower case, without port and trailing dot. Requests are compared with the result in the
+// same way, so users need not care. Valid hosts are names of letters, digits, "-" and "_" (internationalized names in
+// their xn-- form), IPv4 addresses, "*." before a name, and "*".
 func ParseHost(text string) (Host, error) {
 	name, port, hasPort := strings.Cut(text, ":")
 	if hasPort && !isDigits(port) {
@@ -75,14 +78,15 @@ func ParseHost(text string) (Host, error) {
 	}
 	for label := range strings.SplitSeq(rest, ".") {
 		if !isLabel(label) {
-			return "", fmt.Errorf("%w: use letters, digits and hyphens between dots, such as shop.example.com, *.example.com or *", ErrHost)
+			return "", fmt.Errorf("%w: use letters, digits and hyphens between dots, such as shop.example.com, *.example.com "+
+				"or *", ErrHost)
 		}
 	}
 	return Host(name), nil
 }
 
-// ParsePathPrefix normalises a path prefix: without trailing slash, "/" for every path, which "" means too. A prefix fits whole segments: "/app" fits
-// "/app" and "/app/x", not "/apple".
+// ParsePathPrefix normalizes a path prefix: without trailing slash; "/" or "" mean all paths. A prefix matches whole
+// segments: "/app" matches "/app" and "/app/x", not "/apple".
 func ParsePathPrefix(text string) (string, error) {
 	prefix := strings.TrimRight(text, "/")
 	switch {
@@ -95,7 +99,8 @@ func ParsePathPrefix(text string) (string, error) {
 	}
 	for _, c := range []byte(prefix) {
 		if c <= ' ' || c >= 0x7f || c == '?' || c == '#' || c == '\\' {
-			return "", fmt.Errorf("%w: a path has no space, control character, \\, ? or #; percent-encode them and what is not ASCII", ErrPathPrefix)
+			return "", fmt.Errorf("%w: a path has no space, control character, \\, ? or #; percent-encode them and what is "+
+				"not ASCII", ErrPathPrefix)
 		}
 	}
 	for segment := range strings.SplitSeq(prefix, "/") {
@@ -106,7 +111,7 @@ func ParsePathPrefix(text string) (string, error) {
 	return prefix, nil
 }
 
-// ParseHeader normalises a condition on a header. A nil value means that any value will do.
+// ParseHeader normalizes a condition on a header. A nil value matches any value.
 func ParseHeader(name string, value *string) (Header, error) {
 	switch {
 	case name == "" || len(name) > maxHeaderName:
@@ -125,18 +130,18 @@ func ParseHeader(name string, value *string) (Header, error) {
 	case strings.Trim(header.Value, " \t") != header.Value:
 		return Header{}, fmt.Errorf("%w: the value begins or ends with white space, which is never part of it in a request", ErrHeader)
 	case strings.ContainsFunc(header.Value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f || c == '\uFFFD' }):
-		return Header{}, fmt.Errorf("%w: the value holds a control character", ErrHeader)
+		return Header{}, fmt.Errorf("%w: the value contains a control character", ErrHeader)
 	}
 	return header, nil
 }
 
-// Compare is a total order of Matches, the more specific first: the order that CompareRoutes has for Routes of one age and Owner. It is 0 for equal
-// Matches only.
+// Compare is a total order of Matches, the more specific first: the order that CompareRoutes uses for Routes of the
+// same age and Owner. It is 0 for equal Matches only.
 func (m Match) Compare(other Match) int {
 	return cmp.Or(m.compareSpecificity(other), slices.CompareFunc(m.Headers, other.Headers, Header.Compare))
 }
 
-// compareSpecificity is Compare but for the content of headers, which makes no Match more specific than another.
+// compareSpecificity is Compare without the content of headers, which does not affect how specific a Match is.
 func (m Match) compareSpecificity(other Match) int {
 	return cmp.Or(
 		m.Host.Compare(other.Host),
@@ -147,16 +152,16 @@ func (m Match) compareSpecificity(other Match) int {
 	)
 }
 
-// Compare orders hosts, the more specific first: exact names, then wildcards from the longest to the shortest, then AnyHost. Equally specific ones are in
-// the order of their names.
+// Compare orders hosts, the more specific first: exact names, then wildcards from the longest to the shortest, then
+// AnyHost. Equally specific hosts are ordered by name.
 func (h Host) Compare(other Host) int {
 	return cmp.Or(cmp.Compare(h.breadth(), other.breadth()), cmp.Compare(h, other))
 }
 
-// IsExact says whether the host is one name, not a wildcard.
+// IsExact reports whether the host is one name, not a wildcard.
 func (h Host) IsExact() bool { return h.breadth() == 0 }
 
-// breadth is 0 for an exact name and grows as wildcards get shorter.
+// breadth is 0 for an exact name and increases as wildcards get shorter.
 func (h Host) breadth() int {
 	if !strings.HasPrefix(string(h), string(AnyHost)) {
 		return 0
@@ -164,7 +169,7 @@ func (h Host) breadth() int {
 	return maxHost + 1 - len(h)
 }
 
-// Compare orders headers by name, then value, a condition on the value first.
+// Compare orders headers by name, then value, a condition with a value first.
 func (h Header) Compare(other Header) int {
 	if h.Any != other.Any {
 		return cmp.Or(cmp.Compare(h.Name, other.Name), cmp.Compare(other.Value, h.Value), -1)
@@ -172,7 +177,7 @@ func (h Header) Compare(other Header) int {
 	return cmp.Or(cmp.Compare(h.Name, other.Name), cmp.Compare(h.Value, other.Value))
 }
 
-// withValue counts the headers whose value matters, which are the more specific ones.
+// countValues counts the headers with a value, which are more specific.
 func withValue(headers []Header) int {
 	count := 0
 	for _, header := range headers {
@@ -183,7 +188,8 @@ func withValue(headers []Header) int {
 	return count
 }
 
-// lowerASCII lowers letters of ASCII only. Unicode lowers the Kelvin sign to k, which would make one name of two.
+// lowerASCII converts ASCII letters to lower case. Unicode would convert the Kelvin sign to k, so that two names become
+// one.
 func lowerASCII(c rune) rune {
 	if c >= 'A' && c <= 'Z' {
 		return c - 'A' + 'a'
@@ -191,13 +197,13 @@ func lowerASCII(c rune) rune {
 	return c
 }
 
-// isDigits says whether text is a decimal number that can be a port.
+// isDigits reports whether text is a decimal number that can be a port.
 func isDigits(text string) bool {
 	return len(text) >= 1 && len(text) <= 5 && strings.Trim(text, "0123456789") == ""
 }
 
-// isLabel says whether text can be a label of a lower-case host name. Underscores are no part of host names by RFC 952, but resolvers and browsers take
-// them.
+// isLabel reports whether text can be a label of a lower-case host name. RFC 952 does not allow underscores in host
+// names, but resolvers and browsers accept them.
 func isLabel(text string) bool {
 	if text == "" || len(text) > maxLabel || text[0] == '-' || text[len(text)-1] == '-' {
 		return false
@@ -210,7 +216,7 @@ func isLabel(text string) bool {
 	return true
 }
 
-// isTokenChar says whether c may stand in a header's name (tchar of RFC 9110, section 5.6.2).
+// isTokenChar reports whether c may be part of a header name (tchar of RFC 9110, section 5.6.2).
 func isTokenChar(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }

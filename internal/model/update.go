@@ -1,18 +1,19 @@
 package model
 
-// Update is what is new in the Config of one fleet since the one before, by object and by host: the units in which a Config changes. It is empty when nothing is.
+// Update is the difference between two successive Configs of one fleet, by object and by host: the units in which a
+// Config changes.
 type Update struct {
-	// Objects are the HTTPScaledObjects of which a Route, or the endpoints of one, are new. Each is there with all its Routes in the order of CompareRoutes
-	// and what is there for them. One that has no Route any more is there with the zero Config.
+	// Objects are the HTTPScaledObjects with a changed Route, or with changed endpoints of one. Each has all its Routes in
+	// the order of CompareRoutes and their endpoints. An object without Routes has the zero Config.
 	Objects map[Key]Config
-	// Hosts are the hosts of which a Route or an effective weight is new, each with all its Routes, whoever owns them, in the order of CompareRoutes and
-	// what is there for them. One that has no Route any more is there with the zero Config.
+	// Hosts are the hosts with a changed Route or effective weight. Each has all its Routes, of all owners, in the order
+	// of CompareRoutes and their endpoints. A host without Routes has the zero Config.
 	Hosts map[Host]Config
-	// Certificates are those of hosts that are new; nil for a host that has none any more.
+	// Certificates are the changed ones; nil for a host that no longer has one.
 	Certificates map[Host]*Certificate
 }
 
-// IsEmpty says that nothing is new.
+// IsEmpty reports whether there is no change.
 func (u Update) IsEmpty() bool {
 	return len(u.Objects) == 0 && len(u.Hosts) == 0 && len(u.Certificates) == 0
 }

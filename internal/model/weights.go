@@ -1,13 +1,15 @@
 package model
 
-// EffectiveWeights returns the weights that the proxies are to use for backends, in the same order, given what can answer now:
+// EffectiveWeights returns the weights that the proxies use for backends, in the same order, based on the ready
+// endpoints:
 //
-//   - Backends with ready endpoints, and the stable one always, keep their desired weight.
-//   - A canary or experiment with weight but without a ready endpoint gives its share to the stable backend, the first one.
-//   - The stable share never goes to a canary: nobody asked for more requests there.
-//   - Weight 0 gets nothing, ever. So when the stable backend has weight 0, there is nobody to give to, and every share stays where it is.
+//   - Backends with ready endpoints, and always the stable one, keep their desired weight.
+//   - The weight of a canary or experiment without a ready endpoint goes to the stable backend, the first one.
+//   - The weight of the stable backend never goes to a canary: the user requested no more traffic there.
+//   - A backend with weight 0 never receives a request. So if the stable backend has weight 0, all weights stay as they
+//     are.
 //
-// The sum of the weights stays the same. The split that users asked for is in force exactly when the outcome equals the desired weights.
+// The sum of the weights stays the same. The desired split is active if the result equals the desired weights.
 func EffectiveWeights(backends []Backend, services map[ServicePort]Endpoints) []uint32 {
 	weights := make([]uint32, len(backends))
 	for i, backend := range backends {

@@ -135,7 +135,7 @@ func badManaged() []BadObject {
 		},
 		{
 			Name: "a header route with a regular expression that is too large for Envoy", Patch: regex(`[a-z]{200}`),
-			Message: inRegex + `"[a-z]{200}": it may take a program of 213 instructions, and Envoy refuses one above 100: shorten it, repeat less often, or use exact or prefix` + remedy,
+			Message: inRegex + `"[a-z]{200}": it may take a program of 213 instructions, and Envoy rejects one above 100: shorten it, repeat less often, or use exact or prefix` + remedy,
 		},
 		{
 			Name: "a mirror route of more than all", Patch: patch(`[{"name":"copy","mirrorPercent":101,"matches":[{}]}]`),

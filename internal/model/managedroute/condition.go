@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// Limits of a single condition, in bytes: as those of an HTTPScaledObject's own headers and path prefixes.
+// The limits of a single condition in bytes, equal to those of an HTTPScaledObject's headers and path prefixes.
 const (
 	maxHeaderName, maxHeaderValue, maxPath = 256, 4096, 1024
 )
 
-// beyondWord are the characters of a header's name and of a method beside letters and digits (RFC 9110, section 5.6.2).
+// tokenChars are the characters of a header name or a method in addition to letters and digits (RFC 9110, section
+// 5.6.2).
 const beyondWord = "!#$%&'*+-.^_`|~"
 
 // validate checks one match.
@@ -36,7 +37,7 @@ func (m Match) validate() error {
 	return nil
 }
 
-// validateIfAny is validate for a condition that need not be there.
+// validateOptional is validate for a condition that may be missing.
 func (m StringMatch) validateIfAny(literal func(string) error) error {
 	if m == (StringMatch{}) {
 		return nil
@@ -44,7 +45,7 @@ func (m StringMatch) validateIfAny(literal func(string) error) error {
 	return m.validate(literal)
 }
 
-// validate checks a condition; literal checks the value where it is none but itself.
+// validate checks a condition; literal checks the value of an exact or prefix match.
 func (m StringMatch) validate(literal func(string) error) error {
 	switch {
 	case m.Value == "":
@@ -57,7 +58,7 @@ func (m StringMatch) validate(literal func(string) error) error {
 	return literal(m.Value)
 }
 
-// validateToken checks a header's name, or a method.
+// validateToken checks a header name or a method.
 func validateToken(text string) error {
 	isOther := func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(beyondWord, c)
@@ -68,21 +69,21 @@ func validateToken(text string) error {
 	return nil
 }
 
-// validateHeaderValue checks what a header's value is, or begins with.
+// validateHeaderValue checks a header value or a prefix of one.
 func validateHeaderValue(text string) error {
 	isControl := func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f || c == '\uFFFD' }
 	switch {
 	case len(text) > maxHeaderValue:
 		return fmt.Errorf("%w: the value is longer than %d bytes", ErrMatch, maxHeaderValue)
 	case strings.ContainsFunc(text, isControl):
-		return fmt.Errorf("%w: the value holds a control character", ErrMatch)
+		return fmt.Errorf("%w: the value contains a control character", ErrMatch)
 	case strings.TrimLeft(text, " \t") != text:
-		return fmt.Errorf("%w: the value begins with white space, which no request's does: remove it", ErrMatch)
+		return fmt.Errorf("%w: the value begins with white space, which a request's value never does: remove it", ErrMatch)
 	}
 	return nil
 }
 
-// validatePath checks a path, or a prefix of one.
+// validatePath checks a path or a prefix of one.
 func validatePath(text string) error {
 	isOther := func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`?#\`, c) }
 	switch {

@@ -1,9 +1,9 @@
-// Package managedroute is the header and mirror routes of a Rollout, and the codec of the annotation http.kedify.io/managed-routes, in which those of one
-// HTTPScaledObject travel. The router plugin writes the text, the interceptor reads it, and both use this package, so that what the one writes the other
-// takes, and Envoy too.
+// Package managedroute contains the header and mirror routes of a Rollout and the codec of the annotation
+// http.kedify.io/managed-routes, which contains those of one HTTPScaledObject. The router plugin writes the annotation
+// and the interceptor reads it, both by this package, so that the interceptor and Envoy accept what the plugin writes.
 //
-// The text is a JSON list. A request goes by the first route that it matches, and by the weights where it matches none. What a text may hold is bounded before
-// it is parsed, because any tenant can write one.
+// The text is a JSON list. A request uses the first route that it matches; if it matches none, it is routed by weight.
+// The size of a text is limited before it is parsed, because any tenant can write one.
 package managedroute
 
 import (
@@ -12,66 +12,68 @@ import (
 	"slices"
 )
 
-// Limits of a text.
+// The limits of a text.
 const (
-	// MaxBytes is the longest accepted text, in bytes.
+	// MaxBytes is the maximum length of a text in bytes.
 	MaxBytes = 16 << 10
-	// MaxRoutes is the highest accepted number of routes.
+	// MaxRoutes is the maximum number of routes.
 	MaxRoutes = 16
-	// MaxMatches is the highest accepted number of matches of all routes.
+	// MaxMatches is the maximum number of matches of all routes.
 	MaxMatches = 64
-	// MaxHeaders is the highest accepted number of headers of a match.
+	// MaxHeaders is the maximum number of headers of a match.
 	MaxHeaders = 16
-	// MaxPercent is the percentage with which every request is copied.
+	// MaxPercent is the percentage that mirrors every request.
 	MaxPercent = 100
 )
 
-// What can be wrong with routes. Every error of Parse and Validate is one of these by errors.Is; its text adds the route, the part of it and the remedy.
+// The errors of Parse and Validate. Each returned error wraps one of these; its text adds the route, the field and the
+// fix.
 var (
-	// ErrTooLong says that the text is longer than MaxBytes. Nothing of it was parsed.
+	// ErrTooLong means that the text is longer than MaxBytes. It was not parsed.
 	ErrTooLong = errors.New("text is too long")
-	// ErrSyntax says that the text is not a JSON list of routes with exactly the keys of Route.
+	// ErrSyntax means that the text is not a JSON list of routes with exactly the keys of Route.
 	ErrSyntax = errors.New("not a JSON list of routes")
-	// ErrTooMany says that a limit is exceeded: MaxRoutes, MaxMatches or MaxHeaders.
+	// ErrTooMany means that a limit is exceeded: MaxRoutes, MaxMatches or MaxHeaders.
 	ErrTooMany = errors.New("too many")
-	// ErrName says that a route has no name or that of another one.
+	// ErrName means that a route has no name or the name of another one.
 	ErrName = errors.New("route without a name of its own")
-	// ErrMatch says that a condition cannot hold for any request, or means nothing.
+	// ErrMatch means that a condition is invalid or can match no request.
 	ErrMatch = errors.New("not a condition")
-	// ErrPercent says that a percentage is above MaxPercent.
+	// ErrPercent means that a percentage is above MaxPercent.
 	ErrPercent = errors.New("not a percentage")
-	// ErrRegex says that a regular expression is none of RE2, or larger than Envoy takes.
+	// ErrRegex means that a regular expression is not valid in RE2, or larger than Envoy accepts.
 	ErrRegex = errors.New("not a regular expression that Envoy takes")
 )
 
-// Route is a header route, whose requests go to the canary, or a mirror route, of whose requests copies do.
+// Route is a header route, which routes its requests to the canary, or a mirror route, which mirrors them to the
+// canary.
 type Route struct {
-	// Name is the route's name, as trafficRouting.managedRoutes of the Rollout has it.
+	// Name is the route's name in trafficRouting.managedRoutes of the Rollout.
 	Name string `json:"name"`
-	// MirrorPercent is how many of a hundred requests are copied, 1 to 100. It is 0 for a header route.
+	// MirrorPercent is the percentage of requests that is mirrored, 1 to 100. It is 0 for a header route.
 	MirrorPercent uint32 `json:"mirrorPercent,omitempty"`
-	// Matches are the requests that the route is for: those for which at least one holds.
+	// Matches select the requests: those that at least one of them matches.
 	Matches []Match `json:"matches"`
 }
 
-// IsMirror says whether the route is a mirror route.
+// IsMirror reports whether the route is a mirror route.
 func (r Route) IsMirror() bool { return r.MirrorPercent > 0 }
 
-// Match is a condition on a request. Its parts must all hold; one that is the zero value always does.
+// Match is a condition on a request. All of its parts must match; a zero value always matches.
 type Match struct {
 	// Method is a condition on the method.
 	Method StringMatch `json:"method,omitzero"`
-	// Path is a condition on the path, without the query. A prefix is one of whole segments.
+	// Path is a condition on the path, without the query. A prefix matches whole segments.
 	Path StringMatch `json:"path,omitzero"`
 	// Headers are conditions on headers.
 	Headers []HeaderMatch `json:"headers,omitempty"`
 }
 
-// HeaderMatch is a condition on a header, which has to be there.
+// HeaderMatch is a condition on a header, which must exist.
 type HeaderMatch struct {
 	StringMatch
 
-	// Name is the header's name, in any case.
+	// Name is the header's name, case-insensitive.
 	Name string `json:"name"`
 }
 
@@ -79,33 +81,34 @@ type HeaderMatch struct {
 type StringMatch struct {
 	// Type is how the text is compared.
 	Type MatchType `json:"type"`
-	// Value is what it is compared with, not empty.
+	// Value is the text to compare with, not empty.
 	Value string `json:"value"`
 }
 
 // MatchType is how a text is compared.
 type MatchType string
 
-// The ways of comparing.
+// The MatchTypes.
 const (
-	// Exact compares the whole text.
+	// Exact matches the whole text.
 	Exact MatchType = "Exact"
-	// Prefix compares the beginning of the text.
+	// Prefix matches the beginning of the text.
 	Prefix MatchType = "Prefix"
 	// Regex is a regular expression (RE2) for the whole text.
 	Regex MatchType = "Regex"
 )
 
-// Equal says whether two routes are the same in every part.
+// Equal reports whether all fields are equal.
 func (r Route) Equal(other Route) bool {
-	return r.Name == other.Name && r.MirrorPercent == other.MirrorPercent && slices.EqualFunc(r.Matches, other.Matches, Match.equal)
+	return r.Name == other.Name && r.MirrorPercent == other.MirrorPercent &&
+		slices.EqualFunc(r.Matches, other.Matches, Match.equal)
 }
 
 func (m Match) equal(other Match) bool {
 	return m.Method == other.Method && m.Path == other.Path && slices.Equal(m.Headers, other.Headers)
 }
 
-// CountMatches is the number of matches of all routes.
+// CountMatches returns the number of matches of all routes.
 func CountMatches(routes []Route) int {
 	count := 0
 	for _, route := range routes {
@@ -114,7 +117,7 @@ func CountMatches(routes []Route) int {
 	return count
 }
 
-// Validate checks what routes must be whatever their notation.
+// Validate checks routes.
 func Validate(routes []Route) error {
 	switch count := CountMatches(routes); {
 	case len(routes) > MaxRoutes:
@@ -124,7 +127,7 @@ func Validate(routes []Route) error {
 	}
 	for i, route := range routes {
 		if route.Name == "" || slices.ContainsFunc(routes[:i], func(other Route) bool { return other.Name == route.Name }) {
-			return fmt.Errorf("%w: %.80q: name each route otherwise", ErrName, route.Name)
+			return fmt.Errorf("%w: %.80q: give each route a unique name", ErrName, route.Name)
 		}
 		if err := route.validate(); err != nil {
 			return fmt.Errorf("route %.80q: %w", route.Name, err)

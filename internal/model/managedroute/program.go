@@ -6,31 +6,33 @@ import (
 	"strings"
 )
 
-// What parts of a regular expression add to a program at most, found by comparing with Envoy's own numbers for random ones. The true size is often lower.
+// The maximum numbers of instructions that parts of a regular expression add to its program, measured against Envoy's
+// numbers for random expressions. The true size is often lower.
 const (
 	sizeOfAll    = 4 // the beginning and the end
-	sizeOfGroup  = 2 // a group that captures
+	sizeOfGroup  = 2 // a capture group
 	sizeOfRepeat = 3
-	sizeOfBranch = 1 // a branch of a choice
-	sizeOfOther  = 2 // any character, or a border
+	sizeOfBranch = 1 // a branch of an alternation
+	sizeOfOther  = 2 // any character, or a boundary
 
 	highestByte = 0xff
 )
 
-// programSize is an upper bound for the size of RE2's program for a regular expression in Latin-1, which is how Envoy compiles it; above MaxProgram for what
-// Go cannot parse.
+// programSize returns an upper bound for the size of RE2's program for a regular expression in Latin-1, as Envoy
+// compiles it. For an expression that Go cannot parse, the result is above MaxProgram.
 //
-// Both join branches of a choice, such as a|b to [ab], but Go more of them. With an empty branch between any two it joins none.
+// RE2 and Go both merge branches of an alternation, e.g. a|b to [ab], but Go merges more. An empty branch between each
+// two branches prevents all merging.
 func programSize(text string) int {
-	apart := strings.NewReplacer(`\\`, `\\`, `\|`, `\|`, `|`, `|(?:)|`).Replace(text)
-	parsed, err := syntax.Parse(apart, syntax.Perl)
+	separated := strings.NewReplacer(`\\`, `\\`, `\|`, `\|`, `|`, `|(?:)|`).Replace(text)
+	parsed, err := syntax.Parse(separated, syntax.Perl)
 	if err != nil {
 		return MaxProgram + 1
 	}
 	return sizeOfAll + sizeOf(parsed.Simplify())
 }
 
-// sizeOf is an upper bound for one part.
+// sizeOf returns an upper bound for one part.
 func sizeOf(part *syntax.Regexp) int {
 	size := 0
 	for _, sub := range part.Sub {
@@ -49,7 +51,7 @@ func sizeOf(part *syntax.Regexp) int {
 		return size + sizeOfRepeat
 	case syntax.OpStar, syntax.OpPlus:
 		if slices.ContainsFunc(part.Sub, hasLoop) {
-			size *= 2 // RE2 has what a loop in a loop begins with twice, unless both are greedy.
+			size *= 2 // RE2 duplicates the beginning of a nested loop, unless both loops are greedy
 		}
 		return size + sizeOfRepeat
 	case syntax.OpAlternate:
@@ -59,12 +61,12 @@ func sizeOf(part *syntax.Regexp) int {
 	}
 }
 
-// hasLoop says whether part, or a part of it, is repeated without a limit.
+// hasLoop reports whether part, or a part of it, is an unbounded repetition.
 func hasLoop(part *syntax.Regexp) bool {
 	return part.Op == syntax.OpStar || part.Op == syntax.OpPlus || slices.ContainsFunc(part.Sub, hasLoop)
 }
 
-// rangesOf counts the ranges of a class that a byte can be in.
+// rangesOf counts the ranges of a character class that can contain a byte.
 func rangesOf(bounds []rune) int {
 	count := 0
 	for i := 0; i+1 < len(bounds); i += 2 {

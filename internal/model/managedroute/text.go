@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Format writes routes as the annotation's text, "" for none. Equal routes give equal text. What passes Validate comes back from Parse unchanged, unless the
-// text is longer than MaxBytes; Format itself checks nothing.
+// Format returns routes as the text of the annotation, "" for none. Equal routes give equal text. Parse returns valid
+// routes unchanged, unless the text is longer than MaxBytes. Format does not validate.
 func Format(routes []Route) string {
 	if len(routes) == 0 {
 		return ""
@@ -18,26 +18,26 @@ func Format(routes []Route) string {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(routes); err != nil { // No part of a Route can fail; if one ever does, Parse refuses what is there.
+	if err := encoder.Encode(routes); err != nil { // no field of a Route can fail to encode; Parse would reject this text
 		return err.Error()
 	}
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// Parse reads the annotation's text. The result passes Validate. An error is one of this package's by errors.Is; a text that was refused has no partial
-// result.
+// Parse parses and validates the text of the annotation. After an error, which wraps one of this package, there is no
+// partial result.
 func Parse(text string) ([]Route, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("%w: at most %d bytes are allowed", ErrTooLong, MaxBytes)
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields() // A mistyped condition must not quietly make a route wider.
+	decoder.DisallowUnknownFields() // a misspelled condition must not silently widen a route
 	var routes []Route
 	if err := decoder.Decode(&routes); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSyntax, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows the list", ErrSyntax)
+		return nil, fmt.Errorf("%w: unexpected content after the list", ErrSyntax)
 	}
 	if err := Validate(routes); err != nil {
 		return nil, err

@@ -1,4 +1,5 @@
-// Package serviceport finds the port of an experiment's Service that takes the requests of the canary Service: routers and the interceptor have to agree on it.
+// Package serviceport maps a port of the canary Service to the corresponding port of an experiment's Service. Routers
+// and the interceptor must agree on it.
 package serviceport
 
 import (
@@ -7,34 +8,35 @@ import (
 	"strings"
 )
 
-// httpName is what a port is usually named that serves requests.
+// httpName is the usual name of an HTTP port.
 const httpName = "http"
 
 // Port is a TCP port of a Service.
 type Port struct {
 	// Number is the Service's port.
 	Number int32
-	// Name is the port's name; empty for the only one of a Service without.
+	// Name is the port's name; it may be empty if the Service has only one port.
 	Name string
-	// Target is where it leads to in the Pods: a container port's number, or its name. Empty or "0" means Number.
+	// Target is the port of the Pods: number or name of a container port. Empty or "0" means Number.
 	Target string
 }
 
-// For finds the port of an experiment's Service that takes what port number of the canary Service takes. The controller makes such a Service with the container's
-// ports (argo-rollouts experiments/experiment.go, createTemplateService), so that the numbers of the two differ wherever a Service's port isn't its target.
+// For returns the port of an experiment's Service that corresponds to port number of the canary Service. The controller
+// creates such a Service with the container's ports (argo-rollouts experiments/experiment.go, createTemplateService),
+// so the numbers differ if a Service's port is not its target port.
 //
-// It is the port of the same number; else that of the number, or the name, of the container port that the canary's port leads to; else of the canary port's
-// name; else the one named http; else the only one.
+// In this order, it is the port with the same number; the one with the number or the name of the canary port's target;
+// the one with the canary port's name; the one named http; the only one.
 func For(canary []Port, number int32, offered []Port) (Port, bool) {
-	var asked Port
+	var canaryPort Port
 	if at := slices.IndexFunc(canary, func(p Port) bool { return p.Number == number }); at >= 0 {
-		asked = canary[at]
+		canaryPort = canary[at]
 	}
 	rules := []func(Port) bool{
 		func(p Port) bool { return p.Number == number },
-		func(p Port) bool { return strconv.Itoa(int(p.Number)) == asked.Target },
-		func(p Port) bool { return p.Name != "" && p.Name == asked.Target },
-		func(p Port) bool { return p.Name != "" && p.Name == asked.Name },
+		func(p Port) bool { return strconv.Itoa(int(p.Number)) == canaryPort.Target },
+		func(p Port) bool { return p.Name != "" && p.Name == canaryPort.Target },
+		func(p Port) bool { return p.Name != "" && p.Name == canaryPort.Name },
 		func(p Port) bool { return p.Name == httpName },
 		func(Port) bool { return len(offered) == 1 },
 	}
@@ -46,7 +48,7 @@ func For(canary []Port, number int32, offered []Port) (Port, bool) {
 	return Port{}, false
 }
 
-// Numbers lists ports for a message.
+// Numbers formats the numbers of ports for a message.
 func Numbers(ports []Port) string {
 	texts := make([]string, 0, len(ports))
 	for _, port := range ports {

@@ -14,16 +14,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-func TestFormatIsTheTextOfTheGuide(t *testing.T) {
+func TestFormatMatchesTheGuide(t *testing.T) {
 	t.Parallel()
-	got := split.Format([]split.Backend{{Service: "rollouts-demo-stable", Weight: 80}, {Service: "rollouts-demo-canary", Weight: 20}})
+	got := split.Format([]split.Backend{{Service: "rollouts-demo-stable", Weight: 80},
+		{Service: "rollouts-demo-canary", Weight: 20}})
 	want := "- service: rollouts-demo-stable\n  weight: 80\n- service: rollouts-demo-canary\n  weight: 20\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Format (-want +got):\n%s", diff)
 	}
 }
 
-func TestFormatQuotesNamesThatYAMLTakesForSomethingElse(t *testing.T) {
+func TestFormatQuotesAmbiguousNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"null", "true", "yes", "on", "y", "1", "0x1f", "1e3", "12-34"} {
 		got := split.Format([]split.Backend{{Service: name, Weight: 1}})
@@ -40,14 +41,16 @@ func TestParseAccepts(t *testing.T) {
 		text string
 		want []split.Backend
 	}{
-		"block style":          {"- service: stable\n  weight: 80\n- service: canary\n  weight: 20\n", want},
-		"keys the other way":   {"- weight: 80\n  service: stable\n- weight: 20\n  service: canary", want},
-		"flow style":           {"[{service: stable, weight: 80}, {service: canary, weight: 20}]", want},
-		"JSON":                 {`[{"service":"stable","weight":80},{"service":"canary","weight":20}]`, want},
-		"document markers":     {"---\n- {service: stable, weight: 80}\n- {service: canary, weight: 20}\n...\n", want},
-		"comments":             {"# who\n- {service: stable, weight: 80} # most\n- {service: canary, weight: 20}", want},
-		"a weight of zero":     {"- {service: stable, weight: 0}\n- {service: canary, weight: 100}", []split.Backend{{"stable", 0}, {"canary", 100}}},
-		"any sum":              {"- {service: stable, weight: 1}\n- {service: canary, weight: 2}", []split.Backend{{"stable", 1}, {"canary", 2}}},
+		"block style":        {"- service: stable\n  weight: 80\n- service: canary\n  weight: 20\n", want},
+		"keys the other way": {"- weight: 80\n  service: stable\n- weight: 20\n  service: canary", want},
+		"flow style":         {"[{service: stable, weight: 80}, {service: canary, weight: 20}]", want},
+		"JSON":               {`[{"service":"stable","weight":80},{"service":"canary","weight":20}]`, want},
+		"document markers":   {"---\n- {service: stable, weight: 80}\n- {service: canary, weight: 20}\n...\n", want},
+		"comments":           {"# who\n- {service: stable, weight: 80} # most\n- {service: canary, weight: 20}", want},
+		"a weight of zero": {"- {service: stable, weight: 0}\n- {service: canary, weight: 100}",
+			[]split.Backend{{"stable", 0}, {"canary", 100}}},
+		"any sum": {"- {service: stable, weight: 1}\n- {service: canary, weight: 2}",
+			[]split.Backend{{"stable", 1}, {"canary", 2}}},
 		"one entry":            {"- {service: stable, weight: 100}", []split.Backend{{"stable", 100}}},
 		"the greatest sum":     {"- {service: stable, weight: 4294967295}", []split.Backend{{"stable", math.MaxUint32}}},
 		"a name like a number": {"- {service: 123, weight: 1}", []split.Backend{{"123", 1}}},
@@ -66,7 +69,7 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("- {service: a, weight: 1}\n", split.MaxBackends+1)
 	tests := map[string]struct {
@@ -122,7 +125,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseTakesBackWhatFormatWrote(t *testing.T) {
+func TestParseReversesFormat(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -153,7 +156,7 @@ func TestHashIsSHA256InHexadecimal(t *testing.T) {
 	}
 }
 
-// randomSplit makes a valid split: reserved words, numbers and ordinary names, with at least one weight above zero.
+// randomSplit returns a valid split of reserved words, numbers and ordinary names, with at least one weight above zero.
 func randomSplit(random *rand.Rand) []split.Backend {
 	names := []string{"null", "true", "no", "y", "7", "1e3", "0b1", "a", "shop-stable", "x-1", strings.Repeat("z", 63)}
 	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })

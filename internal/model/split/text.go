@@ -11,8 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Format writes backends as the annotation's text, two lines for each in the given order: "- service: shop-stable" and, indented by two spaces,
-// "weight: 80". Equal splits give equal text. Whatever passes Validate comes back from Parse unchanged; Format itself checks nothing.
+// Format returns backends as the text of the annotation, two lines for each in the given order: "- service:
+// shop-stable" and, indented by two spaces, "weight: 80". Equal splits give equal text. Parse returns a valid split
+// unchanged. Format does not validate.
 func Format(backends []Backend) string {
 	var text strings.Builder
 	for _, backend := range backends {
@@ -21,21 +22,22 @@ func Format(backends []Backend) string {
 	return text.String()
 }
 
-// scalar writes a name so that every YAML reader takes it for a string, also those of YAML 1.1, where plain yes, on and y are booleans and 1e3 is a
-// number. Only what begins with a digit and the reserved words need quotes: a DNS label holds none of YAML's indicators.
+// scalar formats a name as a string for all YAML parsers, including YAML 1.1, in which plain yes, on and y are booleans
+// and 1e3 is a number. Only reserved words and names that begin with a digit need quotes: a DNS label contains no YAML
+// indicator.
 func scalar(name string) string {
-	reserved := false
+	isReserved := false
 	switch name {
 	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
-		reserved = true
+		isReserved = true
 	}
-	if reserved || !isDNSLabel(name) || name[0] < 'a' {
+	if isReserved || !isDNSLabel(name) || name[0] < 'a' {
 		return strconv.Quote(name)
 	}
 	return name
 }
 
-// Parse reads the annotation's text. The result passes Validate. An error is one of this package's by errors.Is; a text that was refused has no
+// Parse parses and validates the text of the annotation. After an error, which wraps one of this package, there is no
 // partial result.
 func Parse(text string) ([]Backend, error) {
 	if len(text) > MaxBytes {
@@ -62,8 +64,8 @@ func Parse(text string) ([]Backend, error) {
 	return backends, nil
 }
 
-// document reads text as exactly one YAML document holding a list without anchors and aliases, and returns the list's elements. The nodes of the YAML
-// library leave aliases as they stand, so nothing is expanded before it is refused.
+// document parses text as exactly one YAML document with a list without anchors and aliases, and returns the list's
+// elements. Nodes of the YAML library keep aliases unexpanded, so no expansion happens before they are rejected.
 func document(text string) ([]*yaml.Node, error) {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var root yaml.Node
@@ -78,17 +80,18 @@ func document(text string) ([]*yaml.Node, error) {
 		return nil, ErrSyntax
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, syntax("something follows the list")
+		return nil, syntax("unexpected content after the list")
 	}
 	return root.Content[0].Content, nil
 }
 
-// hasAlias says whether node or anything below it is an alias or carries an anchor.
+// hasAlias reports whether node or a descendant is an alias or has an anchor.
 func hasAlias(node *yaml.Node) bool {
 	return node.Kind == yaml.AliasNode || node.Anchor != "" || slices.ContainsFunc(node.Content, hasAlias)
 }
 
-// entry reads one {service, weight}. Both keys are required and no other is allowed: a mistyped key must not quietly mean weight 0.
+// entry parses one {service, weight}. Both keys are required and no other is allowed: a misspelled key must not
+// silently mean weight 0.
 func entry(node *yaml.Node) (Backend, error) {
 	if node.Kind != yaml.MappingNode {
 		return Backend{}, syntax("not a mapping")
@@ -98,7 +101,7 @@ func entry(node *yaml.Node) (Backend, error) {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i].Value, node.Content[i+1]
 		if seen[key] {
-			return Backend{}, syntax("key %.80q stands there twice", key)
+			return Backend{}, syntax("duplicate key %.80q", key)
 		}
 		seen[key] = true
 		var err error
@@ -122,7 +125,7 @@ func entry(node *yaml.Node) (Backend, error) {
 	return backend, nil
 }
 
-// service reads a Service name. Plain text counts as the name also where YAML takes it for a number or a boolean.
+// service parses a Service name. Plain text is a name even if YAML parses it as a number or a boolean.
 func service(node *yaml.Node) (string, error) {
 	if node.Kind != yaml.ScalarNode || node.ShortTag() == "!!null" {
 		return "", syntax("service is not a string")
@@ -130,7 +133,7 @@ func service(node *yaml.Node) (string, error) {
 	return node.Value, nil
 }
 
-// weight reads a weight: a whole decimal number, without quotes.
+// weight parses a weight: a whole decimal number without quotes.
 func weight(node *yaml.Node) (uint32, error) {
 	if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!int" {
 		return 0, fmt.Errorf("%w: %.80q is not a whole number", ErrWeight, node.Value)
@@ -142,7 +145,7 @@ func weight(node *yaml.Node) (uint32, error) {
 	return uint32(number), nil
 }
 
-// syntax is an ErrSyntax with what exactly is wrong.
+// syntax returns an ErrSyntax with details.
 func syntax(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrSyntax}, args...)...)
 }

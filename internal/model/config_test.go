@@ -41,8 +41,10 @@ func TestParseHost(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", ".", "..", "a..b", ".a", "a b", "a/b", "http://a", "a:b", "a:", "a:123456", "[::1]", "::1", "-a.b", "a-.b", "*a.b", "a.*", "*.*.b", "**",
-		"bücher.example", "a\x00b", "\u212A.example" /* the Kelvin sign */, strings.Repeat("a", 64), strings.Repeat("a.", 127) + "a",
+		"", ".", "..", "a..b", ".a", "a b", "a/b", "http://a", "a:b", "a:", "a:123456", "[::1]", "::1", "-a.b", "a-.b",
+		"*a.b", "a.*", "*.*.b", "**",
+		"bücher.example", "a\x00b", "\u212A.example" /* the Kelvin sign */, strings.Repeat("a", 64),
+		strings.Repeat("a.", 127) + "a",
 	} {
 		if got, err := model.ParseHost(text); !errors.Is(err, model.ErrHost) {
 			t.Errorf("ParseHost(%q) = %q, %v, want ErrHost", text, got, err)
@@ -53,13 +55,15 @@ func TestParseHost(t *testing.T) {
 func TestParsePathPrefix(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "/", "/": "/", "//": "/", "/app": "/app", "/app/": "/app", "/app//": "/app", "/app/x": "/app/x", "/a%20b": "/a%20b", "/A": "/A", "/a..b": "/a..b",
+		"": "/", "/": "/", "//": "/", "/app": "/app", "/app/": "/app", "/app//": "/app", "/app/x": "/app/x",
+		"/a%20b": "/a%20b", "/A": "/A", "/a..b": "/a..b",
 	} {
 		if got, err := model.ParsePathPrefix(text); err != nil || got != want {
 			t.Errorf("ParsePathPrefix(%q) = %q, %v, want %q", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"app", "app/", "/a b", "/a?b", "/a#b", "/a\nb", "/a\\b", "/ä", "/a/../b", "/./a", "/..", "/" + strings.Repeat("a", 1024)} {
+	for _, text := range []string{"app", "app/", "/a b", "/a?b", "/a#b", "/a\nb", "/a\\b", "/ä", "/a/../b", "/./a", "/..",
+		"/" + strings.Repeat("a", 1024)} {
 		if got, err := model.ParsePathPrefix(text); !errors.Is(err, model.ErrPathPrefix) {
 			t.Errorf("ParsePathPrefix(%q) = %q, %v, want ErrPathPrefix", text, got, err)
 		}
@@ -105,7 +109,7 @@ func TestParseHeader(t *testing.T) {
 	}
 }
 
-// TestRouteOrder lists routes as they must be sorted and sorts every shuffle of them.
+// TestRouteOrder lists routes in their order and sorts every permutation of them.
 func TestRouteOrder(t *testing.T) {
 	t.Parallel()
 	old, young := time.Unix(1000, 0), time.Unix(2000, 0)
@@ -148,7 +152,8 @@ func TestRouteOrder(t *testing.T) {
 
 func TestMatchCompareIsZeroForEqualOnly(t *testing.T) {
 	t.Parallel()
-	headers := [][]model.Header{nil, {{Name: "x", Value: "1"}}, {{Name: "x", Value: "2"}}, {{Name: "x", Any: true}}, {{Name: "x"}}, {{Name: "y"}}}
+	headers := [][]model.Header{nil, {{Name: "x", Value: "1"}}, {{Name: "x", Value: "2"}}, {{Name: "x", Any: true}},
+		{{Name: "x"}}, {{Name: "y"}}}
 	var all []model.Match
 	for _, host := range []model.Host{"a", "*.a", "*"} {
 		for _, prefix := range []string{"/", "/a", "/b"} {
@@ -196,7 +201,7 @@ func TestEffectiveWeights(t *testing.T) {
 	}
 }
 
-// TestEffectiveWeightsProperties checks what must hold for any split and any state of its endpoints.
+// TestEffectiveWeightsProperties checks the properties of all splits and all states of their endpoints.
 func TestEffectiveWeightsProperties(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
@@ -232,13 +237,15 @@ func TestEffectiveWeightsProperties(t *testing.T) {
 	}
 }
 
-// world makes backends of the desired weights, and endpoints for those that are ready. The others have a draining endpoint, which must not count.
+// world returns backends with the desired weights, and endpoints for those that are ready. The others have a draining
+// endpoint, which must not count.
 func world(desired []uint32, ready []bool) ([]model.Backend, map[model.ServicePort]model.Endpoints) {
 	var backends []model.Backend
 	services := map[model.ServicePort]model.Endpoints{}
 	address := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:80")}
 	for i, weight := range desired {
-		backend := model.Backend{Service: model.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80, Weight: weight, Protocol: model.HTTP1}
+		backend := model.Backend{Service: model.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80, Weight: weight,
+			Protocol: model.HTTP1}
 		backends = append(backends, backend)
 		if ready[i] {
 			services[backend.ServicePort()] = model.Endpoints{Ready: address}

@@ -26,7 +26,7 @@ func TestHostsFor(t *testing.T) {
 	}
 }
 
-func TestFits(t *testing.T) {
+func TestMatches(t *testing.T) {
 	t.Parallel()
 	headers := map[string]string{"x-canary": "1"}
 	look := func(name string) (string, bool) {
@@ -38,15 +38,19 @@ func TestFits(t *testing.T) {
 		path  string
 		want  bool
 	}{
-		"every path":               {model.Match{PathPrefix: "/"}, "/x", true},
-		"the prefix":               {model.Match{PathPrefix: "/app"}, "/app", true},
-		"below the prefix":         {model.Match{PathPrefix: "/app"}, "/app/x", true},
-		"half a segment":           {model.Match{PathPrefix: "/app"}, "/apple", false},
-		"another path":             {model.Match{PathPrefix: "/app"}, "/", false},
-		"a header":                 {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Value: "1"}}}, "/", true},
-		"another value":            {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Value: "2"}}}, "/", false},
-		"any value":                {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Any: true}}}, "/", true},
-		"a header that is missing": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-other", Any: true}}}, "/", false},
+		"every path":       {model.Match{PathPrefix: "/"}, "/x", true},
+		"the prefix":       {model.Match{PathPrefix: "/app"}, "/app", true},
+		"below the prefix": {model.Match{PathPrefix: "/app"}, "/app/x", true},
+		"half a segment":   {model.Match{PathPrefix: "/app"}, "/apple", false},
+		"another path":     {model.Match{PathPrefix: "/app"}, "/", false},
+		"a header": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Value: "1"}}},
+			"/", true},
+		"another value": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Value: "2"}}},
+			"/", false},
+		"any value": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Any: true}}},
+			"/", true},
+		"a header that is missing": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-other", Any: true}}}, "/",
+			false},
 	} {
 		if got := test.match.Fits(test.path, look); got != test.want {
 			t.Errorf("%s: %v", name, got)

@@ -8,8 +8,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// TestHeld is the table of who waits.
-func TestHeld(t *testing.T) {
+// TestWaitsForEndpoint lists which backends wait.
+func TestWaitsForEndpoint(t *testing.T) {
 	t.Parallel()
 	type backend struct {
 		weight  uint32
@@ -36,7 +36,8 @@ func TestHeld(t *testing.T) {
 			route := model.Route{MinReplicas: c.min}
 			services := map[model.ServicePort]model.Endpoints{}
 			for i, each := range c.backends {
-				added := model.Backend{Service: model.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80, Weight: each.weight}
+				added := model.Backend{Service: model.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80,
+					Weight: each.weight}
 				route.Backends = append(route.Backends, added)
 				endpoints := model.Endpoints{IsMissing: c.isMissing}
 				if each.isReady {

@@ -2,8 +2,8 @@ package model
 
 import "strings"
 
-// HostsFor lists the Hosts that fit a request's Host or :authority, the most specific first: the name
-// itself, the wildcards above it, and AnyHost. Port, letter case and one trailing dot don't count.
+// HostsFor returns the Hosts that match a request's Host or :authority, the most specific first: the name itself, the
+// wildcards above it, and AnyHost. It ignores the port, letter case and one trailing dot.
 func HostsFor(authority string) []Host {
 	name, _, _ := strings.Cut(authority, ":")
 	name = strings.Map(lowerASCII, strings.TrimSuffix(name, "."))
@@ -19,11 +19,11 @@ func HostsFor(authority string) []Host {
 	return append(hosts, AnyHost)
 }
 
-// Fits says whether a request for the Match's host is one of its requests. path has no query, and
-// header looks a header up, by its name in lower case.
+// Matches reports whether the Match's path and headers match a request for its host. path has no query, and header
+// looks up a header by its name in lower case.
 func (m Match) Fits(path string, header func(name string) (value string, present bool)) bool {
-	rest, fits := strings.CutPrefix(path, m.PathPrefix)
-	if !fits || m.PathPrefix != "/" && rest != "" && rest[0] != '/' {
+	rest, ok := strings.CutPrefix(path, m.PathPrefix)
+	if !ok || m.PathPrefix != "/" && rest != "" && rest[0] != '/' {
 		return false
 	}
 	for _, condition := range m.Headers {
