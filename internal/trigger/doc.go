@@ -1,7 +1,7 @@
-// Package trigger reads the triggers of ScaledObjects that scale by HTTP requests: which triggers
-// those are (Recognise), what their metadata says and what is wrong with it (Parse), and how a
-// trigger of type kedify-http is said in words that a stock KEDA understands (Additions).
+// Package trigger parses the HTTP triggers of ScaledObjects: it classifies a trigger (Classify), parses and validates
+// its metadata (Parse), and converts a trigger of type kedify-http to one that stock KEDA supports
+// (ConversionMetadata).
 //
-// It is pure, and shared by all who read such metadata: the agent, its webhook, the scaler, which goes by
-// a part of it only (ParseScaling). What a trigger may say is one table, in keys.go.
+// It is pure, and shared by all programs that read such metadata: the agent, its webhook, and the scaler, which uses
+// only a part of it (ParseScaling). The table of all keys is in keys.go.
 package trigger

@@ -14,8 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// The keys of a trigger's metadata (https://docs.kedify.io/scalers/http-scaler/), and
-// activationTargetValue, which triggers of KEDA have.
+// The keys of a trigger's metadata (https://docs.kedify.io/scalers/http-scaler/), and activationTargetValue, a key of
+// KEDA's triggers.
 const (
 	KeyHosts                  = "hosts"
 	KeyPathPrefixes           = "pathPrefixes"
@@ -38,22 +38,21 @@ const (
 	KeyWaitingPageConfigMap   = "coldStartWaitingPageConfigMapRef"
 )
 
-// maxHeadersText is the longest accepted value of headers, in bytes. Any tenant can write one.
+// maxHeadersText is the maximum length of the value of headers, in bytes. Any tenant can write one.
 const maxHeadersText = 4096
 
 // key is one row of the table of keys.
 type key struct {
 	name string
-	// fallback is the value where none is given; empty for none.
+	// fallback is the default value; empty for none.
 	fallback string
-	// read puts a value, which is not empty, into the Trigger. Its error says what is allowed.
+	// read parses a value, which is not empty, into the Trigger. Its error describes the allowed values.
 	read func(t *Trigger, value string) error
-	// needs is the key, and its value, without which this one means nothing; empty if it always
-	// means something.
+	// needs is the key, and needsValue its value, without which this one has no effect; empty if it always has an effect.
 	needs, needsValue string
 }
 
-// pointless says why the key means nothing beside the others, or nothing if it does.
+// ineffective returns why the key has no effect in metadata; empty if it has one.
 func (k key) pointless(metadata map[string]string) string {
 	if k.needs == "" {
 		return ""
@@ -66,19 +65,19 @@ func (k key) pointless(metadata map[string]string) string {
 	}
 	switch {
 	case k.needsValue == "" && other == "":
-		return "means nothing without " + k.needs
+		return "has no effect without " + k.needs
 	case k.needsValue != "" && !strings.EqualFold(other, k.needsValue):
-		return fmt.Sprintf("means nothing unless %s is %s", k.needs, k.needsValue)
+		return fmt.Sprintf("has no effect unless %s is %s", k.needs, k.needsValue)
 	}
 	return ""
 }
 
-// keys is the table of all that a trigger may say, in the order in which it is read.
+// keys returns the table of all keys, in the order in which they are parsed.
 func keys() []key {
 	return slices.Concat(routingKeys(), scalingKeys(), otherKeys())
 }
 
-// scalingKeys are those that the scaler goes by, which reads them with each question.
+// scalingKeys returns the keys that the scaler uses; it parses them in each call.
 func scalingKeys() []key {
 	return []key{
 		{name: KeyScalingMetric, fallback: string(MetricRequestRate), read: oneOf(
@@ -88,7 +87,7 @@ func scalingKeys() []key {
 	}
 }
 
-// routingKeys are those of which requests count and where they go.
+// routingKeys returns the keys that select requests and their destination.
 func routingKeys() []key {
 	return []key{
 		{name: KeyHosts, read: readHosts},
@@ -104,7 +103,7 @@ func routingKeys() []key {
 	}
 }
 
-// otherKeys are the rest.
+// otherKeys returns all other keys.
 func otherKeys() []key {
 	return []key{
 		{
@@ -138,15 +137,15 @@ func otherKeys() []key {
 	}
 }
 
-// Key is one key that a trigger may have.
+// Key is one key of a trigger.
 type Key struct {
 	// Name is the key.
 	Name string
-	// Default is the value that counts where none is given; empty if there is none.
+	// Default is the default value; empty if there is none.
 	Default string
 }
 
-// Keys are all that a trigger may have about requests, in the order in which mistakes are told.
+// Keys returns all keys of a TypeHTTP trigger, in the order in which problems are reported.
 func Keys() []Key {
 	var all []Key
 	for _, known := range keys() {
@@ -155,7 +154,7 @@ func Keys() []Key {
 	return all
 }
 
-// readHosts reads a list of hosts.
+// readHosts parses a list of hosts.
 func readHosts(t *Trigger, value string) (err error) {
 	t.Hosts, err = list(value, func(host string) error {
 		_, err := model.ParseHost(host)
@@ -164,7 +163,7 @@ func readHosts(t *Trigger, value string) (err error) {
 	return err
 }
 
-// readPathPrefixes reads a list of path prefixes.
+// readPathPrefixes parses a list of path prefixes.
 func readPathPrefixes(t *Trigger, value string) (err error) {
 	t.PathPrefixes, err = list(value, func(prefix string) error {
 		_, err := model.ParsePathPrefix(prefix)
@@ -173,11 +172,11 @@ func readPathPrefixes(t *Trigger, value string) (err error) {
 	return err
 }
 
-// errHeadersSyntax says what headers have to look like.
+// errHeadersSyntax describes the syntax of headers.
 var errHeadersSyntax = errors.New("use a YAML list of {name, value}, such as " +
-	"[{name: X-Team, value: a}]; without value, any will do")
+	"[{name: X-Team, value: a}]; without value, any value matches")
 
-// readHeaders reads conditions on headers.
+// readHeaders parses conditions on headers.
 func readHeaders(t *Trigger, value string) error {
 	if len(value) > maxHeadersText {
 		return fmt.Errorf("is longer than %d bytes", maxHeadersText)
@@ -210,21 +209,20 @@ func readHeaders(t *Trigger, value string) error {
 	return nil
 }
 
-// hasAlias says whether a YAML text uses anchors or aliases.
+// hasAlias reports whether a YAML text contains anchors or aliases.
 func hasAlias(text string) bool {
 	var document yaml.Node
 	if yaml.Unmarshal([]byte(text), &document) != nil {
-		return false // which decoding says
+		return false // decoding reports the error
 	}
-	var found func(node *yaml.Node) bool
-	found = func(node *yaml.Node) bool {
-		return node.Kind == yaml.AliasNode || node.Anchor != "" ||
-			slices.ContainsFunc(node.Content, found)
+	var isAliased func(node *yaml.Node) bool
+	isAliased = func(node *yaml.Node) bool {
+		return node.Kind == yaml.AliasNode || node.Anchor != "" || slices.ContainsFunc(node.Content, isAliased)
 	}
-	return found(&document)
+	return isAliased(&document)
 }
 
-// readPort reads the number of a port.
+// readPort parses the number of a port.
 func readPort(t *Trigger, value string) error {
 	port, err := strconv.ParseUint(value, 10, 16)
 	if err != nil || port == 0 {
@@ -234,7 +232,7 @@ func readPort(t *Trigger, value string) error {
 	return nil
 }
 
-// readPortName reads the name of a port.
+// readPortName parses the name of a port.
 func readPortName(t *Trigger, value string) error {
 	if !isDNSLabel(value) {
 		return errors.New("use the name of a port of the Service: " + labelRule)
@@ -243,7 +241,7 @@ func readPortName(t *Trigger, value string) error {
 	return nil
 }
 
-// readTargetValue reads how much a replica takes.
+// readTargetValue parses the target value per replica.
 func readTargetValue(t *Trigger, value string) error {
 	target, err := strconv.ParseInt(value, 10, 32)
 	if err != nil || target < 1 {
@@ -253,7 +251,7 @@ func readTargetValue(t *Trigger, value string) error {
 	return nil
 }
 
-// readActivation reads what the metric has to exceed for a workload to leave zero.
+// readActivation parses the activation threshold.
 func readActivation(t *Trigger, value string) error {
 	threshold, err := strconv.ParseFloat(value, 64)
 	if err != nil || math.IsNaN(threshold) || math.IsInf(threshold, 0) || threshold < 0 {
@@ -263,13 +261,13 @@ func readActivation(t *Trigger, value string) error {
 	return nil
 }
 
-// readMetricKey reads the cluster name of an Envoy that is not ours.
+// readMetricKey parses the cluster name in the user's own Envoy.
 func readMetricKey(t *Trigger, value string) error {
 	t.ExternalProxyMetricKey = value
 	return nil
 }
 
-// readAutowire reads which kinds of objects may be pointed at the proxy.
+// readAutowire parses the kinds of objects that may be redirected to the proxy.
 func readAutowire(t *Trigger, value string) error {
 	if value == AutowireOff {
 		return nil
@@ -279,7 +277,7 @@ func readAutowire(t *Trigger, value string) error {
 	}
 	kinds, err := list(value, func(kind string) error {
 		if !slices.Contains(all, AutowireKind(kind)) {
-			return fmt.Errorf("use a list of %s with commas between them, or %s for none",
+			return fmt.Errorf("use a list of %s, separated by commas, or %s for none",
 				quoted(all), AutowireOff)
 		}
 		return nil
@@ -292,8 +290,8 @@ func readAutowire(t *Trigger, value string) error {
 	return err
 }
 
-// readHealthcheckPath reads the path of health checks, which the application answers unless
-// healthcheckResponse says otherwise.
+// readHealthcheckPath parses the path of health checks, which the application answers unless healthcheckResponse is
+// set.
 func readHealthcheckPath(t *Trigger, value string) error {
 	if value[0] != '/' {
 		return errors.New("begin it with /")
@@ -305,7 +303,7 @@ func readHealthcheckPath(t *Trigger, value string) error {
 	return nil
 }
 
-// readWaitingPage reads whether there is a waiting page.
+// readWaitingPage parses whether the waiting page is enabled.
 func readWaitingPage(t *Trigger, value string) error {
 	enabled, err := strconv.ParseBool(value)
 	if err != nil {

@@ -6,77 +6,72 @@ import (
 	"time"
 )
 
-// Trigger is what the metadata of a trigger says, with defaults filled in.
+// Trigger is the metadata of a trigger, with defaults filled in.
 type Trigger struct {
-	// Hosts are the host names whose requests count and are routed, as they were written, in their
-	// order. There is at least one.
+	// Hosts are the hosts whose requests are routed and counted, as written, in their order. There is at least one.
 	Hosts []string
-	// PathPrefixes narrow the hosts down. None means every path.
+	// PathPrefixes limit the requests to paths. None means all paths.
 	PathPrefixes []string
-	// Headers narrow the requests down further: all of them must match. No name is there twice,
-	// whatever its letter case.
+	// Headers limit the requests further: all of them must match. Names are unique, case-insensitively.
 	Headers []Header
-	// Service is the name of the Service that requests go to. Empty where it was not given: then
-	// the target has to be a Rollout, which names it.
+	// Service is the name of the destination Service. If it is empty, the target must be a Rollout, which names the
+	// Service.
 	Service string
-	// Port is the number of the Service's port, or 0 where PortName says it.
+	// Port is the number of the Service's port, or 0 if PortName is set.
 	Port int32
-	// PortName is the name of the Service's port, or empty where Port says it.
+	// PortName is the name of the Service's port, or empty if Port is set.
 	PortName string
-	// FallbackService is the real backend behind a Service that autowire has rewritten. Empty
-	// where there is none.
+	// FallbackService is the real backend of a Service that autowire has rewritten, or empty.
 	FallbackService string
-	// Metric is what is measured.
+	// Metric is the metric to scale by.
 	Metric Metric
-	// TargetValue is how much of Metric one replica takes: requests per second, or requests in
-	// flight. It is at least 1.
+	// TargetValue is the value of Metric per replica: requests per second, or concurrent requests. It is at least 1.
 	TargetValue int32
-	// ActivationTargetValue is what Metric has to exceed for a workload to leave zero replicas.
+	// ActivationTargetValue is the value that Metric must exceed to activate a workload at zero replicas.
 	ActivationTargetValue float64
-	// Granularity is the length of the slices in which requests are counted, Window the time over
-	// which their rate is averaged and at least as long. Both are positive, and mean something for
-	// MetricRequestRate only.
+	// Granularity is the length of the intervals in which requests are counted. Window is the time over which the rate is
+	// averaged, at least Granularity. Both are positive and apply to MetricRequestRate only.
 	Granularity, Window time.Duration
-	// ExternalProxyMetricKey is the cluster name in an Envoy of the user's own whose requests count
-	// in place of ours. Empty where there is none.
+	// ExternalProxyMetricKey is the cluster name in the user's own Envoy whose requests are counted instead of those of
+	// this project's proxies, or empty.
 	ExternalProxyMetricKey string
-	// Autowire are the kinds of objects that may be pointed at the proxy. None means none.
+	// Autowire are the kinds of objects that may be redirected to the proxy. None means none.
 	Autowire []AutowireKind
-	// HealthcheckPath is the path of health checks from outside, or empty.
+	// HealthcheckPath is the path of external health checks, or empty.
 	HealthcheckPath string
-	// HealthcheckResponse says who answers them. Empty without HealthcheckPath.
+	// HealthcheckResponse is who answers them. Empty without HealthcheckPath.
 	HealthcheckResponse HealthcheckResponse
-	// TLSSecretName is the Secret with the certificate for the hosts, or empty.
+	// TLSSecretName is the Secret with the certificate of the hosts, or empty.
 	TLSSecretName string
-	// WaitingPage says that a request at zero replicas is answered with a waiting page, not held.
+	// WaitingPage means that a request at zero replicas is answered with a waiting page instead of being queued.
 	WaitingPage bool
-	// WaitingPageConfigMap is the ConfigMap with that page, or empty for the standard one.
+	// WaitingPageConfigMap is the ConfigMap with that page, or empty for the default page.
 	WaitingPageConfigMap string
 }
 
 // Header is one condition on a request's headers.
 type Header struct {
-	// Name is the header's name as it was written.
+	// Name is the header's name, as written.
 	Name string
-	// Value is what the header must be, exactly; nil if any value will do.
+	// Value is the exact value of the header; nil matches any value.
 	Value *string
 }
 
-// Metric is a measure that replicas are scaled by.
+// Metric is a metric to scale by.
 type Metric string
 
-// The values of the key scalingMetric.
+// The values of key scalingMetric.
 const (
-	// MetricRequestRate counts requests per second.
+	// MetricRequestRate is the number of requests per second.
 	MetricRequestRate Metric = "requestRate"
-	// MetricConcurrency counts requests in flight.
+	// MetricConcurrency is the number of concurrent requests.
 	MetricConcurrency Metric = "concurrency"
 )
 
-// AutowireKind is a kind of objects that route requests.
+// AutowireKind is a kind of object that routes requests.
 type AutowireKind string
 
-// The values of the key trafficAutowire beside AutowireOff.
+// The values of key trafficAutowire, except AutowireOff.
 const (
 	AutowireIngress        AutowireKind = "ingress"        // networking.k8s.io Ingress
 	AutowireHTTPRoute      AutowireKind = "httproute"      // gateway.networking.k8s.io HTTPRoute
@@ -85,37 +80,36 @@ const (
 	AutowireService        AutowireKind = "service"        // the Service itself
 )
 
-// AutowireOff is the value of the key trafficAutowire that allows no kind.
+// AutowireOff is the value of key trafficAutowire that disables autowiring.
 const AutowireOff = "false"
 
-// HealthcheckResponse says who answers health checks from outside.
+// HealthcheckResponse is who answers external health checks.
 type HealthcheckResponse string
 
-// The values of the key healthcheckResponse.
+// The values of key healthcheckResponse.
 const (
-	// HealthcheckStatic has the proxy answer while there are no replicas.
+	// HealthcheckStatic means that the proxy answers while there are no replicas.
 	HealthcheckStatic HealthcheckResponse = "static"
-	// HealthcheckPassthrough has the application answer, as any other request.
+	// HealthcheckPassthrough means that the application answers, as any other request.
 	HealthcheckPassthrough HealthcheckResponse = "passthrough"
 )
 
-// Problem is one mistake in a trigger's metadata.
+// Problem is one validation error in a trigger's metadata.
 type Problem struct {
-	// Key is the key that it is about.
+	// Key is the invalid key.
 	Key string
-	// Value is what the key has; empty where it has none.
+	// Value is the key's value; empty if it has none.
 	Value string
-	// Remedy says what is wrong and what is allowed.
+	// Fix describes the problem and the allowed values.
 	Remedy string
-	// Ignored says that the key was left out and the rest counts. Otherwise the trigger as a whole
-	// cannot be understood.
+	// Ignored means that the key is ignored and the rest of the trigger is valid. Otherwise the whole trigger is invalid.
 	Ignored bool
 }
 
-// shownValue is how much of a value is repeated in a message, in bytes.
+// maxShownValue is the maximum length of a value in a message, in bytes.
 const shownValue = 80
 
-// String names the key, the value and the remedy.
+// String returns key, value and fix.
 func (p Problem) String() string {
 	if p.Value == "" {
 		return p.Key + ": " + p.Remedy
@@ -123,7 +117,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s %.*q: %s", p.Key, shownValue, p.Value, p.Remedy)
 }
 
-// Usable says whether a trigger with these problems can be understood: all of them are ignored.
+// Usable reports whether a trigger with these problems is valid: all of them are ignored.
 func Usable(problems []Problem) bool {
 	for _, problem := range problems {
 		if !problem.Ignored {
@@ -133,23 +127,22 @@ func Usable(problems []Problem) bool {
 	return true
 }
 
-// Parse reads the metadata of a trigger that Recognise takes for ours. It returns every mistake, in
-// the order of the table of keys, unknown keys last. Unless the problems are Usable the Trigger is
-// only a part. A key with an empty value counts as absent, which is what templates leave behind.
+// Parse parses the metadata of a Managed or Unconverted trigger. It returns all problems, in the order of the table of
+// keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. A key with an empty value counts
+// as missing, because templates produce such keys.
 func Parse(metadata map[string]string) (Trigger, []Problem) {
 	parsed, problems := read(metadata, keys())
 	problems = append(problems, contradictions(parsed, metadata, problems)...)
 	return parsed, append(problems, unknown(metadata)...)
 }
 
-// ParseScaling reads what the scaler goes by, of any TypePush trigger that leads to it: Metric, TargetValue
-// and ActivationTargetValue, as Parse reads them. Other keys are passed over, mistakes included: the
-// HTTPScaledObject is as it was before them.
+// ParseScaling parses what the scaler uses of any TypePush trigger: Metric, TargetValue and ActivationTargetValue, as
+// Parse does. It ignores all other keys and their errors: the HTTPScaledObject still has the previous valid values.
 func ParseScaling(metadata map[string]string) (Trigger, []Problem) {
 	return read(metadata, scalingKeys())
 }
 
-// read reads the keys of a table, and returns the mistakes in each by itself.
+// parseTable parses the keys of a table, and returns the problems of single keys.
 func read(metadata map[string]string, table []key) (parsed Trigger, problems []Problem) {
 	for _, known := range table {
 		value, given := known.fallback, false
@@ -168,14 +161,14 @@ func read(metadata map[string]string, table []key) (parsed Trigger, problems []P
 	return parsed, problems
 }
 
-// contradictions are the mistakes that no key has by itself.
-func contradictions(parsed Trigger, metadata map[string]string, found []Problem) []Problem {
-	wrong := map[string]bool{}
-	for _, problem := range found {
-		wrong[problem.Key] = true
+// crossKeyProblems returns the problems that concern several keys, or missing ones.
+func contradictions(parsed Trigger, metadata map[string]string, known []Problem) []Problem {
+	isInvalid := map[string]bool{}
+	for _, problem := range known {
+		isInvalid[problem.Key] = true
 	}
 	var problems []Problem
-	if len(parsed.Hosts) == 0 && !wrong[KeyHosts] {
+	if len(parsed.Hosts) == 0 && !isInvalid[KeyHosts] {
 		problems = append(problems, Problem{
 			Key:    KeyHosts,
 			Remedy: `is required: name at least one host, such as shop.example.com, or "*" for all`,
@@ -193,7 +186,7 @@ func contradictions(parsed Trigger, metadata map[string]string, found []Problem)
 			Remedy: "is required: set exactly one of port and portName, to a port of the Service",
 		})
 	}
-	if parsed.Window < parsed.Granularity && !wrong[KeyWindow] && !wrong[KeyGranularity] {
+	if parsed.Window < parsed.Granularity && !isInvalid[KeyWindow] && !isInvalid[KeyGranularity] {
 		problems = append(problems, Problem{
 			Key: KeyWindow, Value: parsed.Window.String(),
 			Remedy: fmt.Sprintf("is shorter than the granularity of %v; use a multiple of it",
@@ -203,7 +196,7 @@ func contradictions(parsed Trigger, metadata map[string]string, found []Problem)
 	return problems
 }
 
-// has says whether a key has a value.
+// hasValue reports whether a key has a value.
 func has(metadata map[string]string, key string) bool {
 	return strings.TrimSpace(metadata[key]) != ""
 }

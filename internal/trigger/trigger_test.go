@@ -12,10 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// minimal is the least that a trigger has to say.
+// minimal returns the smallest valid metadata.
 func minimal() map[string]string { return map[string]string{"hosts": "shop.example.com", "port": "80"} }
 
-// with is minimal and more. An empty value takes a key away.
+// with returns minimal with additional keys. An empty value removes a key.
 func with(more map[string]string) map[string]string {
 	metadata := minimal()
 	for key, value := range more {
@@ -28,7 +28,7 @@ func with(more map[string]string) map[string]string {
 	return metadata
 }
 
-// defaults is what minimal means.
+// defaults returns the Trigger of minimal.
 func defaults() trigger.Trigger {
 	return trigger.Trigger{
 		Hosts: []string{"shop.example.com"}, Port: 80,
@@ -37,8 +37,8 @@ func defaults() trigger.Trigger {
 	}
 }
 
-// TestWhatATriggerSays has each key in the order of the guide's table: what it takes, and what it means.
-func TestWhatATriggerSays(t *testing.T) {
+// TestParse lists each key in the order of the guide's table: its valid values and their meaning.
+func TestParse(t *testing.T) {
 	t.Parallel()
 	changed := func(change func(*trigger.Trigger)) trigger.Trigger {
 		parsed := defaults()
@@ -49,33 +49,52 @@ func TestWhatATriggerSays(t *testing.T) {
 		metadata map[string]string
 		want     trigger.Trigger
 	}{
-		"defaults":           {minimal(), defaults()},
-		"empty is not given": {map[string]string{"hosts": "shop.example.com", "port": "80", "targetValue": " ", "headers": ""}, defaults()},
-		"several hosts":      {with(map[string]string{"hosts": "a.test, *.b.test,*,"}), changed(func(t *trigger.Trigger) { t.Hosts = []string{"a.test", "*.b.test", "*"} })},
-		"path prefixes":      {with(map[string]string{"pathPrefixes": "/,/api"}), changed(func(t *trigger.Trigger) { t.PathPrefixes = []string{"/", "/api"} })},
-		"headers": {with(map[string]string{"headers": "- name: X-Team\n  value: a\n- name: X-Any\n"}), changed(func(t *trigger.Trigger) {
-			t.Headers = []trigger.Header{{Name: "X-Team", Value: new("a")}, {Name: "X-Any"}}
-		})},
-		"headers as JSON":     {with(map[string]string{"headers": `[{"name": "X-N", "value": 7}]`}), changed(func(t *trigger.Trigger) { t.Headers = []trigger.Header{{Name: "X-N", Value: new("7")}} })},
-		"service":             {with(map[string]string{"service": "shop"}), changed(func(t *trigger.Trigger) { t.Service = "shop" })},
-		"port name":           {with(map[string]string{"port": "", "portName": "http"}), changed(func(t *trigger.Trigger) { t.Port, t.PortName = 0, "http" })},
-		"fallback service":    {with(map[string]string{"fallbackService": "shop-direct"}), changed(func(t *trigger.Trigger) { t.FallbackService = "shop-direct" })},
-		"concurrency":         {with(map[string]string{"scalingMetric": "concurrency"}), changed(func(t *trigger.Trigger) { t.Metric = trigger.MetricConcurrency })},
-		"target value":        {with(map[string]string{"targetValue": "5"}), changed(func(t *trigger.Trigger) { t.TargetValue = 5 })},
-		"activation":          {with(map[string]string{"activationTargetValue": "2.5"}), changed(func(t *trigger.Trigger) { t.ActivationTargetValue = 2.5 })},
-		"window":              {with(map[string]string{"window": "1m30s", "granularity": "500ms"}), changed(func(t *trigger.Trigger) { t.Window, t.Granularity = 90*time.Second, 500*time.Millisecond })},
-		"external proxy":      {with(map[string]string{"externalProxyMetricKey": "outbound|80||shop"}), changed(func(t *trigger.Trigger) { t.ExternalProxyMetricKey = "outbound|80||shop" })},
-		"autowire some":       {with(map[string]string{"trafficAutowire": "service, ingress,ingress"}), changed(func(t *trigger.Trigger) { t.Autowire = []trigger.AutowireKind{"service", "ingress"} })},
-		"autowire none":       {with(map[string]string{"trafficAutowire": "false"}), changed(func(t *trigger.Trigger) { t.Autowire = nil })},
-		"health check":        {with(map[string]string{"healthcheckPath": "/healthz"}), changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "passthrough" })},
-		"static health check": {with(map[string]string{"healthcheckPath": "/healthz", "healthcheckResponse": "static"}), changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "static" })},
-		"TLS":                 {with(map[string]string{"tlsSecretName": "shop.example.com-tls"}), changed(func(t *trigger.Trigger) { t.TLSSecretName = "shop.example.com-tls" })},
+		"defaults": {minimal(), defaults()},
+		"empty is not given": {map[string]string{"hosts": "shop.example.com", "port": "80", "targetValue": " ",
+			"headers": ""}, defaults()},
+		"several hosts": {with(map[string]string{"hosts": "a.test, *.b.test,*,"}),
+			changed(func(t *trigger.Trigger) { t.Hosts = []string{"a.test", "*.b.test", "*"} })},
+		"path prefixes": {with(map[string]string{"pathPrefixes": "/,/api"}),
+			changed(func(t *trigger.Trigger) { t.PathPrefixes = []string{"/", "/api"} })},
+		"headers": {with(map[string]string{"headers": "- name: X-Team\n  value: a\n- name: X-Any\n"}),
+			changed(func(t *trigger.Trigger) {
+				t.Headers = []trigger.Header{{Name: "X-Team", Value: new("a")}, {Name: "X-Any"}}
+			})},
+		"headers as JSON": {with(map[string]string{"headers": `[{"name": "X-N", "value": 7}]`}),
+			changed(func(t *trigger.Trigger) { t.Headers = []trigger.Header{{Name: "X-N", Value: new("7")}} })},
+		"service": {with(map[string]string{"service": "shop"}),
+			changed(func(t *trigger.Trigger) { t.Service = "shop" })},
+		"port name": {with(map[string]string{"port": "", "portName": "http"}),
+			changed(func(t *trigger.Trigger) { t.Port, t.PortName = 0, "http" })},
+		"fallback service": {with(map[string]string{"fallbackService": "shop-direct"}),
+			changed(func(t *trigger.Trigger) { t.FallbackService = "shop-direct" })},
+		"concurrency": {with(map[string]string{"scalingMetric": "concurrency"}),
+			changed(func(t *trigger.Trigger) { t.Metric = trigger.MetricConcurrency })},
+		"target value": {with(map[string]string{"targetValue": "5"}),
+			changed(func(t *trigger.Trigger) { t.TargetValue = 5 })},
+		"activation": {with(map[string]string{"activationTargetValue": "2.5"}),
+			changed(func(t *trigger.Trigger) { t.ActivationTargetValue = 2.5 })},
+		"window": {with(map[string]string{"window": "1m30s", "granularity": "500ms"}),
+			changed(func(t *trigger.Trigger) { t.Window, t.Granularity = 90*time.Second, 500*time.Millisecond })},
+		"external proxy": {with(map[string]string{"externalProxyMetricKey": "outbound|80||shop"}),
+			changed(func(t *trigger.Trigger) { t.ExternalProxyMetricKey = "outbound|80||shop" })},
+		"autowire some": {with(map[string]string{"trafficAutowire": "service, ingress,ingress"}),
+			changed(func(t *trigger.Trigger) { t.Autowire = []trigger.AutowireKind{"service", "ingress"} })},
+		"autowire none": {with(map[string]string{"trafficAutowire": "false"}),
+			changed(func(t *trigger.Trigger) { t.Autowire = nil })},
+		"health check": {with(map[string]string{"healthcheckPath": "/healthz"}),
+			changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "passthrough" })},
+		"static health check": {with(map[string]string{"healthcheckPath": "/healthz", "healthcheckResponse": "static"}),
+			changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "static" })},
+		"TLS": {with(map[string]string{"tlsSecretName": "shop.example.com-tls"}),
+			changed(func(t *trigger.Trigger) { t.TLSSecretName = "shop.example.com-tls" })},
 		"waiting page": {
 			with(map[string]string{"coldStartWaitingPageEnabled": "true", "coldStartWaitingPageConfigMapRef": "page"}),
 			changed(func(t *trigger.Trigger) { t.WaitingPage, t.WaitingPageConfigMap = true, "page" }),
 		},
 		"the keys of a converted trigger, and KEDA's own": {
-			with(map[string]string{"scalerAddress": "s.keda:9090", "httpScaledObject": "shop", "convertedFrom": "kedify-http", "enableTLS": "true", "unsafeSsl": "false"}),
+			with(map[string]string{"scalerAddress": "s.keda:9090", "httpScaledObject": "shop", "convertedFrom": "kedify-http",
+				"enableTLS": "true", "unsafeSsl": "false"}),
 			defaults(),
 		},
 	}
@@ -93,8 +112,9 @@ func TestWhatATriggerSays(t *testing.T) {
 	}
 }
 
-// TestMistakesAreNamed has each mistake with the exact words. Those that begin with "(ignored)" stop nothing.
-func TestMistakesAreNamed(t *testing.T) {
+// TestProblems lists each validation error with its exact text. Those that begin with "(ignored)" do not invalidate the
+// trigger.
+func TestProblems(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		metadata map[string]string
@@ -107,19 +127,23 @@ func TestMistakesAreNamed(t *testing.T) {
 		"a host that is none": {with(map[string]string{"hosts": "a.test,b_/c"}), []string{
 			`hosts "a.test,b_/c": "b_/c": not a host name: use letters, digits and hyphens between dots, such as shop.example.com, *.example.com or *`,
 		}},
-		"nothing between commas":   {with(map[string]string{"hosts": "a.test,,b.test"}), []string{`hosts "a.test,,b.test": has nothing between two commas`}},
-		"only a comma":             {with(map[string]string{"hosts": ","}), []string{`hosts ",": has nothing between two commas`}},
-		"a prefix without a slash": {with(map[string]string{"pathPrefixes": "app"}), []string{`pathPrefixes "app": "app": not a path prefix: begin it with /`}},
+		"nothing between commas": {with(map[string]string{"hosts": "a.test,,b.test"}),
+			[]string{`hosts "a.test,,b.test": has an empty element between two commas`}},
+		"only a comma": {with(map[string]string{"hosts": ","}),
+			[]string{`hosts ",": has an empty element between two commas`}},
+		"a prefix without a slash": {with(map[string]string{"pathPrefixes": "app"}),
+			[]string{`pathPrefixes "app": "app": not a path prefix: begin it with /`}},
 		"headers that are no list": {with(map[string]string{"headers": "X-Team: a"}), []string{
-			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any will do`,
+			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any value matches`,
 		}},
 		"headers with other keys": {with(map[string]string{"headers": "[{name: a, regex: b}]"}), []string{
-			`headers "[{name: a, regex: b}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any will do`,
+			`headers "[{name: a, regex: b}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any value matches`,
 		}},
 		"a header twice": {with(map[string]string{"headers": "[{name: A}, {name: a}]"}), []string{
 			`headers "[{name: A}, {name: a}]": "a" is there twice (letter case doesn't count); all headers must match, so keep one`,
 		}},
-		"an alias":              {with(map[string]string{"headers": "[{name: &a x}, {name: *a}]"}), []string{`headers "[{name: &a x}, {name: *a}]": YAML anchors and aliases are not allowed`}},
+		"an alias": {with(map[string]string{"headers": "[{name: &a x}, {name: *a}]"}),
+			[]string{`headers "[{name: &a x}, {name: *a}]": YAML anchors and aliases are not allowed`}},
 		"a header with a space": {with(map[string]string{"headers": "[{name: a b}]"}), []string{"headers \"[{name: a b}]\": \"a b\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only"}},
 		"a Service elsewhere": {with(map[string]string{"service": "shop.other"}), []string{
 			`service "shop.other": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens`,
@@ -133,23 +157,23 @@ func TestMistakesAreNamed(t *testing.T) {
 		"a target with a unit": {with(map[string]string{"targetValue": "5rps"}), []string{`targetValue "5rps": use a whole number of at least 1, such as 100`}},
 		"a negative threshold": {with(map[string]string{"activationTargetValue": "-1"}), []string{`activationTargetValue "-1": use a number of at least 0, such as 0 or 2.5`}},
 		"a window without unit": {with(map[string]string{"window": "60"}), []string{
-			`window "60": use a time with its unit, longer than zero, such as 1s or 1m30s`,
+			`window "60": use a positive duration, e.g. 1s or 1m30s`,
 		}},
 		"a window below the granularity": {with(map[string]string{"window": "1s", "granularity": "10s"}), []string{
 			`window "1s": is shorter than the granularity of 10s; use a multiple of it`,
 		}},
 		"a window of a concurrency": {with(map[string]string{"scalingMetric": "concurrency", "window": "30s"}), []string{
-			`(ignored) window "30s": means nothing unless scalingMetric is requestRate`,
+			`(ignored) window "30s": has no effect unless scalingMetric is requestRate`,
 		}},
 		"another kind to wire": {with(map[string]string{"trafficAutowire": "ingress,Gateway"}), []string{
-			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service with commas between them, or false for none`,
+			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service, separated by commas, or false for none`,
 		}},
 		"a health check elsewhere": {with(map[string]string{"healthcheckPath": "healthz"}), []string{`healthcheckPath "healthz": begin it with /`}},
 		"another answerer": {with(map[string]string{"healthcheckPath": "/", "healthcheckResponse": "ok"}), []string{
 			`healthcheckResponse "ok": use one of static, passthrough`,
 		}},
 		"an answer without a path": {with(map[string]string{"healthcheckResponse": "static"}), []string{
-			`(ignored) healthcheckResponse "static": means nothing without healthcheckPath`,
+			`(ignored) healthcheckResponse "static": has no effect without healthcheckPath`,
 		}},
 		"a Secret elsewhere": {with(map[string]string{"tlsSecretName": "other/tls"}), []string{
 			`tlsSecretName "other/tls": use the name of a Secret of the same namespace: lower-case letters, digits, hyphens and dots`,
@@ -158,20 +182,20 @@ func TestMistakesAreNamed(t *testing.T) {
 			`coldStartWaitingPageEnabled "yes": use true or false`,
 		}},
 		"a page that is off": {with(map[string]string{"coldStartWaitingPageConfigMapRef": "page"}), []string{
-			`(ignored) coldStartWaitingPageConfigMapRef "page": means nothing unless coldStartWaitingPageEnabled is true`,
+			`(ignored) coldStartWaitingPageConfigMapRef "page": has no effect unless coldStartWaitingPageEnabled is true`,
 		}},
 		"a misspelt key": {with(map[string]string{"pathPrefix": "/app", "targetvalue": "5", "host": "x"}), []string{
-			`(ignored) host "x": is not known and counts for nothing; did you mean hosts?`,
-			`(ignored) pathPrefix "/app": is not known and counts for nothing; did you mean pathPrefixes?`,
-			`(ignored) targetvalue "5": is not known and counts for nothing; did you mean targetValue?`,
+			`(ignored) host "x": unknown key, ignored; did you mean hosts?`,
+			`(ignored) pathPrefix "/app": unknown key, ignored; did you mean pathPrefixes?`,
+			`(ignored) targetvalue "5": unknown key, ignored; did you mean targetValue?`,
 		}},
 		"a key of another scaler": {with(map[string]string{"serverAddress": "http://prometheus"}), []string{
-			`(ignored) serverAddress "http://prometheus": is not known and counts for nothing; remove it`,
+			`(ignored) serverAddress "http://prometheus": unknown key, ignored; remove it`,
 		}},
 		"every mistake at once": {with(map[string]string{"hosts": "", "port": "x", "colour": "red"}), []string{
 			`port "x": use a whole number from 1 to 65535, or portName for a name`,
 			`hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
-			`(ignored) colour "red": is not known and counts for nothing; remove it`,
+			`(ignored) colour "red": unknown key, ignored; remove it`,
 		}},
 	}
 	for name, test := range tests {
@@ -197,8 +221,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
-// TestWhatTheScalerReads has mistakes that concern it, and those that don't.
-func TestWhatTheScalerReads(t *testing.T) {
+// TestParseScaling lists validation errors that ParseScaling returns, and others that it ignores.
+func TestParseScaling(t *testing.T) {
 	t.Parallel()
 	got, problems := trigger.ParseScaling(map[string]string{
 		"hosts": "a b", "port": "x", "colour": "red", "scalingMetric": "concurrency", "targetValue": "0", "activationTargetValue": " 2.5 ",
@@ -217,7 +241,7 @@ func TestWhatTheScalerReads(t *testing.T) {
 	}
 }
 
-func TestRecognise(t *testing.T) {
+func TestClassify(t *testing.T) {
 	t.Parallel()
 	const address = "scaler.keda:9090"
 	tests := map[string]struct {
@@ -251,8 +275,9 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
-// TestAdditionsMakeATriggerOurs is the round trip: what was converted is recognised and means the same.
-func TestAdditionsMakeATriggerOurs(t *testing.T) {
+// TestConversionMetadataMakesATriggerManaged is the round trip: a converted trigger is Managed and parses to the same
+// Trigger.
+func TestConversionMetadataMakesATriggerManaged(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]string{"ours": "", "the user's own": "mine.team:9090"} {
 		t.Run(name, func(t *testing.T) {
@@ -292,7 +317,7 @@ func FuzzParse(f *testing.F) {
 			parsed.Granularity <= 0 || parsed.Window < parsed.Granularity || parsed.Metric == "" || parsed.ActivationTargetValue < 0 {
 			t.Errorf("usable, but not whole: %+v", parsed)
 		}
-		// The scaler goes by the same.
+		// The scaler uses the same values.
 		scaling, problems := trigger.ParseScaling(metadata)
 		want := trigger.Trigger{
 			Metric: parsed.Metric, TargetValue: parsed.TargetValue, ActivationTargetValue: parsed.ActivationTargetValue,

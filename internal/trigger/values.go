@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// list splits a value at its commas and checks every element. An empty element is a mistake, but
-// for one after the last comma. There is at least one element without an error.
+// parseList splits a value at its commas and checks each element. Empty elements are errors, except after the last
+// comma. Without an error there is at least one element.
 func list(value string, check func(string) error) ([]string, error) {
 	var elements []string
 	for element := range strings.SplitSeq(strings.TrimSuffix(value, ","), ",") {
 		element = strings.TrimSpace(element)
 		if element == "" {
-			return nil, errors.New("has nothing between two commas")
+			return nil, errors.New("has an empty element between two commas")
 		}
 		if err := check(element); err != nil {
 			return nil, fmt.Errorf("%.*q: %w", shownValue, element, err)
@@ -24,12 +24,12 @@ func list(value string, check func(string) error) ([]string, error) {
 	return elements, nil
 }
 
-// oneOf reads a value of a fixed set.
+// readEnum parses a value of a fixed set.
 func oneOf[T ~string](field func(*Trigger) *T, allowed ...T) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
-		for _, each := range allowed {
-			if value == string(each) {
-				*field(t) = each
+		for _, candidate := range allowed {
+			if value == string(candidate) {
+				*field(t) = candidate
 				return nil
 			}
 		}
@@ -37,28 +37,28 @@ func oneOf[T ~string](field func(*Trigger) *T, allowed ...T) func(*Trigger, stri
 	}
 }
 
-// quoted lists values.
+// joinValues joins values for a message.
 func quoted[T ~string](values []T) string {
-	var out []string
+	var texts []string
 	for _, value := range values {
-		out = append(out, string(value))
+		texts = append(texts, string(value))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(texts, ", ")
 }
 
-// duration reads a positive time.
+// readDuration parses a positive duration.
 func duration(field func(*Trigger) *time.Duration) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
 		parsed, err := time.ParseDuration(value)
 		if err != nil || parsed <= 0 {
-			return errors.New("use a time with its unit, longer than zero, such as 1s or 1m30s")
+			return errors.New("use a positive duration, e.g. 1s or 1m30s")
 		}
 		*field(t) = parsed
 		return nil
 	}
 }
 
-// serviceName reads the name of a Service.
+// readServiceName parses the name of a Service.
 func serviceName(field func(*Trigger) *string) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
 		if !isDNSLabel(value) {
@@ -69,10 +69,10 @@ func serviceName(field func(*Trigger) *string) func(*Trigger, string) error {
 	}
 }
 
-// maxName is the longest name of an object, in bytes (RFC 1123 as Kubernetes reads it).
+// maxName is the maximum length of an object's name in bytes (DNS-1123 subdomain).
 const maxName = 253
 
-// objectName reads the name of an object.
+// readObjectName parses the name of an object.
 func objectName(kind string, field func(*Trigger) *string) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
 		if !isObjectName(value) {
@@ -84,7 +84,7 @@ func objectName(kind string, field func(*Trigger) *string) func(*Trigger, string
 	}
 }
 
-// isObjectName says whether text is a DNS-1123 subdomain, as names of most objects are.
+// isObjectName reports whether text is a DNS-1123 subdomain, like the names of most objects.
 func isObjectName(text string) bool {
 	if len(text) > maxName {
 		return false
@@ -97,10 +97,10 @@ func isObjectName(text string) bool {
 	return true
 }
 
-// labelRule is what a DNS-1123 label is, in words.
+// labelRule describes a DNS-1123 label.
 const labelRule = "at most 63 lower-case letters, digits and hyphens"
 
-// isDNSLabel says whether text is a DNS-1123 label.
+// isDNSLabel reports whether text is a DNS-1123 label.
 func isDNSLabel(text string) bool {
 	const maxLabel = 63
 	if text == "" || len(text) > maxLabel || text[0] == '-' || text[len(text)-1] == '-' {

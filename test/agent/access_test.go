@@ -31,7 +31,7 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	patch(t, "/api/v1/namespaces/"+team, `{"metadata": {"annotations": {"http.kedify.io/proxy-max-replicas": "3"}}}`)
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, colour: red}`))
 	awaitObject(t, team, "shop", "made", there)
-	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, `spec.triggers[0].metadata.colour "red": is not known and counts for nothing; remove it`)
+	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, `spec.triggers[0].metadata.colour "red": unknown key, ignored; remove it`)
 	awaitParts(t, team, len(proxyParts))
 	remove(t, scaledObject(team, "shop"))
 	awaitGone(t, team, "shop")

@@ -205,7 +205,7 @@ func TestKubectlShowsMistakes(t *testing.T) {
 	}
 	want := []string{
 		`spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`,
-		`spec.triggers[0].metadata.pathPrefix "/a": is not known and counts for nothing; did you mean pathPrefixes?`,
+		`spec.triggers[0].metadata.pathPrefix "/a": unknown key, ignored; did you mean pathPrefixes?`,
 	}
 	if diff := cmp.Diff(want, said.said); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

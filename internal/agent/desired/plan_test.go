@@ -106,7 +106,7 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 			`ServiceUnknown: spec.triggers[0]: Rollout "shop" names no Service; set its spec.strategy.canary.stableService or spec.strategy.blueGreen.activeService, or service in the metadata`,
 		}}}},
 		"a key that is unknown": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", pathPrefix: /a}}]`, canary, []summary{{"shop", "shop-stable", []string{
-			`KeyIgnored: spec.triggers[0].metadata.pathPrefix "/a": is not known and counts for nothing; did you mean pathPrefixes?`,
+			`KeyIgnored: spec.triggers[0].metadata.pathPrefix "/a": unknown key, ignored; did you mean pathPrefixes?`,
 		}}}},
 		"a value that is wrong, and a neighbour": {`[{type: kedify-http, metadata: {hosts: a.test, port: http}}, ` + plain + `]`, canary, []summary{
 			{"shop", "", []string{`InvalidTrigger: spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`}},

@@ -1,0 +1,170 @@
+package trigger
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The types of triggers in ScaledObjects.
+const (
+	// TypeHTTP is the type that users write. Stock KEDA does not support it.
+	TypeHTTP = "kedify-http"
+	// TypePush is KEDA's type for scalers that it calls over gRPC and that can activate a workload.
+	TypePush = "external-push"
+)
+
+// The keys of a TypePush trigger that select no requests.
+const (
+	// KeyScalerAddress is KEDA's key for the scaler's address, host:port.
+	KeyScalerAddress = "scalerAddress"
+	// KeyHTTPScaledObject is the name of the trigger's HTTPScaledObject.
+	KeyHTTPScaledObject = "httpScaledObject"
+	// KeyConvertedFrom marks a trigger that was converted from TypeHTTP; its value is that type.
+	KeyConvertedFrom = "convertedFrom"
+)
+
+// Class is what a trigger of a ScaledObject is for this project.
+type Standing int
+
+// The Classes.
+const (
+	// Unrelated is a trigger of another scaler.
+	Foreign Standing = iota
+	// Unconverted is a TypeHTTP trigger, which KEDA cannot parse yet.
+	Unconverted
+	// Managed is a TypePush trigger with the keys of a TypeHTTP trigger: converted, or written by a user.
+	Ours
+	// Reference is a TypePush trigger that selects no requests and only configures scaling. Its HTTPScaledObject, the one
+	// that it names or the one with the ScaledObject's name, is created by the user, as in the KEDA HTTP add-on.
+	Reference
+	// OtherScaler is a TypePush trigger that selects requests, for a scaler at another address.
+	Elsewhere
+)
+
+// Classify returns the Class of a trigger by its type and metadata. address is the address of this project's scaler. A
+// TypePush trigger is Managed by its KeyConvertedFrom or by that address.
+func Recognise(triggerType string, metadata map[string]string, address string) Standing {
+	switch {
+	case triggerType == TypeHTTP:
+		return Unconverted
+	case triggerType != TypePush:
+		return Foreign
+	case metadata[KeyConvertedFrom] == TypeHTTP:
+		return Ours
+	case !sameAddress(metadata[KeyScalerAddress], address):
+		if has(metadata, KeyHosts) {
+			return Elsewhere
+		}
+		return Foreign
+	case !isAboutRequests(metadata):
+		return Reference
+	default:
+		return Ours
+	}
+}
+
+// ObjectName returns the name of a trigger's HTTPScaledObject: KeyHTTPScaledObject in the metadata, otherwise fallback.
+// For a TypePush trigger the fallback is always the ScaledObject's name: KEDA sends the scaler the metadata of one
+// trigger, but not its index.
+func ObjectName(metadata map[string]string, fallback string) string {
+	if has(metadata, KeyHTTPScaledObject) {
+		return strings.TrimSpace(metadata[KeyHTTPScaledObject])
+	}
+	return fallback
+}
+
+// hasRoutingKeys reports whether metadata has a key, possibly misspelled, that selects requests or their destination.
+func isAboutRequests(metadata map[string]string) bool {
+	routing := []string{KeyHosts, KeyPathPrefixes, KeyHeaders, KeyService, KeyPort, KeyPortName}
+	for name := range metadata {
+		if has(metadata, name) && (slices.Contains(routing, name) || nearest(name, routing) != "") {
+			return true
+		}
+	}
+	return false
+}
+
+// sameAddress reports whether two addresses belong to the same Service: name.namespace, with or without the cluster's
+// DNS suffix (https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/).
+func sameAddress(a, b string) bool {
+	short := func(address string) string {
+		host, port, _ := strings.Cut(strings.ToLower(strings.TrimSpace(address)), ":")
+		host, _, _ = strings.Cut(strings.TrimSuffix(host, ".")+".", ".svc.")
+		return strings.TrimSuffix(host, ".") + ":" + port
+	}
+	return short(a) == short(b)
+}
+
+// ConversionMetadata returns the keys to add when a TypeHTTP trigger becomes a TypePush trigger: KeyConvertedFrom, the
+// scaler's address unless it has one, and the name of its HTTPScaledObject.
+func Additions(metadata map[string]string, address, name string) map[string]string {
+	added := map[string]string{KeyConvertedFrom: TypeHTTP, KeyHTTPScaledObject: name}
+	if !has(metadata, KeyScalerAddress) {
+		added[KeyScalerAddress] = address
+	}
+	return added
+}
+
+// unknownKeys returns the problems of unknown keys, sorted.
+func unknown(metadata map[string]string) []Problem {
+	// KEDA itself parses some keys of every TypePush trigger (pkg/scalers/external_scaler.go).
+	names := []string{
+		KeyScalerAddress, KeyHTTPScaledObject, KeyConvertedFrom, "enableTLS", "unsafeSsl",
+	}
+	for _, known := range keys() {
+		names = append(names, known.name)
+	}
+	var problems []Problem
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		if slices.Contains(names, name) {
+			continue
+		}
+		fix := "unknown key, ignored; remove it"
+		if similar := nearest(name, names); similar != "" {
+			fix = "unknown key, ignored; did you mean " + similar + "?"
+		}
+		problems = append(problems, Problem{name, metadata[name], fix, true})
+	}
+	return problems
+}
+
+// closestName returns the name that is most similar to a misspelled one, or "" if none is similar enough.
+func nearest(misspelled string, names []string) string {
+	const maxDistance = 2
+	best, closest := maxDistance+1, ""
+	for _, name := range names {
+		limit := min(maxDistance, len(name)/3)
+		distance := editDistance(strings.ToLower(misspelled), strings.ToLower(name))
+		if distance <= limit && distance < best {
+			best, closest = distance, name
+		}
+	}
+	return closest
+}
+
+// editDistance returns the minimum number of bytes to insert, delete or replace to convert a to b, for names of up to
+// 64 bytes; otherwise the length of the longer one.
+func editDistance(a, b string) int {
+	const maxLength = 64
+	if len(a) > maxLength || len(b) > maxLength {
+		return max(len(a), len(b))
+	}
+	row := make([]int, len(b)+1) // distances from the processed prefix of a to each prefix of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
