@@ -6,16 +6,18 @@ import (
 	"time"
 )
 
-// timestampLayout is the notation of @timestamp that go-plugin parses; a line with another one loses its level (go-plugin log_entry.go).
+// timestampLayout is the layout of @timestamp that go-plugin parses; a line with another layout loses its level
+// (go-plugin log_entry.go).
 const timestampLayout = "2006-01-02T15:04:05.000000Z07:00"
 
-// NewLogger returns a logger that writes each record of at least level as one line of hclog's JSON. The controller reads a plugin's stderr line by line and
-// keeps a line's level and attributes only in this notation; everything else it logs at debug level.
+// NewLogger returns a logger that writes each record of at least level as one line of hclog JSON. The controller reads
+// a plugin's stderr line by line and keeps level and attributes of this format only; it logs all other lines at debug
+// level.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: hclogNames}))
 }
 
-// hclogNames gives slog's own attributes the names and forms that hclog's JSON has.
+// hclogNames converts slog's own attributes to the names and formats of hclog JSON.
 func hclogNames(groups []string, attr slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return attr
@@ -38,7 +40,7 @@ func hclogNames(groups []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// levelName is hclog's name of a level: levels between two names take the lower one.
+// levelName returns hclog's name of a level. A level between two names gets the lower one.
 func levelName(level slog.Level) string {
 	switch {
 	case level < slog.LevelDebug:

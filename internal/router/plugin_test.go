@@ -22,7 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 )
 
-// scripted is a Router whose every call runs the same function.
+// scripted is a Router that runs the same function in each call.
 type scripted struct {
 	do func(context.Context) (bool, error)
 }
@@ -34,11 +34,15 @@ func (s scripted) SetWeight(ctx context.Context, _ *v1alpha1.Rollout, _ int32, _
 	return err
 }
 
-func (s scripted) VerifyWeight(ctx context.Context, _ *v1alpha1.Rollout, _ int32, _ []v1alpha1.WeightDestination) (bool, error) {
+func (s scripted) VerifyWeight(
+	ctx context.Context, _ *v1alpha1.Rollout, _ int32, _ []v1alpha1.WeightDestination,
+) (bool, error) {
 	return s.do(ctx)
 }
 
-func (s scripted) UpdateHash(ctx context.Context, _ *v1alpha1.Rollout, _, _ string, _ []v1alpha1.WeightDestination) error {
+func (s scripted) UpdateHash(
+	ctx context.Context, _ *v1alpha1.Rollout, _, _ string, _ []v1alpha1.WeightDestination,
+) error {
 	_, err := s.do(ctx)
 	return err
 }
@@ -58,7 +62,7 @@ func (s scripted) RemoveManagedRoutes(ctx context.Context, _ *v1alpha1.Rollout) 
 	return err
 }
 
-// overRPC is what the controller holds of a plugin with router: net/rpc and gob in between.
+// overRPC returns the controller's client of a plugin with router, connected by net/rpc and gob.
 func overRPC(t *testing.T, r router.Router, log io.Writer) rpc.TrafficRouterPlugin {
 	t.Helper()
 	client, _ := plugin.TestPluginRPCConn(t, plugin.PluginSet{
@@ -76,7 +80,7 @@ func overRPC(t *testing.T, r router.Router, log io.Writer) rpc.TrafficRouterPlug
 	return asked
 }
 
-// everyCall makes each call that has a Rollout and returns the answers by method.
+// everyCall makes each call that has a Rollout and returns the results by method.
 func everyCall(asked rpc.TrafficRouterPlugin) (map[string]types.RpcError, types.RpcVerified) {
 	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	verified, verifyError := asked.VerifyWeight(rollout, 0, nil)
@@ -90,7 +94,7 @@ func everyCall(asked rpc.TrafficRouterPlugin) (map[string]types.RpcError, types.
 	}, verified
 }
 
-func TestAnswersTravelAsGiven(t *testing.T) {
+func TestResultsPassUnchanged(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		verified     bool
@@ -127,7 +131,7 @@ func TestAnswersTravelAsGiven(t *testing.T) {
 	}
 }
 
-func TestAPanicIsTheAnswerOfItsCallOnly(t *testing.T) {
+func TestPanicFailsOnlyItsCall(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	broken := true
@@ -139,7 +143,8 @@ func TestAPanicIsTheAnswerOfItsCallOnly(t *testing.T) {
 	}}, &log)
 	answers, verified := everyCall(asked)
 	for method, answer := range answers {
-		if !strings.Contains(answer.ErrorString, "panic: index out of range") || !strings.Contains(answer.ErrorString, `"shop/web"`) {
+		if !strings.Contains(answer.ErrorString, "panic: index out of range") ||
+			!strings.Contains(answer.ErrorString, `"shop/web"`) {
 			t.Errorf("%s answered %q", method, answer.ErrorString)
 		}
 	}
@@ -184,9 +189,9 @@ func TestEveryCallEndsWithinTenSeconds(t *testing.T) {
 	})
 }
 
-func TestZeroValuesSurviveTheWire(t *testing.T) {
+func TestZeroValuesSurviveRPC(t *testing.T) {
 	t.Parallel()
-	// What the controller sends after "setWeight: 0" at step 0: gob leaves the pointers out.
+	// The controller sends this after "setWeight: 0" at step 0: gob drops the pointers.
 	rollout := &v1alpha1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
@@ -195,26 +200,29 @@ func TestZeroValuesSurviveTheWire(t *testing.T) {
 		}}},
 		Status: v1alpha1.RolloutStatus{CurrentStepIndex: new(int32)},
 	}
-	var got router.Shares
+	var got router.Split
 	recording := recorder{scripted{func(context.Context) (bool, error) { return false, nil }}, &got}
 	if answer := overRPC(t, recording, io.Discard).SetWeight(rollout, 0, nil); answer.HasError() {
 		t.Fatal(answer)
 	}
-	want := router.Shares{Stable: router.Share{Service: "web-stable", Weight: 100}, Canary: router.Share{Service: "web-canary"}}
+	want := router.Split{Stable: router.Backend{Service: "web-stable", Weight: 100},
+		Canary: router.Backend{Service: "web-canary"}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("shares (-want +got):\n%s", diff)
+		t.Errorf("split (-want +got):\n%s", diff)
 	}
 }
 
-// recorder keeps the shares of the last SetWeight.
+// recorder keeps the Split of the last SetWeight.
 type recorder struct {
 	scripted
-	shares *router.Shares
+	split *router.Split
 }
 
-func (r recorder) SetWeight(_ context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) error {
-	shares, err := router.SharesOf(rollout, weight, others)
-	*r.shares = shares
+func (r recorder) SetWeight(
+	_ context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination,
+) error {
+	split, err := router.SplitFor(rollout, weight, others)
+	*r.split = split
 	return err
 }
 

@@ -1,8 +1,9 @@
-// Package router is what every traffic router of this project has in common: the Router interface, in which a router is written, and Plugin, which answers
-// the Argo Rollouts controller's remote procedure calls with one.
+// Package router contains what all traffic routers of this project have in common: the Router interface, which each of
+// them implements, and Plugin, which serves a Router to the Argo Rollouts controller over RPC.
 //
-// The controller starts a plugin process once, calls it from several workers at a time and never sets a time limit. So Plugin gives every call a
-// deadline, and turns a panic into the answer of the call that caused it: the process serves every Rollout of the cluster.
+// The controller starts a plugin process once, calls it concurrently from several workers, and sets no timeout. So
+// Plugin gives each call a deadline and turns a panic into an error of the call: one process serves all Rollouts of the
+// cluster.
 package router
 
 import (
@@ -11,28 +12,37 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 )
 
-// Router carries out the traffic decisions of Argo Rollouts for one kind of routing object. Calls come concurrently, also for the same Rollout, and must be
-// repeatable: the controller calls SetWeight and VerifyWeight on every reconcile, changed or not. Every method returns by the deadline of its context.
+// Router implements traffic routing for one kind of routing object. Calls are concurrent, also for the same Rollout,
+// and must be idempotent: the controller calls SetWeight and VerifyWeight on each reconcile. Every method returns by
+// the deadline of its context.
 //
-// Weights are parts of the Rollout's maxTrafficWeight, 100 by default. Rollouts arrive by encoding/gob, which drops pointers to zero values: a nil
-// pointer in them can mean zero, so it must never mean "not set" (argo-rollouts rollout/trafficrouting/plugin/rpc).
+// Weights are relative to the Rollout's maxTrafficWeight, 100 by default. Rollouts arrive by encoding/gob, which drops
+// pointers to zero values: a nil pointer can mean zero and must never be read as "not set" (argo-rollouts
+// rollout/trafficrouting/plugin/rpc).
 //
-// An error is shown to the user in the Rollout's events; it names the object, the field and the remedy. A nil error says that the work is done.
+// An error is shown to the user in an Event of the Rollout; it names the object, the field and the fix. A nil error
+// means that the work is done.
 type Router interface {
-	// Type names the router as Rollouts name it under trafficRouting.plugins.
+	// Type returns the router's name in Rollouts, under trafficRouting.plugins.
 	Type() string
-	// SetWeight gives the canary weight parts of the requests, each of others its own weight, and the stable Service what remains.
+	// SetWeight sets the weight of the canary Service and of each Service in others. The stable Service gets the rest.
 	SetWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) error
-	// VerifyWeight says whether requests are shared as SetWeight with the same arguments asks for. The controller waits while the answer is false and
-	// asks again after 10 s; an error it asks about again only at its next resync, up to 15 min later. So trouble that can pass is false without an error.
-	VerifyWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (bool, error)
-	// UpdateHash tells the pod template hashes of the canary and the stable ReplicaSet, before the weights that belong to them are set.
-	UpdateHash(ctx context.Context, rollout *v1alpha1.Rollout, canaryHash, stableHash string, others []v1alpha1.WeightDestination) error
-	// SetHeaderRoute sends requests with certain headers to the canary, whatever the weights. A route without matches removes the one of its name.
+	// VerifyWeight reports whether the weights of a SetWeight with the same arguments are applied. After false the
+	// controller calls again in 10 s, after an error only at its next resync, up to 15 min later. So the result of an
+	// error that can pass is false without an error.
+	VerifyWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (bool,
+		error)
+	// UpdateHash receives the pod template hashes of the canary and the stable ReplicaSet, before the weights that belong
+	// to them are set.
+	UpdateHash(
+		ctx context.Context, rollout *v1alpha1.Rollout, canaryHash, stableHash string, others []v1alpha1.WeightDestination,
+	) error
+	// SetHeaderRoute routes requests with certain headers to the canary, whatever the weights. A route without matches is
+	// removed.
 	SetHeaderRoute(ctx context.Context, rollout *v1alpha1.Rollout, route *v1alpha1.SetHeaderRoute) error
-	// SetMirrorRoute sends copies of certain requests to the canary and drops the answers. A route without matches removes the one of its name.
+	// SetMirrorRoute mirrors certain requests to the canary. A route without matches is removed.
 	SetMirrorRoute(ctx context.Context, rollout *v1alpha1.Rollout, route *v1alpha1.SetMirrorRoute) error
-	// RemoveManagedRoutes removes every header and mirror route of the Rollout. It never touches weights: the controller calls it in the middle of
-	// promotions and aborts too, before it sets the weight.
+	// RemoveManagedRoutes removes all header and mirror routes of the Rollout. It never changes weights: the controller
+	// also calls it during promotions and aborts, before it sets the weight.
 	RemoveManagedRoutes(ctx context.Context, rollout *v1alpha1.Rollout) error
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/hashicorp/go-plugin"
 )
 
-// PluginName is the name under which the controller asks a plugin process for its traffic router (argo-rollouts
-// rollout/trafficrouting/plugin/client).
+// PluginName is the key of the traffic router in a plugin process (argo-rollouts rollout/trafficrouting/plugin/client).
 const PluginName = "RpcTrafficRouterPlugin"
 
-// Handshake is how the controller and a traffic router plugin recognise each other: the controller starts the process with the cookie in its
-// environment (argo-rollouts rollout/trafficrouting/plugin/client).
+// Handshake returns the handshake between the controller and a traffic router plugin: the controller starts the process
+// with the cookie in its environment (argo-rollouts rollout/trafficrouting/plugin/client).
 func Handshake() plugin.HandshakeConfig {
 	return plugin.HandshakeConfig{
 		ProtocolVersion:  1,
@@ -23,9 +22,9 @@ func Handshake() plugin.HandshakeConfig {
 	}
 }
 
-// Serve offers router to the controller that started this process, until that controller ends the process or the connection. Where the environment lacks the
-// cookie of Handshake, it ends the process with a message that does not help users: callers look for the cookie first. The warnings of the plugin
-// library go to stderr, in the same notation as those of NewLogger.
+// Serve serves router to the controller that started this process, until the controller ends the process or the
+// connection. Without the cookie of Handshake in the environment, go-plugin ends the process with a message that does
+// not help users: callers check for the cookie first. Warnings of go-plugin go to stderr, in the format of NewLogger.
 func Serve(router Router, log *slog.Logger, stderr io.Writer) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake(),

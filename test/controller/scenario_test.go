@@ -146,8 +146,8 @@ func theLimitOfSixteenRulesIsAClearError(s *stage) {
 	s.apply(httpRoute("web", rules...))
 	s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
 	s.merge(s.path("web"), `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
-	s.event("web", fmt.Sprintf("HTTPRoute %[1]q of rollout %[1]q: above a limit of the Gateway API: spec.rules would have 18 rules, "+
-		"9 of them for managed routes (one for each managed route and each rule that has both Services), and 16 are allowed", s.namespace+"/web"))
+	s.event("web", fmt.Sprintf("HTTPRoute %[1]q of rollout %[1]q: exceeds a limit of the Gateway API: spec.rules would have 18 rules, "+
+		"9 of them for managed routes (one for each managed route and each rule that has both Services), the maximum is 16", s.namespace+"/web"))
 	s.shows("nothing is written", "httproutes/web", strings.Join(want, "\n"))
 }
 

@@ -38,8 +38,8 @@ func releases() []release {
 	}
 }
 
-// TestTheAPIServerGivesBackWhatWasWritten plays the scenarios of package route on routes of the API server.
-func TestTheAPIServerGivesBackWhatWasWritten(t *testing.T) {
+// TestAPIServerReturnsWhatWasWritten plays the scenarios of package route on routes of the API server.
+func TestAPIServerReturnsWhatWasWritten(t *testing.T) {
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func runByHand(t *testing.T, file string, args ...string) (code int, stdout, std
 	return command.ProcessState.ExitCode(), out.String(), problems.String()
 }
 
-func TestByHand(t *testing.T) {
+func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		args           []string

@@ -64,7 +64,7 @@ func ruleNames(api *routertest.RoutesServer) string {
 	return strings.Join(words, " ")
 }
 
-func TestAGatewayCanaryOverTheSocket(t *testing.T) {
+func TestGatewayCanaryOverTheSocket(t *testing.T) {
 	t.Parallel()
 	api, asked := startedGateway(t)
 	expect := func(when, want string) {
@@ -102,7 +102,7 @@ func TestAGatewayCanaryOverTheSocket(t *testing.T) {
 	}
 }
 
-func TestAKilledGatewayPluginGoesOnWhereItWas(t *testing.T) {
+func TestKilledGatewayPluginContinues(t *testing.T) {
 	t.Parallel()
 	api, first := startedGateway(t)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -126,7 +126,7 @@ func TestAKilledGatewayPluginGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-func TestAnEmptyRolloutIsAnErrorOfTheGatewayPluginNotACrash(t *testing.T) {
+func TestEmptyRolloutIsAnErrorOfTheGatewayPluginNotACrash(t *testing.T) {
 	t.Parallel()
 	_, asked := startedGateway(t)
 	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
@@ -153,16 +153,16 @@ func TestAnEmptyRolloutIsAnErrorOfTheGatewayPluginNotACrash(t *testing.T) {
 	}
 }
 
-func TestTheFlagsOfThePublishedGatewayPlugin(t *testing.T) {
+func TestFlagsOfTheArgoprojLabsPlugin(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		args []string
 		log  string // how the log shows a written route
 	}{
-		"none":       {nil, "[INFO]  gatewayapi-plugin: shares written: "},
-		"limits":     {[]string{"-kubeClientQPS=40", "-kubeClientBurst=80"}, "[INFO]  gatewayapi-plugin: shares written: "},
-		"JSON":       {[]string{"-logformat=json"}, "[INFO]  gatewayapi-plugin: shares written: "},
-		"JSON again": {[]string{"--logformat", "json"}, "[INFO]  gatewayapi-plugin: shares written: "},
+		"none":       {nil, "[INFO]  gatewayapi-plugin: weights written: "},
+		"limits":     {[]string{"-kubeClientQPS=40", "-kubeClientBurst=80"}, "[INFO]  gatewayapi-plugin: weights written: "},
+		"JSON":       {[]string{"-logformat=json"}, "[INFO]  gatewayapi-plugin: weights written: "},
+		"JSON again": {[]string{"--logformat", "json"}, "[INFO]  gatewayapi-plugin: weights written: "},
 		"text":       {[]string{"-logformat=text"}, ""}, // the controller shows such lines at debug level only
 	}
 	for name, test := range tests {
@@ -174,14 +174,14 @@ func TestTheFlagsOfThePublishedGatewayPlugin(t *testing.T) {
 				t.Errorf("the route has %q", got)
 			}
 			asked.process.Kill() // ends the journal
-			if shown := strings.Contains(asked.log.String(), "shares written"); shown != (test.log != "") || !strings.Contains(asked.log.String(), test.log) {
+			if shown := strings.Contains(asked.log.String(), "weights written"); shown != (test.log != "") || !strings.Contains(asked.log.String(), test.log) {
 				t.Errorf("the log is\n%s", asked.log)
 			}
 		})
 	}
 }
 
-func TestOneRouteNamespaceOnly(t *testing.T) {
+func TestRouteNamespacesLimit(t *testing.T) {
 	t.Parallel()
 	_, asked := startedGateway(t, "-routeNamespaces=gateways")
 	rollout := routertest.Rollout(gatewayapi.Type, `{"httpRoute":"web","namespace":"default"}`)

@@ -52,7 +52,7 @@ func expect(t *testing.T, api *routertest.APIServer, when, want string) {
 	}
 }
 
-func TestACanaryFromFirstStepToPromotion(t *testing.T) {
+func TestCanaryFromFirstStepToPromotion(t *testing.T) {
 	t.Parallel()
 	api, asked := started(t)
 	rollout := routertest.Rollout(httpso.Type, config)
@@ -84,7 +84,7 @@ func TestACanaryFromFirstStepToPromotion(t *testing.T) {
 	}
 }
 
-func TestRemoveManagedRoutesLeavesTheWeights(t *testing.T) {
+func TestRemoveManagedRoutesKeepsTheWeights(t *testing.T) {
 	t.Parallel()
 	api, asked := started(t)
 	rollout := routertest.Rollout(httpso.Type, config)
@@ -109,7 +109,7 @@ func TestValuesThatGobDrops(t *testing.T) {
 	must(t, "SetMirrorRoute", asked.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{Percentage: new(int32)}))
 }
 
-func TestAnEmptyRolloutIsAnErrorNotACrash(t *testing.T) {
+func TestEmptyRolloutIsAnErrorNotACrash(t *testing.T) {
 	t.Parallel()
 	_, asked := started(t)
 	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
@@ -125,7 +125,7 @@ func TestAnEmptyRolloutIsAnErrorNotACrash(t *testing.T) {
 	}
 }
 
-func TestAKubeconfigThatComesLaterHeals(t *testing.T) {
+func TestMissingKubeconfigHeals(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -139,7 +139,7 @@ func TestAKubeconfigThatComesLaterHeals(t *testing.T) {
 	expect(t, api, "once there is a kubeconfig", at20)
 }
 
-func TestAnAPIServerThatIsDownHeals(t *testing.T) {
+func TestUnavailableAPIServerHeals(t *testing.T) {
 	t.Parallel()
 	api, asked := started(t)
 	rollout := routertest.Rollout(httpso.Type, config)
@@ -161,7 +161,7 @@ func TestAnAPIServerThatIsDownHeals(t *testing.T) {
 	expect(t, api, "once the API server is back", at20)
 }
 
-func TestAKilledPluginGoesOnWhereItWas(t *testing.T) {
+func TestKilledPluginContinues(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -248,7 +248,7 @@ func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 		"[WARN]  rollouts-plugin-kedify: objects cannot be watched: ",
 		` meanwhile="each call reads its own"`,
 		" objects=HTTPScaledObjects", // anywhere in the line: the plugin library gives the fields in any order
-		"[INFO]  rollouts-plugin-kedify: shares written",
+		"[INFO]  rollouts-plugin-kedify: weights written",
 		"[INFO]  rollouts-plugin-kedify: no interceptor renews its Lease: weights are verified by the annotation alone",
 		"[WARN]  rollouts-plugin-kedify: weights are not verified",
 	} {

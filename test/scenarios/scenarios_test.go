@@ -259,7 +259,7 @@ var took = regexp.MustCompile(` took=(\S+)`)
 func tookToEnd(log string) string {
 	for _, line := range slices.Backward(strings.Split(log, "\n")) {
 		fields := took.FindStringSubmatch(line)
-		if fields != nil && strings.Contains(line, "shares written") && strings.Contains(line+" ", " canaryWeight=0 ") {
+		if fields != nil && strings.Contains(line, "weights written") && strings.Contains(line+" ", " canaryWeight=0 ") {
 			return fields[1]
 		}
 	}

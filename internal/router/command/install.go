@@ -9,17 +9,18 @@ import (
 	"strings"
 )
 
-// install copies the running binary to target, or into target under name where that is a folder, and returns the file's path. The file appears
-// complete and executable or not at all: a controller that looks at the wrong moment never starts half a binary.
+// install copies the running binary to target, or to target/name if target is a folder, and returns the file's path. It
+// replaces the file atomically, so that a controller never starts an incomplete binary.
 func install(name, target string) (string, error) {
-	if status, err := os.Stat(target); (err == nil && status.IsDir()) || strings.HasSuffix(target, string(filepath.Separator)) {
+	if status, err := os.Stat(target); (err == nil && status.IsDir()) ||
+		strings.HasSuffix(target, string(filepath.Separator)) {
 		target = filepath.Join(target, name)
 	}
-	own, err := os.Executable()
+	executable, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("the running binary cannot be found: %w", err)
+		return "", fmt.Errorf("cannot find the running binary: %w", err)
 	}
-	source, err := os.Open(filepath.Clean(own))
+	source, err := os.Open(filepath.Clean(executable))
 	if err != nil {
 		return "", err
 	}
@@ -27,7 +28,7 @@ func install(name, target string) (string, error) {
 	return target, replace(target, source)
 }
 
-// replace writes content beside target and moves it there in one step.
+// replace writes content to a temporary file in the same folder and renames it to target.
 func replace(target string, content io.Reader) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
 	if err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,138 +11,146 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// atOnce is how many objects of one call are read or written at a time.
-const atOnce = 8
+// maxParallel is the number of objects that one call reads or writes in parallel.
+const maxParallel = 8
 
-// sideBySide does the same for all targets, several at a time, and returns the error of each. One stops none of the others. One target alone, which is what most
-// Rollouts have, needs no goroutine with a stack of its own.
-func sideBySide[O kube.State](targets []Target[O], do func(i int, t Target[O]) error) []error {
+// forEachTarget calls do for all targets, several in parallel, and returns the error of each. An error does not stop
+// the other calls. A single target, which most Rollouts have, is handled on the caller's goroutine.
+func forEachTarget[O kube.State](targets []Target[O], do func(i int, t Target[O]) error) []error {
 	errs := make([]error, len(targets))
 	if len(targets) == 1 {
 		errs[0] = do(0, targets[0])
 		return errs
 	}
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(maxParallel)
 	for i, t := range targets {
 		group.Go(func() error {
 			errs[i] = do(i, t)
 			return nil
 		})
 	}
-	_ = group.Wait() // errs has them
+	_ = group.Wait() // all errors are in errs
 	return errs
 }
 
-// apply brings the Rollout's objects to what is asked for. Nothing is written before every object is found fit, unless everything is taken back: then one that is
-// unfit does not keep requests on the canary by the others. Errors name their object.
-func (r *Reconciler[O]) apply(ctx context.Context, ask Ask, configured Configured[O]) error {
-	targets, err := configured.Targets(ctx, ask)
-	if err != nil && !ask.Idle() {
+// apply brings the Rollout's objects to the request. It writes nothing unless every object has a valid plan, except for
+// an idle request: an invalid object must not keep traffic on the canary through the others. Each error names its
+// object.
+func (r *Reconciler[O]) apply(ctx context.Context, request Request, config Configuration[O]) error {
+	targets, err := config.Targets(ctx, request)
+	if err != nil && !request.IsIdle() {
 		return err
 	}
-	return Join(err, r.applyTo(ctx, ask, targets), r.giveUp(ctx, ask, configured, targets))
+	return Join(err, r.applyTargets(ctx, request, targets), r.release(ctx, request, config, targets))
 }
 
-// applyTo is apply for these targets.
-func (r *Reconciler[O]) applyTo(ctx context.Context, ask Ask, targets []Target[O]) error {
+// applyTargets is apply for these targets.
+func (r *Reconciler[O]) applyTargets(ctx context.Context, request Request, targets []Target[O]) error {
 	changes := make([]Change, len(targets))
-	unfit := sideBySide(targets, func(i int, t Target[O]) (err error) {
-		changes[i], err = r.prepare(ctx, ask, t)
+	planErrs := forEachTarget(targets, func(i int, t Target[O]) (err error) {
+		changes[i], err = r.plan(ctx, request, t)
 		return t.Explain(err)
 	})
-	if err := Join(unfit...); err != nil && !ask.Idle() {
+	if err := Join(planErrs...); err != nil && !request.IsIdle() {
 		return err
 	}
-	failed := sideBySide(targets, func(i int, t Target[O]) error {
-		if unfit[i] != nil {
-			return unfit[i]
+	writeErrs := forEachTarget(targets, func(i int, t Target[O]) error {
+		if planErrs[i] != nil {
+			return planErrs[i]
 		}
-		done, err := r.write(ctx, t, changes[i])
+		change, err := r.write(ctx, t, changes[i])
 		if err != nil {
 			return t.Explain(err)
 		}
-		r.tell(ctx, ask, t, done)
+		r.report(ctx, request, t, change)
 		return nil
 	})
-	return Join(failed...)
+	return Join(writeErrs...)
 }
 
-// giveUp takes back what the Rollout shares by objects that it doesn't name any more: its configuration was changed in the middle of a canary.
-func (r *Reconciler[O]) giveUp(ctx context.Context, ask Ask, configured Configured[O], targets []Target[O]) error {
-	if !ask.Weigh {
+// release resets marked objects that the Rollout no longer references: its configuration was changed during a canary.
+func (r *Reconciler[O]) release(
+	ctx context.Context, request Request, config Configuration[O], targets []Target[O],
+) error {
+	if !request.SetsWeights {
 		return nil
 	}
-	undone := ask.undone()
-	left := configured.Leftovers(undone, targets)
-	if len(left) == 0 {
+	reset := request.reset()
+	leftovers := slices.DeleteFunc(config.Marked(reset), func(t Target[O]) bool {
+		return slices.ContainsFunc(targets, func(other Target[O]) bool { return other.String() == t.String() })
+	})
+	if len(leftovers) == 0 {
 		return nil
 	}
-	for _, t := range left {
-		r.log.InfoContext(ctx, "an object that the Rollout doesn't name any more is given up", "rollout", ask.Name(), "object", t.String())
+	for _, t := range leftovers {
+		r.log.InfoContext(ctx, "resetting an object that the Rollout no longer references", "rollout", request.Name(),
+			"object", t.String())
 	}
-	return r.applyTo(ctx, undone, left)
+	return r.applyTargets(ctx, reset, leftovers)
 }
 
-// prepare plans, again while the API server is in trouble. That nothing is to be done the cache may say, unless the weights have just changed; what is wrong with an
-// object is the API server's word. Where there is nothing to undo, nothing is to be done.
-func (r *Reconciler[O]) prepare(ctx context.Context, ask Ask, t Target[O]) (planned Change, err error) {
+// plan plans the change of one object and retries errors that can pass. The cache is enough for an empty change, unless
+// the weights have just changed; an error is confirmed with the API server. For an idle request, a missing object needs
+// no change.
+func (r *Reconciler[O]) plan(ctx context.Context, request Request, t Target[O]) (change Change, err error) {
 	err = kube.Retry(ctx, func(ctx context.Context) error {
-		found, cached, err := t.Recent(ctx)
+		object, cached, err := t.Get(ctx)
 		if err != nil {
 			return err
 		}
-		planned, err = t.Plan(ctx, found)
-		if cached && (err != nil || planned.Write == nil && ask.Weigh && ask.changes()) {
-			planned, err = planLive(ctx, t)
+		change, err = t.Plan(ctx, object)
+		if cached && (err != nil || change.Write == nil && request.SetsWeights && request.changesSplit()) {
+			change, err = planLive(ctx, t)
 		}
 		return err
 	})
-	if t.Missing(err) && ask.Idle() {
+	if t.IsMissing(err) && request.IsIdle() {
 		return Change{}, nil
 	}
-	return planned, err
+	return change, err
 }
 
-// planLive plans by the API server's word.
+// planLive plans the change of the object in the API server.
 func planLive[O kube.State](ctx context.Context, t Target[O]) (Change, error) {
-	found, err := t.Read(ctx)
+	object, err := t.GetLive(ctx)
 	if err != nil {
 		return Change{}, err
 	}
-	return t.Plan(ctx, found)
+	return t.Plan(ctx, object)
 }
 
-// write carries out a change and returns what was done. When somebody else has written the object since it was read, it is planned anew.
-func (r *Reconciler[O]) write(ctx context.Context, t Target[O], planned Change) (Change, error) {
+// write carries out a change. After a conflict it plans again. It returns the change that was written.
+func (r *Reconciler[O]) write(ctx context.Context, t Target[O], change Change) (Change, error) {
 	first := true
 	err := kube.Retry(ctx, func(ctx context.Context) (err error) {
 		if !first {
-			if planned, err = planLive(ctx, t); err != nil {
+			if change, err = planLive(ctx, t); err != nil {
 				return err
 			}
 		}
 		first = false
-		if planned.Write == nil {
+		if change.Write == nil {
 			return nil
 		}
-		return planned.Write(ctx)
+		return change.Write(ctx)
 	})
-	return planned, err
+	return change, err
 }
 
-// tell logs what was written, with the time since the call came, and passes warnings on to the user.
-func (r *Reconciler[O]) tell(ctx context.Context, ask Ask, t Target[O], done Change) {
-	for _, warning := range done.Warnings {
-		r.board.Warn(ctx, ask.Rollout, "RouteWarning", fmt.Sprintf("%s: %s", t, warning))
+// report logs a written change, with the time since the call was received, and emits its warnings as Events.
+func (r *Reconciler[O]) report(ctx context.Context, request Request, t Target[O], change Change) {
+	for _, warning := range change.Warnings {
+		r.events.Warn(ctx, request.Rollout, "RouteWarning", fmt.Sprintf("%s: %s", t, warning))
 	}
-	if done.Write == nil {
+	if change.Write == nil {
 		return
 	}
-	attributes := append([]any{"rollout", ask.Name(), "object", t.String()}, done.Attributes...)
-	if ask.Weigh {
-		attributes = append(attributes, "stableWeight", ask.Shares.Stable.Weight, "canaryWeight", ask.Shares.Canary.Weight)
+	attributes := append([]any{"rollout", request.Name(), "object", t.String()}, change.Attributes...)
+	if request.SetsWeights {
+		attributes = append(attributes,
+			"stableWeight", request.Split.Stable.Weight, "canaryWeight", request.Split.Canary.Weight)
 	}
-	attributes = append(attributes, "managedRoutes", len(ask.Managed), "took", time.Since(ask.begun))
-	r.log.InfoContext(ctx, "shares written", attributes...)
+	attributes = append(attributes, "managedRoutes", len(request.ManagedRoutes), "took", time.Since(request.received))
+	r.log.InfoContext(ctx, "weights written", attributes...)
 }

@@ -17,46 +17,50 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// FieldManager is the name under which the API server records what this router writes (metadata.managedFields).
+// FieldManager is the field manager of this router's writes (metadata.managedFields).
 const FieldManager = "rollouts-plugin-kedify"
 
-// Client reads and writes routes. It connects at its first call, as apiserver.Client has it, and finds out which version of the Gateway API the cluster serves.
+// Client reads and writes routes. It connects in its first call, like kube.Client, and discovers the served version of
+// the Gateway API.
 //
-// What it reads and writes goes into a cache for each kind of route, which Watch keeps up to date from the first use of that kind on; without Watch, every read is
-// a request. The cache has the names and labels of all routes, and the whole of those that were used.
+// All states that it reads and writes go to a cache per kind of route, which Watch keeps up to date after the first use
+// of the kind. Without Watch, each read is a request. The cache contains the names and labels of all routes, and the
+// content of those that Rollouts use.
 type Client struct {
 	api     *kube.Client
 	catalog *catalog
 	caches  map[route.Kind]*kindCache
-	wanted  chan route.Kind // kinds that are in use and not watched yet
+	toWatch chan route.Kind // kinds that are in use and not watched yet
 }
 
 // kindCache is the cache of one kind of route.
 type kindCache struct {
 	*kube.Cache[*object]
 
-	want sync.Once
-	used sync.Map // names of the routes that somebody uses, of which the whole is kept
+	watch sync.Once // requests the watch
+	used  sync.Map  // names of the routes that Rollouts use, which are cached with their content
 }
 
-// NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
+// NewClient returns a Client for the API server of config, which is called until it succeeds once.
 func NewClient(config func() (*rest.Config, error)) *Client {
 	api := kube.NewClient(config)
-	client := &Client{api: api, catalog: newCatalog(api), caches: map[route.Kind]*kindCache{}, wanted: make(chan route.Kind, len(kinds()))}
+	client := &Client{
+		api: api, catalog: newCatalog(api), caches: map[route.Kind]*kindCache{}, toWatch: make(chan route.Kind, len(kinds())),
+	}
 	for _, kind := range kinds() {
 		client.caches[kind] = &kindCache{Cache: kube.NewCache((*object).after)}
 	}
 	return client
 }
 
-// Watch keeps the Client's caches until ctx ends, each by a watch on every route of its kind that begins with the first use of the kind. While it cannot, reads go to
-// the API server one by one. To be called once.
+// Watch keeps the Client's caches up to date until ctx ends, by a watch of all routes of a kind after its first use.
+// While the watch is down, each read is a request. It must be called once.
 func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
 	var watches sync.WaitGroup
 	defer watches.Wait()
 	for {
 		select {
-		case kind := <-c.wanted:
+		case kind := <-c.toWatch:
 			watches.Go(func() { c.follow(ctx, kind, log) })
 		case <-ctx.Done():
 			return
@@ -64,12 +68,12 @@ func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// follow keeps the cache of kind until ctx ends.
+// follow keeps the cache of kind up to date until ctx ends.
 func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) {
 	c.caches[kind].Follow(ctx, kube.Source[*object]{
 		Client: c.api,
 		Path: func(ctx context.Context) ([]string, error) {
-			schema, err := c.catalog.of(ctx, kind)
+			schema, err := c.catalog.lookup(ctx, kind)
 			if err != nil {
 				return nil, err
 			}
@@ -79,13 +83,15 @@ func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) 
 		Title:  string(kind) + "s", Meanwhile: kube.EachCallReads,
 		Remedies: kube.Remedies{
 			NotFound: fmt.Sprintf("install the CustomResourceDefinition %s.%s", kind.Resource(), group),
-			Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to list and watch %s of %s in all namespaces: apply the ClusterRole "+
+			Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to list and watch %s of %s in all namespaces: apply "+
+				"the ClusterRole "+
 				"argo-rollouts-gateway-api", kind.Resource(), group),
 		},
 	}, log)
 }
 
-// decode takes a route in JSON: the whole of one that somebody uses, of the others the head. What the answer to a write has told already is not read again.
+// decode parses a route in JSON: with its content if a Rollout uses it. A state that the response to a write has
+// already delivered is not parsed again.
 func (c *kindCache) decode(document []byte) (*object, error) {
 	head, err := parseHead(document)
 	if err != nil {
@@ -94,30 +100,32 @@ func (c *kindCache) decode(document []byte) (*object, error) {
 	if _, isUsed := c.used.Load(head.name); !isUsed {
 		return head, nil
 	}
-	if known, is, _ := c.Get(head.name); is && known.version == head.version && known.Whole() {
-		return known, nil
+	if cached, ok, _ := c.Get(head.name); ok && cached.resourceVersion == head.resourceVersion && cached.Whole() {
+		return cached, nil
 	}
-	return head.whole(document)
+	return head.withContent(document)
 }
 
-// path is where a route is in a version of the Gateway API.
+// path returns the API path of a route in a version of the Gateway API.
 func path(kind route.Kind, version string, name types.NamespacedName) []string {
 	return []string{"apis", group, version, "namespaces", name.Namespace, kind.Resource(), name.Name}
 }
 
-// served sends a request for routes of kind in the version that the cluster serves. Where it no longer serves that version, which somebody may change at any time, it is
-// looked up anew.
-func (c *Client) served(ctx context.Context, kind route.Kind, request func(version string) kube.Request) ([]byte, error) {
-	schema, err := c.catalog.of(ctx, kind)
+// doVersioned sends a request for routes of kind in the served version. If the cluster no longer serves that version,
+// it is discovered again.
+func (c *Client) doVersioned(
+	ctx context.Context, kind route.Kind, request func(version string) kube.Request,
+) ([]byte, error) {
+	schema, err := c.catalog.lookup(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
 	body, err := c.api.Do(ctx, request(schema.version))
-	if !apierrors.IsNotFound(err) || !apierrors.IsUnexpectedServerError(err) { // a Status says that an object is missing, a bare 404 that its path is
-		return body, err
+	if !apierrors.IsNotFound(err) || !apierrors.IsUnexpectedServerError(err) {
+		return body, err // a 404 with a Status means a missing object, one without a missing path
 	}
-	c.catalog.forget(kind)
-	if schema, err = c.catalog.of(ctx, kind); err != nil {
+	c.catalog.invalidate(kind)
+	if schema, err = c.catalog.lookup(ctx, kind); err != nil {
 		return nil, err
 	}
 	return c.api.Do(ctx, request(schema.version))
@@ -125,14 +133,14 @@ func (c *Client) served(ctx context.Context, kind route.Kind, request func(versi
 
 // get reads one route from the API server, not from a cache.
 func (c *Client) get(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
-	c.caches[kind].used.Store(name, true) // first, so that what the watch tells after this answer is kept whole
-	return c.answered(kind)(c.served(ctx, kind, func(version string) kube.Request {
+	c.caches[kind].used.Store(name, true) // first, so that watch events after this read are cached with their content
+	return c.decode(kind)(c.doVersioned(ctx, kind, func(version string) kube.Request {
 		return kube.Request{Path: path(kind, version, name)}
 	}))
 }
 
-// answered takes a route that the API server answered with.
-func (c *Client) answered(kind route.Kind) func([]byte, error) (*object, error) {
+// decode returns a function that parses a route in a response of the API server and adds it to the cache.
+func (c *Client) decode(kind route.Kind) func([]byte, error) (*object, error) {
 	return func(document []byte, err error) (*object, error) {
 		if err != nil {
 			return nil, err
@@ -146,41 +154,45 @@ func (c *Client) answered(kind route.Kind) func([]byte, error) (*object, error) 
 	}
 }
 
-// recent returns a route from the cache where that can be believed, else from the API server; cached tells which. That a route does not exist is always the
-// API server's word.
-func (c *Client) recent(ctx context.Context, kind route.Kind, name types.NamespacedName) (state *object, cached bool, err error) {
-	c.use(kind)
+// recent returns a route from the cache if that is up to date, otherwise from the API server; cached is true for the
+// former. A route counts as missing only if the API server says so.
+func (c *Client) recent(
+	ctx context.Context, kind route.Kind, name types.NamespacedName,
+) (live *object, cached bool, err error) {
+	c.requestWatch(kind)
 	return c.caches[kind].Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.get(ctx, kind, name) })
 }
 
-// use lets Watch watch routes of kind.
-func (c *Client) use(kind route.Kind) {
-	c.caches[kind].want.Do(func() { c.wanted <- kind })
+// requestWatch makes Watch watch routes of kind.
+func (c *Client) requestWatch(kind route.Kind) {
+	c.caches[kind].watch.Do(func() { c.toWatch <- kind })
 }
 
-// selected returns the names of the routes of a selection.
-func (c *Client) selected(ctx context.Context, which selection) ([]types.NamespacedName, error) {
-	c.use(which.kind)
-	states, believed := c.caches[which.kind].Select(func(o *object) bool { return o.name.Namespace == which.namespace && which.labels.Matches(o.labels) })
-	if !believed {
+// selected returns the names of the routes that a selector matches.
+func (c *Client) selected(ctx context.Context, s selection) ([]types.NamespacedName, error) {
+	c.requestWatch(s.kind)
+	objects, current := c.caches[s.kind].Select(func(o *object) bool {
+		return o.name.Namespace == s.namespace && s.labels.Matches(o.labels)
+	})
+	if !current {
 		var err error
-		if states, err = c.list(ctx, which); err != nil {
+		if objects, err = c.list(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	names := make([]types.NamespacedName, 0, len(states))
-	for _, state := range states {
-		names = append(names, state.name)
+	names := make([]types.NamespacedName, 0, len(objects))
+	for _, selected := range objects {
+		names = append(names, selected.name)
 	}
 	return names, nil
 }
 
-// list reads the routes of a selection from the API server.
-func (c *Client) list(ctx context.Context, which selection) ([]*object, error) {
-	body, err := c.served(ctx, which.kind, func(version string) kube.Request {
+// list reads the routes that a selector matches from the API server.
+func (c *Client) list(ctx context.Context, s selection) ([]*object, error) {
+	body, err := c.doVersioned(ctx, s.kind, func(version string) kube.Request {
 		return kube.Request{
-			Path:  []string{"apis", group, version, "namespaces", which.namespace, which.kind.Resource()},
-			Query: map[string]string{"labelSelector": which.labels.String()},
+			Path:  []string{"apis", group, version, "namespaces", s.namespace, s.kind.Resource()},
+			Query: map[string]string{"labelSelector": s.labels.String()},
 		}
 	})
 	if err != nil {
@@ -189,11 +201,12 @@ func (c *Client) list(ctx context.Context, which selection) ([]*object, error) {
 	return parseList(body)
 }
 
-// put writes a route whole. It fails with a conflict when the live route is no longer the one that was read, so that no decision rests on an old state.
+// put replaces a route. It fails with a conflict if the live route is not the one that was read, so that no decision is
+// based on an outdated state.
 func (c *Client) put(ctx context.Context, kind route.Kind, read *object, content map[string]any) error {
 	written := maps.Clone(content)
 	written["kind"] = string(kind)
-	schema, err := c.catalog.of(ctx, kind)
+	schema, err := c.catalog.lookup(ctx, kind)
 	if err != nil {
 		return err
 	}
@@ -202,8 +215,9 @@ func (c *Client) put(ctx context.Context, kind route.Kind, read *object, content
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", kind, read.name, err)
 	}
-	_, err = c.answered(kind)(c.api.Do(ctx, kube.Request{
-		Verb: http.MethodPut, Path: path(kind, schema.version, read.name), Query: map[string]string{"fieldManager": FieldManager}, Body: body,
+	_, err = c.decode(kind)(c.api.Do(ctx, kube.Request{
+		Verb: http.MethodPut, Path: path(kind, schema.version, read.name),
+		Query: map[string]string{"fieldManager": FieldManager}, Body: body,
 	}))
 	return err
 }

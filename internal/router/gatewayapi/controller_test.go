@@ -18,17 +18,20 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// weighing is a Rollout with that configuration as the controller passes it once its status says that the canary has weight.
+// weighing returns a Rollout with that configuration as the controller passes it when its status contains the canary's
+// weight.
 func weighing(weight int32, config string) *v1alpha1.Rollout {
 	rollout := routertest.Rollout(gatewayapi.Type, config)
 	rollout.Status.Canary.Weights = &v1alpha1.TrafficWeights{
-		Canary: v1alpha1.WeightDestination{Weight: weight, PodTemplateHash: "new"}, Stable: v1alpha1.WeightDestination{Weight: 100 - weight, PodTemplateHash: "old"},
+		Canary: v1alpha1.WeightDestination{Weight: weight, PodTemplateHash: "new"},
+		Stable: v1alpha1.WeightDestination{Weight: 100 - weight, PodTemplateHash: "old"},
 	}
 	return rollout
 }
 
-// TestAnAbortEndsTheCanarysShareAtOnce is about RemoveManagedRoutes: while the stable side scales up, the controller calls nothing behind it.
-func TestAnAbortEndsTheCanarysShareAtOnce(t *testing.T) {
+// TestAbortRemovesTheCanaryWeightImmediately tests RemoveManagedRoutes: while the stable ReplicaSet scales up, the
+// controller makes no other call.
+func TestAbortRemovesTheCanaryWeightImmediately(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(*v1alpha1.Rollout)
@@ -38,7 +41,8 @@ func TestAnAbortEndsTheCanarysShareAtOnce(t *testing.T) {
 	}{
 		"one stable Pod is ready": {stable: []string{"10.0.0.1"}, want: "100/0"},
 		"no stable Pod is ready":  {want: "80/20"},
-		"no abort":                {stable: []string{"10.0.0.1"}, change: func(r *v1alpha1.Rollout) { r.Status.Abort = false }, want: "80/20"},
+		"no abort": {stable: []string{"10.0.0.1"},
+			change: func(r *v1alpha1.Rollout) { r.Status.Abort = false }, want: "80/20"},
 		"dynamicStableScale": {stable: []string{"10.0.0.1"}, want: "80/20", change: func(r *v1alpha1.Rollout) {
 			r.Spec.Strategy.Canary.DynamicStableScale = true
 		}},
@@ -74,7 +78,7 @@ func TestAnAbortEndsTheCanarysShareAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnUnfitRouteDoesNotKeepTheOthersFromAnAbort(t *testing.T) {
+func TestInvalidRouteDoesNotBlockAnAbort(t *testing.T) {
 	t.Parallel()
 	both := `{"httpRoutes":[{"name":"web"},{"name":"api"}]}`
 	for _, call := range []string{"SetWeight", "RemoveManagedRoutes"} {
@@ -92,7 +96,8 @@ func TestAnUnfitRouteDoesNotKeepTheOthersFromAnAbort(t *testing.T) {
 			if call == "SetWeight" {
 				err = router.SetWeight(deadlined(t), rollout, 0, nil)
 			}
-			if err == nil || !strings.Contains(err.Error(), `HTTPRoute "shop/api"`) || strings.Contains(err.Error(), "shop/web\" of") {
+			if err == nil || !strings.Contains(err.Error(), `HTTPRoute "shop/api"`) ||
+				strings.Contains(err.Error(), "shop/web\" of") {
 				t.Errorf("%s: %v; want an error about the route that is unfit", call, err)
 			}
 			if got := weights(api, "httproutes", "web"); got != "100/0" {
@@ -102,7 +107,7 @@ func TestAnUnfitRouteDoesNotKeepTheOthersFromAnAbort(t *testing.T) {
 	}
 }
 
-func TestAnIdleRolloutHoldsNobodyUp(t *testing.T) {
+func TestIdleRolloutDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
@@ -113,7 +118,8 @@ func TestAnIdleRolloutHoldsNobodyUp(t *testing.T) {
 		report(api, "example.com/gateway") // without an acceptance
 		for range 30 {
 			begin := time.Now()
-			if verified, err := router.VerifyWeight(deadlined(t), rollout, 0, nil); err != nil || !verified || time.Since(begin) > 0 {
+			if verified, err := router.VerifyWeight(deadlined(t), rollout, 0, nil); err != nil || !verified ||
+				time.Since(begin) > 0 {
 				t.Fatalf("VerifyWeight: %v, %v after %v", verified, err, time.Since(begin))
 			}
 			<-time.After(10 * time.Second)
@@ -124,8 +130,8 @@ func TestAnIdleRolloutHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// TestARouteThatNobodyReportsOnIsJudgedByItsSpec has a cluster in which no Gateway writes any status.
-func TestARouteThatNobodyReportsOnIsJudgedByItsSpec(t *testing.T) {
+// TestRouteWithoutStatusIsVerifiedByItsSpec has a cluster in which no Gateway writes a status.
+func TestRouteWithoutStatusIsVerifiedByItsSpec(t *testing.T) {
 	t.Parallel()
 	for age, want := range map[time.Duration]bool{time.Hour: true, 5 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -149,15 +155,16 @@ func TestARouteThatNobodyReportsOnIsJudgedByItsSpec(t *testing.T) {
 			if t.Logf("%d canaries on a route made %v ago waited %v for a report", canaries, age, waited); want && waited > 0 {
 				t.Errorf("the canaries waited %v for a report that never came", waited)
 			}
-			if events := api.Events(); want && (len(events) != 1 || events[0].Reason != "RouteNotReported") || !want && len(events) > 0 {
+			if events := api.Events(); want && (len(events) != 1 || events[0].Reason != "RouteNotReported") || !want &&
+				len(events) > 0 {
 				t.Errorf("a route made %v ago: events %+v", age, events)
 			}
 		})
 	}
 }
 
-// TestTheRouteOfBeforeIsGivenUp is about a Rollout that names other routes in the middle of a canary.
-func TestTheRouteOfBeforeIsGivenUp(t *testing.T) {
+// TestPreviousRouteIsReset changes the configured routes during a canary.
+func TestPreviousRouteIsReset(t *testing.T) {
 	t.Parallel()
 	label := func(value string) func(map[string]any) {
 		return func(route map[string]any) {
@@ -168,10 +175,12 @@ func TestTheRouteOfBeforeIsGivenUp(t *testing.T) {
 		before, after string
 		change        func(*routertest.RoutesServer)
 	}{
-		"another name":     {before: `{"httpRoute":"web"}`, after: `{"httpRoute":"api"}`},
-		"another selector": {before: `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`, after: `{"httpRouteSelector":{"matchLabels":{"app":"api"}}}`},
+		"another name": {before: `{"httpRoute":"web"}`, after: `{"httpRoute":"api"}`},
+		"another selector": {before: `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`,
+			after: `{"httpRouteSelector":{"matchLabels":{"app":"api"}}}`},
 		"other labels": {
-			before: `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`, after: `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`,
+			before: `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`,
+			after:  `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`,
 			change: func(api *routertest.RoutesServer) {
 				api.Change("httproutes", "shop", "web", label("other"))
 				api.Change("httproutes", "shop", "api", label("web"))
@@ -201,7 +210,8 @@ func TestTheRouteOfBeforeIsGivenUp(t *testing.T) {
 				if err := router.SetWeight(deadlined(t), rollout, 50, nil); err != nil {
 					t.Fatal(err)
 				}
-				if web, next := weights(api, "httproutes", "web"), weights(api, "httproutes", "api"); web != "100/0" || next != "50/50" || rules(api) != 1 {
+				if web, next := weights(api, "httproutes", "web"), weights(api, "httproutes", "api"); web != "100/0" ||
+					next != "50/50" || rules(api) != 1 {
 					t.Errorf("weights of before %s with %d rules, of now %s", web, rules(api), next)
 				}
 				if _, recorded := annotationsOf(api)["rollouts.kedify.io/gatewayapi"]; recorded {
@@ -212,28 +222,31 @@ func TestTheRouteOfBeforeIsGivenUp(t *testing.T) {
 	}
 }
 
-// annotationsOf are the annotations of the route shop/web.
+// annotationsOf returns the annotations of the route shop/web.
 func annotationsOf(api *routertest.RoutesServer) map[string]string {
 	read := unstructured.Unstructured{Object: api.Object("httproutes", "shop", "web")}
 	return read.GetAnnotations()
 }
 
-// TestAnExperimentsServiceHasAPortOfItsOwn has a Service as the controller makes it: with the number of the container's port.
-func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
+// TestExperimentServicePort has a Service as the controller creates it: with the number of the container's port.
+func TestExperimentServicePort(t *testing.T) {
 	t.Parallel()
 	type ports = []map[string]any
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errors.New("no rule")))
-	canary := ports{{"port": 80, "targetPort": 8080, "name": "web"}, {"port": 9090, "targetPort": "metrics", "name": "metrics"}}
+	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "",
+		errors.New("no rule")))
+	canary := ports{{"port": 80, "targetPort": 8080, "name": "web"},
+		{"port": 9090, "targetPort": "metrics", "name": "metrics"}}
 	tests := map[string]struct {
 		canary, experiment ports
 		want               string // the port, or in an error
 	}{
-		"the same number":             {canary, ports{{"port": 8080}, {"port": 80}}, "80"},
-		"that of the container":       {canary, ports{{"port": 9090}, {"port": 8080}}, "8080"},
-		"the same name":               {canary, ports{{"port": 1}, {"port": 2, "name": "web"}}, "2"},
-		"http":                        {canary, ports{{"port": 1}, {"port": 2, "name": "http"}}, "2"},
-		"the only one":                {canary, ports{{"port": 7}}, "7"},
-		"none of several":             {canary, ports{{"port": 1}, {"port": 2}}, `Service "web-try" has no port that goes with port 80 of Service "web-canary"; it has 1, 2`},
+		"the same number":       {canary, ports{{"port": 8080}, {"port": 80}}, "80"},
+		"that of the container": {canary, ports{{"port": 9090}, {"port": 8080}}, "8080"},
+		"the same name":         {canary, ports{{"port": 1}, {"port": 2, "name": "web"}}, "2"},
+		"http":                  {canary, ports{{"port": 1}, {"port": 2, "name": "http"}}, "2"},
+		"the only one":          {canary, ports{{"port": 7}}, "7"},
+		"none of several": {canary, ports{{"port": 1}, {"port": 2}},
+			`Service "web-try" has no port that corresponds to port 80 of Service "web-canary"; its ports: 1, 2`},
 		"Services that cannot be got": {want: "80"},
 	}
 	for name, test := range tests {
@@ -258,14 +271,15 @@ func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
 			if err == nil && got != test.want || err != nil && !strings.Contains(got, test.want) {
 				t.Errorf("port %s, want %s", got, test.want)
 			}
-			if verified, err := router.VerifyWeight(t.Context(), rollout, 20, others); err == nil && verified != !strings.Contains(test.want, "no port") {
+			if verified, err := router.VerifyWeight(t.Context(), rollout, 20, others); err == nil &&
+				verified != !strings.Contains(test.want, "no port") {
 				t.Errorf("VerifyWeight: %v", verified)
 			}
 		})
 	}
 }
 
-func TestARolloutWhoseGatewayRefusesSaysWhy(t *testing.T) {
+func TestRejectedRouteGetsAnEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		unfit := strings.ReplaceAll(httpRoute("web"), "web-canary", "other")
@@ -279,14 +293,16 @@ func TestARolloutWhoseGatewayRefusesSaysWhy(t *testing.T) {
 				t.Errorf("VerifyWeight: %v, %v", verified, err)
 			}
 		}
-		if events := api.Events(); len(events) != 1 || events[0].Reason != "ManagedRouteError" || !strings.Contains(events[0].Message, "no rule has both Services") {
+		if events := api.Events(); len(events) != 1 || events[0].Reason != "ManagedRouteError" ||
+			!strings.Contains(events[0].Message, "no rule has both Services") {
 			t.Errorf("events: %+v", events)
 		}
 	})
 }
 
-// TestTheCacheKeepsTheRoutesInUse has ten thousand routes of which one is used: the others' rules are of no use to anybody here.
-func TestTheCacheKeepsTheRoutesInUse(t *testing.T) {
+// TestCacheKeepsContentOfUsedRoutes has ten thousand routes, one of which is used: the content of the others is not
+// cached.
+func TestCacheKeepsContentOfUsedRoutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"), httpRoute("idle"))

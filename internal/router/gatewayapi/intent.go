@@ -4,67 +4,75 @@ import (
 	"math"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// intent is what is asked of each route, without what differs from route to route.
-func intent(ask engine.Ask, chosen settings) route.Intent {
-	asked := route.Intent{
-		Rollout: ask.Name(), UID: string(ask.Rollout.UID), Namespace: ask.Rollout.Namespace,
-		Stable: ask.Shares.Stable.Service, Canary: ask.Shares.Canary.Service, Label: chosen.label,
+// intent converts a request to a route.Intent without the fields that depend on the route.
+func (c *configuration) intent(request engine.Request) route.Intent {
+	intent := route.Intent{
+		Rollout: request.Name(), UID: string(request.Rollout.UID), Namespace: request.Rollout.Namespace,
+		Stable: request.Split.Stable.Service, Canary: request.Split.Canary.Service, Label: c.settings.label,
 	}
-	if ask.Weigh {
-		shares := ask.Shares
-		asked.Weights = &route.Weights{Stable: int32(shares.Stable.Weight), Canary: int32(shares.Canary.Weight)} //nolint:gosec // up to maxTrafficWeight, which is an int32
-		for _, other := range shares.Others {
-			asked.Weights.Others = append(asked.Weights.Others, route.Destination{Service: other.Service, Weight: int32(other.Weight)}) //nolint:gosec // as above
-		}
+	if request.SetsWeights {
+		intent.Weights = weightsOf(request.Split)
 	}
-	managed := managedOf(ask.Managed)
-	asked.Managed = &managed
-	return asked
+	managed := managedOf(request.ManagedRoutes)
+	intent.Managed = &managed
+	return intent
 }
 
-// managedOf is a set of managed routes in the words of package route.
+// weightsOf converts a traffic split. Its weights are at most maxTrafficWeight, an int32.
+func weightsOf(split router.Split) *route.Weights {
+	weights := &route.Weights{Stable: int32(split.Stable.Weight), Canary: int32(split.Canary.Weight)} //nolint:gosec // see above
+	for _, other := range split.Others {
+		weights.Others = append(weights.Others, route.Destination{
+			Service: other.Service, Weight: int32(other.Weight), //nolint:gosec // see above
+		})
+	}
+	return weights
+}
+
+// managedOf converts managed routes.
 func managedOf(routes []managedroute.Route) []route.Managed {
-	set := make([]route.Managed, 0, len(routes))
-	for _, managed := range routes {
-		asked := route.Managed{Name: managed.Name}
-		if managed.IsMirror() {
-			asked.Mirror = mirrorOf(managed)
+	converted := make([]route.Managed, 0, len(routes))
+	for _, from := range routes {
+		managed := route.Managed{Name: from.Name}
+		if from.IsMirror() {
+			managed.Mirror = mirrorOf(from)
 		} else {
-			asked.Header = headersOf(managed.Matches[0].Headers)
+			managed.Header = headersOf(from.Matches[0].Headers)
 		}
-		set = append(set, asked)
+		converted = append(converted, managed)
 	}
-	return set
+	return converted
 }
 
-// headersOf are conditions on headers. Package route says what is wrong with one that is empty.
-func headersOf(given []managedroute.HeaderMatch) []route.HeaderMatch {
+// headersOf converts header matches. Package route validates them.
+func headersOf(from []managedroute.HeaderMatch) []route.HeaderMatch {
 	var matches []route.HeaderMatch
-	for _, match := range given {
+	for _, match := range from {
 		matches = append(matches, route.HeaderMatch{Name: match.Name, Type: route.MatchType(match.Type), Value: match.Value})
 	}
 	return matches
 }
 
-// mirrorOf is the mirror of a mirror route.
-func mirrorOf(managed managedroute.Route) *route.Mirror {
-	mirror := &route.Mirror{Percent: int32(min(managed.MirrorPercent, math.MaxInt32))}
-	for _, match := range managed.Matches {
+// mirrorOf converts a mirror route.
+func mirrorOf(from managedroute.Route) *route.Mirror {
+	mirror := &route.Mirror{Percent: int32(min(from.MirrorPercent, math.MaxInt32))}
+	for _, match := range from.Matches {
 		mirror.Matches = append(mirror.Matches, route.MirrorMatch{
-			Method: conditionOf(match.Method), Path: conditionOf(match.Path), Headers: headersOf(match.Headers),
+			Method: stringMatchOf(match.Method), Path: stringMatchOf(match.Path), Headers: headersOf(match.Headers),
 		})
 	}
 	return mirror
 }
 
-// conditionOf is a condition that need not be there.
-func conditionOf(given managedroute.StringMatch) *route.StringMatch {
-	if given == (managedroute.StringMatch{}) {
+// stringMatchOf converts an optional match.
+func stringMatchOf(from managedroute.StringMatch) *route.StringMatch {
+	if from == (managedroute.StringMatch{}) {
 		return nil
 	}
-	return &route.StringMatch{Type: route.MatchType(given.Type), Value: given.Value}
+	return &route.StringMatch{Type: route.MatchType(from.Type), Value: from.Value}
 }

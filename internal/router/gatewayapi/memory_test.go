@@ -12,8 +12,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// TestTenThousandRoutesTakeLittleMemory has a cluster with many routes of which few are used. It runs alone, because it looks at the whole heap.
-func TestTenThousandRoutesTakeLittleMemory(t *testing.T) { //nolint:paralleltest // see above
+// TestTenThousandRoutesNeedLittleMemory has a cluster with many routes, few of which are used. It is not parallel,
+// because it measures the whole heap.
+func TestTenThousandRoutesNeedLittleMemory(t *testing.T) { //nolint:paralleltest // see above
 	const (
 		routes, used = 10_000, 50
 		limit        = 10 << 20 // bytes; whole they take 170 MB

@@ -14,38 +14,40 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// object is a route as it was read. It never changes once made.
+// object is a route as it was read. It is immutable.
 type object struct {
-	name    types.NamespacedName
-	version string // resource version
-	labels  labels.Set
-	owners  []string       // the Rollouts that its record names, as namespace/name
-	made    time.Time      // metadata.creationTimestamp
-	content map[string]any // the whole object; nil where nobody uses the route
-	found   *sync.Map      // the plain Intents that the route was found to be as; nil beside a nil content
+	name            types.NamespacedName
+	resourceVersion string
+	labels          labels.Set
+	owners          []string       // the Rollouts in its record, as namespace/name
+	created         time.Time      // metadata.creationTimestamp
+	content         map[string]any // the whole object; nil if no Rollout uses the route
+	matched         *sync.Map      // the intentKeys that the content is known to match; nil if content is nil
 }
 
-// Name is the route's namespace and name.
+// Name returns the route's namespace and name.
 func (o *object) Name() types.NamespacedName { return o.name }
 
-// Version is the route's resource version.
-func (o *object) Version() string { return o.version }
+// Version returns the route's resource version.
+func (o *object) Version() string { return o.resourceVersion }
 
-// Whole says whether the route's content is known.
+// Whole reports whether the route's content is known.
 func (o *object) Whole() bool { return o.content != nil }
 
-// Marks are the Rollouts that its record names.
+// Marks returns the Rollouts in the route's record.
 func (o *object) Marks() []string { return o.owners }
 
-// after returns the object as the state that follows known. Of one version, the state with a content is kept.
-func (o *object) after(known *object) *object {
-	if o.content == nil && o.version == known.version {
-		return known
+// after returns the object as the successor of previous. Of two states with the same resource version, the one with
+// content is kept.
+func (o *object) after(previous *object) *object {
+	if o.content == nil && o.resourceVersion == previous.resourceVersion {
+		return previous
 	}
 	return o
 }
 
-// parseHead takes from a route in JSON what is kept of routes that nobody uses: a cluster may have thousands.
+// parseHead parses the fields of a route in JSON that are cached for routes that no Rollout uses: a cluster may have
+// thousands.
 func parseHead(document []byte) (*object, error) {
 	var head struct {
 		Metadata struct {
@@ -60,38 +62,41 @@ func parseHead(document []byte) (*object, error) {
 	if err := json.Unmarshal(document, &head); err != nil {
 		return nil, fmt.Errorf("not a route: %w", err)
 	}
-	read := head.Metadata
+	metadata := head.Metadata
 	return &object{
-		name: types.NamespacedName{Namespace: read.Namespace, Name: read.Name}, version: read.ResourceVersion, labels: read.Labels,
-		owners: route.Owners(read.Annotations[route.Annotation]), made: read.CreationTimestamp.Time,
+		name:            types.NamespacedName{Namespace: metadata.Namespace, Name: metadata.Name},
+		resourceVersion: metadata.ResourceVersion,
+		labels:          metadata.Labels,
+		owners:          route.Owners(metadata.Annotations[route.Annotation]),
+		created:         metadata.CreationTimestamp.Time,
 	}, nil
 }
 
-// parseObject takes a route in JSON.
+// parseObject parses a route in JSON with its content.
 func parseObject(document []byte) (*object, error) {
 	head, err := parseHead(document)
 	if err != nil {
 		return nil, err
 	}
-	return head.whole(document)
+	return head.withContent(document)
 }
 
-// whole is the route with its content, of the document that the head is of; its numbers are int64 and float64. Its managedFields are left out: they are mostly longer
-// than the rest, nobody asks for them, and the API server keeps those of a route that is written without any (k8s.io/apimachinery,
-// managedfields/internal/fieldmanager.go, Update).
-func (o *object) whole(document []byte) (*object, error) {
-	read := *o
-	if err := utiljson.Unmarshal(document, &read.content); err != nil {
+// withContent returns the route with its content, from the document that o was parsed from; numbers are int64 and
+// float64. It drops managedFields: they are mostly longer than the rest, are not used, and the API server keeps those
+// of a route that is written without any (k8s.io/apimachinery, managedfields/internal/fieldmanager.go, Update).
+func (o *object) withContent(document []byte) (*object, error) {
+	full := *o
+	if err := utiljson.Unmarshal(document, &full.content); err != nil {
 		return nil, fmt.Errorf("not a route: %w", err)
 	}
-	if fields, is := read.content["metadata"].(map[string]any); is {
-		delete(fields, "managedFields")
+	if metadata, ok := full.content["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
 	}
-	read.found = new(sync.Map)
-	return &read, nil
+	full.matched = new(sync.Map)
+	return &full, nil
 }
 
-// parseList takes a list of routes in JSON.
+// parseList parses a list of routes in JSON, without their content.
 func parseList(document []byte) ([]*object, error) {
 	var list struct {
 		Items []json.RawMessage `json:"items"`
@@ -101,11 +106,11 @@ func parseList(document []byte) ([]*object, error) {
 	}
 	objects := make([]*object, 0, len(list.Items))
 	for _, item := range list.Items {
-		read, err := parseHead(item)
+		head, err := parseHead(item)
 		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, read)
+		objects = append(objects, head)
 	}
 	return objects, nil
 }

@@ -37,7 +37,8 @@ func TestRequestsOfSetWeight(t *testing.T) {
 	revert := func(api *routertest.RoutesServer) {
 		api.Change("httproutes", "shop", "web", func(route map[string]any) {
 			route["spec"] = map[string]any{"rules": []any{map[string]any{"backendRefs": []any{
-				map[string]any{"name": "web-stable", "weight": int64(100)}, map[string]any{"name": "web-canary", "weight": int64(0)},
+				map[string]any{"name": "web-stable", "weight": int64(100)},
+				map[string]any{"name": "web-canary", "weight": int64(0)},
 			}}}}
 		})
 	}
@@ -83,7 +84,8 @@ func TestRequestsOfSetWeight(t *testing.T) {
 					if gets != step.gets || puts != step.puts {
 						t.Errorf("%s: %d reads and %d writes, want %d and %d", step.name, gets, puts, step.gets, step.puts)
 					}
-					if got, want := weights(api, "httproutes", "web"), fmt.Sprintf("%d/%d", 100-step.weight, step.weight); got != want {
+					if got, want := weights(api, "httproutes", "web"),
+						fmt.Sprintf("%d/%d", 100-step.weight, step.weight); got != want {
 						t.Errorf("%s: weights %s, want %s", step.name, got, want)
 					}
 					synctest.Wait()
@@ -98,8 +100,9 @@ func TestRequestsOfSetWeight(t *testing.T) {
 	}
 }
 
-// TestWithoutTheRightToWatchListsAreRare has the permissions of the published plugin's ClusterRole: each list is of every route of the cluster.
-func TestWithoutTheRightToWatchListsAreRare(t *testing.T) {
+// TestListsAreRareWithoutWatchPermission has the permissions of the published plugin's ClusterRole: each list returns
+// all routes of the cluster.
+func TestListsAreRareWithoutWatchPermission(t *testing.T) {
 	t.Parallel()
 	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
 	for name, test := range map[string]struct {
@@ -135,14 +138,15 @@ func TestWithoutTheRightToWatchListsAreRare(t *testing.T) {
 	}
 }
 
-func TestRoutesAreFoundInTheVersionThatIsServed(t *testing.T) {
+func TestServedVersionIsDiscovered(t *testing.T) {
 	t.Parallel()
 	rollout := routertest.Rollout(gatewayapi.Type, `{"tcpRoute":"web"}`)
 	for _, version := range []string{"v1", "v1alpha2"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			api := routertest.NewRoutesServer(t, routertest.Schema{Version: version}, routeOf("TCPRoute", "web"))
-			if err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil); err != nil || weights(api, "tcproutes", "web") != "80/20" {
+			if err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil); err != nil ||
+				weights(api, "tcproutes", "web") != "80/20" {
 				t.Errorf("%v; weights %s", err, weights(api, "tcproutes", "web"))
 			}
 		})
@@ -176,7 +180,7 @@ func TestRoutesAreFoundInTheVersionThatIsServed(t *testing.T) {
 	t.Run("one that nobody knows", func(t *testing.T) {
 		t.Parallel()
 		api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v9"}, routeOf("TCPRoute", "web"))
-		const want = `TCPRoute "shop/web" of rollout "shop/web": the cluster does not serve it in a version that this router knows (v1, v1beta1, v1alpha3, v1alpha2): ` +
+		const want = `TCPRoute "shop/web" of rollout "shop/web": the cluster does not serve it in a supported version (v1, v1beta1, v1alpha3, v1alpha2): ` +
 			`install the CustomResourceDefinition tcproutes.gateway.networking.k8s.io, or correct spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"].tcpRoute`
 		if err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil); err == nil || err.Error() != want {
 			t.Errorf("error is\n%v, want\n%s", err, want)
@@ -184,7 +188,7 @@ func TestRoutesAreFoundInTheVersionThatIsServed(t *testing.T) {
 	})
 }
 
-func TestRoutesByTheirLabels(t *testing.T) {
+func TestRouteSelectors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		other := strings.ReplaceAll(httpRoute("other"), "labels: {app: web}", "labels: {app: other}")
@@ -200,14 +204,16 @@ func TestRoutesByTheirLabels(t *testing.T) {
 				t.Errorf("%d reads beside the watch", reads)
 			}
 			want := fmt.Sprintf("%d/%d", 100-weight, weight)
-			got := map[string]string{"web": weights(api, "httproutes", "web"), "api": weights(api, "httproutes", "api"), "other": weights(api, "httproutes", "other")}
+			got := map[string]string{"web": weights(api, "httproutes", "web"), "api": weights(api, "httproutes", "api"),
+				"other": weights(api, "httproutes", "other")}
 			if diff := cmp.Diff(map[string]string{"web": want, "api": want, "other": "<nil>/<nil>"}, got); diff != "" {
 				t.Errorf("weights (-want +got):\n%s", diff)
 			}
 			synctest.Wait()
 		}
 		none := routertest.Rollout(gatewayapi.Type, `{"httpRouteSelector":{"matchLabels":{"app":"none"}}}`)
-		if err := router.SetWeight(deadlined(t), none, 20, nil); err == nil || !strings.Contains(err.Error(), `no HTTPRoute in namespace "shop" has these labels (app=none)`) {
+		if err := router.SetWeight(deadlined(t), none, 20, nil); err == nil ||
+			!strings.Contains(err.Error(), `no HTTPRoute in namespace "shop" has these labels (app=none)`) {
 			t.Errorf("error is %v", err)
 		}
 		if err := router.SetWeight(deadlined(t), none, 0, nil); err != nil {

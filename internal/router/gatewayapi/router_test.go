@@ -20,15 +20,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// config names the route of httpRoute.
+// config references the HTTPRoute web.
 const config = `{"httpRoute":"web"}`
 
-// newest is what a cluster with a new release of the Gateway API serves.
+// newest returns the schema of a cluster with a new release of the Gateway API.
 func newest() routertest.Schema {
 	return routertest.Schema{Version: "v1", NamedRules: true, MirrorPercent: true}
 }
 
-// httpRoute is the HTTPRoute shop/<name> with both Services of routertest.Rollout, and no weights.
+// httpRoute returns the HTTPRoute shop/<name> with both Services of routertest.Rollout, without weights.
 func httpRoute(name string) string { return routeOf("HTTPRoute", name) }
 
 func routeOf(kind, name string) string {
@@ -36,21 +36,22 @@ func routeOf(kind, name string) string {
   rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}`, kind, name)
 }
 
-// newRouter is a router in front of the API server, without a watch.
+// newRouter returns a router on the API server, without a watch.
 func newRouter(api *routertest.RoutesServer) *gatewayapi.Router {
 	client := gatewayapi.NewClient(func() (*rest.Config, error) { return api.Config(), nil })
 	return gatewayapi.New(client, gatewayapi.AllNamespaces(), slog.New(slog.DiscardHandler))
 }
 
-// watching is a router with a watch. For tests in a synctest bubble.
+// watching returns a router with a watch, for tests in a synctest bubble.
 func watching(t *testing.T, api *routertest.RoutesServer) *gatewayapi.Router {
 	t.Helper()
-	client, log := gatewayapi.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), slog.New(slog.DiscardHandler)
+	client, log := gatewayapi.NewClient(func() (*rest.Config, error) { return api.Config(), nil }),
+		slog.New(slog.DiscardHandler)
 	go client.Watch(t.Context(), log)
 	return gatewayapi.New(client, gatewayapi.AllNamespaces(), log)
 }
 
-// deadlined is a context as the controller's calls have it.
+// deadlined returns a context with the deadline of the controller's calls.
 func deadlined(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
@@ -58,7 +59,7 @@ func deadlined(t *testing.T) context.Context {
 	return ctx
 }
 
-// weights are the weights of the first rule of a route that shares requests, as stable/canary.
+// weights returns the weights in the first rule of a route with a traffic split, as stable/canary.
 func weights(api *routertest.RoutesServer, resource, name string) string {
 	rules, _, _ := unstructured.NestedSlice(api.Object(resource, "shop", name), "spec", "rules")
 	for _, rule := range rules {
@@ -76,7 +77,7 @@ func rules(api *routertest.RoutesServer) int {
 	return len(rules)
 }
 
-// withHeaderRoute is routertest's Rollout at its first step, which sets the header route qa.
+// withHeaderRoute returns routertest's Rollout at its first step, which sets the header route qa.
 func withHeaderRoute() *v1alpha1.Rollout {
 	rollout := routertest.Rollout(gatewayapi.Type, config)
 	rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
@@ -84,12 +85,13 @@ func withHeaderRoute() *v1alpha1.Rollout {
 	canary := rollout.Spec.Strategy.Canary
 	canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "qa"}}
 	canary.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: &v1alpha1.SetHeaderRoute{
-		Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}},
+		Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "role",
+			HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}},
 	}}}
 	return rollout
 }
 
-func TestSharesOfARollout(t *testing.T) {
+func TestWeightsOfARollout(t *testing.T) {
 	t.Parallel()
 	pingPong := func(stable v1alpha1.PingPongType) func(*v1alpha1.Rollout) {
 		return func(rollout *v1alpha1.Rollout) {
@@ -122,7 +124,8 @@ func TestSharesOfARollout(t *testing.T) {
 			if test.rollout != nil {
 				test.rollout(rollout)
 			}
-			if err := router.SetWeight(t.Context(), rollout, test.weight, nil); err != nil || weights(api, "httproutes", "web") != test.want {
+			if err := router.SetWeight(t.Context(), rollout, test.weight, nil); err != nil ||
+				weights(api, "httproutes", "web") != test.want {
 				t.Errorf("%v; weights %s, want %s", err, weights(api, "httproutes", "web"), test.want)
 			}
 			api.Accept("httproutes", "shop", "web", true)
@@ -133,7 +136,7 @@ func TestSharesOfARollout(t *testing.T) {
 	}
 }
 
-func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
+func TestSetWeightEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
 	api.Fail(api.Hang)
@@ -145,7 +148,7 @@ func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestSetWeightSurvivesAFault(t *testing.T) {
+func TestSetWeightRetriesPassingErrors(t *testing.T) {
 	t.Parallel()
 	for name, faults := range routertest.PassingFaults() {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +165,7 @@ func TestSetWeightSurvivesAFault(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenBeforeEveryRouteIsFit(t *testing.T) {
+func TestNothingIsWrittenUnlessEveryRouteIsValid(t *testing.T) {
 	t.Parallel()
 	unfit := strings.ReplaceAll(httpRoute("unfit"), "web-canary", "other")
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"), unfit)
@@ -184,10 +187,11 @@ func TestNothingIsWrittenBeforeEveryRouteIsFit(t *testing.T) {
 	}
 }
 
-func TestWithoutTheRoute(t *testing.T) {
+func TestMissingRoute(t *testing.T) {
 	t.Parallel()
 	router, rollout := newRouter(routertest.NewRoutesServer(t, newest())), routertest.Rollout(gatewayapi.Type, config)
-	if err := errors.Join(router.SetWeight(t.Context(), rollout, 0, nil), router.RemoveManagedRoutes(t.Context(), rollout)); err != nil {
+	if err := errors.Join(router.SetWeight(t.Context(), rollout, 0, nil),
+		router.RemoveManagedRoutes(t.Context(), rollout)); err != nil {
 		t.Errorf("nothing to undo: %v", err)
 	}
 	if verified, err := router.VerifyWeight(t.Context(), rollout, 0, nil); err != nil || !verified {
@@ -199,12 +203,13 @@ func TestWithoutTheRoute(t *testing.T) {
 	if verified, err := router.VerifyWeight(t.Context(), rollout, 20, nil); err != nil || verified {
 		t.Errorf("VerifyWeight(20): %v, %v; want false without an error", verified, err)
 	}
-	if err := router.SetHeaderRoute(t.Context(), withHeaderRoute(), withHeaderRoute().Spec.Strategy.Canary.Steps[0].SetHeaderRoute); !apierrors.IsNotFound(err) {
+	if err := router.SetHeaderRoute(t.Context(), withHeaderRoute(),
+		withHeaderRoute().Spec.Strategy.Canary.Steps[0].SetHeaderRoute); !apierrors.IsNotFound(err) {
 		t.Errorf("SetHeaderRoute: %v; want not found", err)
 	}
 }
 
-func TestManagedRoutesAreReplayedUnlessTheyWereRemovedInThisReconcile(t *testing.T) {
+func TestManagedRoutesAreRestoredUnlessRemovedInThisReconcile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
@@ -220,18 +225,21 @@ func TestManagedRoutesAreReplayedUnlessTheyWereRemovedInThisReconcile(t *testing
 			return err
 		}
 		step := rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute
-		expect("the step", 2, router.SetHeaderRoute(deadlined(t), rollout, step), router.SetWeight(deadlined(t), rollout, 0, nil), verify())
+		expect("the step", 2, router.SetHeaderRoute(deadlined(t), rollout, step),
+			router.SetWeight(deadlined(t), rollout, 0, nil), verify())
 		expect("the canary has no Pod: removed, and not set again", 1, router.RemoveManagedRoutes(deadlined(t), rollout),
 			router.SetHeaderRoute(deadlined(t), rollout, step), router.SetWeight(deadlined(t), rollout, 0, nil), verify())
 		expect("the canary has Pods again", 2, router.SetWeight(deadlined(t), rollout, 0, nil), verify())
 		rollout.Status.Abort = true
-		expect("aborted: removed, although the current step is the first again", 1, router.RemoveManagedRoutes(deadlined(t), rollout),
+		expect("aborted: removed, although the current step is the first again", 1,
+			router.RemoveManagedRoutes(deadlined(t), rollout),
 			router.SetHeaderRoute(deadlined(t), rollout, step), router.SetWeight(deadlined(t), rollout, 0, nil), verify())
-		expect("the reconcile after", 1, router.SetHeaderRoute(deadlined(t), rollout, step), router.SetWeight(deadlined(t), rollout, 0, nil))
+		expect("the reconcile after", 1, router.SetHeaderRoute(deadlined(t), rollout, step),
+			router.SetWeight(deadlined(t), rollout, 0, nil))
 	})
 }
 
-func TestRemoveManagedRoutesLeavesTheWeights(t *testing.T) {
+func TestRemoveManagedRoutesKeepsTheWeights(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
 	router, rollout := newRouter(api), withHeaderRoute()
@@ -241,13 +249,13 @@ func TestRemoveManagedRoutesLeavesTheWeights(t *testing.T) {
 	}
 }
 
-func TestAHeaderRouteNeedsARouteThatTakesIt(t *testing.T) {
+func TestHeaderRouteNeedsARouteThatAcceptsIt(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
 	rollout := withHeaderRoute()
 	rollout.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] = []byte(`{"httpRoutes":[{"name":"web"}]}`)
 	err := newRouter(api).SetHeaderRoute(t.Context(), rollout, rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute)
-	const want = `rollout "shop/web": no route takes header or mirror routes: write useHeaderRoutes: true beside the name of an HTTPRoute or GRPCRoute in ` +
+	const want = `rollout "shop/web": no route accepts header or mirror routes: add useHeaderRoutes: true next to the name of an HTTPRoute or GRPCRoute in ` +
 		`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"], or remove the step setHeaderRoute from spec.strategy.canary.steps`
 	if err == nil || err.Error() != want {
 		t.Errorf("error is\n%v, want\n%s", err, want)

@@ -19,119 +19,115 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// errNoHeaderRoutes says that a Rollout has a header or mirror route but no route that takes one.
-var errNoHeaderRoutes = errors.New("no route takes header or mirror routes")
+// errNoHeaderRoutes means that a Rollout has a header or mirror route, but no route object to write it to.
+var errNoHeaderRoutes = errors.New("no route accepts header or mirror routes")
 
-// Router is the router argoproj-labs/gatewayAPI.
+// Router is the traffic router argoproj-labs/gatewayAPI.
 type Router struct {
 	*engine.Reconciler[*object]
 }
 
 var _ router.Router = (*Router)(nil)
 
-// New returns a Router that reads and writes through client, touches routes of other namespaces than a Rollout's only in those of namespaces, and logs changed
-// routes, at info level, to log.
+// New returns a Router that reads and writes through client and logs changed routes to log, at info level. Rollouts may
+// use routes of other namespaces only in those of namespaces.
 func New(client *Client, namespaces Namespaces, log *slog.Logger) *Router {
-	added := &routing{client: client, namespaces: namespaces, log: log, memo: engine.NewMemo(Type, settingsOf)}
-	return &Router{engine.New(added, client.api, FieldManager, log)}
+	r := &routing{client: client, namespaces: namespaces, log: log}
+	return &Router{engine.New(engine.Routing[*object]{Type: Type, Configure: r.configure}, client.api, FieldManager, log)}
 }
 
-// routing is what this router adds to the flow of package reconcile.
+// routing is the state that all calls share.
 type routing struct {
 	client     *Client
 	namespaces Namespaces
 	log        *slog.Logger
-	memo       *engine.Memo[settings]
 }
 
-var _ engine.Routing[*object] = (*routing)(nil)
-
-// Type is argoproj-labs/gatewayAPI.
-func (*routing) Type() string { return Type }
-
-// ConfigField is the router's configuration in a Rollout, as messages name it.
-func (*routing) ConfigField() string { return configField }
-
-// Configured reads that configuration.
-func (r *routing) Configured(rollout *v1alpha1.Rollout) (engine.Configured[*object], error) {
-	chosen, err := r.memo.Read(rollout)
+// configure returns the routing as rollout configures it.
+func (r *routing) configure(rollout *v1alpha1.Rollout) (engine.Configuration[*object], error) {
+	chosen, err := settingsOf(rollout)
 	if err != nil {
 		return nil, err
 	}
-	return &configured{routing: r, chosen: chosen}, nil
+	return &configuration{routing: r, settings: chosen}, nil
 }
 
-// configured is the routing as a Rollout configures it.
-type configured struct {
+// configuration is the routing as a Rollout configures it.
+type configuration struct {
 	*routing
 
-	chosen settings
+	settings settings
 }
 
-// Settings are what every router has.
-func (c *configured) Settings() engine.Settings { return c.chosen.Settings }
+// Common returns the settings that every router has.
+func (c *configuration) Common() engine.Settings { return c.settings.Settings }
 
-// Targets are the routes that the Rollout names, and those that its selections find. A selection that finds none is an error where something is to be shared.
-func (c *configured) Targets(ctx context.Context, ask engine.Ask) ([]engine.Target[*object], error) {
-	asked, err := c.intentOf(ctx, ask, c.chosen)
+// Targets returns the routes in the Rollout's configuration by name and by selector. A selector without a match is an
+// error unless the request is idle.
+func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]engine.Target[*object], error) {
+	intent, err := c.intentWithPorts(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.references(ctx, ask, c.chosen)
-	targets := make([]engine.Target[*object], 0, len(found))
-	for _, named := range found {
-		targets = append(targets, &target{routing: c.routing, reference: named, rollout: ask.Name(), asked: asked})
+	references, err := c.references(ctx, request)
+	targets := make([]engine.Target[*object], 0, len(references))
+	for _, ref := range references {
+		targets = append(targets, &target{routing: c.routing, reference: ref, rollout: request.Name(), intent: intent})
 	}
 	return targets, err
 }
 
-// Leftovers are the routes whose record names the Rollout and that are none of targets.
-func (c *configured) Leftovers(ask engine.Ask, targets []engine.Target[*object]) []engine.Target[*object] {
-	var left []engine.Target[*object]
+// Marked returns the routes with an entry of the Rollout in their record.
+func (c *configuration) Marked(request engine.Request) []engine.Target[*object] {
+	var targets []engine.Target[*object]
 	for _, kind := range kinds() {
-		marked, believed := c.client.caches[kind].Marked(ask.Name())
-		if !believed {
+		objects, current := c.client.caches[kind].Marked(request.Name())
+		if !current {
 			continue
 		}
-		for _, found := range marked {
-			t := &target{routing: c.routing, rollout: ask.Name(), asked: intent(ask, c.chosen), isLeft: true, reference: reference{kind: kind, name: found.name, headerRoutes: true}}
-			if !slices.ContainsFunc(targets, func(other engine.Target[*object]) bool { return other.String() == t.String() }) {
-				left = append(left, t)
-			}
+		for _, marked := range objects {
+			targets = append(targets, &target{
+				routing: c.routing, rollout: request.Name(), intent: c.intent(request), isLeftover: true,
+				reference: reference{kind: kind, name: marked.name, headerRoutes: true},
+			})
 		}
 	}
-	return left
+	return targets
 }
 
-// OffersManagedRoutes says whether a header or mirror route has a route to go to. Routes that are found by their labels take none, as with the published plugin.
-func (c *configured) OffersManagedRoutes(rollout *v1alpha1.Rollout, step string) error {
-	if slices.ContainsFunc(c.chosen.routes, func(t reference) bool { return t.headerRoutes && (t.kind.HeaderRoutes() || t.kind.MirrorRoutes()) }) {
+// CheckManagedRoutes returns an error if the configuration has no route for header or mirror routes. Routes of a
+// selector accept none, as in the argoproj-labs plugin.
+func (c *configuration) CheckManagedRoutes(rollout *v1alpha1.Rollout, step string) error {
+	if slices.ContainsFunc(c.settings.routes, func(r reference) bool {
+		return r.headerRoutes && (r.kind.HeaderRoutes() || r.kind.MirrorRoutes())
+	}) {
 		return nil
 	}
-	return fmt.Errorf("rollout %q: %w: write useHeaderRoutes: true beside the name of an HTTPRoute or GRPCRoute in %s, or remove the step %s from "+
+	return fmt.Errorf("rollout %q: %w: add useHeaderRoutes: true next to the name of an HTTPRoute or GRPCRoute in %s, "+
+		"or remove the step %s from "+
 		"spec.strategy.canary.steps", router.NameOf(rollout), errNoHeaderRoutes, configField, step)
 }
 
-// intentOf is intent with the ports of an experiment's Services.
-func (r *routing) intentOf(ctx context.Context, ask engine.Ask, chosen settings) (route.Intent, error) {
-	asked := intent(ask, chosen)
-	if asked.Weights == nil || len(asked.Weights.Others) == 0 {
-		return asked, nil
+// intentWithPorts returns the intent with the ports of an experiment's Services.
+func (c *configuration) intentWithPorts(ctx context.Context, request engine.Request) (route.Intent, error) {
+	intent := c.intent(request)
+	if intent.Weights == nil || len(intent.Weights.Others) == 0 {
+		return intent, nil
 	}
 	var err error
-	if asked.Weights.CanaryPorts, err = r.ports(ctx, asked.Namespace, asked.Canary); err != nil {
-		return route.Intent{}, fmt.Errorf("rollout %q: %w", ask.Name(), err)
+	if intent.Weights.CanaryPorts, err = c.ports(ctx, intent.Namespace, intent.Canary); err != nil {
+		return route.Intent{}, fmt.Errorf("rollout %q: %w", request.Name(), err)
 	}
-	for i := range asked.Weights.Others {
-		other := &asked.Weights.Others[i]
-		if other.Ports, err = r.ports(ctx, asked.Namespace, other.Service); err != nil {
-			return route.Intent{}, fmt.Errorf("rollout %q: %w", ask.Name(), err)
+	for i := range intent.Weights.Others {
+		other := &intent.Weights.Others[i]
+		if other.Ports, err = c.ports(ctx, intent.Namespace, other.Service); err != nil {
+			return route.Intent{}, fmt.Errorf("rollout %q: %w", request.Name(), err)
 		}
 	}
-	return asked, nil
+	return intent, nil
 }
 
-// ports are those of a Service; nil where it may not be read.
+// ports returns the ports of a Service; nil if it may not be read.
 func (r *routing) ports(ctx context.Context, namespace, name string) ([]serviceport.Port, error) {
 	body, err := r.client.api.Do(ctx, kube.Request{Path: []string{"api", "v1", "namespaces", namespace, "services", name}})
 	if apierrors.IsForbidden(err) {

@@ -19,90 +19,88 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// Type is the name under which Rollouts and the controller's configuration know this router.
+// Type is the router's name in Rollouts and in the controller's configuration.
 const Type = "argoproj-labs/gatewayAPI"
 
-// configField is where a Rollout configures this router, as messages name it.
+// configField is the field of a Rollout that configures this router, as messages name it.
 const configField = `spec.strategy.canary.trafficRouting.plugins["` + Type + `"]`
 
-// The keys of the configuration that are not of one kind of route.
+// The keys of the configuration that do not belong to one kind of route.
 const (
-	// namespaceKey is the namespace of routes that name none of their own. Default: the Rollout's.
+	// namespaceKey is the default namespace of routes. Default: the Rollout's.
 	namespaceKey = "namespace"
-	// labelOffKey turns the in-progress label off. Default false.
+	// labelOffKey disables the in-progress label. Default false.
 	labelOffKey = "disableInProgressLabel"
 	// labelKeyKey and labelValueKey are the label's key and value.
 	labelKeyKey, labelValueKey = "inProgressLabelKey", "inProgressLabelValue"
-	// verifyKey is whether weights are verified by what Gateways report in the routes' status. Default true.
+	// verifyKey decides whether a weight counts as verified only after the Gateways report it in the routes' status.
+	// Default true.
 	verifyKey = "verifyRouteStatus"
-	// configMapKey and skipKey are what the published plugin has: its ConfigMap, which later versions of it don't use, and whether SetWeight leaves header routes alone,
-	// which is always so here. They are read and change nothing.
+	// configMapKey and skipKey are keys of the argoproj-labs plugin: its ConfigMap, which its later versions do not use,
+	// and whether SetWeight leaves header routes as they are, which is always the case here. They are parsed and have no
+	// effect.
 	configMapKey, skipKey = "configMap", "skipManagedRoutesOnSetWeight"
 )
 
-// defaultLabelValue is the value of the label that a route carries while a Rollout is active on it, unless the Rollout says otherwise.
+// defaultLabelValue is the default value of the in-progress label.
 const defaultLabelValue = "in-progress"
 
-// kinds are the kinds of routes, in the order in which they are handled.
+// kinds returns the kinds of routes, in the order in which they are handled.
 func kinds() []route.Kind {
 	return []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute}
 }
 
-// prefix is what the keys of a kind begin with, such as httpRoute.
+// prefix returns the common prefix of a kind's keys, e.g. httpRoute.
 func prefix(kind route.Kind) string {
 	return strings.ToLower(strings.TrimSuffix(string(kind), "Route")) + "Route"
 }
 
-// settings are what a Rollout configures of this router.
+// settings is the router's configuration in a Rollout.
 type settings struct {
 	engine.Settings
 
-	routes     []reference // in the order of kinds, of those in lists first
+	routes     []reference // in the order of kinds; within a kind, those of the list first
 	selections []selection
-	label      *route.Label // nil where the label is turned off
+	label      *route.Label // nil if the label is disabled
 }
 
-// reference is one route as a Rollout means it.
+// reference is one route in the configuration of a Rollout.
 type reference struct {
 	kind         route.Kind
 	name         types.NamespacedName
-	ruleName     string // the only rule to touch; empty for all
-	headerRoutes bool   // whether it takes header and mirror routes
-	field        string // where the Rollout names it
+	ruleName     string // the only rule in scope; empty for all
+	headerRoutes bool   // whether it accepts header and mirror routes
+	field        string // of the Rollout
 }
 
-// String names the route in messages.
-func (t reference) String() string { return fmt.Sprintf("%s %q", t.kind, t.name) }
+// String returns the route's kind and name.
+func (r reference) String() string { return fmt.Sprintf("%s %q", r.kind, r.name) }
 
-// selection is a set of routes, by their labels.
+// selection is a label selector for routes in the configuration of a Rollout.
 type selection struct {
 	kind      route.Kind
 	namespace string
 	labels    labels.Selector
-	field     string // where the Rollout has it
+	field     string // of the Rollout
 }
 
-// entry is one element of a list of routes in the configuration.
-type entry struct {
+// routeEntry is one element of a list of routes in the configuration.
+type routeEntry struct {
 	Name            string `json:"name"`
 	UseHeaderRoutes bool   `json:"useHeaderRoutes"`
 	Namespace       string `json:"namespace"`
 	RuleName        string `json:"ruleName"`
 }
 
-// settingsOf reads the router's configuration in rollout: an object with the keys of this router and nothing else, so that a mistyped key is noticed. As
-// with the published plugin, upper and lower case of keys are the same.
+// settingsOf parses the router's configuration in rollout. Unknown keys are errors, so that a misspelled key is
+// noticed. Keys are case-insensitive, as in the argoproj-labs plugin.
 func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
-	const remedy = "write {httpRoute: <name of an HTTPRoute>} there"
-	raw := engine.ConfigOf(rollout, Type)
-	if len(raw) == 0 {
-		return settings{}, fmt.Errorf("%s is missing: %s", configField, remedy)
+	const fix = "write {httpRoute: <name of an HTTPRoute>} there"
+	raw, err := engine.ParseConfig(rollout, Type, fix)
+	if err != nil {
+		return settings{}, err
 	}
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &given); err != nil || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
-		return settings{}, fmt.Errorf("%s is %.80s, not an object: %s", configField, raw, remedy)
-	}
-	config, err := canonical(given)
+	config, err := canonical(raw)
 	if err != nil {
 		return settings{}, err
 	}
@@ -111,62 +109,66 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 		return settings{}, err
 	}
 	if len(chosen.routes) == 0 && len(chosen.selections) == 0 {
-		return settings{}, fmt.Errorf("%s names no route: %s", configField, remedy)
+		return settings{}, fmt.Errorf("%s names no route: %s", configField, fix)
 	}
 	return chosen, nil
 }
 
-// configuration is the configuration in a Rollout, by its keys as they are documented.
-type configuration map[string]json.RawMessage
+// rawConfig is the configuration in a Rollout by key, in the documented spelling.
+type rawConfig map[string]json.RawMessage
 
-// keys are all keys of the configuration, sorted.
+// keys returns all keys of the configuration, sorted.
 func keys() []string {
-	known := []string{namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, engine.PromotionKey, engine.AbortKey, configMapKey, skipKey}
-	for _, kind := range kinds() {
-		known = append(known, prefix(kind), prefix(kind)+"RuleName", prefix(kind)+"s", prefix(kind)+"Selector")
+	all := []string{
+		namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, configMapKey, skipKey,
+		engine.SafePromotionKey, engine.ImmediateAbortKey,
 	}
-	slices.Sort(known)
-	return known
+	for _, kind := range kinds() {
+		all = append(all, prefix(kind), prefix(kind)+"RuleName", prefix(kind)+"s", prefix(kind)+"Selector")
+	}
+	slices.Sort(all)
+	return all
 }
 
-// canonical is given with its keys as they are documented, without those whose value is null.
-func canonical(given map[string]json.RawMessage) (configuration, error) {
-	known, config := keys(), configuration{}
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		at := slices.IndexFunc(known, func(name string) bool { return strings.EqualFold(name, key) })
+// canonical returns raw with its keys in the documented spelling, without null values.
+func canonical(raw map[string]json.RawMessage) (rawConfig, error) {
+	all, config := keys(), rawConfig{}
+	for _, key := range slices.Sorted(maps.Keys(raw)) {
+		at := slices.IndexFunc(all, func(name string) bool { return strings.EqualFold(name, key) })
 		if at < 0 {
-			return nil, fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s", configField, key, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s", configField, key,
+				strings.Join(all, ", "))
 		}
-		if string(given[key]) != "null" {
-			config[known[at]] = given[key]
+		if string(raw[key]) != "null" {
+			config[all[at]] = raw[key]
 		}
 	}
 	return config, nil
 }
 
-// settings reads the configuration of a Rollout in namespace.
-func (c configuration) settings(namespace string) (settings, error) {
+// settings parses the configuration of a Rollout in namespace.
+func (c rawConfig) settings(namespace string) (settings, error) {
 	var err error
-	read := func(key string, into any, form string) {
-		if value, given := c[key]; given && err == nil && json.Unmarshal(value, into) != nil {
+	parse := func(key string, into any, form string) {
+		if value, ok := c[key]; ok && err == nil && json.Unmarshal(value, into) != nil {
 			err = fmt.Errorf("%s.%s is %.80s: write %s", configField, key, value, form)
 		}
 	}
 	chosen := settings{
-		Settings: engine.Settings{VerifyDataPlane: true, SafePromotion: true, ImmediateAbort: true},
+		Settings: engine.DefaultSettings(),
 		label:    &route.Label{Key: route.DefaultLabelKey, Value: defaultLabelValue},
 	}
 	var labelOff, skip bool
 	var configMap string
-	read(namespaceKey, &namespace, "the name of a namespace")
-	read(verifyKey, &chosen.VerifyDataPlane, "true or false")
-	read(engine.PromotionKey, &chosen.SafePromotion, "true or false")
-	read(engine.AbortKey, &chosen.ImmediateAbort, "true or false")
-	read(labelOffKey, &labelOff, "true or false")
-	read(skipKey, &skip, "true or false")
-	read(configMapKey, &configMap, "a name, or nothing: it is not used")
-	read(labelKeyKey, &chosen.label.Key, "a label's key")
-	read(labelValueKey, &chosen.label.Value, "a label's value")
+	parse(namespaceKey, &namespace, "the name of a namespace")
+	parse(verifyKey, &chosen.VerifyDataPlane, "true or false")
+	parse(engine.SafePromotionKey, &chosen.SafePromotion, "true or false")
+	parse(engine.ImmediateAbortKey, &chosen.ImmediateAbort, "true or false")
+	parse(labelOffKey, &labelOff, "true or false")
+	parse(skipKey, &skip, "true or false")
+	parse(configMapKey, &configMap, "a name, or nothing: it is not used")
+	parse(labelKeyKey, &chosen.label.Key, "a label's key")
+	parse(labelValueKey, &chosen.label.Value, "a label's value")
 	if err != nil {
 		return settings{}, err
 	}
@@ -183,26 +185,29 @@ func (c configuration) settings(namespace string) (settings, error) {
 	return chosen, checkLabel(*chosen.label)
 }
 
-// checkLabel refuses what the API server would refuse of a label.
+// checkLabel validates a label like the API server.
 func checkLabel(label route.Label) error {
-	if faults := validation.IsQualifiedName(label.Key); len(faults) > 0 {
-		return fmt.Errorf("%s.%s is %.80q, which cannot be a label's key: %s", configField, labelKeyKey, label.Key, strings.Join(faults, "; "))
+	if problems := validation.IsQualifiedName(label.Key); len(problems) > 0 {
+		return fmt.Errorf("%s.%s is %.80q, which cannot be a label's key: %s", configField, labelKeyKey, label.Key,
+			strings.Join(problems, "; "))
 	}
-	if faults := validation.IsValidLabelValue(label.Value); len(faults) > 0 {
-		return fmt.Errorf("%s.%s is %.80q, which cannot be a label's value: %s", configField, labelValueKey, label.Value, strings.Join(faults, "; "))
+	if problems := validation.IsValidLabelValue(label.Value); len(problems) > 0 {
+		return fmt.Errorf("%s.%s is %.80q, which cannot be a label's value: %s", configField, labelValueKey, label.Value,
+			strings.Join(problems, "; "))
 	}
 	return nil
 }
 
-// named adds the routes of kind that the configuration names: those of the list, then the single one, which takes header routes.
-func (c configuration) named(kind route.Kind, namespace string, to *settings) error {
+// named adds the configured routes of kind: those of the list, then the single one, which accepts header routes.
+func (c rawConfig) named(kind route.Kind, namespace string, to *settings) error {
 	list, single, ruleKey := prefix(kind)+"s", prefix(kind), prefix(kind)+"RuleName"
-	var entries []entry
-	if value, given := c[list]; given {
+	var entries []routeEntry
+	if value, ok := c[list]; ok {
 		decoder := json.NewDecoder(bytes.NewReader(value))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&entries); err != nil {
-			return fmt.Errorf("%s.%s is %.80s: write a list of {name, namespace, ruleName, useHeaderRoutes}: %w", configField, list, value, err)
+			return fmt.Errorf("%s.%s is %.80s: write a list of {name, namespace, ruleName, useHeaderRoutes}: %w", configField,
+				list, value, err)
 		}
 	}
 	for i, e := range entries {
@@ -213,9 +218,9 @@ func (c configuration) named(kind route.Kind, namespace string, to *settings) er
 			return err
 		}
 	}
-	alone := entry{Namespace: namespace, UseHeaderRoutes: true}
+	alone := routeEntry{Namespace: namespace, UseHeaderRoutes: true}
 	for key, into := range map[string]*string{single: &alone.Name, ruleKey: &alone.RuleName} {
-		if value, given := c[key]; given && json.Unmarshal(value, into) != nil {
+		if value, ok := c[key]; ok && json.Unmarshal(value, into) != nil {
 			return fmt.Errorf("%s.%s is %.80s: write a name", configField, key, value)
 		}
 	}
@@ -225,45 +230,49 @@ func (c configuration) named(kind route.Kind, namespace string, to *settings) er
 	return to.add(kind, alone, configField+"."+single)
 }
 
-// add adds a route. One that is there already may only add that it takes header routes.
-func (s *settings) add(kind route.Kind, e entry, field string) error {
-	if faults := validation.IsDNS1123Subdomain(e.Name); len(faults) > 0 {
-		return fmt.Errorf("%s names %.80q, which cannot be a route's name: %s", field, e.Name, strings.Join(faults, "; "))
+// add adds a route. A second entry for the same route can only add that it accepts header routes.
+func (s *settings) add(kind route.Kind, e routeEntry, field string) error {
+	if problems := validation.IsDNS1123Subdomain(e.Name); len(problems) > 0 {
+		return fmt.Errorf("%s names %.80q, which cannot be a route's name: %s", field, e.Name, strings.Join(problems, "; "))
 	}
-	if faults := validation.IsDNS1123Label(e.Namespace); len(faults) > 0 {
-		return fmt.Errorf("%s is in namespace %.80q, which cannot be a namespace's name: %s", field, e.Namespace, strings.Join(faults, "; "))
+	if problems := validation.IsDNS1123Label(e.Namespace); len(problems) > 0 {
+		return fmt.Errorf("%s is in namespace %.80q, which cannot be a namespace's name: %s", field, e.Namespace,
+			strings.Join(problems, "; "))
 	}
 	added := reference{
-		kind: kind, name: types.NamespacedName{Namespace: e.Namespace, Name: e.Name}, ruleName: e.RuleName, headerRoutes: e.UseHeaderRoutes, field: field,
+		kind: kind, name: types.NamespacedName{Namespace: e.Namespace, Name: e.Name},
+		ruleName: e.RuleName, headerRoutes: e.UseHeaderRoutes, field: field,
 	}
-	at := slices.IndexFunc(s.routes, func(t reference) bool { return t.kind == kind && t.name == added.name })
+	at := slices.IndexFunc(s.routes, func(r reference) bool { return r.kind == kind && r.name == added.name })
 	if at < 0 {
 		s.routes = append(s.routes, added)
 		return nil
 	}
 	if s.routes[at].ruleName != added.ruleName {
-		return fmt.Errorf("%s names %s again, with another ruleName than %s: name it once; without a ruleName, every rule with both Services is meant",
+		return fmt.Errorf("%s names %s again, with another ruleName than %s: name it once; without a ruleName, every rule "+
+			"with both Services is in scope",
 			field, added, s.routes[at].field)
 	}
 	s.routes[at].headerRoutes = s.routes[at].headerRoutes || added.headerRoutes
 	return nil
 }
 
-// selected adds the selection of kind, if there is one.
-func (c configuration) selected(kind route.Kind, namespace string, to *settings) error {
+// selected adds the label selector of kind, if there is one.
+func (c rawConfig) selected(kind route.Kind, namespace string, to *settings) error {
 	key := prefix(kind) + "Selector"
-	value, given := c[key]
-	if !given {
+	value, ok := c[key]
+	if !ok {
 		return nil
 	}
 	var selector metav1.LabelSelector
 	if err := json.Unmarshal(value, &selector); err != nil {
-		return fmt.Errorf("%s.%s is %.80s: write a label selector, such as {matchLabels: {app: shop}}", configField, key, value)
+		return fmt.Errorf("%s.%s is %.80s: write a label selector, e.g. {matchLabels: {app: shop}}", configField, key, value)
 	}
 	parsed, err := metav1.LabelSelectorAsSelector(&selector)
 	if err != nil {
 		return fmt.Errorf("%s.%s: %w", configField, key, err)
 	}
-	to.selections = append(to.selections, selection{kind: kind, namespace: namespace, labels: parsed, field: configField + "." + key})
+	to.selections = append(to.selections, selection{kind: kind, namespace: namespace, labels: parsed, field: configField +
+		"." + key})
 	return nil
 }

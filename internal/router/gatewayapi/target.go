@@ -18,178 +18,195 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
-// statusLimit is how long a route may stay without an acceptance of its current generation before its spec alone is judged. One that is older than that and has no
-// status at all is not waited for: no Gateway writes any.
-const statusLimit = 60 * time.Second
+// statusTimeout is how long VerifyWeight waits for a route's current generation to be accepted; after that the spec
+// alone is enough. A route that is older than that and has no status at all is not waited for: no Gateway reports on
+// it.
+const statusTimeout = 60 * time.Second
 
-// target is a route, bound to what is asked of it.
+// target is a route, bound to a request.
 type target struct {
 	*routing
 	reference
 
-	rollout string       // namespace/name, for messages
-	asked   route.Intent // without what differs from route to route
-	isLeft  bool         // the Rollout doesn't name it any more
+	rollout    string       // namespace/name, for messages
+	intent     route.Intent // without the fields that depend on the route
+	isLeftover bool         // the Rollout no longer references it
 }
 
 var _ engine.Target[*object] = (*target)(nil)
 
-// String names the route in messages.
+// String returns the route's kind and name.
 func (t *target) String() string { return t.reference.String() }
 
-// Recent returns the route from its kind's cache where that can be believed, else from the API server.
-func (t *target) Recent(ctx context.Context) (found *object, cached bool, err error) {
+// Get returns the route from its kind's cache if that is up to date, otherwise from the API server.
+func (t *target) Get(ctx context.Context) (live *object, cached bool, err error) {
 	return t.client.recent(ctx, t.kind, t.name)
 }
 
-// Read returns the route from the API server.
-func (t *target) Read(ctx context.Context) (*object, error) {
+// GetLive returns the route from the API server.
+func (t *target) GetLive(ctx context.Context) (*object, error) {
 	return t.client.get(ctx, t.kind, t.name)
 }
 
-// Await waits until decided says true of a state of the route.
-func (t *target) Await(ctx context.Context, found *object, decided func(*object) bool) (*object, error) {
-	last, _, err := t.client.caches[t.kind].Await(ctx, t.name, found, engine.StatusWait, t.Read, decided)
+// Await waits until done returns true for a state of the route.
+func (t *target) Await(ctx context.Context, live *object, done func(*object) bool) (*object, error) {
+	last, _, err := t.client.caches[t.kind].Await(ctx, t.name, live, engine.StatusWait, t.GetLive, done)
 	return last, err
 }
 
-// intent is what is asked of this route.
-func (t *target) intent(ctx context.Context) (route.Intent, error) {
-	schema, err := t.client.catalog.of(ctx, t.kind)
+// completeIntent returns the intent with the fields that depend on the route.
+func (t *target) completeIntent(ctx context.Context) (route.Intent, error) {
+	schema, err := t.client.catalog.lookup(ctx, t.kind)
 	if err != nil {
 		return route.Intent{}, err
 	}
-	asked := t.asked
-	asked.Kind, asked.RuleName = t.kind, t.ruleName
-	asked.NamedRules, asked.MirrorPercent = schema.namedRules, schema.mirrorPercent
+	intent := t.intent
+	intent.Kind, intent.RuleName = t.kind, t.ruleName
+	intent.NamedRules, intent.MirrorPercent = schema.hasRuleNames, schema.hasMirrorPercent
 	switch {
 	case !t.kind.HeaderRoutes() && !t.kind.MirrorRoutes():
-		asked.Managed = nil
+		intent.Managed = nil
 	case !t.headerRoutes:
-		asked.Managed = &[]route.Managed{}
+		intent.Managed = &[]route.Managed{}
 	}
-	return asked, nil
+	return intent, nil
 }
 
-// Plan is the route as is asked for. Other Rollouts that stand in the way are looked up: those that have left the route don't count.
-func (t *target) Plan(ctx context.Context, found *object) (engine.Change, error) {
-	asked, err := t.intent(ctx)
+// Plan returns the change of the route to the request. Conflicting owners in its record are looked up: those that are
+// gone do not count.
+func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) {
+	intent, err := t.completeIntent(ctx)
 	if err != nil {
 		return engine.Change{}, err
 	}
-	if found.isAs(asked) {
+	if live.isKnownMatch(intent) {
 		return engine.Change{}, nil
 	}
-	content, report, err := t.apply(ctx, found, &asked)
-	if t.isLeft && errors.Is(err, route.ErrNoRule) {
-		return engine.Change{}, nil // it shares nothing between these Services any more
+	content, report, err := t.apply(ctx, live, &intent)
+	if t.isLeftover && errors.Is(err, route.ErrNoRule) {
+		return engine.Change{}, nil // no rule splits traffic between these Services any more
 	}
 	if err != nil {
 		return engine.Change{}, err
 	}
 	if !report.Changed && len(report.Warnings) == 0 {
-		found.foundAs(asked)
+		live.rememberMatch(intent)
 	}
 	change := engine.Change{Warnings: report.Warnings, Attributes: []any{"active", report.Active}}
 	if report.Changed {
-		between := route.Between(found.content, asked, content)
-		change.Write = func(ctx context.Context) error { return t.write(ctx, found, between, content) }
+		staged := route.Between(live.content, intent, content)
+		change.Write = func(ctx context.Context) error { return t.write(ctx, live, staged, content) }
 	}
 	return change, nil
 }
 
-// apply is route.Apply without Rollouts that have left the route.
-func (t *target) apply(ctx context.Context, found *object, asked *route.Intent) (map[string]any, route.Report, error) {
+// apply is route.Apply that ignores owners that are gone. It adds them to intent.
+func (t *target) apply(ctx context.Context, live *object, intent *route.Intent) (map[string]any, route.Report, error) {
 	for {
-		content, report, err := route.Apply(found.content, *asked)
+		content, report, err := route.Apply(live.content, *intent)
 		var owned *route.OwnedError
 		if !errors.As(err, &owned) {
 			return content, report, err
 		}
-		left, lookErr := t.left(ctx, found, owned)
+		isGone, lookupErr := t.isOwnerGone(ctx, live, owned)
 		switch {
-		case lookErr != nil:
-			return nil, route.Report{}, lookErr
-		case !left:
+		case lookupErr != nil:
+			return nil, route.Report{}, lookupErr
+		case !isGone:
 			return nil, route.Report{}, err
 		}
-		t.log.InfoContext(ctx, "a Rollout that has left the route counts no more", "rollout", t.rollout, "route", t.String(), "former", owned.Rollout)
-		asked.Gone = append(asked.Gone, owned.Rollout)
+		t.log.InfoContext(ctx, "ignoring a Rollout that no longer references the route",
+			"rollout", t.rollout, "route", t.String(), "former", owned.Rollout)
+		intent.Gone = append(intent.Gone, owned.Rollout)
 	}
 }
 
-// left says whether a Rollout that the record on found names as an owner has left the route, as package rollouts has it.
-func (t *target) left(ctx context.Context, found *object, owner *route.OwnedError) (bool, error) {
+// isOwnerGone reports whether an owner in live's record no longer uses the route: see rollouts.IsOwnerGone.
+func (t *target) isOwnerGone(ctx context.Context, live *object, owner *route.OwnedError) (bool, error) {
 	namespace, name, isPath := strings.Cut(owner.Rollout, "/")
 	if !isPath || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return true, nil // nobody of ours wrote that
+		return true, nil // not written by this router
 	}
-	mark := rollouts.Mark{Rollout: types.NamespacedName{Namespace: namespace, Name: name}, UID: types.UID(owner.UID)}
-	return rollouts.Left(ctx, t.client.api, mark, func(rollout *v1alpha1.Rollout) bool { return names(rollout, t.reference, found) })
+	mark := rollouts.Owner{Rollout: types.NamespacedName{Namespace: namespace, Name: name}, UID: types.UID(owner.UID)}
+	return rollouts.IsOwnerGone(ctx, t.client.api, mark, func(rollout *v1alpha1.Rollout) bool {
+		return isReferencedBy(rollout, t.reference, live)
+	})
 }
 
-// names says whether rollout is routed by this router through the route.
-func names(rollout *v1alpha1.Rollout, t reference, found *object) bool {
+// isReferencedBy reports whether the configuration of rollout references a route, by name or by selector.
+func isReferencedBy(rollout *v1alpha1.Rollout, ref reference, live *object) bool {
 	chosen, err := settingsOf(rollout)
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(chosen.routes, func(named reference) bool { return named.kind == t.kind && named.name == t.name }) ||
-		slices.ContainsFunc(chosen.selections, func(which selection) bool {
-			return which.kind == t.kind && which.namespace == t.name.Namespace && which.labels.Matches(found.labels)
-		})
+	isNamed := slices.ContainsFunc(chosen.routes, func(r reference) bool {
+		return r.kind == ref.kind &&
+			r.name == ref.name
+	})
+	return isNamed || slices.ContainsFunc(chosen.selections, func(s selection) bool {
+		return s.kind == ref.kind && s.namespace == ref.name.Namespace && s.labels.Matches(live.labels)
+	})
 }
 
-// Holds says whether the route's spec is exactly as is asked for.
-func (t *target) Holds(ctx context.Context, found *object) error {
-	asked, err := t.intent(ctx)
-	if err != nil || found.isAs(asked) {
+// CheckWritten returns nil if the route's spec is exactly as requested.
+func (t *target) CheckWritten(ctx context.Context, live *object) error {
+	intent, err := t.completeIntent(ctx)
+	if err != nil || live.isKnownMatch(intent) {
 		return err
 	}
-	return route.Holds(found.content, asked)
+	return route.Holds(live.content, intent)
 }
 
-// Taken says whether the route's Gateways have accepted its current generation, by their conditions in its status.
-func (*target) Taken(_ context.Context, found *object) (engine.Verdict, string) {
-	accepted, missing := route.Accepted(found.content)
+// DataPlaneState returns Applied if the route's Gateways have accepted its current generation, by the conditions in its
+// status.
+func (*target) DataPlaneState(_ context.Context, live *object) (engine.DataPlaneState, string) {
+	accepted, reason := route.Accepted(live.content)
 	switch {
 	case accepted:
-		return engine.Taken, ""
-	case route.Reported(found.content):
-		return engine.NotTaken, missing
+		return engine.Applied, ""
+	case route.Reported(live.content):
+		return engine.NotApplied, reason
 	default:
-		return engine.Unknown, missing
+		return engine.Unknown, reason
 	}
 }
 
-// Excuse lets a route's spec alone be judged after statusLimit, and at once where no Gateway has ever reported on it.
-func (t *target) Excuse(found *object, waited engine.Waited) (engine.Excuse, bool) {
-	remedy := fmt.Sprintf("look at its status and its Gateway, or, where that reports no status, write %s: false in %s", verifyKey, configField)
-	if !route.Reported(found.content) && !found.made.IsZero() && time.Since(found.made) > statusLimit {
-		return engine.Excuse{Reason: "RouteNotReported", Message: fmt.Sprintf("%s: no Gateway has ever reported on it: its weights count as verified by its spec alone; %s",
-			t, remedy)}, true
+// AcceptUnverified accepts the spec alone after statusTimeout, or immediately if no Gateway has ever reported on the
+// route.
+func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
+	fix := fmt.Sprintf("check its status and its Gateway, or, if the Gateway reports no status, write %s: false in %s",
+		verifyKey, configField)
+	if !route.Reported(live.content) && !live.created.IsZero() && time.Since(live.created) > statusTimeout {
+		return engine.UnverifiedReason{
+			Reason: "RouteNotReported",
+			Message: fmt.Sprintf("%s: no Gateway has ever reported on it: its weights count as verified by its spec alone; %s",
+				t, fix),
+		}, true
 	}
-	if waited.Time < statusLimit {
-		return engine.Excuse{}, false
+	if wait.Elapsed < statusTimeout {
+		return engine.UnverifiedReason{}, false
 	}
-	_, missing := route.Accepted(found.content)
-	return engine.Excuse{Reason: "RouteNotAccepted", Message: fmt.Sprintf("%s: %s, for %v: its weights count as verified by its spec alone; %s", t, missing, statusLimit,
-		remedy)}, true
+	_, reason := route.Accepted(live.content)
+	return engine.UnverifiedReason{
+		Reason: "RouteNotAccepted",
+		Message: fmt.Sprintf("%s: %s, for %v: its weights count as verified by its spec alone; %s", t, reason, statusTimeout,
+			fix),
+	}, true
 }
 
-// Shared says whether the canary or an experiment has a share of the route's requests by this Rollout.
-func (t *target) Shared(found *object) bool {
-	asked := t.asked
-	asked.Kind, asked.RuleName = t.kind, t.ruleName
-	return route.Shared(found.content, asked)
+// HasCanaryTraffic reports whether the route gives weight to the canary or an experiment of the Rollout.
+func (t *target) HasCanaryTraffic(live *object) bool {
+	intent := t.intent
+	intent.Kind, intent.RuleName = t.kind, t.ruleName
+	return route.Shared(live.content, intent)
 }
 
-// Missing says whether err says that the route does not exist, so that there is nothing to undo.
-func (*target) Missing(err error) bool {
+// IsMissing reports whether err means that the route does not exist.
+func (*target) IsMissing(err error) bool {
 	return apierrors.IsNotFound(err) || errors.Is(err, errNotServed)
 }
 
-// Explain says for a failed read or write which route it concerns and what to do about it. A nil err stays nil.
+// Explain adds the route and a fix to the error of a failed read or write. It returns nil for nil.
 func (t *target) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -197,15 +214,17 @@ func (t *target) Explain(err error) error {
 	return explain(t.rollout, t.reference, err)
 }
 
-// explain is target.Explain for a reference that may stand for a selection.
-func explain(rollout string, t reference, err error) error {
-	concerns := fmt.Sprintf("%s of rollout %q", t, rollout)
+// explain is target.Explain for a reference, which may stand for a selector.
+func explain(rollout string, ref reference, err error) error {
+	object := fmt.Sprintf("%s of rollout %q", ref, rollout)
 	if errors.Is(err, errNotServed) {
-		return fmt.Errorf("%s: %w: install the CustomResourceDefinition %s.%s, or correct %s", concerns, err, t.kind.Resource(), group, t.field)
+		return fmt.Errorf("%s: %w: install the CustomResourceDefinition %s.%s, or correct %s", object, err,
+			ref.kind.Resource(), group, ref.field)
 	}
-	return kube.Explain(concerns, err, kube.Remedies{
-		NotFound: "create it, or correct " + t.field,
-		Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to get, list, watch and update %s of %s in namespace %q: apply the ClusterRole and "+
-			"ClusterRoleBinding argo-rollouts-gateway-api", t.kind.Resource(), group, t.name.Namespace),
+	return kube.Explain(object, err, kube.Remedies{
+		NotFound: "create it, or correct " + ref.field,
+		Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to get, list, watch and update %s of %s in namespace "+
+			"%q: apply the ClusterRole and "+
+			"ClusterRoleBinding argo-rollouts-gateway-api", ref.kind.Resource(), group, ref.name.Namespace),
 	})
 }

@@ -27,14 +27,19 @@ func TestVerifyWeight(t *testing.T) {
 		want   bool
 		took   time.Duration
 	}{
-		"accepted":             {before: accept, want: true},
-		"accepted in time":     {later: accept, want: true, took: 100 * time.Millisecond},
-		"never accepted":       {took: 200 * time.Millisecond},
-		"refused":              {before: func(api *routertest.RoutesServer) { api.Accept("httproutes", "shop", "web", false) }, took: 200 * time.Millisecond},
-		"opted out":            {config: `{"httpRoute":"web","verifyRouteStatus":false}`, want: true},
-		"reverted after it":    {before: func(api *routertest.RoutesServer) { accept(api); swap(api) }},
-		"reverted while it":    {later: func(api *routertest.RoutesServer) { swap(api); accept(api) }, took: 100 * time.Millisecond},
-		"an acceptance of old": {before: func(api *routertest.RoutesServer) { accept(api); touch(api) }, took: 200 * time.Millisecond},
+		"accepted":         {before: accept, want: true},
+		"accepted in time": {later: accept, want: true, took: 100 * time.Millisecond},
+		"never accepted":   {took: 200 * time.Millisecond},
+		"refused": {before: func(api *routertest.RoutesServer) {
+			api.Accept("httproutes", "shop", "web",
+				false)
+		}, took: 200 * time.Millisecond},
+		"opted out":         {config: `{"httpRoute":"web","verifyRouteStatus":false}`, want: true},
+		"reverted after it": {before: func(api *routertest.RoutesServer) { accept(api); swap(api) }},
+		"reverted while it": {later: func(api *routertest.RoutesServer) { swap(api); accept(api) },
+			took: 100 * time.Millisecond},
+		"an acceptance of old": {before: func(api *routertest.RoutesServer) { accept(api); touch(api) },
+			took: 200 * time.Millisecond},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +70,7 @@ func TestVerifyWeight(t *testing.T) {
 	}
 }
 
-func TestTheFullWeightIsVerifiedByTheAPIServersWord(t *testing.T) {
+func TestFullCanaryWeightIsVerifiedLive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
@@ -88,7 +93,7 @@ func TestTheFullWeightIsVerifiedByTheAPIServersWord(t *testing.T) {
 	})
 }
 
-// swap gives the weights of shop/web to the other Service each.
+// swap swaps the weights of the two Services of shop/web.
 func swap(api *routertest.RoutesServer) {
 	api.Change("httproutes", "shop", "web", func(route map[string]any) {
 		backends := route["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)["backendRefs"].([]any)
@@ -97,12 +102,12 @@ func swap(api *routertest.RoutesServer) {
 	})
 }
 
-// touch changes something else in the spec of shop/web.
+// touch changes another field in the spec of shop/web.
 func touch(api *routertest.RoutesServer) {
 	api.Change("httproutes", "shop", "web", func(route map[string]any) { route["spec"].(map[string]any)["hostnames"] = []any{"shop.test"} })
 }
 
-func TestASilentGatewayHoldsARolloutForAMinute(t *testing.T) {
+func TestSilentGatewayBlocksARolloutForAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
@@ -112,7 +117,8 @@ func TestASilentGatewayHoldsARolloutForAMinute(t *testing.T) {
 		}
 		begin := time.Now()
 		for {
-			if verified, err := router.VerifyWeight(deadlined(t), rollout, 20, nil); err != nil || time.Since(begin) > 2*time.Minute {
+			if verified, err := router.VerifyWeight(deadlined(t), rollout, 20, nil); err != nil ||
+				time.Since(begin) > 2*time.Minute {
 				t.Fatalf("VerifyWeight: %v, %v", verified, err)
 			} else if verified {
 				break
@@ -123,17 +129,19 @@ func TestASilentGatewayHoldsARolloutForAMinute(t *testing.T) {
 			t.Errorf("it held the Rollout for %v", took)
 		}
 		events := api.Events()
-		if len(events) != 1 || events[0].Reason != "RouteNotAccepted" || !strings.Contains(events[0].Message, `HTTPRoute "shop/web"`) {
+		if len(events) != 1 || events[0].Reason != "RouteNotAccepted" ||
+			!strings.Contains(events[0].Message, `HTTPRoute "shop/web"`) {
 			t.Errorf("events: %+v", events)
 		}
 	})
 }
 
-func TestVerifyWeightIsFalseNotAnErrorWhileTheRouteCannotBeRead(t *testing.T) {
+func TestVerifyWeightIsFalseWhileTheRouteIsUnreadable(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
 	api.Fail(routertest.Cut)
-	if verified, err := newRouter(api).VerifyWeight(t.Context(), routertest.Rollout(gatewayapi.Type, config), 0, nil); err != nil || verified {
+	if verified, err := newRouter(api).VerifyWeight(t.Context(), routertest.Rollout(gatewayapi.Type, config), 0,
+		nil); err != nil || verified {
 		t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, err)
 	}
 }
@@ -144,10 +152,11 @@ func endpoints(api *routertest.RoutesServer, service string, addresses ...string
 	for _, ip := range addresses {
 		list = append(list, map[string]string{"ip": ip})
 	}
-	api.PutOther("/api/v1/namespaces/shop/endpoints/"+service, map[string]any{"subsets": []any{map[string]any{"addresses": list}}})
+	api.PutOther("/api/v1/namespaces/shop/endpoints/"+service,
+		map[string]any{"subsets": []any{map[string]any{"addresses": list}}})
 }
 
-func TestAPromotionWaitsForTheStableService(t *testing.T) {
+func TestPromotionWaitsForTheStableService(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		weight int32 // of the canary on the route
@@ -158,10 +167,12 @@ func TestAPromotionWaitsForTheStableService(t *testing.T) {
 		"it has the promoted Pods": {weight: 100, stable: []string{"10.0.0.2"}, want: true},
 		"it has the old Pods":      {weight: 100, stable: []string{"10.0.0.1"}},
 		"the canary has no share":  {weight: 0, stable: []string{"10.0.0.1"}, want: true},
-		"the Rollout is aborted":   {weight: 100, stable: []string{"10.0.0.1"}, change: func(r *v1alpha1.Rollout) { r.Status.Abort = true }, want: true},
-		"the Rollout doesn't want it": {weight: 100, stable: []string{"10.0.0.1"}, want: true, change: func(r *v1alpha1.Rollout) {
-			r.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] = []byte(`{"httpRoute":"web","safePromotion":false}`)
-		}},
+		"the Rollout is aborted": {weight: 100, stable: []string{"10.0.0.1"},
+			change: func(r *v1alpha1.Rollout) { r.Status.Abort = true }, want: true},
+		"the Rollout doesn't want it": {weight: 100, stable: []string{"10.0.0.1"}, want: true,
+			change: func(r *v1alpha1.Rollout) {
+				r.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] = []byte(`{"httpRoute":"web","safePromotion":false}`)
+			}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +199,7 @@ func TestAPromotionWaitsForTheStableService(t *testing.T) {
 	}
 }
 
-func TestASecondRolloutWithTheSameServices(t *testing.T) {
+func TestSecondRolloutWithTheSameServices(t *testing.T) {
 	t.Parallel()
 	owner := func(uid, config string) *v1alpha1.Rollout {
 		rollout := routertest.Rollout(gatewayapi.Type, config)

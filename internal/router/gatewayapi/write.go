@@ -9,53 +9,55 @@ import (
 )
 
 const (
-	// betweenWait is how long managed rules that come or go wait for the word of the Gateways.
-	betweenWait = time.Second
-	// betweenGrace is how long the proxies may then need to follow it: Envoy Gateway 1.9.1 was seen to
-	// need 44 ms on a machine with little to spare.
-	betweenGrace = 500 * time.Millisecond
+	// stagingTimeout is how long a staged change of managed rules waits for the Gateways to accept it.
+	stagingTimeout = time.Second
+	// proxyGracePeriod is the time for the proxies to apply it after that: Envoy Gateway 1.9.1 needed up to 44 ms on a
+	// busy machine.
+	proxyGracePeriod = 500 * time.Millisecond
 )
 
-// write writes content into the route that was read, after between, which is nil where content can be written at once.
-func (t *target) write(ctx context.Context, read *object, between, content map[string]any) error {
-	if between == nil {
+// write writes content to the route that was read. If staged is not nil, it writes that first.
+func (t *target) write(ctx context.Context, read *object, staged, content map[string]any) error {
+	if staged == nil {
 		return t.client.put(ctx, t.kind, read, content)
 	}
-	if err := t.client.put(ctx, t.kind, read, between); err != nil {
+	if err := t.client.put(ctx, t.kind, read, staged); err != nil {
 		return err
 	}
-	t.log.InfoContext(ctx, "managed rules come or go for nobody at first", "rollout", t.rollout, "route", t.String())
-	written, err := t.awaitProxies(ctx)
+	t.log.InfoContext(ctx, "staging managed route change with a rule that matches no request", "rollout", t.rollout,
+		"route", t.String())
+	live, err := t.awaitProxies(ctx)
 	if err != nil {
 		return err
 	}
-	asked, err := t.intent(ctx)
+	intent, err := t.completeIntent(ctx)
 	if err != nil {
 		return err
 	}
-	content, report, err := t.apply(ctx, written, &asked)
+	content, report, err := t.apply(ctx, live, &intent)
 	if err != nil || !report.Changed {
 		return err
 	}
-	return t.client.put(ctx, t.kind, written, content)
+	return t.client.put(ctx, t.kind, live, content)
 }
 
-// awaitProxies waits until the Gateways have accepted the route, for a second at most, and then until their proxies follow it. Without it the first requests of a
-// header route, and its last ones, were answered with 503 by Envoy Gateway now and then. It returns the route as it is then.
+// awaitProxies waits until the Gateways have accepted the route, up to stagingTimeout, and then until their proxies
+// have applied it. Without it, Envoy Gateway answered some of the first and last requests of a header route with 503.
+// It returns the live route.
 func (t *target) awaitProxies(ctx context.Context) (*object, error) {
-	written, err := t.Read(ctx)
+	live, err := t.GetLive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, _, err = t.client.caches[t.kind].Await(ctx, t.name, written, betweenWait, t.Read, func(o *object) bool {
+	_, _, err = t.client.caches[t.kind].Await(ctx, t.name, live, stagingTimeout, t.GetLive, func(o *object) bool {
 		accepted, _ := route.Accepted(o.content)
 		return accepted
 	})
 	if err != nil {
 		return nil, err
 	}
-	if !kube.Sleep(ctx, betweenGrace) {
+	if !kube.Sleep(ctx, proxyGracePeriod) {
 		return nil, ctx.Err()
 	}
-	return t.Read(ctx)
+	return t.GetLive(ctx)
 }

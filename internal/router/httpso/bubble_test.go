@@ -16,10 +16,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// leasePath is where the Lease of the interceptors is.
+// leasePath is the API path of the interceptors' Lease.
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
 
-// watching is a router in front of an API server in memory, with a watch that has begun. For tests in a synctest bubble.
+// watching returns a router with a running watch on an in-memory API server, for tests in a synctest bubble.
 func watching(t *testing.T, api *routertest.APIServer) *httpso.Router {
 	t.Helper()
 	client := httpso.NewClient(func() (*rest.Config, error) { return api.Config(), nil })
@@ -29,9 +29,10 @@ func watching(t *testing.T, api *routertest.APIServer) *httpso.Router {
 	return httpso.New(client, lease, log)
 }
 
-// renew writes the Lease once, as its holder does.
+// renew renews the Lease once.
 func renew(api *routertest.APIServer) {
-	api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a", "renewTime": time.Now().Format(time.RFC3339Nano)}})
+	api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a",
+		"renewTime": time.Now().Format(time.RFC3339Nano)}})
 }
 
 // beat renews the Lease until the test ends.
@@ -50,10 +51,11 @@ func beat(t *testing.T, api *routertest.APIServer) {
 	}()
 }
 
-// taken is the report that ready proxies, all of them, took text.
+// taken returns a report that all of ready proxies have ACKed text.
 func taken(text string, ready int32) *httpv1alpha1.DataPlaneStatus {
 	return &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: ready}, Effective: ready > 0, ReportedBy: "interceptor-a",
+		AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: ready},
+		Effective: ready > 0, ReportedBy: "interceptor-a",
 	}
 }
 
@@ -70,7 +72,7 @@ func requests(api *routertest.APIServer) int {
 	return count
 }
 
-// reported is the HTTPScaledObject shop/web with an annotation and a report.
+// reported returns the HTTPScaledObject shop/web with an annotation and a report.
 func reported(text string, report *httpv1alpha1.DataPlaneStatus) *httpv1alpha1.HTTPScaledObject {
 	object := routertest.ScaledObject(weighted(text))
 	if text == "" {
@@ -80,7 +82,7 @@ func reported(text string, report *httpv1alpha1.DataPlaneStatus) *httpv1alpha1.H
 	return object
 }
 
-// deadlined is a context as the controller's calls have it.
+// deadlined returns a context with the deadline of the controller's calls.
 func deadlined(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)

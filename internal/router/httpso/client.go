@@ -20,24 +20,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// FieldManager is the name under which the API server records what this router writes (metadata.managedFields).
+// FieldManager is the field manager of this router's writes (metadata.managedFields).
 const FieldManager = "rollouts-plugin-kedify"
 
-// Client reads HTTPScaledObjects and writes their annotations. It connects at its first call, as apiserver.Client has it.
+// Client reads HTTPScaledObjects and writes their annotations. It connects in its first call, like kube.Client.
 //
-// What it reads and writes goes into a cache, which Watch keeps up to date; without Watch, every read is a request.
+// All states that it reads and writes go to a cache, which Watch keeps up to date. Without Watch, each read is a
+// request.
 type Client struct {
 	api   *kube.Client
 	cache *kube.Cache[*object]
 }
 
-// NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
+// NewClient returns a Client for the API server of config, which is called until it succeeds once.
 func NewClient(config func() (*rest.Config, error)) *Client {
 	return &Client{api: kube.NewClient(config), cache: kube.NewCache((*object).after)}
 }
 
-// Watch keeps the Client's cache until ctx ends, by a watch on every HTTPScaledObject. While it cannot, reads go to the API server one by one. To be called
-// once.
+// Watch keeps the Client's cache up to date until ctx ends, by a watch of all HTTPScaledObjects. While the watch is
+// down, each read is a request. It must be called once.
 func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
 	c.cache.Follow(ctx, kube.Source[*object]{
 		Client: c.api,
@@ -48,24 +49,26 @@ func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
 		Title:  "HTTPScaledObjects", Meanwhile: kube.EachCallReads,
 		Remedies: kube.Remedies{
 			NotFound: "install the CustomResourceDefinition httpscaledobjects.http.keda.sh",
-			Forbidden: "allow the controller's ServiceAccount to list and watch httpscaledobjects in all namespaces: apply the ClusterRole " +
+			Forbidden: "allow the controller's ServiceAccount to list and watch httpscaledobjects in all namespaces: apply " +
+				"the ClusterRole " +
 				"argo-rollouts-kedify-http",
 		},
 	}, log)
 }
 
-// path is where an HTTPScaledObject is, or, without a name, where those of a namespace are.
+// path returns the API path of an HTTPScaledObject, or of those of a namespace if name.Name is empty.
 func path(name types.NamespacedName) []string {
-	path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace, httpv1alpha1.Resource}
+	segments := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace,
+		httpv1alpha1.Resource}
 	if name.Name != "" {
-		path = append(path, name.Name)
+		segments = append(segments, name.Name)
 	}
-	return path
+	return segments
 }
 
 // get reads one object from the API server, not from the cache.
 func (c *Client) get(ctx context.Context, name types.NamespacedName) (*object, error) {
-	return c.answered(c.api.Do(ctx, kube.Request{Path: path(name)}))
+	return c.decode(c.api.Do(ctx, kube.Request{Path: path(name)}))
 }
 
 // list reads the objects of a namespace from the API server.
@@ -80,9 +83,9 @@ func (c *Client) list(ctx context.Context, namespace string) (objects []*object,
 		}
 		objects = nil
 		for _, item := range all.Items {
-			live, wrong := c.answered(item, nil)
-			if wrong != nil {
-				return wrong
+			live, decodeErr := c.decode(item, nil)
+			if decodeErr != nil {
+				return decodeErr
 			}
 			objects = append(objects, live)
 		}
@@ -91,8 +94,8 @@ func (c *Client) list(ctx context.Context, namespace string) (objects []*object,
 	return objects, err
 }
 
-// answered takes an HTTPScaledObject that the API server answered with.
-func (c *Client) answered(document []byte, err error) (*object, error) {
+// decode parses an HTTPScaledObject in a response of the API server and adds it to the cache.
+func (c *Client) decode(document []byte, err error) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -103,34 +106,35 @@ func (c *Client) answered(document []byte, err error) (*object, error) {
 	return c.cache.Put(live), nil
 }
 
-// recent returns an object from the cache where that can be believed, else from the API server; cached tells which. That an object does not exist is always
-// the API server's word.
-func (c *Client) recent(ctx context.Context, name types.NamespacedName) (state *object, cached bool, err error) {
+// recent returns an object from the cache if that is up to date, otherwise from the API server; cached is true for the
+// former. An object counts as missing only if the API server says so.
+func (c *Client) recent(ctx context.Context, name types.NamespacedName) (live *object, cached bool, err error) {
 	return c.cache.Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.get(ctx, name) })
 }
 
-// annotate sets annotations of an object, or removes those without a text, and touches nothing else. It fails with a conflict when the live object's are no longer
-// what was read, so that no decision rests on an old state. What others write to the object meanwhile is no conflict: ten of them who never pause would win
-// against a resource version each time.
+// annotate sets annotations of an object, removes those with an empty text, and changes nothing else. It fails with a
+// conflict if the live annotations are not those of read, so that no decision is based on an outdated state. Other
+// concurrent changes of the object are no conflict: with a resource version as the condition, ten busy writers would
+// win each time.
 func (c *Client) annotate(ctx context.Context, read *object, annotations map[string]string) error {
 	patch, err := annotationPatch(read, annotations)
 	if err != nil {
 		return err
 	}
-	_, err = c.answered(c.api.Do(ctx, kube.Request{
+	_, err = c.decode(c.api.Do(ctx, kube.Request{
 		Verb: http.MethodPatch, Path: path(read.name), Query: map[string]string{"fieldManager": FieldManager},
 		ContentType: string(types.JSONPatchType), Body: patch,
 	}))
-	if isTestFailed(err) {
+	if isPatchTestFailure(err) {
 		resource := schema.GroupResource{Group: httpv1alpha1.Group, Resource: httpv1alpha1.Resource}
 		return apierrors.NewConflict(resource, read.name.Name, fmt.Errorf("its annotations have been modified: %w", err))
 	}
 	return err
 }
 
-// isTestFailed says whether err is the API server's word that a test in a JSON patch failed: 422 without the kind that an invalid object's has (k8s.io/apiserver
-// endpoints/handlers/patch.go, applyJSPatch).
-func isTestFailed(err error) bool {
+// isPatchTestFailure reports whether err means that a test in a JSON patch failed: code 422 without the kind that the
+// error of an invalid object has (k8s.io/apiserver endpoints/handlers/patch.go, applyJSPatch).
+func isPatchTestFailure(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
 		return false
@@ -139,40 +143,41 @@ func isTestFailed(err error) bool {
 	return details == nil || details.Kind == ""
 }
 
-// operation is one of a JSON patch (RFC 6902).
-type operation struct {
+// patchOperation is one operation of a JSON patch (RFC 6902).
+type patchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// annotationPatch is a JSON patch of annotations that tests first whether they are as they were read. A test for null holds where there is nothing.
+// annotationPatch returns a JSON patch of annotations that first tests whether they are those of read. A test for null
+// succeeds if there is no value.
 func annotationPatch(read *object, annotations map[string]string) ([]byte, error) {
-	const all = "/metadata/annotations"
-	var tests, changes []operation
-	if !read.annotated {
-		tests, changes = []operation{{"test", all, nil}}, []operation{{"add", all, map[string]string{}}}
+	const root = "/metadata/annotations"
+	var tests, changes []patchOperation
+	if !read.hasAnnotations {
+		tests, changes = []patchOperation{{"test", root, nil}}, []patchOperation{{"add", root, map[string]string{}}}
 	}
-	known := map[string]any{}
-	if read.present {
-		known[httpv1alpha1.AnnotationWeightedBackends] = read.text
+	current := map[string]any{}
+	if read.hasWeightedBackends {
+		current[httpv1alpha1.AnnotationWeightedBackends] = read.weightedBackends
 	}
-	if read.isManaged {
-		known[httpv1alpha1.AnnotationManagedRoutes] = read.managed
+	if read.hasManagedRoutes {
+		current[httpv1alpha1.AnnotationManagedRoutes] = read.managedRoutes
 	}
-	if read.owned {
-		known[httpv1alpha1.AnnotationWeightedBackendsOwner] = read.owner
+	if read.hasOwner {
+		current[httpv1alpha1.AnnotationWeightedBackendsOwner] = read.owner
 	}
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		at := all + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-		if read.annotated {
-			tests = append(tests, operation{"test", at, known[name]})
+		at := root + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		if read.hasAnnotations {
+			tests = append(tests, patchOperation{"test", at, current[name]})
 		}
 		switch text := annotations[name]; {
 		case text != "":
-			changes = append(changes, operation{"add", at, text})
-		case known[name] != nil:
-			changes = append(changes, operation{"remove", at, nil})
+			changes = append(changes, patchOperation{"add", at, text})
+		case current[name] != nil:
+			changes = append(changes, patchOperation{"remove", at, nil})
 		}
 	}
 	patch, err := json.Marshal(append(tests, changes...))

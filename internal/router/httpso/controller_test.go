@@ -18,24 +18,27 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// annotationOf is the split that an HTTPScaledObject of namespace shop carries.
+// annotationOf returns the split in the annotation of an HTTPScaledObject of namespace shop.
 func annotationOf(api *routertest.APIServer, name string) string {
 	return annotations(api.Object("shop", name))[httpv1alpha1.AnnotationWeightedBackends]
 }
 
-// weighing is the Rollout as the controller passes it once its status says that the canary has weight.
+// weighing returns the Rollout as the controller passes it when its status contains the canary's weight.
 func weighing(weight int32) *v1alpha1.Rollout {
 	rollout := routertest.Rollout(httpso.Type, config)
 	rollout.Status.Canary.Weights = &v1alpha1.TrafficWeights{
-		Canary: v1alpha1.WeightDestination{Weight: weight, PodTemplateHash: "new"}, Stable: v1alpha1.WeightDestination{Weight: 100 - weight, PodTemplateHash: "old"},
+		Canary: v1alpha1.WeightDestination{Weight: weight, PodTemplateHash: "new"},
+		Stable: v1alpha1.WeightDestination{Weight: 100 - weight, PodTemplateHash: "old"},
 	}
 	return rollout
 }
 
-// TestAnAbortEndsTheCanarysShareAtOnce is about RemoveManagedRoutes: while the stable side scales up, the controller calls nothing behind it.
-func TestAnAbortEndsTheCanarysShareAtOnce(t *testing.T) {
+// TestAbortRemovesTheCanaryWeightImmediately tests RemoveManagedRoutes: while the stable ReplicaSet scales up, the
+// controller makes no other call.
+func TestAbortRemovesTheCanaryWeightImmediately(t *testing.T) {
 	t.Parallel()
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "endpoints"}, "", errors.New("no rule")))
+	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "endpoints"}, "",
+		errors.New("no rule")))
 	tests := map[string]struct {
 		change func(*v1alpha1.Rollout)
 		stable []string
@@ -46,7 +49,8 @@ func TestAnAbortEndsTheCanarysShareAtOnce(t *testing.T) {
 		"one stable Pod is ready":   {stable: []string{"10.0.0.1"}, ends: true},
 		"no stable Pod is ready":    {},
 		"the Endpoints are refused": {fault: forbidden},
-		"no abort":                  {stable: []string{"10.0.0.1"}, change: func(r *v1alpha1.Rollout) { r.Status.Abort = false }},
+		"no abort": {stable: []string{"10.0.0.1"},
+			change: func(r *v1alpha1.Rollout) { r.Status.Abort = false }},
 		"dynamicStableScale": {stable: []string{"10.0.0.1"}, change: func(r *v1alpha1.Rollout) {
 			r.Spec.Strategy.Canary.DynamicStableScale = true
 		}},
@@ -86,8 +90,8 @@ func TestAnAbortEndsTheCanarysShareAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnIdleRolloutHoldsNobodyUp is about Rollouts outside of a canary, of which a cluster may have thousands.
-func TestAnIdleRolloutHoldsNobodyUp(t *testing.T) {
+// TestIdleRolloutDoesNotWait tests Rollouts outside of a canary, of which a cluster may have thousands.
+func TestIdleRolloutDoesNotWait(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		report  *httpv1alpha1.DataPlaneStatus
@@ -127,7 +131,7 @@ func TestAnIdleRolloutHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-func TestARollbackIsNoPromotion(t *testing.T) {
+func TestRollbackIsNoPromotion(t *testing.T) {
 	t.Parallel()
 	for before, waits := range map[string]bool{"old": true, "same": false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -146,7 +150,7 @@ func TestARollbackIsNoPromotion(t *testing.T) {
 	}
 }
 
-func TestAPromotionHoldsAWorkerOnce(t *testing.T) {
+func TestPromotionBlocksAWorkerOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, nil))
@@ -167,8 +171,8 @@ func TestAPromotionHoldsAWorkerOnce(t *testing.T) {
 	})
 }
 
-// TestTheObjectOfBeforeIsGivenUp is about a Rollout that names another object in the middle of a canary.
-func TestTheObjectOfBeforeIsGivenUp(t *testing.T) {
+// TestPreviousObjectIsReset changes the configured object during a canary.
+func TestPreviousObjectIsReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		byOthers := routertest.ScaledObject(map[string]string{
@@ -186,8 +190,10 @@ func TestTheObjectOfBeforeIsGivenUp(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if annotationOf(api, "web") != "" || annotationOf(api, "api") != byAPI || !strings.Contains(annotationOf(api, "next"), "weight: 50") {
-			t.Errorf("annotations: of before %q, of another Rollout %q, of now %q", annotationOf(api, "web"), annotationOf(api, "api"), annotationOf(api, "next"))
+		if annotationOf(api, "web") != "" || annotationOf(api, "api") != byAPI ||
+			!strings.Contains(annotationOf(api, "next"), "weight: 50") {
+			t.Errorf("annotations: of before %q, of another Rollout %q, of now %q", annotationOf(api, "web"),
+				annotationOf(api, "api"), annotationOf(api, "next"))
 		}
 		if writes := len(api.Requests(http.MethodPatch)); writes != 2 {
 			t.Errorf("%d writes, want one for each object", writes)
@@ -195,7 +201,7 @@ func TestTheObjectOfBeforeIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestARolloutThatStandsStillSaysWhy(t *testing.T) {
+func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 	t.Parallel()
 	headers := &v1alpha1.SetHeaderRoute{Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "x-qa"}}}
 	tests := map[string]struct {
@@ -205,11 +211,13 @@ func TestARolloutThatStandsStillSaysWhy(t *testing.T) {
 		text   []string
 	}{
 		"a proxy does not take the weight": {
-			report: &httpv1alpha1.DataPlaneStatus{AnnotationHash: split.Hash(at20, ""), Effective: true, Proxies: httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2}},
-			call:   verifies, reason: "WeightNotVerified",
+			report: &httpv1alpha1.DataPlaneStatus{AnnotationHash: split.Hash(at20, ""), Effective: true,
+				Proxies: httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2}},
+			call: verifies, reason: "WeightNotVerified",
 			text: []string{`HTTPScaledObject "shop/web"`, "2 of 3 Ready proxies", "kedify-proxy", "verifyDataPlane: false"},
 		},
-		"no proxy is Ready":    {report: taken(at20, 0), call: verifies, reason: "WeightNotVerified", text: []string{"no Ready proxy", `namespace "shop"`}},
+		"no proxy is Ready": {report: taken(at20, 0), call: verifies, reason: "WeightNotVerified",
+			text: []string{"no Ready proxy", `namespace "shop"`}},
 		"nothing was reported": {call: verifies, reason: "WeightNotVerified", text: []string{"has no report"}},
 		"a promotion waits": {
 			call: func(t *testing.T, router *httpso.Router) {
@@ -232,7 +240,8 @@ func TestARolloutThatStandsStillSaysWhy(t *testing.T) {
 					}
 				}
 			},
-			reason: "ManagedRouteError", text: []string{"setHeaderRoute", `route "qa"`, `header "x-qa"`, "write one under exact, prefix or regex"},
+			reason: "ManagedRouteError", text: []string{"setHeaderRoute", `route "qa"`, `header "x-qa"`,
+				"write one under exact, prefix or regex"},
 		},
 	}
 	for name, test := range tests {
@@ -257,7 +266,8 @@ func TestARolloutThatStandsStillSaysWhy(t *testing.T) {
 	}
 }
 
-// verifies asks for five minutes whether the weight 20 holds, which it doesn't. It expects no event in the first.
+// verifies calls VerifyWeight for five minutes with weight 20, which is not applied. It expects no Event in the first
+// minute.
 func verifies(t *testing.T, router *httpso.Router) {
 	t.Helper()
 	for range 30 {
@@ -268,19 +278,21 @@ func verifies(t *testing.T, router *httpso.Router) {
 	}
 }
 
-func TestThereIsNothingToProtectWithoutEndpoints(t *testing.T) {
+func TestPromotionWithoutEndpointsDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at20, nil))
 		begin := time.Now()
-		if err := watching(t, api).UpdateHash(deadlined(t), promoted(config), "new", "new", nil); err != nil || time.Since(begin) > 0 {
+		if err := watching(t, api).UpdateHash(deadlined(t), promoted(config), "new", "new", nil); err != nil ||
+			time.Since(begin) > 0 {
 			t.Errorf("UpdateHash: %v after %v", err, time.Since(begin))
 		}
 	})
 }
 
-// TestAHalfOpenWatchPassesNoStep has a watch that hears nothing of a revert: the yes that lets a step pass comes from the API server.
-func TestAHalfOpenWatchPassesNoStep(t *testing.T) {
+// TestHalfOpenWatchPassesNoStep has a watch that misses a revert: the result that completes a step must come from the
+// API server.
+func TestHalfOpenWatchPassesNoStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at20, nil))

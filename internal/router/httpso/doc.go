@@ -1,8 +1,8 @@
-// Package httpso is the traffic router kedify/http: it writes how a canary Rollout's requests are shared into the annotation
-// http.kedify.io/weighted-backends of an HTTPScaledObject, from where the interceptor takes it to Envoy, and verifies by the interceptor's report that every
-// proxy has taken it.
+// Package httpso implements the traffic router kedify/http. It writes the traffic split of a canary Rollout to the
+// annotation http.kedify.io/weighted-backends of an HTTPScaledObject. The interceptor reads the annotation and
+// configures Envoy. The router verifies by the interceptor's report in the status that every proxy has ACKed the split.
 //
-// Only that annotation and its owner's mark are ever written, under the field manager rollouts-plugin-kedify, with the resource version that the decision was
-// made on, and only when they change. A Rollout names its HTTPScaledObject under
-// spec.strategy.canary.trafficRouting.plugins["kedify/http"].httpScaledObjectName.
+// It writes only the annotations weighted-backends, weighted-backends-owner and managed-routes, only if they change,
+// under the field manager rollouts-plugin-kedify, and only if the live annotations are those that it read. A Rollout
+// names its HTTPScaledObject in spec.strategy.canary.trafficRouting.plugins["kedify/http"].httpScaledObjectName.
 package httpso

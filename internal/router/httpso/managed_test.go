@@ -21,7 +21,7 @@ const (
 	shadow = `{"name":"copy","mirrorPercent":20,"matches":[{"path":{"type":"Prefix","value":"/"}}]}`
 )
 
-// inCanary is a Rollout in its second revision, at the step of that index.
+// inCanary returns a Rollout in its second revision, at the step with that index.
 func inCanary(index int32, steps ...v1alpha1.CanaryStep) *v1alpha1.Rollout {
 	rollout := routertest.Rollout(httpso.Type, config)
 	rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
@@ -34,7 +34,7 @@ func inCanary(index int32, steps ...v1alpha1.CanaryStep) *v1alpha1.Rollout {
 	return rollout
 }
 
-// headerStep and mirrorStep are steps that set the routes qa and copy, setWeight is one of 20.
+// headerStep and mirrorStep are steps that set the routes qa and copy; setWeight sets weight 20.
 func headerStep() v1alpha1.CanaryStep {
 	return v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{
 		{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}},
@@ -42,12 +42,13 @@ func headerStep() v1alpha1.CanaryStep {
 }
 
 func mirrorStep() v1alpha1.CanaryStep {
-	return v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy", Percentage: new(int32(20)), Match: []v1alpha1.RouteMatch{
-		{Path: &v1alpha1.StringMatch{Prefix: "/"}},
-	}}}
+	return v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy", Percentage: new(int32(20)),
+		Match: []v1alpha1.RouteMatch{
+			{Path: &v1alpha1.StringMatch{Prefix: "/"}},
+		}}}
 }
 
-// play is what the controller asks for, in order.
+// play is a sequence of the controller's calls.
 type play func(*testing.T, *httpso.Router, *v1alpha1.Rollout) error
 
 func weigh(weight int32) play {
@@ -102,41 +103,55 @@ func TestManagedRoutes(t *testing.T) {
 		writes      int
 	}{
 		"a header step, at weight 0": {
-			rollout: atHeader, plays: []play{setHeader, weigh(0), verify(0)}, wantWeights: at0, wantManaged: "[" + qa + "]", writes: 1,
+			rollout: atHeader, plays: []play{setHeader, weigh(0), verify(0)}, wantWeights: at0, wantManaged: "[" + qa + "]",
+			writes: 1,
 		},
 		"a header step that the controller skipped": {
 			rollout: behind, plays: []play{weigh(20), verify(20)}, wantWeights: at20, wantManaged: "[" + qa + "]", writes: 1,
 		},
 		"a header step at a weight leaves it": {
-			rollout: atHeader, weights: at20, plays: []play{setHeader}, wantWeights: at20, wantManaged: "[" + qa + "]", writes: 1,
+			rollout: atHeader, weights: at20, plays: []play{setHeader}, wantWeights: at20, wantManaged: "[" + qa + "]",
+			writes: 1,
 		},
 		"the next weight keeps the route": {
-			rollout: behind, weights: at0, managed: "[" + qa + "]", plays: []play{weigh(20), verify(20)}, wantWeights: at20, wantManaged: "[" + qa + "]", writes: 1,
+			rollout: behind, weights: at0, managed: "[" + qa + "]", plays: []play{weigh(20), verify(20)}, wantWeights: at20,
+			wantManaged: "[" + qa + "]", writes: 1,
 		},
 		"both sorts, in the order of managedRoutes": {
-			rollout: inCanary(1, headerStep(), mirrorStep()), weights: at0, managed: "[" + qa + "]", plays: []play{setMirror, weigh(0), verify(0)},
+			rollout: inCanary(1, headerStep(), mirrorStep()), weights: at0, managed: "[" + qa + "]",
+			plays:       []play{setMirror, weigh(0), verify(0)},
 			wantWeights: at0, wantManaged: "[" + shadow + "," + qa + "]", writes: 1,
 		},
-		"nothing to do": {rollout: behind, weights: at20, managed: "[" + qa + "]", plays: []play{weigh(20), verify(20)}, wantWeights: at20, wantManaged: "[" + qa + "]"},
+		"nothing to do": {rollout: behind, weights: at20, managed: "[" + qa + "]", plays: []play{weigh(20), verify(20)},
+			wantWeights: at20, wantManaged: "[" + qa + "]"},
 		"another notation of it": {
-			rollout: behind, weights: at20, managed: "[ " + qa + "]", plays: []play{weigh(20)}, wantWeights: at20, wantManaged: "[" + qa + "]", writes: 1,
+			rollout: behind, weights: at20, managed: "[ " + qa + "]", plays: []play{weigh(20)}, wantWeights: at20,
+			wantManaged: "[" + qa + "]", writes: 1,
 		},
 		"a step removes it": {
 			rollout: removing, weights: at0, managed: "[" + qa + "]", plays: []play{weigh(0), verify(0)}, writes: 1,
 		},
 		"a dip: removed, and set again once the canary is back": {
 			rollout: behind, weights: at20, managed: "[" + qa + "]",
-			plays: []play{remove, weigh(0), verify(0), weigh(20), verify(20)}, wantWeights: at20, wantManaged: "[" + qa + "]", writes: 3,
+			plays: []play{remove, weigh(0), verify(0), weigh(20), verify(20)}, wantWeights: at20, wantManaged: "[" + qa + "]",
+			writes: 3,
 		},
 		"removed in this reconcile, and the current step sets it": {
-			rollout: atHeader, weights: at0, managed: "[" + qa + "]", plays: []play{remove, setHeader, weigh(0), verify(0)}, writes: 2,
+			rollout: atHeader, weights: at0, managed: "[" + qa + "]", plays: []play{remove, setHeader, weigh(0), verify(0)},
+			writes: 2,
 		},
-		"a removal leaves the weights":    {rollout: behind, weights: at20, managed: "[" + qa + "]", plays: []play{remove}, wantWeights: at20, writes: 1},
-		"aborted":                         {rollout: aborted, weights: at20, managed: "[" + qa + "]", plays: []play{remove, setHeader, weigh(0), verify(0)}, writes: 2},
-		"promoted":                        {rollout: promoted, weights: at20, managed: "[" + qa + "]", plays: []play{remove, weigh(0), verify(0)}, writes: 2},
-		"the steps are others by now":     {rollout: plain, weights: at20, managed: "[" + qa + "]", plays: []play{remove, weigh(0), verify(0)}, writes: 1},
-		"a leftover without weights goes": {rollout: plain, managed: "[" + qa + "]", plays: []play{weigh(0), verify(0)}, writes: 1},
-		"a Rollout without such steps":    {rollout: plain, weights: at20, plays: []play{remove, weigh(20), verify(20)}, wantWeights: at20},
+		"a removal leaves the weights": {rollout: behind, weights: at20, managed: "[" + qa + "]", plays: []play{remove},
+			wantWeights: at20, writes: 1},
+		"aborted": {rollout: aborted, weights: at20, managed: "[" + qa + "]",
+			plays: []play{remove, setHeader, weigh(0), verify(0)}, writes: 2},
+		"promoted": {rollout: promoted, weights: at20, managed: "[" + qa + "]",
+			plays: []play{remove, weigh(0), verify(0)}, writes: 2},
+		"the steps are others by now": {rollout: plain, weights: at20, managed: "[" + qa + "]",
+			plays: []play{remove, weigh(0), verify(0)}, writes: 1},
+		"a leftover without weights goes": {rollout: plain, managed: "[" + qa + "]", plays: []play{weigh(0), verify(0)},
+			writes: 1},
+		"a Rollout without such steps": {rollout: plain, weights: at20, plays: []play{remove, weigh(20), verify(20)},
+			wantWeights: at20},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +173,8 @@ func TestManagedRoutes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if diff := cmp.Diff(annotations(test.wantWeights, test.wantManaged), api.Object("shop", "web").Annotations); diff != "" {
+			if diff := cmp.Diff(annotations(test.wantWeights, test.wantManaged),
+				api.Object("shop", "web").Annotations); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 			if writes := len(api.Requests(http.MethodPatch)); writes != test.writes {
@@ -168,8 +184,9 @@ func TestManagedRoutes(t *testing.T) {
 	}
 }
 
-// TestRemovalOfNothingCostsNothing: the controller removes the managed routes of a Rollout at rest in each reconcile, and most have none.
-func TestRemovalOfNothingCostsNothing(t *testing.T) {
+// TestRemovingNothingSendsNoRequest: the controller removes the managed routes of a Rollout at rest in each reconcile,
+// and most Rollouts have none.
+func TestRemovingNothingSendsNoRequest(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	if err := newRouter(api).RemoveManagedRoutes(t.Context(), routertest.Rollout(httpso.Type, config)); err != nil {
@@ -180,8 +197,8 @@ func TestRemovalOfNothingCostsNothing(t *testing.T) {
 	}
 }
 
-// TestAReportIsAboutBothTexts: one about the weights alone does not verify a step that sets a header route.
-func TestAReportIsAboutBothTexts(t *testing.T) {
+// TestReportCoversBothAnnotations: a report on the weights alone does not verify a step that sets a header route.
+func TestReportCoversBothAnnotations(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		hash string
@@ -210,23 +227,29 @@ func TestAReportIsAboutBothTexts(t *testing.T) {
 	}
 }
 
-func TestConditionsThatEnvoyWouldRefuseAreRefused(t *testing.T) {
+func TestConditionsThatEnvoyRejectsAreErrors(t *testing.T) {
 	t.Parallel()
 	header := func(name string, value v1alpha1.StringMatch) v1alpha1.CanaryStep {
-		return v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: name, HeaderValue: &value}}}}
+		return v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "qa",
+			Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: name, HeaderValue: &value}}}}
 	}
 	mirror := func(percent int32, match v1alpha1.RouteMatch) v1alpha1.CanaryStep {
-		return v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy", Percentage: &percent, Match: []v1alpha1.RouteMatch{match}}}
+		return v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy", Percentage: &percent,
+			Match: []v1alpha1.RouteMatch{match}}}
 	}
 	for name, test := range map[string]struct {
 		step v1alpha1.CanaryStep
 		want []string
 	}{
-		"no regular expression":  {header("role", v1alpha1.StringMatch{Regex: "qa("}), []string{`route "qa"`, `header "role"`, `"qa("`, "missing closing )"}},
-		"one that is too large":  {header("role", v1alpha1.StringMatch{Regex: "[a-z]{200}"}), []string{"instructions", "above 100", "exact or prefix"}},
-		"no header name":         {header("my role", v1alpha1.StringMatch{Exact: "qa"}), []string{`header "my role"`, "letters, digits"}},
-		"a path without a slash": {mirror(10, v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Exact: "v1"}}), []string{`route "copy"`, "path", "begin it with /"}},
-		"more than all":          {mirror(101, v1alpha1.RouteMatch{}), []string{`route "copy"`, "101", "1 to 100"}},
+		"no regular expression": {header("role", v1alpha1.StringMatch{Regex: "qa("}),
+			[]string{`route "qa"`, `header "role"`, `"qa("`, "missing closing )"}},
+		"one that is too large": {header("role", v1alpha1.StringMatch{Regex: "[a-z]{200}"}),
+			[]string{"instructions", "above 100", "exact or prefix"}},
+		"no header name": {header("my role", v1alpha1.StringMatch{Exact: "qa"}),
+			[]string{`header "my role"`, "letters, digits"}},
+		"a path without a slash": {mirror(10, v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Exact: "v1"}}),
+			[]string{`route "copy"`, "path", "begin it with /"}},
+		"more than all": {mirror(101, v1alpha1.RouteMatch{}), []string{`route "copy"`, "101", "1 to 100"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,76 +13,81 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
-// errOwned says that another Rollout shares the requests of an HTTPScaledObject.
-var errOwned = errors.New("another Rollout already shares its requests")
+// errOwned means that another Rollout owns the weights of an HTTPScaledObject.
+var errOwned = errors.New("another Rollout already sets its weights")
 
-// owner is a Rollout as the annotation weighted-backends-owner names it: "namespace/name uid".
+// maxOwnerLength is the maximum length of an owner mark in bytes.
+const maxOwnerLength = 400
+
+// owner is a Rollout in the annotation weighted-backends-owner: "namespace/name uid".
 type owner struct {
 	rollout types.NamespacedName
 	uid     types.UID
 }
 
-// ownerOf is rollout as an owner.
+// ownerOf returns rollout as an owner.
 func ownerOf(rollout *v1alpha1.Rollout) owner {
 	return owner{rollout: types.NamespacedName{Namespace: rollout.Namespace, Name: rollout.Name}, uid: rollout.UID}
 }
 
-// String is the text of the annotation.
+// String returns the text of the annotation.
 func (o owner) String() string { return strings.TrimSpace(o.rollout.String() + " " + string(o.uid)) }
 
-// parseOwner reads the annotation's text. What nobody of ours could have written names no owner: a Rollout owns objects of its own namespace only.
+// parseOwner parses the annotation of an object in namespace. A text that this router does not write names no owner: a
+// Rollout owns only objects of its own namespace.
 func parseOwner(text, namespace string) (owner, bool) {
 	path, uid, _ := strings.Cut(text, " ")
-	ofNamespace, name, found := strings.Cut(path, "/")
-	if !found || name == "" || ofNamespace != namespace || strings.ContainsAny(name, "/") || len(text) > 400 {
+	ownerNamespace, name, ok := strings.Cut(path, "/")
+	if !ok || name == "" || ownerNamespace != namespace || strings.ContainsAny(name, "/") || len(text) > maxOwnerLength {
 		return owner{}, false
 	}
-	return owner{rollout: types.NamespacedName{Namespace: ofNamespace, Name: name}, uid: types.UID(uid)}, true
+	return owner{rollout: types.NamespacedName{Namespace: ownerNamespace, Name: name}, uid: types.UID(uid)}, true
 }
 
-// foreign returns the other Rollout that found's weights belong to, if its marks say so. A Rollout of the same name is the same or its successor. Marks
-// without weights are a leftover.
-func (i intent) foreign(found *object) (other owner, isForeign bool) {
-	other, marked := parseOwner(found.owner, found.name.Namespace)
-	return other, marked && found.present && other.rollout != i.owner.rollout
+// otherOwner returns the other Rollout that owns the weights of live according to the owner mark. A Rollout with the
+// same name is the same Rollout or its successor. A mark without weights is a leftover.
+func (d desiredState) otherOwner(live *object) (other owner, ok bool) {
+	other, ok = parseOwner(live.owner, live.name.Namespace)
+	return other, ok && live.hasWeightedBackends && other.rollout != d.owner.rollout
 }
 
-// checkOwner fails with errOwned when another Rollout really owns found: it exists, is the very one that the mark means, and still names the object. Otherwise its
-// mark is a leftover, of a Rollout that was deleted or given another object, and the weights are free.
-func (t *target) checkOwner(ctx context.Context, found *object) error {
-	other, isForeign := t.want.foreign(found)
-	if !isForeign {
+// checkOwner returns errOwned if another Rollout owns the weights of live: it exists, has the UID of the owner mark,
+// and still references the object. Otherwise the mark is a leftover of a deleted or reconfigured Rollout.
+func (t *target) checkOwner(ctx context.Context, live *object) error {
+	other, ok := t.desired.otherOwner(live)
+	if !ok {
 		return nil
 	}
-	left, err := rollouts.Left(ctx, t.client.api, rollouts.Mark{Rollout: other.rollout, UID: other.uid}, func(rollout *v1alpha1.Rollout) bool {
-		return t.names(ctx, rollout, found)
-	})
+	isGone, err := rollouts.IsOwnerGone(ctx, t.client.api, rollouts.Owner{Rollout: other.rollout, UID: other.uid},
+		func(rollout *v1alpha1.Rollout) bool { return t.isReferencedBy(ctx, rollout, live) })
 	switch {
 	case err != nil:
 		return err
-	case left:
-		t.log.InfoContext(ctx, "weights of a Rollout that has left the object are taken over", "rollout", t.want.rollout, "httpScaledObject", found.name.String(),
-			"former", other.rollout.String())
+	case isGone:
+		t.log.InfoContext(ctx, "overwriting the weights of a Rollout that no longer references the object", "rollout",
+			t.desired.rollout,
+			"httpScaledObject", live.name.String(), "former", other.rollout.String())
 		return nil
 	}
-	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s", errOwned, other.rollout, t.want.rollout, configField, objectKey)
+	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s",
+		errOwned, other.rollout, t.desired.rollout, configField, objectKey)
 }
 
-// names says whether rollout is routed by this router through found: it names that, or an object of the same ScaledObject. One that cannot be read for now may
-// be of it.
-func (t *target) names(ctx context.Context, rollout *v1alpha1.Rollout, found *object) bool {
+// isReferencedBy reports whether rollout uses this router with live: it names live, or an object of the same
+// ScaledObject. An object that cannot be read now counts as one of the same ScaledObject.
+func (t *target) isReferencedBy(ctx context.Context, rollout *v1alpha1.Rollout, live *object) bool {
 	chosen, err := settingsOf(rollout)
 	switch {
-	case err != nil || rollout.Namespace != found.name.Namespace:
+	case err != nil || rollout.Namespace != live.name.Namespace:
 		return false
-	case chosen.object == found.name.Name:
+	case chosen.object == live.name.Name:
 		return true
-	case found.scaledObject == "":
+	case live.scaledObject == "":
 		return false
 	}
 	other, _, err := t.client.recent(ctx, types.NamespacedName{Namespace: rollout.Namespace, Name: chosen.object})
 	if err != nil {
 		return !apierrors.IsNotFound(err)
 	}
-	return other.scaledObject == found.scaledObject
+	return other.scaledObject == live.scaledObject
 }

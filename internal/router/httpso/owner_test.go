@@ -23,7 +23,7 @@ const (
 	apiMark = "shop/api uid-of-api"
 )
 
-// apiRollout is another Rollout, shop/api, that names an HTTPScaledObject.
+// apiRollout returns another Rollout, shop/api, that references an HTTPScaledObject.
 func apiRollout(object string) *v1alpha1.Rollout {
 	rollout := routertest.Rollout(httpso.Type, "")
 	rollout.Name, rollout.UID = "api", "uid-of-api"
@@ -33,7 +33,7 @@ func apiRollout(object string) *v1alpha1.Rollout {
 	return rollout
 }
 
-func TestASecondRolloutIsRefused(t *testing.T) {
+func TestSecondRolloutIsAnError(t *testing.T) {
 	t.Parallel()
 	successor := apiRollout("web")
 	successor.UID = "uid-of-another-api"
@@ -76,7 +76,8 @@ func TestASecondRolloutIsRefused(t *testing.T) {
 					text, mark = map[int32]string{20: at20, 0: ""}[weight], map[int32]string{20: routertest.Mark, 0: ""}[weight]
 				}
 				got := api.Object("shop", "web").Annotations
-				if got[httpv1alpha1.AnnotationWeightedBackends] != text || got[httpv1alpha1.AnnotationWeightedBackendsOwner] != mark {
+				if got[httpv1alpha1.AnnotationWeightedBackends] != text ||
+					got[httpv1alpha1.AnnotationWeightedBackendsOwner] != mark {
 					t.Errorf("weight %d: annotations are %v", weight, got)
 				}
 				if test.taken {
@@ -85,7 +86,8 @@ func TestASecondRolloutIsRefused(t *testing.T) {
 					}
 					return
 				}
-				for _, want := range []string{`HTTPScaledObject "shop/web"`, `rollout "shop/web"`, `rollout "shop/api"`, "of its own", "httpScaledObjectName"} {
+				for _, want := range []string{`HTTPScaledObject "shop/web"`, `rollout "shop/web"`, `rollout "shop/api"`,
+					"of its own", "httpScaledObjectName"} {
 					if err == nil || !strings.Contains(err.Error(), want) {
 						t.Errorf("weight %d: error %v lacks %q", weight, err, want)
 					}
@@ -95,14 +97,15 @@ func TestASecondRolloutIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnOwnerThatCannotBeReadForNowKeepsItsWeights(t *testing.T) {
+func TestUnreadableOwnerKeepsItsWeights(t *testing.T) {
 	t.Parallel()
 	object := routertest.ScaledObject(map[string]string{
 		httpv1alpha1.AnnotationWeightedBackends: byAPI, httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark,
 	})
 	api := routertest.NewAPIServer(t, object)
 	api.PutOther(apiPath, routertest.Answer(apierrors.NewServiceUnavailable("starting")))
-	if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); !apierrors.IsServiceUnavailable(err) {
+	if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20,
+		nil); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("error is %v", err)
 	}
 	if got := api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != byAPI {
@@ -110,7 +113,7 @@ func TestAnOwnerThatCannotBeReadForNowKeepsItsWeights(t *testing.T) {
 	}
 }
 
-func TestALeftoverMarkWithoutWeightsIsNobodysBusiness(t *testing.T) {
+func TestLeftoverOwnerMarkWithoutWeightsIsIgnored(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(map[string]string{httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark}))
 	api.PutOther(apiPath, apiRollout("web"))
@@ -129,7 +132,7 @@ func TestALeftoverMarkWithoutWeightsIsNobodysBusiness(t *testing.T) {
 	}
 }
 
-func TestWeightsWithoutAMarkGetOne(t *testing.T) {
+func TestWeightsWithoutAnOwnerMarkGetOne(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(map[string]string{httpv1alpha1.AnnotationWeightedBackends: at20}))
 	router := newRouter(api)

@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// ready sets the Endpoints of a Service to these ready addresses, beside one that is not ready.
+// ready sets the ready addresses of a Service's Endpoints, which also have one that is not ready.
 func ready(api *routertest.APIServer, service string, addresses ...string) {
 	type address = map[string]string
 	list := []address{}
@@ -29,21 +29,21 @@ func ready(api *routertest.APIServer, service string, addresses ...string) {
 	})
 }
 
-// promoted is the Rollout after the last step, with replicas.
+// promoted returns the Rollout after the last step, with replicas.
 func promoted(given string) *v1alpha1.Rollout {
 	rollout := routertest.Rollout(httpso.Type, given)
 	rollout.Spec.Replicas = new(int32(2))
 	return rollout
 }
 
-// withHashes is the report of hashes behind the stable Service.
+// withHashes returns a report with the hashes of the stable Service's Pods.
 func withHashes(hashes ...string) *httpv1alpha1.DataPlaneStatus {
 	report := taken(at100, 1)
 	report.StableHashes = hashes
 	return report
 }
 
-func TestAPromotionWaitsForTheStableService(t *testing.T) {
+func TestPromotionWaitsForTheStableService(t *testing.T) {
 	t.Parallel()
 	move := func(api *routertest.APIServer) { ready(api, "web-stable", "10.0.0.2", "10.0.0.3") }
 	report := func(hashes ...string) func(*routertest.APIServer) {
@@ -57,18 +57,20 @@ func TestAPromotionWaitsForTheStableService(t *testing.T) {
 		want   bool
 		atOnce bool
 	}{
-		"its endpoints are the promoted Pods":      {stable: []string{"10.0.0.2", "10.0.0.3"}, want: true, atOnce: true},
-		"some of them":                             {stable: []string{"10.0.0.3"}, want: true, atOnce: true},
-		"old Pods for ever":                        {stable: []string{"10.0.0.1"}},
-		"old Pods beside new ones":                 {stable: []string{"10.0.0.1", "10.0.0.2"}},
-		"none for ever":                            {},
-		"old Pods, then the promoted ones":         {stable: []string{"10.0.0.1"}, later: move, want: true},
-		"none, then the promoted Pods":             {later: move, want: true},
-		"the interceptor has the promoted Pods":    {stable: []string{"10.0.0.1"}, hashes: []string{"new"}, want: true, atOnce: true},
-		"the interceptor still has the old ones":   {stable: []string{"10.0.0.2"}, hashes: []string{"old"}},
-		"the interceptor has both":                 {stable: []string{"10.0.0.2"}, hashes: []string{"new", "old"}},
-		"the interceptor gets the promoted Pods":   {hashes: []string{"old"}, later: report("new"), want: true},
-		"an interceptor that is gone is not asked": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}, silent: true, want: true, atOnce: true},
+		"its endpoints are the promoted Pods": {stable: []string{"10.0.0.2", "10.0.0.3"}, want: true, atOnce: true},
+		"some of them":                        {stable: []string{"10.0.0.3"}, want: true, atOnce: true},
+		"old Pods for ever":                   {stable: []string{"10.0.0.1"}},
+		"old Pods beside new ones":            {stable: []string{"10.0.0.1", "10.0.0.2"}},
+		"none for ever":                       {},
+		"old Pods, then the promoted ones":    {stable: []string{"10.0.0.1"}, later: move, want: true},
+		"none, then the promoted Pods":        {later: move, want: true},
+		"the interceptor has the promoted Pods": {stable: []string{"10.0.0.1"}, hashes: []string{"new"}, want: true,
+			atOnce: true},
+		"the interceptor still has the old ones": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}},
+		"the interceptor has both":               {stable: []string{"10.0.0.2"}, hashes: []string{"new", "old"}},
+		"the interceptor gets the promoted Pods": {hashes: []string{"old"}, later: report("new"), want: true},
+		"an interceptor that is gone is not asked": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}, silent: true,
+			want: true, atOnce: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +88,8 @@ func TestAPromotionWaitsForTheStableService(t *testing.T) {
 				router, begin := watching(t, api), time.Now()
 				err := router.UpdateHash(deadlined(t), promoted(config), "new", "new", nil)
 				took := time.Since(begin)
-				if (err == nil) != test.want || took > 2*time.Second || test.atOnce && took > 0 || test.want && took > 750*time.Millisecond {
+				if (err == nil) != test.want || took > 2*time.Second || test.atOnce && took > 0 || test.want &&
+					took > 750*time.Millisecond {
 					t.Errorf("UpdateHash: %v after %v; want success: %v", err, took, test.want)
 				}
 				if err != nil && (!strings.Contains(err.Error(), `rollout "shop/web": the promotion waits for Service "web-stable"`) ||
@@ -101,7 +104,7 @@ func TestAPromotionWaitsForTheStableService(t *testing.T) {
 	}
 }
 
-func TestAPromotionIsNotHeldUp(t *testing.T) {
+func TestPromotionsThatDoNotWait(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		rollout func(*v1alpha1.Rollout)
@@ -131,7 +134,8 @@ func TestAPromotionIsNotHeldUp(t *testing.T) {
 					test.rollout(rollout)
 				}
 				begin := time.Now()
-				if err := watching(t, api).UpdateHash(deadlined(t), rollout, test.hash, "new", nil); err != nil || time.Since(begin) > 0 {
+				if err := watching(t, api).UpdateHash(deadlined(t), rollout, test.hash, "new", nil); err != nil ||
+					time.Since(begin) > 0 {
 					t.Errorf("UpdateHash: %v after %v", err, time.Since(begin))
 				}
 			})
@@ -139,7 +143,7 @@ func TestAPromotionIsNotHeldUp(t *testing.T) {
 	}
 }
 
-func TestAPromotionWaitsThirtySecondsInAll(t *testing.T) {
+func TestPromotionWaitsThirtySecondsInTotal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, nil))
@@ -176,7 +180,7 @@ func TestAPromotionWaitsThirtySecondsInAll(t *testing.T) {
 	})
 }
 
-func TestDynamicStableScaleIsWarnedAbout(t *testing.T) {
+func TestDynamicStableScaleGetsAWarning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, nil))
@@ -193,12 +197,13 @@ func TestDynamicStableScaleIsWarnedAbout(t *testing.T) {
 	})
 }
 
-func TestAPromotionIsNotJudgedByWhatMayNotBeRead(t *testing.T) {
+func TestPromotionIgnoresForbiddenEndpoints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, nil))
 		api.PutOther("/api/v1/namespaces/shop/endpoints/web-stable",
-			routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "endpoints"}, "web-stable", errors.New("no rule"))))
+			routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "endpoints"}, "web-stable",
+				errors.New("no rule"))))
 		if err := watching(t, api).UpdateHash(deadlined(t), promoted(config), "new", "new", nil); err != nil {
 			t.Error(err)
 		}
@@ -208,7 +213,7 @@ func TestAPromotionIsNotJudgedByWhatMayNotBeRead(t *testing.T) {
 	})
 }
 
-func TestAPromotionDoesNotGoOnBlindly(t *testing.T) {
+func TestPromotionWaitsWhileEndpointsAreUnreadable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, nil))

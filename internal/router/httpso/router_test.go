@@ -30,10 +30,11 @@ const (
 	foreign = "example.com/not-ours"
 )
 
-// lease is the Lease of the interceptors in these tests.
-var lease = types.NamespacedName{Namespace: httpv1alpha1.DefaultInterceptorNamespace, Name: httpv1alpha1.DefaultInterceptorLease}
+// lease is the name of the interceptors' Lease.
+var lease = types.NamespacedName{Namespace: httpv1alpha1.DefaultInterceptorNamespace,
+	Name: httpv1alpha1.DefaultInterceptorLease}
 
-// newRouter is a router in front of the API server, without a watch.
+// newRouter returns a router on the API server, without a watch.
 func newRouter(api *routertest.APIServer) *httpso.Router {
 	connect := func() (*rest.Config, error) { return api.Config(), nil }
 	return httpso.New(httpso.NewClient(connect), lease, slog.New(slog.DiscardHandler))
@@ -41,7 +42,8 @@ func newRouter(api *routertest.APIServer) *httpso.Router {
 
 func weighted(text string) map[string]string {
 	return map[string]string{
-		httpv1alpha1.AnnotationWeightedBackends: text, httpv1alpha1.AnnotationWeightedBackendsOwner: routertest.Mark, foreign: "stays",
+		httpv1alpha1.AnnotationWeightedBackends: text, httpv1alpha1.AnnotationWeightedBackendsOwner: routertest.Mark,
+		foreign: "stays",
 	}
 }
 
@@ -79,11 +81,13 @@ func TestSetWeight(t *testing.T) {
 		"something broken":         {weight: 20, have: "{{{", want: at20, writes: 1},
 		"an experiment takes a share": {
 			weight: 20, others: []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}},
-			want: "- service: web-stable\n  weight: 70\n- service: web-canary\n  weight: 20\n- service: web-try\n  weight: 10\n", writes: 1,
+			want:   "- service: web-stable\n  weight: 70\n- service: web-canary\n  weight: 20\n- service: web-try\n  weight: 10\n",
+			writes: 1,
 		},
 		"an experiment alone": {
 			weight: 0, others: []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}},
-			want: "- service: web-stable\n  weight: 90\n- service: web-canary\n  weight: 0\n- service: web-try\n  weight: 10\n", writes: 1,
+			want:   "- service: web-stable\n  weight: 90\n- service: web-canary\n  weight: 0\n- service: web-try\n  weight: 10\n",
+			writes: 1,
 		},
 		"maxTrafficWeight 1000": {
 			rollout: func(r *v1alpha1.Rollout) {
@@ -141,27 +145,33 @@ func TestSetWeight(t *testing.T) {
 	}
 }
 
-func TestSetWeightWritesItsTwoAnnotationsAndNothingElse(t *testing.T) {
+func TestSetWeightChangesOnlyItsAnnotations(t *testing.T) {
 	t.Parallel()
-	const backends, owner = "/metadata/annotations/http.kedify.io~1weighted-backends", "/metadata/annotations/http.kedify.io~1weighted-backends-owner"
+	const backends, owner = "/metadata/annotations/http.kedify.io~1weighted-backends",
+		"/metadata/annotations/http.kedify.io~1weighted-backends-owner"
 	tests := map[string]struct {
 		have   map[string]string
 		weight int32
 		want   string
 	}{
 		"where nothing is annotated": {nil, 20, `[["test","/metadata/annotations",null],["add","/metadata/annotations",{}],["add","` + backends + `","AT20"],["add","` + owner + `","MARK"]]`},
-		"beside other annotations": {map[string]string{foreign: "stays"}, 20, `[["test","` + backends + `",null],["test","` + owner + `",null],["add","` + backends + `","AT20"],["add","` +
+		"beside other annotations": {map[string]string{foreign: "stays"}, 20, `[["test","` + backends + `",null],["test","` +
+			owner + `",null],["add","` + backends + `","AT20"],["add","` +
 			owner + `","MARK"]]`},
-		"over what is there": {weighted("old"), 20, `[["test","` + backends + `","old"],["test","` + owner + `","MARK"],["add","` + backends + `","AT20"],["add","` + owner + `","MARK"]]`},
-		"to remove them":     {weighted("old"), 0, `[["test","` + backends + `","old"],["test","` + owner + `","MARK"],["remove","` + backends + `",null],["remove","` + owner + `",null]]`},
-		"to remove one": {map[string]string{httpv1alpha1.AnnotationWeightedBackends: "old"}, 0, `[["test","` + backends + `","old"],["test","` + owner + `",null],["remove","` + backends +
+		"over what is there": {weighted("old"), 20, `[["test","` + backends + `","old"],["test","` + owner +
+			`","MARK"],["add","` + backends + `","AT20"],["add","` + owner + `","MARK"]]`},
+		"to remove them": {weighted("old"), 0, `[["test","` + backends + `","old"],["test","` + owner +
+			`","MARK"],["remove","` + backends + `",null],["remove","` + owner + `",null]]`},
+		"to remove one": {map[string]string{httpv1alpha1.AnnotationWeightedBackends: "old"}, 0, `[["test","` + backends +
+			`","old"],["test","` + owner + `",null],["remove","` + backends +
 			`",null]]`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := routertest.NewAPIServer(t, routertest.ScaledObject(test.have))
-			if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), test.weight, nil); err != nil {
+			if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), test.weight,
+				nil); err != nil {
 				t.Fatal(err)
 			}
 			writes := api.Requests(http.MethodPatch)
@@ -199,7 +209,8 @@ func TestSetWeightWritesItsTwoAnnotationsAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestSetWeightIsNotStarvedByOtherWriters has a writer who is always there first: what it writes is no business of this router.
+// TestSetWeightIsNotStarvedByOtherWriters has a writer that always wins the race. It changes nothing that this router
+// owns.
 func TestSetWeightIsNotStarvedByOtherWriters(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
@@ -214,7 +225,8 @@ func TestSetWeightIsNotStarvedByOtherWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if got := api.Object("shop", "web"); got.Annotations[httpv1alpha1.AnnotationWeightedBackends] != at20 || got.Labels["touched-at"] != "1" {
+	if got := api.Object("shop", "web"); got.Annotations[httpv1alpha1.AnnotationWeightedBackends] != at20 ||
+		got.Labels["touched-at"] != "1" {
 		t.Errorf("object after it has annotations %v and labels %v", got.Annotations, got.Labels)
 	}
 	if writes := len(api.Requests(http.MethodPatch)); writes != 1 {
@@ -222,7 +234,7 @@ func TestSetWeightIsNotStarvedByOtherWriters(t *testing.T) {
 	}
 }
 
-func TestSetWeightSeesWhatOthersWriteIntoItsAnnotations(t *testing.T) {
+func TestSetWeightOverwritesForeignChanges(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	api.PutOther(apiPath, apiRollout("web"))
@@ -232,12 +244,13 @@ func TestSetWeightSeesWhatOthersWriteIntoItsAnnotations(t *testing.T) {
 		}))
 	})
 	err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil)
-	if err == nil || !strings.Contains(err.Error(), `rollout "shop/api"`) || api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackends] != byAPI {
+	if err == nil || !strings.Contains(err.Error(), `rollout "shop/api"`) ||
+		api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackends] != byAPI {
 		t.Errorf("SetWeight: %v, annotation %q", err, api.Object("shop", "web").Annotations)
 	}
 }
 
-func TestSetWeightSurvivesAFault(t *testing.T) {
+func TestSetWeightRetriesPassingErrors(t *testing.T) {
 	t.Parallel()
 	for name, faults := range routertest.PassingFaults() {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +267,7 @@ func TestSetWeightSurvivesAFault(t *testing.T) {
 	}
 }
 
-func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
+func TestSetWeightEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	api.Fail(api.Hang)
@@ -266,7 +279,7 @@ func TestSetWeightGivesUpAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestWithoutTheObject(t *testing.T) {
+func TestMissingObject(t *testing.T) {
 	t.Parallel()
 	router := newRouter(routertest.NewAPIServer(t))
 	rollout := routertest.Rollout(httpso.Type, config)
@@ -287,15 +300,17 @@ func TestWithoutTheObject(t *testing.T) {
 	}
 }
 
-func TestVerifyWeightSaysNoToAnythingElse(t *testing.T) {
+func TestVerifyWeightIsFalseForAnyDifference(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		annotations map[string]string
 		weight      int32
 	}{
-		"no annotation":            {nil, 20},
-		"another weight":           {weighted("- service: web-stable\n  weight: 50\n- service: web-canary\n  weight: 50\n"), 20},
-		"the Services swapped":     {weighted("- service: web-canary\n  weight: 80\n- service: web-stable\n  weight: 20\n"), 20},
+		"no annotation": {nil, 20},
+		"another weight": {weighted("- service: web-stable\n  weight: 50\n- service: web-canary\n  weight: 50\n"),
+			20},
+		"the Services swapped": {weighted("- service: web-canary\n  weight: 80\n- service: web-stable\n  weight: 20\n"),
+			20},
 		"an annotation at 0":       {weighted(at20), 0},
 		"an empty annotation at 0": {weighted(""), 0},
 	}
@@ -311,7 +326,7 @@ func TestVerifyWeightSaysNoToAnythingElse(t *testing.T) {
 	}
 }
 
-func TestVerifyWeightIsFalseNotAnErrorWhileTheObjectCannotBeRead(t *testing.T) {
+func TestVerifyWeightIsFalseWhileTheObjectIsUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]http.HandlerFunc{
 		"cut":         routertest.Cut,
@@ -330,11 +345,12 @@ func TestVerifyWeightIsFalseNotAnErrorWhileTheObjectCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestRemoveManagedRoutesAndUpdateHashLeaveTheWeights(t *testing.T) {
+func TestRemoveManagedRoutesAndUpdateHashKeepTheWeights(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(weighted(at20)))
 	router, rollout := newRouter(api), routertest.Rollout(httpso.Type, config)
-	if err := errors.Join(router.RemoveManagedRoutes(t.Context(), rollout), router.UpdateHash(t.Context(), rollout, "b", "a", nil)); err != nil {
+	if err := errors.Join(router.RemoveManagedRoutes(t.Context(), rollout),
+		router.UpdateHash(t.Context(), rollout, "b", "a", nil)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(weighted(at20), api.Object("shop", "web").Annotations); diff != "" {
@@ -368,11 +384,12 @@ func TestClientConnectsAsSoonAsItCan(t *testing.T) {
 	}
 }
 
-func TestUnownedFieldsOfTheObjectStay(t *testing.T) {
+func TestOtherFieldsOfTheObjectStay(t *testing.T) {
 	t.Parallel()
 	object := routertest.ScaledObject(nil)
 	object.Labels = map[string]string{"team": "shop"}
-	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web", UID: "1"}}
+	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web",
+		UID: "1"}}
 	api := routertest.NewAPIServer(t, object)
 	before := api.Object("shop", "web")
 	if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {

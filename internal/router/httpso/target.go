@@ -16,172 +16,198 @@ import (
 )
 
 const (
-	// emptyFleetLimit is how long a Rollout at the full weight waits for a Ready proxy. Without one no requests are served at all, while the controller
-	// neither scales nor reports at that weight until it is verified.
-	emptyFleetLimit = 60 * time.Second
-	// bygoneLimit is how long a report that was made before the annotation was written last is not believed, although it is about the same text. An interceptor
-	// that lives reports anew within a fraction of it, unless the text went and came back while none was there to see.
-	bygoneLimit = 5 * time.Second
+	// noProxyTimeout is how long a Rollout at the full canary weight waits for a Ready proxy. Without one no requests are
+	// served at all, and the controller neither scales nor updates status at that weight until it is verified.
+	noProxyTimeout = 60 * time.Second
+	// staleReportTimeout is how long a report from before the last write of the annotation is ignored although its text is
+	// the same. A running interceptor reports again within a fraction of that, unless the text changed back and forth
+	// while no interceptor was running.
+	staleReportTimeout = 5 * time.Second
 )
 
-// errDiffers says that an HTTPScaledObject does not carry the annotations that are asked for.
-var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedBackends + " or " + httpv1alpha1.AnnotationManagedRoutes + " is not as it was written")
+// errDiffers means that an HTTPScaledObject does not have the requested annotations.
+var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedBackends + " or " +
+	httpv1alpha1.AnnotationManagedRoutes +
+	" differs from what the router wrote")
 
-// target is an HTTPScaledObject, bound to what is asked of it.
+// target is an HTTPScaledObject, bound to a request.
 type target struct {
 	*routing
 
-	want    intent
-	isAlone bool // whether the objects of other triggers could not be looked for
+	desired       desiredState
+	listForbidden bool // the objects of other triggers are unknown
 }
 
 var (
-	_ engine.Target[*object] = (*target)(nil)
-	_ engine.PodsReporter    = (*target)(nil)
+	_ engine.Target[*object]    = (*target)(nil)
+	_ engine.StablePodsReporter = (*target)(nil)
 )
 
-// String names the object in messages.
-func (t *target) String() string { return fmt.Sprintf("HTTPScaledObject %q", t.want.object) }
+// String returns the object's kind and name.
+func (t *target) String() string { return fmt.Sprintf("HTTPScaledObject %q", t.desired.object) }
 
-// Recent returns the object from the cache where that can be believed, else from the API server.
-func (t *target) Recent(ctx context.Context) (found *object, cached bool, err error) {
-	return t.client.recent(ctx, t.want.object)
+// Get returns the object from the cache if that is up to date, otherwise from the API server.
+func (t *target) Get(ctx context.Context) (live *object, cached bool, err error) {
+	return t.client.recent(ctx, t.desired.object)
 }
 
-// Read returns the object from the API server.
-func (t *target) Read(ctx context.Context) (*object, error) { return t.client.get(ctx, t.want.object) }
+// GetLive returns the object from the API server.
+func (t *target) GetLive(ctx context.Context) (*object, error) {
+	return t.client.get(ctx, t.desired.object)
+}
 
-// Await waits until decided says true of a state of the object.
-func (t *target) Await(ctx context.Context, found *object, decided func(*object) bool) (*object, error) {
-	last, _, err := t.client.cache.Await(ctx, t.want.object, found, engine.StatusWait, t.Read, decided)
+// Await waits until done returns true for a state of the object.
+func (t *target) Await(ctx context.Context, live *object, done func(*object) bool) (*object, error) {
+	last, _, err := t.client.cache.Await(ctx, t.desired.object, live, engine.StatusWait, t.GetLive, done)
 	return last, err
 }
 
-// Plan writes the shares into the annotation, stable first, and the header and mirror routes into theirs, or removes both when the stable Service gets everything.
-// What anybody else wrote there is overwritten, unless another Rollout did, which is an error while that Rollout exists and names the object.
-func (t *target) Plan(ctx context.Context, found *object) (engine.Change, error) {
-	if err := t.checkOwner(ctx, found); err != nil {
+// Plan writes the weights, stable first, and the managed routes to their annotations, or removes both if the stable
+// Service gets all requests. It overwrites other writers, except another Rollout that exists and references the object:
+// that is an error.
+func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) {
+	if err := t.checkOwner(ctx, live); err != nil {
 		return engine.Change{}, err
 	}
-	mark, warnings := t.want.mark(found), t.warnings(found)
-	if t.want.holds(found) && found.owner == mark {
+	ownerMark, warnings := t.desired.ownerMark(live), t.warnings(live)
+	if t.desired.matches(live) && live.owner == ownerMark {
 		return engine.Change{Warnings: warnings}, nil
 	}
-	weights, managed := t.want.texts(found)
-	annotations := map[string]string{httpv1alpha1.AnnotationWeightedBackends: weights, httpv1alpha1.AnnotationWeightedBackendsOwner: mark}
-	if managed != "" || found.isManaged {
-		annotations[httpv1alpha1.AnnotationManagedRoutes] = managed
+	weightedBackends, managedRoutes := t.desired.annotations(live)
+	annotations := map[string]string{
+		httpv1alpha1.AnnotationWeightedBackends:      weightedBackends,
+		httpv1alpha1.AnnotationWeightedBackendsOwner: ownerMark,
+	}
+	if managedRoutes != "" || live.hasManagedRoutes {
+		annotations[httpv1alpha1.AnnotationManagedRoutes] = managedRoutes
 	}
 	return engine.Change{
-		Attributes: []any{"removed", weights == ""}, Warnings: warnings,
-		Write: func(ctx context.Context) error { return t.client.annotate(ctx, found, annotations) },
+		Attributes: []any{"removed", weightedBackends == ""}, Warnings: warnings,
+		Write: func(ctx context.Context) error { return t.client.annotate(ctx, live, annotations) },
 	}, nil
 }
 
-// warnings say that the requests of other triggers may all go to the stable Service.
-func (t *target) warnings(found *object) []string {
-	if !t.isAlone || found.scaledObject == "" {
+// warnings warns that all requests of other triggers may go to the stable Service.
+func (t *target) warnings(live *object) []string {
+	if !t.listForbidden || live.scaledObject == "" {
 		return nil
 	}
-	return []string{fmt.Sprintf("those of the other triggers of ScaledObject %q, if it has any, cannot be found and have no part in the canary: allow the controller's "+
-		"ServiceAccount to list httpscaledobjects: apply the ClusterRole argo-rollouts-kedify-http", found.scaledObject)}
+	return []string{fmt.Sprintf("cannot list the HTTPScaledObjects of other triggers of ScaledObject %q; if there are "+
+		"any, they are not part of the "+
+		"canary: allow the controller's ServiceAccount to list httpscaledobjects: apply the ClusterRole "+
+		"argo-rollouts-kedify-http", live.scaledObject)}
 }
 
-// Holds says whether the object carries the annotations exactly as Plan writes them.
-func (t *target) Holds(_ context.Context, found *object) error {
-	if other, isForeign := t.want.foreign(found); isForeign {
+// CheckWritten returns nil if the object has the annotations exactly as Plan writes them.
+func (t *target) CheckWritten(_ context.Context, live *object) error {
+	if other, ok := t.desired.otherOwner(live); ok {
 		return fmt.Errorf("%w: rollout %q", errOwned, other.rollout)
 	}
-	if !t.want.holds(found) {
+	if !t.desired.matches(live) {
 		return errDiffers
 	}
 	return nil
 }
 
-// Taken says whether every Ready proxy of at least one has taken the annotation, by the interceptor's report. Where no interceptor lives, nobody keeps reports up
-// to date, and the annotation alone is judged.
-func (t *target) Taken(ctx context.Context, found *object) (engine.Verdict, string) {
+// DataPlaneState returns Applied if, by the interceptor's report, there is a Ready proxy and all of them have ACKed the
+// annotation. Without a running interceptor reports are not updated, and the annotation alone is enough.
+func (t *target) DataPlaneState(ctx context.Context, live *object) (engine.DataPlaneState, string) {
 	switch t.pulse.feel(ctx) {
 	case absent:
-		return engine.Taken, ""
+		return engine.Applied, ""
 	case unknown:
-		return engine.Unknown, "the interceptors' Lease cannot be read now"
+		return engine.Unknown, "cannot read the interceptors' Lease"
 	default:
 	}
-	verdict, why := takenByAll(found)
-	if verdict != engine.Taken {
-		why += fmt.Sprintf("; look at the kedify-proxy of namespace %q and the interceptor's log, or write %s: false in %s", t.want.object.Namespace, verifyKey, configField)
+	state, reason := reportedState(live)
+	if state != engine.Applied {
+		reason += fmt.Sprintf("; check the kedify-proxy of namespace %q and the interceptor's log, or write %s: false in %s",
+			t.desired.object.Namespace, verifyKey, configField)
 	}
-	return verdict, why
+	return state, reason
 }
 
-// takenByAll says whether found's report is about the annotation that found carries, and every Ready proxy of at least one shares requests exactly so. A weight
-// that was left and set again has the text of before; until the report is of the later write, it is about the earlier one.
-func takenByAll(found *object) (engine.Verdict, string) {
-	report := found.report
+// reportedState returns Applied if live's report refers to the annotation that live has, and there is a Ready proxy,
+// and all of them have ACKed it. After a weight was changed back and forth, the text is the same as before; until a
+// report refers to the later write, it counts as stale.
+func reportedState(live *object) (engine.DataPlaneState, string) {
+	report := live.report
 	if report == nil {
-		return engine.Unknown, "it has no report of an interceptor"
+		return engine.Unknown, "no interceptor has reported on it"
 	}
-	isBygone := report.ResourceVersion != "" && kube.Older(report.ResourceVersion, found.since) && time.Since(found.seenAt) < bygoneLimit
+	isStale := report.ResourceVersion != "" && kube.Older(report.ResourceVersion, live.annotatedVersion) &&
+		time.Since(live.annotatedAt) < staleReportTimeout
 	switch ready, acked := report.Proxies.Ready, report.Proxies.Acked; {
 	case ready == 0:
-		return engine.Unknown, "there is no Ready proxy"
-	case isBygone || report.AnnotationHash != split.Hash(found.text, found.managed):
-		return engine.NotTaken, fmt.Sprintf("the interceptor has not reported on this annotation yet, last on another with %d of %d Ready proxies", acked, ready)
+		return engine.Unknown, "no proxy is Ready"
+	case isStale || report.AnnotationHash != split.Hash(live.weightedBackends, live.managedRoutes):
+		return engine.NotApplied, fmt.Sprintf("the interceptor has not reported on this annotation yet; its last report is "+
+			"for an earlier one, with "+
+			"%d of %d Ready proxies", acked, ready)
 	case acked != ready:
-		return engine.NotTaken, fmt.Sprintf("%d of %d Ready proxies have taken it", acked, ready)
+		return engine.NotApplied, fmt.Sprintf("%d of %d Ready proxies have ACKed it", acked, ready)
 	case !report.Effective:
-		return engine.NotTaken, fmt.Sprintf("%d of %d Ready proxies have taken it, but a share is redirected, because its Service has no ready endpoint", acked, ready)
+		return engine.NotApplied, fmt.Sprintf("%d of %d Ready proxies have ACKed it, but the weight of a Service without "+
+			"ready endpoints is redirected",
+			acked, ready)
 	}
-	return engine.Taken, ""
+	return engine.Applied, ""
 }
 
-// Excuse lets a Rollout at the full weight go on that has had no Ready proxy for emptyFleetLimit.
-func (t *target) Excuse(found *object, waited engine.Waited) (engine.Excuse, bool) {
-	hasReady := found.report != nil && found.report.Proxies.Ready > 0
-	if !waited.Full || hasReady || waited.Time < emptyFleetLimit {
-		return engine.Excuse{}, false
+// AcceptUnverified accepts the full canary weight after noProxyTimeout without a Ready proxy.
+func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
+	hasReadyProxy := live.report != nil && live.report.Proxies.Ready > 0
+	if !wait.IsFullCanary || hasReadyProxy || wait.Elapsed < noProxyTimeout {
+		return engine.UnverifiedReason{}, false
 	}
-	return engine.Excuse{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("HTTPScaledObject %q has had no Ready proxy for %v: the full canary weight counts as "+
-		"verified by its annotation alone; check the kedify-proxy of namespace %q", t.want.object, emptyFleetLimit, t.want.object.Namespace)}, true
+	return engine.UnverifiedReason{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("HTTPScaledObject %q has had no "+
+		"Ready proxy for %v: the full "+
+		"canary weight counts as verified by its annotation alone; check the kedify-proxy of namespace %q",
+		t.desired.object, noProxyTimeout, t.desired.object.Namespace)}, true
 }
 
-// Shared says whether the annotation is this Rollout's and gives a part of the requests to anybody but the stable Service.
-func (t *target) Shared(found *object) bool {
-	if _, isForeign := t.want.foreign(found); isForeign {
+// HasCanaryTraffic reports whether the annotation is this Rollout's and gives weight to a Service other than the stable
+// one.
+func (t *target) HasCanaryTraffic(live *object) bool {
+	if _, ok := t.desired.otherOwner(live); ok {
 		return false
 	}
-	backends, err := split.Parse(found.text)
-	return err == nil && slices.ContainsFunc(backends, func(b split.Backend) bool { return b.Service != t.want.shares.Stable.Service && b.Weight > 0 })
+	backends, err := split.Parse(live.weightedBackends)
+	return err == nil && slices.ContainsFunc(backends, func(b split.Backend) bool {
+		return b.Service != t.desired.split.Stable.Service && b.Weight > 0
+	})
 }
 
-// StableHas says whether the interceptor reports the stable Service to have the Pods of hash and no others. One that lives and knows the hashes is believed, because
-// the proxies have what it has; else nothing is judged.
-func (t *target) StableHas(ctx context.Context, hash string) (moved, judged bool, err error) {
-	found, _, err := t.Recent(ctx)
+// StableHasHash reports whether the stable Service has only Pods of hash, by the interceptor's report. A running
+// interceptor that knows the hashes is authoritative, because the proxies get its endpoints. Otherwise known is false.
+func (t *target) StableHasHash(ctx context.Context, hash string) (matches, known bool, err error) {
+	live, _, err := t.Get(ctx)
 	if err != nil {
 		return false, false, err
 	}
-	if report := found.report; report != nil && len(report.StableHashes) > 0 && t.pulse.feel(ctx) == alive {
+	if report := live.report; report != nil && len(report.StableHashes) > 0 && t.pulse.feel(ctx) == alive {
 		return slices.Equal(report.StableHashes, []string{hash}), true, nil
 	}
 	return false, false, nil
 }
 
 // Changed returns a channel that is closed at the next change of the object.
-func (t *target) Changed() <-chan struct{} { return t.client.cache.Changed(t.want.object) }
+func (t *target) Changed() <-chan struct{} { return t.client.cache.Changed(t.desired.object) }
 
-// Missing says whether err says that there is no such object.
-func (*target) Missing(err error) bool { return apierrors.IsNotFound(err) }
+// IsMissing reports whether err means that the object does not exist.
+func (*target) IsMissing(err error) bool { return apierrors.IsNotFound(err) }
 
-// Explain says for a failed read or write which object it concerns and what to do about it. A nil err stays nil.
+// Explain adds the object and a fix to the error of a failed read or write. It returns nil for nil.
 func (t *target) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return kube.Explain(fmt.Sprintf("%s of rollout %q", t, t.want.rollout), err, kube.Remedies{
-		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct %s.%s",
+	return kube.Explain(fmt.Sprintf("%s of rollout %q", t, t.desired.rollout), err, kube.Remedies{
+		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is "+
+			"missing), or correct %s.%s",
 			configField, objectKey),
-		Forbidden: "allow the controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http",
+		Forbidden: "allow the controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and " +
+			"ClusterRoleBinding " +
+			"argo-rollouts-kedify-http",
 	})
 }

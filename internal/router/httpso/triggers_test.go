@@ -19,10 +19,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// namespacePath is where the HTTPScaledObjects of the namespace are listed.
+// namespacePath is the API path to list the HTTPScaledObjects of the namespace.
 const namespacePath = "/apis/http.keda.sh/v1alpha1/namespaces/shop/httpscaledobjects"
 
-// ofTrigger is the HTTPScaledObject that a trigger of a ScaledObject stands for; of none, where scaled is empty.
+// ofTrigger returns the HTTPScaledObject of a trigger of a ScaledObject, or one without a ScaledObject if scaled is
+// empty.
 func ofTrigger(scaled, name string, annotations map[string]string) *httpv1alpha1.HTTPScaledObject {
 	object := routertest.ScaledObject(annotations)
 	object.Name = name
@@ -34,15 +35,17 @@ func ofTrigger(scaled, name string, annotations map[string]string) *httpv1alpha1
 	return object
 }
 
-// twoTriggers are the HTTPScaledObjects of ScaledObject web, those of the ScaledObject next to it, and one of a hand.
+// twoTriggers returns the HTTPScaledObjects of ScaledObject web, that of another ScaledObject, and one that a user
+// created.
 func twoTriggers(annotations map[string]string) []*httpv1alpha1.HTTPScaledObject {
 	return []*httpv1alpha1.HTTPScaledObject{
-		ofTrigger("web", "web", annotations), ofTrigger("web", "web-api", annotations), ofTrigger("next", "next", nil), ofTrigger("", "by-hand", nil),
+		ofTrigger("web", "web", annotations), ofTrigger("web", "web-api", annotations), ofTrigger("next", "next", nil),
+		ofTrigger("", "by-hand", nil),
 	}
 }
 
-// sharesOf are the annotations of the router on each object that has any: weights, and header and mirror routes behind them.
-func sharesOf(api *routertest.APIServer) map[string]string {
+// annotationsOf returns the router's annotations of each object that has any: weights, followed by managed routes.
+func annotationsOf(api *routertest.APIServer) map[string]string {
 	found := map[string]string{}
 	for _, name := range []string{"web", "web-api", "next", "by-hand"} {
 		set := annotations(api.Object("shop", name))
@@ -53,7 +56,8 @@ func sharesOf(api *routertest.APIServer) map[string]string {
 	return found
 }
 
-// TestEveryTriggerGetsTheSplit is about a ScaledObject with two triggers, of which the Rollout names one HTTPScaledObject.
+// TestEveryTriggerGetsTheSplit has a ScaledObject with two triggers; the Rollout names the HTTPScaledObject of one of
+// them.
 func TestEveryTriggerGetsTheSplit(t *testing.T) {
 	t.Parallel()
 	weight := v1alpha1.CanaryStep{SetWeight: new(int32(20))}
@@ -69,17 +73,19 @@ func TestEveryTriggerGetsTheSplit(t *testing.T) {
 		want    map[string]string
 		writes  int
 	}{
-		"a weight":               {plain, nil, []play{weigh(20), weigh(20), verify(20)}, both(at20), 2},
-		"the full weight":        {weighing(20), weighted(at20), []play{weigh(100), verify(100)}, both(at100), 2},
-		"the end":                {weighing(100), weighted(at100), []play{weigh(0), verify(0)}, none, 2},
-		"an abort":               {aborted, weighted(at20), []play{remove}, none, 2},
-		"a header route":         {atHeader, nil, []play{setHeader, weigh(0), verify(0)}, both(at0 + "[" + qa + "]"), 2},
-		"a mirror route as well": {atMirror, nil, []play{setMirror, weigh(20), verify(20)}, both(at20 + "[" + shadow + "," + qa + "]"), 4},
-		"their removal":          {plain, withRoutes(at20), []play{weigh(20)}, both(at20), 2},
-		"a Rollout at rest":      {plain, nil, []play{weigh(0), verify(0)}, none, 0},
+		"a weight":        {plain, nil, []play{weigh(20), weigh(20), verify(20)}, both(at20), 2},
+		"the full weight": {weighing(20), weighted(at20), []play{weigh(100), verify(100)}, both(at100), 2},
+		"the end":         {weighing(100), weighted(at100), []play{weigh(0), verify(0)}, none, 2},
+		"an abort":        {aborted, weighted(at20), []play{remove}, none, 2},
+		"a header route":  {atHeader, nil, []play{setHeader, weigh(0), verify(0)}, both(at0 + "[" + qa + "]"), 2},
+		"a mirror route as well": {atMirror, nil, []play{setMirror, weigh(20), verify(20)},
+			both(at20 + "[" + shadow + "," + qa + "]"), 4},
+		"their removal":     {plain, withRoutes(at20), []play{weigh(20)}, both(at20), 2},
+		"a Rollout at rest": {plain, nil, []play{weigh(0), verify(0)}, none, 0},
 	}
 	for name, test := range tests {
-		for watched, connect := range map[string]func(*testing.T, *routertest.APIServer) *httpso.Router{"watched": watching, "read": reading} {
+		for watched, connect := range map[string]func(*testing.T, *routertest.APIServer) *httpso.Router{"watched": watching,
+			"read": reading} {
 			t.Run(name+", "+watched, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -91,7 +97,7 @@ func TestEveryTriggerGetsTheSplit(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					if diff := cmp.Diff(test.want, sharesOf(api)); diff != "" {
+					if diff := cmp.Diff(test.want, annotationsOf(api)); diff != "" {
 						t.Errorf("shares (-want +got):\n%s", diff)
 					}
 					if writes := len(api.Requests(http.MethodPatch)); writes != test.writes {
@@ -103,18 +109,18 @@ func TestEveryTriggerGetsTheSplit(t *testing.T) {
 	}
 }
 
-// reading is a router in front of an API server in memory, without a watch.
+// reading returns a router on an in-memory API server, without a watch.
 func reading(_ *testing.T, api *routertest.APIServer) *httpso.Router { return newRouter(api) }
 
-// withRoutes are weights with the header route qa beside them.
+// withRoutes returns weights and the header route qa.
 func withRoutes(weights string) map[string]string {
 	set := weighted(weights)
 	set[httpv1alpha1.AnnotationManagedRoutes] = "[" + qa + "]"
 	return set
 }
 
-// TestEveryTriggerIsVerified: a step passes when the proxies have taken the split of all.
-func TestEveryTriggerIsVerified(t *testing.T) {
+// TestVerifyWeightCoversEveryTrigger: a step completes when the proxies have ACKed the split of all objects.
+func TestVerifyWeightCoversEveryTrigger(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		text   string // of the second one
@@ -147,8 +153,8 @@ func TestEveryTriggerIsVerified(t *testing.T) {
 	}
 }
 
-// TestTriggersThatComeAndGo: what a ScaledObject stands for may change in the middle of a canary.
-func TestTriggersThatComeAndGo(t *testing.T) {
+// TestAddedAndRemovedTriggers changes the triggers of a ScaledObject during a canary.
+func TestAddedAndRemovedTriggers(t *testing.T) {
 	t.Parallel()
 	fails := routertest.Answer(apierrors.NewInternalError(errors.New("etcd")))
 	tests := map[string]struct {
@@ -216,7 +222,7 @@ func TestTriggersThatComeAndGo(t *testing.T) {
 				if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error is %v, want %q", err, test.err)
 				}
-				if diff := cmp.Diff(test.want, sharesOf(api)); diff != "" {
+				if diff := cmp.Diff(test.want, annotationsOf(api)); diff != "" {
 					t.Errorf("shares (-want +got):\n%s", diff)
 				}
 				if err != nil { // the controller asks again, once what was wrong has passed
@@ -225,7 +231,7 @@ func TestTriggersThatComeAndGo(t *testing.T) {
 					if err := set(); err != nil {
 						t.Fatal(err)
 					}
-					if diff := cmp.Diff(map[string]string{"web": at20, "web-api": at20}, sharesOf(api)); diff != "" {
+					if diff := cmp.Diff(map[string]string{"web": at20, "web-api": at20}, annotationsOf(api)); diff != "" {
 						t.Errorf("shares after it (-want +got):\n%s", diff)
 					}
 				}
@@ -234,7 +240,8 @@ func TestTriggersThatComeAndGo(t *testing.T) {
 	}
 }
 
-// TestRequestsForTriggersWithoutAWatch: the other objects are looked for while a canary runs, and where a ScaledObject makes the object.
+// TestRequestsForTriggersWithoutAWatch: the other objects are listed only during a canary, and only if the object
+// belongs to a ScaledObject.
 func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 	t.Parallel()
 	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
@@ -246,10 +253,13 @@ func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 		warns    bool
 		want     map[string]string
 	}{
-		"a canary":                     {objects: twoTriggers(nil), weight: 20, lists: 2, want: map[string]string{"web": at20, "web-api": at20}},
-		"at rest":                      {objects: twoTriggers(nil), weight: 0, want: map[string]string{}},
-		"no ScaledObject":              {objects: []*httpv1alpha1.HTTPScaledObject{ofTrigger("", "web", nil)}, weight: 20, want: map[string]string{"web": at20}},
-		"the right to list is missing": {objects: twoTriggers(nil), weight: 20, unlisted: forbidden, lists: 2, warns: true, want: map[string]string{"web": at20}},
+		"a canary": {objects: twoTriggers(nil), weight: 20, lists: 2,
+			want: map[string]string{"web": at20, "web-api": at20}},
+		"at rest": {objects: twoTriggers(nil), weight: 0, want: map[string]string{}},
+		"no ScaledObject": {objects: []*httpv1alpha1.HTTPScaledObject{ofTrigger("", "web", nil)}, weight: 20,
+			want: map[string]string{"web": at20}},
+		"the right to list is missing": {objects: twoTriggers(nil), weight: 20, unlisted: forbidden, lists: 2, warns: true,
+			want: map[string]string{"web": at20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -271,10 +281,11 @@ func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 				if lists != test.lists {
 					t.Errorf("%d lists, want %d", lists, test.lists)
 				}
-				if diff := cmp.Diff(test.want, sharesOf(api)); diff != "" {
+				if diff := cmp.Diff(test.want, annotationsOf(api)); diff != "" {
 					t.Errorf("shares (-want +got):\n%s", diff)
 				}
-				if events := api.Events(); (len(events) == 1) != test.warns || test.warns && !strings.Contains(events[0].Message, "list httpscaledobjects") {
+				if events := api.Events(); (len(events) == 1) != test.warns || test.warns &&
+					!strings.Contains(events[0].Message, "list httpscaledobjects") {
 					t.Errorf("events are %+v; want a warning: %v", events, test.warns)
 				}
 			})
@@ -282,8 +293,9 @@ func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 	}
 }
 
-// TestASecondRolloutOfTheSameTriggersIsRefused: the mark of a Rollout that names another object of the same ScaledObject is no leftover.
-func TestASecondRolloutOfTheSameTriggersIsRefused(t *testing.T) {
+// TestSecondRolloutOfTheSameTriggersIsAnError: the owner mark of a Rollout that references another object of the same
+// ScaledObject is no leftover.
+func TestSecondRolloutOfTheSameTriggersIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		scaled string // of the object that the mark's Rollout names
@@ -294,7 +306,8 @@ func TestASecondRolloutOfTheSameTriggersIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shared := map[string]string{httpv1alpha1.AnnotationWeightedBackends: byAPI, httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark}
+			shared := map[string]string{httpv1alpha1.AnnotationWeightedBackends: byAPI,
+				httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark}
 			api := routertest.NewAPIServer(t, ofTrigger("web", "web", shared), ofTrigger(test.scaled, "web-api", nil))
 			api.PutOther(apiPath, apiRollout("web-api"))
 			err := newRouter(api).SetWeight(await.Context(t), routertest.Rollout(httpso.Type, config), 20, nil)

@@ -21,7 +21,7 @@ import (
 
 const at100 = "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n"
 
-func TestVerifyWeightAsksTheDataPlane(t *testing.T) {
+func TestVerifyWeightChecksTheDataPlane(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		text   string
@@ -50,7 +50,8 @@ func TestVerifyWeightAsksTheDataPlane(t *testing.T) {
 			text: at20, weight: 20, want: true,
 			config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`,
 		},
-		"it opted out, the text is wrong": {text: at100, weight: 20, config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`},
+		"it opted out, the text is wrong": {text: at100, weight: 20,
+			config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`},
 	}
 	for name, test := range tests {
 		for _, watch := range []bool{true, false} {
@@ -81,7 +82,8 @@ func TestVerifyWeightAsksTheDataPlane(t *testing.T) {
 	}
 }
 
-// TestVerifyWeightReadsTheAnnotation has the report where the installed definition has no place for it.
+// TestVerifyWeightReadsTheAnnotation reads the report from an annotation, because the installed CRD has no field for
+// it.
 func TestVerifyWeightReadsTheAnnotation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -125,9 +127,10 @@ func TestVerifyWeightWaitsForTheReport(t *testing.T) {
 		want     bool
 		took     time.Duration
 	}{
-		"it comes in time":            {after: 120 * time.Millisecond, want: true, took: 120 * time.Millisecond},
-		"it comes too late":           {after: 300 * time.Millisecond, took: 200 * time.Millisecond},
-		"it comes in time, no watch":  {unlisted: forbidden, after: 120 * time.Millisecond, want: true, took: 150 * time.Millisecond},
+		"it comes in time":  {after: 120 * time.Millisecond, want: true, took: 120 * time.Millisecond},
+		"it comes too late": {after: 300 * time.Millisecond, took: 200 * time.Millisecond},
+		"it comes in time, no watch": {unlisted: forbidden, after: 120 * time.Millisecond, want: true,
+			took: 150 * time.Millisecond},
 		"it comes too late, no watch": {unlisted: forbidden, after: 300 * time.Millisecond, took: 200 * time.Millisecond},
 	}
 	for name, test := range tests {
@@ -150,8 +153,9 @@ func TestVerifyWeightWaitsForTheReport(t *testing.T) {
 	}
 }
 
-// TestTheLeaseDecidesWhetherReportsCount asks for an annotation that no report confirms: true means that the annotation alone was judged.
-func TestTheLeaseDecidesWhetherReportsCount(t *testing.T) {
+// TestLeaseDecidesWhetherReportsCount verifies an annotation that no report confirms: true means that the annotation
+// alone was enough.
+func TestLeaseDecidesWhetherReportsCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at20, nil))
@@ -164,7 +168,8 @@ func TestTheLeaseDecidesWhetherReportsCount(t *testing.T) {
 			}
 		}
 		expect("without a Lease", true)
-		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a", "renewTime": "1999-12-31T23:59:59.000000Z"}})
+		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a",
+			"renewTime": "1999-12-31T23:59:59.000000Z"}})
 		pass(5 * time.Second)
 		expect("at first sight, whatever its clock says", false)
 		pass(10 * time.Second)
@@ -174,7 +179,8 @@ func TestTheLeaseDecidesWhetherReportsCount(t *testing.T) {
 		renew(api)
 		pass(5 * time.Second)
 		expect("renewed", false)
-		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "", "renewTime": "2000-01-01T00:00:00.000000Z"}})
+		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "",
+			"renewTime": "2000-01-01T00:00:00.000000Z"}})
 		pass(5 * time.Second)
 		expect("given up by its holder, whom another replica follows", false)
 		pass(10 * time.Second)
@@ -193,7 +199,7 @@ func TestTheLeaseDecidesWhetherReportsCount(t *testing.T) {
 	})
 }
 
-func TestALeaseThatCannotBeReadIsNoLicence(t *testing.T) {
+func TestUnreadableLeaseVerifiesNothing(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "", errors.New("no rule"))
 	for name, test := range map[string]struct {
@@ -217,7 +223,7 @@ func TestALeaseThatCannotBeReadIsNoLicence(t *testing.T) {
 	}
 }
 
-func TestTheFullWeightDoesNotWaitForeverForAProxy(t *testing.T) {
+func TestFullCanaryWeightWaitsForAProxyForALimitedTime(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		text   string
@@ -246,14 +252,15 @@ func TestTheFullWeightDoesNotWaitForeverForAProxy(t *testing.T) {
 					pass(10 * time.Second)
 				}
 				events := api.Events()
-				reason, text := "WeightNotVerified", "its weights have not been verified for 1m1s: "
+				reason, text := "WeightNotVerified", "weights not verified for 1m1s: "
 				if test.want {
 					reason, text = "DataPlaneNotVerified", `"shop/web" has had no Ready proxy for 1m0s`
 				}
 				if len(events) != 1 {
 					t.Fatalf("events: %v", events)
 				}
-				if event := events[0]; event.Type != corev1.EventTypeWarning || event.Reason != reason || event.InvolvedObject.UID != rollout.UID ||
+				if event := events[0]; event.Type != corev1.EventTypeWarning || event.Reason != reason ||
+					event.InvolvedObject.UID != rollout.UID ||
 					event.InvolvedObject.Kind != "Rollout" || !strings.Contains(event.Message, text) {
 					t.Errorf("event: %+v", event)
 				}
@@ -262,13 +269,14 @@ func TestTheFullWeightDoesNotWaitForeverForAProxy(t *testing.T) {
 	}
 }
 
-func TestAtTheFullWeightTheCacheIsNotBelieved(t *testing.T) {
+func TestFullCanaryWeightIsReadLive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, taken(at100, 1)))
 		beat(t, api)
 		router := watching(t, api)
-		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 100, nil); err != nil || !verified {
+		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 100,
+			nil); err != nil || !verified {
 			t.Fatalf("VerifyWeight: %v, %v", verified, err)
 		}
 		if got := requests(api); got != 1 {
@@ -277,14 +285,15 @@ func TestAtTheFullWeightTheCacheIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestANoOfTheCacheIsConfirmed(t *testing.T) {
+func TestCachedDifferenceIsConfirmedLive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported("", nil))
 		router := watching(t, api)
 		api.HoldEvents()
 		api.Put(reported(at20, nil)) // by another process of the controller
-		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil); err != nil || !verified {
+		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil); err != nil ||
+			!verified {
 			t.Errorf("VerifyWeight before the watch tells: %v, %v; want true, a no would cost 10 s", verified, err)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// step is one call and what it may cost.
+// step is one call and its maximum number of requests.
 type step struct {
 	name    string
 	before  func(api *routertest.APIServer)
@@ -102,7 +102,8 @@ func TestRequestsOfSetWeight(t *testing.T) {
 						t.Errorf("%s: %d reads and %d writes, want %d and %d", step.name, gets, patches, step.gets, step.patches)
 					}
 					object := api.Object("shop", "web")
-					if _, shared := annotations(object)[httpv1alpha1.AnnotationWeightedBackends]; err == nil && shared != (step.weight > 0) {
+					if _, shared := annotations(object)[httpv1alpha1.AnnotationWeightedBackends]; err == nil &&
+						shared != (step.weight > 0) {
 						t.Errorf("%s: annotations are %v", step.name, object.Annotations)
 					}
 				}
@@ -111,7 +112,7 @@ func TestRequestsOfSetWeight(t *testing.T) {
 	}
 }
 
-// annotations are those of an object that may be missing.
+// annotations returns the annotations of an object that may be missing.
 func annotations(object *httpv1alpha1.HTTPScaledObject) map[string]string {
 	if object == nil {
 		return nil
@@ -119,8 +120,9 @@ func annotations(object *httpv1alpha1.HTTPScaledObject) map[string]string {
 	return object.Annotations
 }
 
-// TestWithoutTheRightToWatchListsAreRare has the permissions of the published plugin's ClusterRole: each list is of every object of the cluster.
-func TestWithoutTheRightToWatchListsAreRare(t *testing.T) {
+// TestListsAreRareWithoutWatchPermission has the permissions of the published plugin's ClusterRole: each list returns
+// all objects of the cluster.
+func TestListsAreRareWithoutWatchPermission(t *testing.T) {
 	t.Parallel()
 	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
 	tests := map[string]struct {

@@ -14,28 +14,34 @@ import (
 )
 
 const (
-	// callWait is how long the first call of a promotion waits for the stable Service. Each call holds one of the controller's 10 workers, so later ones look once.
-	callWait = 2 * time.Second
-	// noticeAfter is how long a promotion waits before the user is told: the controller writes no event for an error of UpdateHash.
-	noticeAfter = 10 * time.Second
-	// limit is how long a promotion waits in all, over several calls, before the weights are moved whatever the stable Service has.
-	limit = 30 * time.Second
-	// firstLook and lastLook are the pauses between two looks at the Endpoints: they double from the one to the other.
-	firstLook, lastLook = 20 * time.Millisecond, 200 * time.Millisecond
+	// firstCallTimeout is how long the first call of a promotion waits for the stable Service. Each call blocks one of the
+	// controller's 10 workers, so later calls check once.
+	firstCallTimeout = 2 * time.Second
+	// eventAfter is how long a promotion waits before the Rollout gets an Event: the controller emits none for an error of
+	// UpdateHash.
+	eventAfter = 10 * time.Second
+	// promotionTimeout is how long a promotion waits in total, over several calls, before the weights change whatever Pods
+	// the stable Service has.
+	promotionTimeout = 30 * time.Second
+	// minPollInterval and maxPollInterval bound the time between two checks of the Endpoints, which doubles after each.
+	minPollInterval, maxPollInterval = 20 * time.Millisecond, 200 * time.Millisecond
 )
 
-// OptOutKey is the key of a router's configuration in a Rollout for whether its promotions wait. Default true.
-const OptOutKey = "safePromotion"
+// SafePromotionKey is the key of a router's configuration in a Rollout that decides whether promotions wait. Default
+// true.
+const SafePromotionKey = "safePromotion"
 
-// errNotMoved says that the stable Service does not have the promoted Pods yet.
-var errNotMoved = errors.New("the ready addresses of the stable Service are not yet those of the promoted Pods")
+// errNotPromoted means that the stable Service does not have the promoted Pods yet.
+var errNotPromoted = errors.New("its ready addresses are not those of the promoted Pods yet")
 
-// Due says whether UpdateHash with these hashes is one at the end of a canary, when the stable Service gets the Pods of the canary. It is not for aborted Rollouts
-// and those scaled to zero, and not in a rollback in the middle of a canary, after which the stable Service has the Pods that it had before.
-func Due(rollout *v1alpha1.Rollout, canaryHash, stableHash string) bool {
-	noReplicas := rollout.Spec.Replicas == nil || *rollout.Spec.Replicas == 0 // a pointer to 0 arrives as nil; the controller itself turns nil into 1
-	before := rollout.Status.Canary.Weights
-	isRollback := before != nil && before.Stable.PodTemplateHash == stableHash
+// IsPromotion reports whether an UpdateHash with these hashes is the one at the end of a canary, when the stable
+// Service gets the Pods of the canary. It is false for aborted Rollouts, those scaled to zero, and a rollback during a
+// canary, after which the stable Service keeps its Pods.
+func IsPromotion(rollout *v1alpha1.Rollout, canaryHash, stableHash string) bool {
+	// gob turns a pointer to 0 into nil; the controller itself defaults nil to 1.
+	noReplicas := rollout.Spec.Replicas == nil || *rollout.Spec.Replicas == 0
+	previous := rollout.Status.Canary.Weights
+	isRollback := previous != nil && previous.Stable.PodTemplateHash == stableHash
 	return canaryHash == stableHash && stableHash != "" && !rollout.Status.Abort && !noReplicas && !isRollback
 }
 
@@ -47,89 +53,99 @@ type Promotion struct {
 	Stable, Canary string
 	// Hash is the pod template hash of the promoted Pods.
 	Hash string
-	// ConfigField is the router's configuration in the Rollout, as messages name it.
+	// ConfigField is the router's configuration in the Rollout, for messages.
 	ConfigField string
-	// Judge says whether the stable Service has the promoted Pods, for routers that know better than the Endpoints tell; judged is false where it doesn't know.
-	// May be nil.
-	Judge func(context.Context) (moved, judged bool, err error)
-	// Changed returns a channel that is closed when Judge may say something new. May be nil.
+	// StableHasHash reports whether the stable Service has only Pods of a hash, for routers with a better source than
+	// Endpoints; known is false if it cannot be determined. May be nil.
+	StableHasHash func(ctx context.Context, hash string) (matches, known bool, err error)
+	// Changed returns a channel that is closed when the result of StableHasHash may have changed. May be nil.
 	Changed func() <-chan struct{}
 }
 
-// key tells promotions apart.
+// key identifies a promotion across calls.
 func (p Promotion) key() string {
 	return string(p.Rollout.UID) + " " + router.NameOf(p.Rollout) + " " + p.Hash
 }
 
-// Guard waits for stable Services.
-type Guard struct {
+// PromotionGate delays promotions until the stable Service has the promoted Pods.
+type PromotionGate struct {
 	client *kube.Client
-	board  *Board
+	events *Board
 	waits  *kube.Waits
 }
 
-// NewGuard returns a Guard that reads Endpoints through client and puts warnings on board.
-func NewGuard(client *kube.Client, board *Board) *Guard {
-	return &Guard{client: client, board: board, waits: kube.NewWaits()}
+// NewPromotionGate returns a PromotionGate that reads Endpoints through client and emits Warning Events through events.
+func NewPromotionGate(client *kube.Client, events *Board) *PromotionGate {
+	return &PromotionGate{client: client, events: events, waits: kube.NewWaits()}
 }
 
-// End ends a promotion without waiting: the canary has no share that could be taken from it.
-func (g *Guard) End(p Promotion) { g.waits.End(p.key()) }
+// Finish ends a promotion without waiting: the canary has no traffic.
+func (g *PromotionGate) Finish(p Promotion) { g.waits.End(p.key()) }
 
-// Await waits until the stable Service has the promoted Pods and no others, and fails when that takes longer than 2 s: from UpdateHash, the controller then makes no
-// change to weights, scale or status and reconciles again, after 1 ms at first and 10 s at most (v1.10.1 rollout/canary.go, rolloutCanary; utils/queue). Then it
-// looks once and fails at once. After 30 s in all the promotion goes on, with a Warning event. Where neither Service has any ready address, nothing can be lost.
+// Wait returns nil when the stable Service has only the promoted Pods, and an error if that takes longer than
+// firstCallTimeout. After an error of UpdateHash the controller changes no weight, scale or status and reconciles
+// again, after 1 ms at first and 10 s at most (v1.10.1 rollout/canary.go, rolloutCanary; utils/queue). Those calls
+// check once and fail immediately. After promotionTimeout the promotion continues, with a Warning Event. It also
+// continues if neither Service has a ready address: there is no traffic to lose.
 //
-// The controller handles a change of spec.replicas without any router, so a promotion cannot be held then; with dynamicStableScale, which has scaled the
-// old Pods down by that time, a Warning event says so.
-func (g *Guard) Await(ctx context.Context, p Promotion) error {
+// The controller handles a change of spec.replicas without calling a router, so the promotion is not delayed then. With
+// dynamicStableScale, which has scaled down the old Pods by then, a Warning Event says so.
+func (g *PromotionGate) Wait(ctx context.Context, p Promotion) error {
 	if p.Rollout.Spec.Strategy.Canary.DynamicStableScale {
-		g.board.Warn(ctx, p.Rollout, "PromotionWithoutOldPods", "spec.strategy.canary.dynamicStableScale has scaled the old Pods down already, and the controller "+
-			"handles a change of spec.replicas without its traffic router: one during a promotion can bypass the wait for the stable Service")
+		g.events.Warn(ctx, p.Rollout, "PromotionWithoutOldPods", "spec.strategy.canary.dynamicStableScale has already "+
+			"scaled down the old Pods, "+
+			"and the controller handles a change of spec.replicas without its traffic router: a change during a promotion can "+
+			"bypass the wait for "+
+			"the stable Service")
 	}
-	waiting, cancel := context.WithTimeout(ctx, callWait)
+	waitCtx, cancel := context.WithTimeout(ctx, firstCallTimeout)
 	defer cancel()
 	_, first := g.waits.Elapsed(p.key(), "")
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		moved, err := g.moved(waiting, p)
+	for interval := minPollInterval; ; interval = min(2*interval, maxPollInterval) {
+		promoted, err := g.isPromoted(waitCtx, p)
 		switch {
-		case moved:
-			g.End(p)
+		case promoted:
+			g.Finish(p)
 			return nil
 		case apierrors.IsForbidden(err):
-			g.board.Warn(ctx, p.Rollout, "PromotionNotChecked", fmt.Sprintf("the Endpoints of Services %q and %q may not be read, so the promotion does not wait for "+
-				"them: allow the controller's ServiceAccount to get endpoints", p.Stable, p.Canary))
+			g.events.Warn(ctx, p.Rollout, "PromotionNotChecked", fmt.Sprintf("cannot read the Endpoints of Services %q and "+
+				"%q, so the promotion "+
+				"does not wait for them: allow the controller's ServiceAccount to get endpoints", p.Stable, p.Canary))
 			return nil
 		}
-		waited, _ := g.waits.Elapsed(p.key(), "")
-		if waited >= limit {
-			g.board.Warn(ctx, p.Rollout, "PromotionNotSafe", fmt.Sprintf("Service %q has not had the promoted Pods (rollouts-pod-template-hash %s) as its ready endpoints "+
-				"for %v: its requests go back to it now", p.Stable, p.Hash, limit))
+		elapsed, _ := g.waits.Elapsed(p.key(), "")
+		if elapsed >= promotionTimeout {
+			g.events.Warn(ctx, p.Rollout, "PromotionNotSafe", fmt.Sprintf("the ready endpoints of Service %q have not been "+
+				"the promoted Pods "+
+				"(rollouts-pod-template-hash %s) for %v: continuing the promotion", p.Stable, p.Hash, promotionTimeout))
 			return nil
 		}
-		if !first || !p.pauseFor(waiting, pause) {
-			return g.stillWaits(ctx, p, waited, err)
+		if !first || !p.sleep(waitCtx, interval) {
+			return g.notPromotedError(ctx, p, elapsed, err)
 		}
 	}
 }
 
-// stillWaits is the error of a call that a promotion waited in vain in. A promotion that waits for long gets an event.
-func (g *Guard) stillWaits(ctx context.Context, p Promotion, waited time.Duration, err error) error {
-	err = fmt.Errorf("rollout %q: the promotion waits for Service %q, for %v so far and up to %v: %w; check the readiness of its Pods, or write %s: false in %s",
-		router.NameOf(p.Rollout), p.Stable, waited.Round(time.Second), limit, errors.Join(errNotMoved, err), OptOutKey, p.ConfigField)
-	if waited >= noticeAfter {
-		g.board.WarnOf(ctx, p.Rollout, "PromotionWaits", p.Stable, err.Error())
+// notPromotedError returns the error of a call in which the promotion did not complete. After eventAfter the Rollout
+// gets an Event.
+func (g *PromotionGate) notPromotedError(ctx context.Context, p Promotion, elapsed time.Duration, err error) error {
+	err = fmt.Errorf("rollout %q: the promotion waits for Service %q, for %v of up to %v: %w; check the readiness of "+
+		"its Pods, or write %s: false in %s",
+		router.NameOf(p.Rollout), p.Stable, elapsed.Round(time.Second), promotionTimeout,
+		errors.Join(errNotPromoted, err), SafePromotionKey, p.ConfigField)
+	if elapsed >= eventAfter {
+		g.events.WarnOf(ctx, p.Rollout, "PromotionWaits", p.Stable, err.Error())
 	}
 	return err
 }
 
-// pauseFor waits for pause or until Judge may know more, and says whether ctx still lasts.
-func (p Promotion) pauseFor(ctx context.Context, pause time.Duration) bool {
+// sleep waits for interval or until the result of StableHasHash may have changed, and returns false if ctx ended.
+func (p Promotion) sleep(ctx context.Context, interval time.Duration) bool {
 	var changed <-chan struct{}
 	if p.Changed != nil {
 		changed = p.Changed()
 	}
-	timer := time.NewTimer(pause)
+	timer := time.NewTimer(interval)
 	defer timer.Stop()
 	select {
 	case <-changed:
@@ -139,18 +155,18 @@ func (p Promotion) pauseFor(ctx context.Context, pause time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// moved says whether the stable Service has the promoted Pods and no others.
-func (g *Guard) moved(ctx context.Context, p Promotion) (bool, error) {
-	if p.Judge != nil {
-		if moved, judged, err := p.Judge(ctx); judged || err != nil {
-			return moved, err
+// isPromoted reports whether the stable Service has only the promoted Pods.
+func (g *PromotionGate) isPromoted(ctx context.Context, p Promotion) (bool, error) {
+	if p.StableHasHash != nil {
+		if matches, known, err := p.StableHasHash(ctx, p.Hash); known || err != nil {
+			return matches, err
 		}
 	}
-	stable, err := g.ready(ctx, p.Rollout.Namespace, p.Stable)
+	stable, err := g.readyAddresses(ctx, p.Rollout.Namespace, p.Stable)
 	if err != nil {
 		return false, err
 	}
-	canary, err := g.ready(ctx, p.Rollout.Namespace, p.Canary)
+	canary, err := g.readyAddresses(ctx, p.Rollout.Namespace, p.Canary)
 	if err != nil || len(stable) == 0 {
 		return len(canary) == 0 && err == nil, err
 	}
@@ -162,18 +178,21 @@ func (g *Guard) moved(ctx context.Context, p Promotion) (bool, error) {
 	return true, nil
 }
 
-// HasReady says whether a Service of the Rollout has a ready address. Where Endpoints may not be read it is taken to have none, with a Warning event.
-func (g *Guard) HasReady(ctx context.Context, rollout *v1alpha1.Rollout, service string) (bool, error) {
-	addresses, err := g.ready(ctx, rollout.Namespace, service)
+// HasReadyEndpoint reports whether a Service of the Rollout has a ready address. If Endpoints may not be read, the
+// result is false, with a Warning Event.
+func (g *PromotionGate) HasReadyEndpoint(ctx context.Context, rollout *v1alpha1.Rollout, service string) (bool, error) {
+	addresses, err := g.readyAddresses(ctx, rollout.Namespace, service)
 	if apierrors.IsForbidden(err) {
-		g.board.Warn(ctx, rollout, "AbortNotImmediate", fmt.Sprintf("the Endpoints of Service %q may not be read, so the canary keeps its share until every stable Pod is "+
-			"available: allow the controller's ServiceAccount to get endpoints", service))
+		g.events.Warn(ctx, rollout, "AbortNotImmediate", fmt.Sprintf("cannot read the Endpoints of Service %q, so the "+
+			"canary keeps its weight until "+
+			"all stable Pods are available: allow the controller's ServiceAccount to get endpoints", service))
 		return false, nil
 	}
 	return len(addresses) > 0, err
 }
 
-// endpoints is the part of an Endpoints object (core/v1) that names what is ready. The controller's ServiceAccount may get those, but no EndpointSlices.
+// endpoints is the part of an Endpoints object (core/v1) with the ready addresses. The controller's ServiceAccount may
+// get Endpoints, but not EndpointSlices.
 type endpoints struct {
 	Subsets []struct {
 		Addresses []struct {
@@ -182,15 +201,15 @@ type endpoints struct {
 	} `json:"subsets"`
 }
 
-// ready lists the ready addresses of a Service; none where it has no Endpoints.
-func (g *Guard) ready(ctx context.Context, namespace, service string) (map[string]bool, error) {
-	var found endpoints
-	err := g.client.Get(ctx, &found, "api", "v1", "namespaces", namespace, "endpoints", service)
+// readyAddresses returns the ready addresses of a Service; none if it has no Endpoints.
+func (g *PromotionGate) readyAddresses(ctx context.Context, namespace, service string) (map[string]bool, error) {
+	var read endpoints
+	err := g.client.Get(ctx, &read, "api", "v1", "namespaces", namespace, "endpoints", service)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("endpoints of Service %q: %w", service, err)
 	}
 	addresses := map[string]bool{}
-	for _, subset := range found.Subsets {
+	for _, subset := range read.Subsets {
 		for _, address := range subset.Addresses {
 			addresses[address.IP] = true
 		}

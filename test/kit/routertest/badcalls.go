@@ -109,7 +109,7 @@ func BadCalls() []BadCall {
 		},
 		{
 			Name: "one Service for both", Change: func(s *v1alpha1.CanaryStrategy) { s.CanaryService = "web-stable" }, Weight: 20, After: "=",
-			Want: `rollout "shop/web": the Services of spec.strategy.canary and its experiments cannot share requests: entry 2: duplicate service "web-stable"`,
+			Want: `rollout "shop/web": the Services of spec.strategy.canary and its experiments: entry 2: duplicate service "web-stable"`,
 		},
 		{
 			Name: "no such HTTPScaledObject", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 20, After: "=",
@@ -125,7 +125,7 @@ func BadCalls() []BadCall {
 		},
 		{
 			Name: "a second Rollout", Situation: Shared, Annotation: At20, Weight: 20, After: "=",
-			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": another Rollout already shares its requests: rollout "shop/api": give rollout "shop/web" ` +
+			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": another Rollout already sets its weights: rollout "shop/api": give rollout "shop/web" ` +
 				`an HTTPScaledObject of its own in ` + configField + `.httpScaledObjectName`,
 		},
 		{Name: "an annotation that is not YAML, which is overwritten", Annotation: "{{{", Weight: 20, After: At20},
@@ -158,7 +158,7 @@ func badManagedRoutes() []BadCall {
 		},
 		{
 			Name: "a header route with a regular expression that is too large for Envoy", Change: header(v1alpha1.StringMatch{Regex: "[a-z]{200}"}), After: "=",
-			Want: regex + `"[a-z]{200}": it may take a program of 213 instructions, and Envoy refuses one above 100: shorten it, repeat less often, or use exact or prefix`,
+			Want: regex + `"[a-z]{200}": it may take a program of 213 instructions, and Envoy rejects one above 100: shorten it, repeat less often, or use exact or prefix`,
 		},
 		{
 			Name: "a header route without a value", Change: header(v1alpha1.StringMatch{}), After: "=",

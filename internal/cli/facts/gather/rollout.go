@@ -12,8 +12,8 @@ import (
 // Understand reads in a Rollout what its routers read there, by their own code.
 func Understand(rollout *v1alpha1.Rollout) facts.Rollout {
 	understood := facts.Rollout{Rollout: rollout}
-	shares, err := router.SharesOf(rollout, 0, nil)
-	understood.Stable, understood.Canary, understood.ServicesError = shares.Stable.Service, shares.Canary.Service, err
+	split, err := router.SplitFor(rollout, 0, nil)
+	understood.Stable, understood.Canary, understood.ServicesError = split.Stable.Service, split.Canary.Service, err
 	if understood.Uses(facts.HTTPRouter) {
 		understood.Object, understood.ObjectError = httpso.ObjectOf(rollout)
 	}

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// Apply returns object as want asks for it, and what was done to it. The object itself is not modified. Applying the same Intent to the result changes nothing.
+// Apply returns object with the changes of want, and a Report. It does not modify object. Applying the same Intent to
+// the result changes nothing.
 //
-// The errors are those of this package; with one, nothing is to be written. A nil Weights together with an empty Managed set, which only takes away what is
-// the Rollout's own, needs no rule with both Services and minds no other owner.
+// Errors are those of this package; after an error, nothing must be written. An Intent with nil Weights and an empty
+// Managed set only removes what the Rollout owns: it needs no rule with both Services and ignores other owners.
 func Apply(object map[string]any, want Intent) (map[string]any, Report, error) {
 	if err := want.validate(); err != nil {
 		return nil, Report{}, err
@@ -29,7 +30,7 @@ func Apply(object map[string]any, want Intent) (map[string]any, Report, error) {
 	return changed, Report{Changed: !equal(object, changed), Active: active, Warnings: d.warnings}, nil
 }
 
-// change carries out the Intent on rules and backends.
+// applyIntent applies the Intent to rules and backends.
 func (d *draft) change() error {
 	weights, managed := d.want.Weights, d.want.Managed
 	var sources []*rule
@@ -44,7 +45,8 @@ func (d *draft) change() error {
 	}
 	if weights != nil {
 		before := d.entry()
-		if err := d.removeDestinations(d.want.Rollout, append(before.Services, d.want.Stable, d.want.Canary), before.Destinations); err != nil {
+		if err := d.removeDestinations(d.want.Rollout, append(before.Services, d.want.Stable, d.want.Canary),
+			before.Destinations); err != nil {
 			return err
 		}
 		if before.Weighted && before.Rule != "" && before.Rule != d.scope() {
@@ -62,7 +64,7 @@ func (d *draft) change() error {
 	return d.manage(sources, *managed)
 }
 
-// checkOwner fails when another Rollout is active on the route with one of the same Services.
+// checkOwner returns an OwnedError if another Rollout is active on the route with one of the same Services.
 func (d *draft) checkOwner() error {
 	for _, rollout := range d.record.owners() {
 		namespace, _, _ := strings.Cut(rollout, "/")
@@ -82,7 +84,8 @@ func (d *draft) checkOwner() error {
 	return nil
 }
 
-// undoGone takes away what Rollouts own that are there no more. Their weights stay: nobody knows what they should be, until another Rollout sets them.
+// removeGone removes what the Rollouts in Intent.Gone own. Their weights stay until another Rollout sets them: the
+// correct values are unknown.
 func (d *draft) undoGone() error {
 	for _, rollout := range d.want.Gone {
 		gone := d.record[rollout]
@@ -100,7 +103,7 @@ func (d *draft) undoGone() error {
 	return nil
 }
 
-// settle brings record and label up to what the rules are now, and says whether the Rollout is active.
+// updateRecord updates record and label to the current rules, and returns whether the Rollout is active.
 func (d *draft) settle() bool {
 	own := d.entry()
 	own.UID = d.want.UID
@@ -125,9 +128,9 @@ func (d *draft) settle() bool {
 	return active
 }
 
-// label puts the in-progress label on the route while the Rollout is active and takes it off afterwards, unless another Rollout has it there too. A Rollout
-// whose label has another value joins the one that is there: the two would otherwise write over each other for ever. A label that a user has put there is left
-// alone: its key and value are free for any Rollout to name.
+// updateLabel adds the in-progress label while the Rollout is active and removes it afterwards, unless another Rollout
+// needs it. If Rollouts configure different values for a key, the existing value stays: otherwise they would overwrite
+// each other forever. A label that a user has added is not changed: a Rollout may configure any key and value.
 func (d *draft) label(own *entry, active bool) {
 	before := own.Label
 	own.Label = ""
@@ -145,39 +148,41 @@ func (d *draft) label(own *entry, active bool) {
 	case own.Label != "" && (present == "" || !d.record.labelled(own.Label, d.want.Rollout)):
 		d.setMetadata("labels", own.Label, d.want.Label.Value)
 	case !active && d.want.Label.Key == DefaultLabelKey && present == d.want.Label.Value && d.hasSource():
-		// Also one that no entry tells of: the published plugin leaves it without a record.
+		// Also a label without a record: the argoproj-labs plugin leaves one.
 		d.removeLabel(d.want.Label.Key, d.want.Rollout)
 	}
 }
 
-// labelValue is the value of a label of the route.
+// labelValue returns the value of a label of the route.
 func (d *draft) labelValue(key string) string {
 	labels, _ := d.metadata["labels"].(map[string]any)
 	return textOf(labels, key, "")
 }
 
-// isUsersLabel says whether the route has a label that nothing of ours can have put there. The default key is the published plugin's too.
+// isUserLabel reports whether the route has a label that no router can have added. The argoproj-labs plugin uses the
+// default key too.
 func (d *draft) isUsersLabel(key, own string) bool {
 	return d.labelValue(key) != "" && key != own && key != DefaultLabelKey && !d.record.labelled(key, "")
 }
 
-// hasSource says whether a rule in scope has both Services.
+// hasSource reports whether a rule in scope has both Services.
 func (d *draft) hasSource() bool {
 	_, err := d.sources()
 	return err == nil
 }
 
-// removeLabel takes a label off the route, unless a Rollout other than the one given has it there.
+// removeLabel removes a label from the route, unless a Rollout other than rollout has it there.
 func (d *draft) removeLabel(key, rollout string) {
 	if key != "" && !d.record.labelled(key, rollout) {
 		d.setMetadata("labels", key, "")
 	}
 }
 
-// Error names the owner and the remedy.
+// Error returns a text with the owner and the fix.
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("%v: rollout %q has %s in use on this route: give each Rollout Services of its own", ErrOwned, e.Rollout, quoted(e.Services))
+	return fmt.Sprintf("%v: rollout %q already uses %s on this route: give each Rollout its own Services", ErrOwned,
+		e.Rollout, quoted(e.Services))
 }
 
-// Unwrap makes the error an ErrOwned.
+// Unwrap returns ErrOwned.
 func (e *OwnedError) Unwrap() error { return ErrOwned }

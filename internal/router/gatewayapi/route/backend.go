@@ -14,26 +14,26 @@ const (
 	defaultWeight = int64(1)
 )
 
-// maxWeight is the highest weight of a backendRef (Gateway API, BackendRef.weight).
+// maxWeight is the maximum weight of a backendRef (Gateway API, BackendRef.weight).
 const maxWeight = 1_000_000
 
-// backends are the backendRefs of a rule. The objects are those of the rule itself: changes to them are changes to it.
+// backends returns the backendRefs of a rule. They share their memory with the rule.
 func (r *rule) backends() ([]map[string]any, error) {
 	return objectsAt(r.fields, "backendRefs", r.path+".backendRefs")
 }
 
-// is says whether a backendRef means the Service of that name in the Rollout's namespace.
+// isService reports whether a backendRef refers to the Service of that name in the Rollout's namespace.
 func (d *draft) is(ref map[string]any, service string) bool {
 	return d.isOneOf(ref, d.want.Namespace, []string{service})
 }
 
-// isOneOf says whether a backendRef means one of the Services of a namespace.
+// isServiceOf reports whether a backendRef refers to one of the Services of a namespace.
 func (d *draft) isOneOf(ref map[string]any, namespace string, services []string) bool {
 	return textOf(ref, "group", "") == "" && textOf(ref, "kind", defaultKind) == defaultKind &&
 		slices.Contains(services, textOf(ref, "name", "")) && textOf(ref, "namespace", d.namespace) == namespace
 }
 
-// find returns the index of the Service in backends, and -1 when it isn't there. Twice is ErrAmbiguous.
+// indexOf returns the index of the Service in backends, and -1 if it is missing. A duplicate is ErrAmbiguous.
 func (d *draft) find(r *rule, backends []map[string]any, service string) (int, error) {
 	found := -1
 	for i, ref := range backends {
@@ -41,14 +41,16 @@ func (d *draft) find(r *rule, backends []map[string]any, service string) (int, e
 			continue
 		}
 		if found >= 0 {
-			return -1, fmt.Errorf("%w: %s.backendRefs[%d] and [%d] are both Service %q: keep one of them", ErrAmbiguous, r.path, found, i, service)
+			return -1, fmt.Errorf("%w: %s.backendRefs[%d] and [%d] are both Service %q: keep one of them", ErrAmbiguous, r.path,
+				found, i, service)
 		}
 		found = i
 	}
 	return found, nil
 }
 
-// pair returns where the stable and the canary Service stand among the backends of a rule, and false unless both are there.
+// servicePair returns the indexes of the stable and the canary Service in the backends of a rule; both is false if one
+// of them is missing.
 func (d *draft) pair(r *rule) (backends []map[string]any, stable, canary int, both bool, err error) {
 	if backends, err = r.backends(); err != nil {
 		return nil, -1, -1, false, err
@@ -62,12 +64,12 @@ func (d *draft) pair(r *rule) (backends []map[string]any, stable, canary int, bo
 	return backends, stable, canary, stable >= 0 && canary >= 0, nil
 }
 
-// scoped says whether the Intent is about this rule of a user.
+// inScope reports whether the Intent applies to this rule of a user.
 func (d *draft) scoped(r *rule) bool {
 	return r.owner == "" && (d.want.RuleName == "" || r.name() == d.want.RuleName)
 }
 
-// scope is the Rule of the entry: the rule that the Intent is limited to.
+// scope returns the Rule of the Rollout's entry: the rule name that the Intent is limited to.
 func (d *draft) scope() string {
 	if d.want.RuleName == "" {
 		return allRules
@@ -75,7 +77,8 @@ func (d *draft) scope() string {
 	return d.want.RuleName
 }
 
-// leave gives the stable Service everything in the rules that were shared in the scope of before, and that are no source any more: the Rollout named another rule.
+// resetScope gives all weight to the stable Service in rules that were in the scope of before and are no longer
+// sources, because the Rollout now names another rule.
 func (d *draft) leave(sources []*rule, before string, weights Weights) error {
 	total := weights.Stable + weights.Canary
 	for _, other := range weights.Others {
@@ -96,10 +99,11 @@ func (d *draft) leave(sources []*rule, before string, weights Weights) error {
 	return nil
 }
 
-// sources are the user's rules in scope that have both Services. It is an error when there are none.
+// sourceRules returns the user's rules in scope that have both Services. It is an error if there are none.
 func (d *draft) sources() ([]*rule, error) {
 	if d.want.RuleName != "" && !d.want.NamedRules {
-		return nil, fmt.Errorf("%w: the schema of %s that the cluster serves has no spec.rules[].name, so rule %q cannot be found: install the CRDs of Gateway API "+
+		return nil, fmt.Errorf("%w: the schema of %s in the cluster has no spec.rules[].name, so rule %q cannot be found: "+
+			"install the CRDs of Gateway API "+
 			"v1.4 or later, or remove the rule name from the Rollout", ErrUnsupported, d.want.Kind, d.want.RuleName)
 	}
 	var sources []*rule
@@ -123,16 +127,17 @@ func (d *draft) sources() ([]*rule, error) {
 	return sources, nil
 }
 
-// search is what was seen of a pair of Services while no rule had both.
+// serviceSearch contains what was found of a pair of Services if no rule has both.
 type search struct{ rule, stable, canary bool }
 
-// noRule is the error for a route without any rule that has both Services.
+// noRuleError returns the error for a route without a rule that has both Services.
 func (d *draft) noRule(seen search) error {
 	where := "spec.rules"
 	if d.want.RuleName != "" {
 		where = fmt.Sprintf("spec.rules[name=%q]", d.want.RuleName)
 		if !seen.rule {
-			return fmt.Errorf("%w: spec.rules has no rule named %q: name one so, or correct the rule name in the Rollout", ErrNoRule, d.want.RuleName)
+			return fmt.Errorf("%w: spec.rules has no rule named %q: add it, or correct the rule name in the Rollout", ErrNoRule,
+				d.want.RuleName)
 		}
 	}
 	what := "neither is a backend of any rule"
@@ -145,13 +150,16 @@ func (d *draft) noRule(seen search) error {
 		what = fmt.Sprintf("%q is not a backend of any rule", d.want.Stable)
 	}
 	if d.namespace != d.want.Namespace {
-		what += fmt.Sprintf(" with namespace: %s (a backendRef without namespace means %s, the route's)", d.want.Namespace, d.namespace)
+		what += fmt.Sprintf(" with namespace: %s (a backendRef without namespace refers to %s, the namespace of the route)",
+			d.want.Namespace, d.namespace)
 	}
-	return fmt.Errorf("%w: %s: stable Service %q and canary Service %q: %s: add both to the backendRefs of one rule", ErrNoRule, where, d.want.Stable,
+	return fmt.Errorf("%w: %s: stable Service %q and canary Service %q: %s: add both to the backendRefs of one rule",
+		ErrNoRule, where, d.want.Stable,
 		d.want.Canary, what)
 }
 
-// share sets the weights and the destinations in every rule that they concern: the sources, and the managed rules that are copies of such rules.
+// setWeights sets the weights and the destinations in the sources, and in the managed rules that are copies of such
+// rules.
 func (d *draft) share(sources []*rule, weights Weights) error {
 	for _, r := range d.rules {
 		copied := r.owner == d.want.Rollout || r.owner != "" && d.want.RuleName == ""
@@ -174,13 +182,14 @@ func (d *draft) share(sources []*rule, weights Weights) error {
 	return nil
 }
 
-// addDestinations puts an experiment's Services right behind the canary: copies of its backendRef, so with its filters, under other names, each with the port
-// that goes with the canary's.
+// addDestinations adds an experiment's Services directly after the canary: copies of its backendRef, so with its
+// filters, each with its own name and the port that corresponds to the canary's.
 func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, others []Destination) error {
 	var added []map[string]any
 	for _, other := range others {
 		if at, err := d.find(r, backends, other.Service); err != nil || at >= 0 {
-			return fmt.Errorf("%w: %s.backendRefs has the experiment's Service %q already: remove it there, it is added while the experiment runs", ErrClash, r.path,
+			return fmt.Errorf("%w: %s.backendRefs already contains the experiment's Service %q: remove it there, the router "+
+				"adds it while the experiment runs", ErrClash, r.path,
 				other.Service)
 		}
 		ref := cloneMap(backends[canary])
@@ -194,29 +203,33 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 		return nil
 	}
 	if total := len(backends) + len(added); total > MaxBackends {
-		return fmt.Errorf("%w: %s.backendRefs would have %d backends with those of the experiment, and %d are allowed: remove backends, or run fewer templates",
+		return fmt.Errorf("%w: %s.backendRefs would have %d backends with those of the experiment, the maximum is %d: "+
+			"remove backends, or run fewer templates",
 			ErrLimit, r.path, total, MaxBackends)
 	}
 	r.fields["backendRefs"] = listOf(slices.Insert(backends, canary+1, added...))
 	return nil
 }
 
-// setPort gives the backendRef of an experiment's Service, a copy of the canary's, the port that goes with it.
+// setPort sets the port of the backendRef of an experiment's Service, a copy of the canary's.
 func (d *draft) setPort(ref map[string]any, other Destination) error {
 	number, given := numberOf(ref, "port")
 	if !given || other.Ports == nil || d.want.Weights.CanaryPorts == nil {
 		return nil
 	}
-	port, is := serviceport.For(d.want.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the API's schema
-	if !is {
-		return fmt.Errorf("%w: Service %q has no port that goes with port %d of Service %q; it has %s: give the experiment's template one container port, or one "+
-			"of that number, its name or the name http", ErrClash, other.Service, number, d.want.Canary, serviceport.Numbers(other.Ports))
+	port, ok := serviceport.For(d.want.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the schema
+	if !ok {
+		return fmt.Errorf("%w: Service %q has no port that corresponds to port %d of Service %q; its ports: %s: give the "+
+			"experiment's template "+
+			"a single container port, or one with that number, its name or the name http",
+			ErrClash, other.Service, number, d.want.Canary, serviceport.Numbers(other.Ports))
 	}
 	ref["port"] = int64(port.Number)
 	return nil
 }
 
-// removeDestinations takes the destinations of rollout's experiment out of the rules that have its stable or its canary Service.
+// removeDestinations removes the destinations of rollout's experiment from the rules that have its stable or its canary
+// Service.
 func (d *draft) removeDestinations(rollout string, services, destinations []string) error {
 	if len(destinations) == 0 {
 		return nil
@@ -236,7 +249,7 @@ func (d *draft) removeDestinations(rollout string, services, destinations []stri
 	return nil
 }
 
-// canaryWeight is the highest weight of the canary in the sources.
+// canaryWeight returns the highest weight of the canary in the sources.
 func (d *draft) canaryWeight(sources []*rule) int32 {
 	var highest int64
 	for _, r := range sources {

@@ -10,16 +10,16 @@ import (
 // rule is one of spec.rules in a draft.
 type rule struct {
 	fields map[string]any
-	path   string // where it stood, for messages: spec.rules[2]
-	owner  string // the Rollout whose managed rule it is; empty for a user's
-	route  string // the managed route that it is of
+	path   string // its original path, for messages: spec.rules[2]
+	owner  string // the Rollout that owns a managed rule; empty for a user's rule
+	route  string // the managed route of a managed rule
 }
 
-// name is spec.rules[].name, empty when there is none.
+// name returns spec.rules[].name; empty if there is none.
 func (r *rule) name() string { return textOf(r.fields, "name", "") }
 
-// draft is a copy of a route that is being changed for one Intent. The rules know whose they are, so that the record can be written from them at the end,
-// whatever happened to them in between.
+// draft is a copy of a route that is changed for one Intent. Each rule contains its owner, so that the record can be
+// computed from the rules at the end.
 type draft struct {
 	want      Intent
 	object    map[string]any
@@ -28,16 +28,16 @@ type draft struct {
 	namespace string // of the route
 	rules     []*rule
 	record    record
-	lost      map[string]map[string][]string // Rollout → managed route → marks that no rule answers to
+	lost      map[string]map[string][]string // Rollout → managed route → marks that no rule has
 	warnings  []string
 }
 
-// open makes a draft of object.
+// newDraft returns a draft of object.
 func open(object map[string]any, want Intent) (*draft, error) {
 	d := &draft{want: want, object: maps.Clone(object), lost: map[string]map[string][]string{}}
-	for _, touched := range []string{"metadata", "spec"} {
-		if value, has := object[touched]; has {
-			d.object[touched] = clone(value)
+	for _, field := range []string{"metadata", "spec"} {
+		if value, ok := object[field]; ok {
+			d.object[field] = clone(value)
 		}
 	}
 	var err error
@@ -69,10 +69,10 @@ func open(object map[string]any, want Intent) (*draft, error) {
 	return d, nil
 }
 
-// claim finds the rules that the record names and tells each whose it is.
+// assignOwners sets the owner of the rules that the record names.
 func (d *draft) claim() {
 	if len(d.record) == 0 {
-		return // Hashes cost something, and most routes are at rest.
+		return // hashes are expensive, and most routes have no record
 	}
 	byMark := map[string][]*rule{}
 	for _, r := range d.rules {
@@ -90,18 +90,18 @@ func (d *draft) claim() {
 	}
 }
 
-// claimOne gives the first rule with that mark to the managed route of rollout.
+// assignOwner assigns the first rule with that mark to the managed route of rollout.
 func (d *draft) claimOne(byMark map[string][]*rule, mark, rollout, route string) {
-	found := byMark[mark]
-	if len(found) == 0 {
+	marked := byMark[mark]
+	if len(marked) == 0 {
 		d.lost[rollout][route] = append(d.lost[rollout][route], mark)
 		return
 	}
-	found[0].owner, found[0].route = rollout, route
-	byMark[mark] = found[1:]
+	marked[0].owner, marked[0].route = rollout, route
+	byMark[mark] = marked[1:]
 }
 
-// entry is the Rollout's entry in the record, made if it isn't there.
+// ownEntry returns the Rollout's entry in the record. It adds a missing one.
 func (d *draft) entry() *entry {
 	if d.record[d.want.Rollout] == nil {
 		d.record[d.want.Rollout] = &entry{}
@@ -109,13 +109,13 @@ func (d *draft) entry() *entry {
 	return d.record[d.want.Rollout]
 }
 
-// drop takes the managed rules of rollout out of the route.
+// removeManaged removes the managed rules of rollout from the route.
 func (d *draft) drop(rollout string) {
 	d.rules = slices.DeleteFunc(d.rules, func(r *rule) bool { return r.owner == rollout })
 }
 
-// forgetLost warns about the rules of rollout that were edited beyond recognition, and no longer counts them as its own. A rule known by name and gone was
-// deleted by somebody: nothing is left that could be said about it.
+// warnUnmatched warns about managed rules of rollout that can no longer be recognized, and removes them from its
+// record. A rule with a name in its mark that is missing was deleted: that needs no warning.
 func (d *draft) forgetLost(rollout string) {
 	routes := make([]string, 0, len(d.lost[rollout]))
 	for route, marks := range d.lost[rollout] {
@@ -125,13 +125,14 @@ func (d *draft) forgetLost(rollout string) {
 	}
 	slices.Sort(routes)
 	for _, route := range routes {
-		d.warnings = append(d.warnings, fmt.Sprintf("spec.rules: a rule of managed route %q (rollout %q) is gone or was edited; if a rule like it is still "+
-			"there, it is left alone: remove it when it isn't wanted", route, rollout))
+		d.warnings = append(d.warnings, fmt.Sprintf("spec.rules: a rule of managed route %q (rollout %q) was deleted or "+
+			"edited; an edited rule is not "+
+			"changed or removed any more: delete it if it is not wanted", route, rollout))
 	}
 	delete(d.lost, rollout)
 }
 
-// remark writes into the record by which marks the managed rules are found again.
+// updateMarks writes the marks of the managed rules to the record.
 func (d *draft) remark() {
 	for rollout, e := range d.record {
 		e.Managed = map[string][]string{}
@@ -147,7 +148,7 @@ func (d *draft) remark() {
 	}
 }
 
-// close puts rules and record into the object and returns it.
+// finish writes rules and record to the object and returns it.
 func (d *draft) close() map[string]any {
 	if len(d.rules) > 0 || d.spec["rules"] != nil {
 		list := make([]any, len(d.rules))
@@ -160,9 +161,9 @@ func (d *draft) close() map[string]any {
 	return d.object
 }
 
-// setMetadata sets a label or an annotation; an empty value removes it, and the map with the last one.
+// setMetadata sets a label or an annotation. An empty value removes it, and the map if that becomes empty.
 func (d *draft) setMetadata(field, key, value string) {
-	// Anything but a map was refused when the draft was opened, or by the API server.
+	// newDraft and the API server reject anything but a map.
 	entries, _ := d.metadata[field].(map[string]any)
 	switch {
 	case value != "" && entries == nil:
@@ -171,7 +172,7 @@ func (d *draft) setMetadata(field, key, value string) {
 	case value != "":
 		entries[key] = value
 	case entries != nil:
-		if _, had := entries[key]; had {
+		if _, ok := entries[key]; ok {
 			delete(entries, key)
 			if len(entries) == 0 {
 				delete(d.metadata, field)

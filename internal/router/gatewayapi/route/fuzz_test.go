@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzApply gives Apply any JSON as route and any Intent: it answers with a route or an error of this package, leaves its input alone, and an applied Intent
-// holds and changes nothing more.
+// FuzzApply calls Apply with any JSON as route and any Intent: it returns a route or an error of this package and does
+// not modify its input. After an Apply, CheckSpec returns nil and another Apply changes nothing.
 func FuzzApply(f *testing.F) {
 	scenarios, err := filepath.Glob("testdata/*/route.yaml")
 	if err != nil || len(scenarios) == 0 {
@@ -53,7 +53,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// checkApply checks what holds for every route and every Intent.
+// checkApply checks the properties of every route and every Intent.
 func checkApply(t *testing.T, object map[string]any, want Intent) {
 	t.Helper()
 	before := cloneMap(object)
@@ -63,7 +63,8 @@ func checkApply(t *testing.T, object map[string]any, want Intent) {
 	}
 	if err != nil {
 		known := false
-		for _, kind := range []error{ErrMalformed, ErrNoRule, ErrAmbiguous, ErrOwned, ErrClash, ErrLimit, ErrUnsupported, ErrInvalid} {
+		for _, kind := range []error{ErrMalformed, ErrNoRule, ErrAmbiguous, ErrOwned, ErrClash, ErrLimit, ErrUnsupported,
+			ErrInvalid} {
 			known = known || errors.Is(err, kind)
 		}
 		if !known {
@@ -82,21 +83,21 @@ func checkApply(t *testing.T, object map[string]any, want Intent) {
 	ownersOf(object)
 }
 
-// FuzzUndo ends whatever two Rollouts did on a route: the original comes back.
-func FuzzUndo(f *testing.F) {
+// FuzzRemoveOwners removes all changes of two Rollouts from a route: the result is the original.
+func FuzzRemoveOwners(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		w := newWorld(seed)
-		kind, named := pick(w, HTTPRoute, GRPCRoute), w.IntN(2) == 0
-		original := w.object(kind, named)
+		g := newWorld(seed)
+		kind, named := pick(g, HTTPRoute, GRPCRoute), g.IntN(2) == 0
+		original := g.object(kind, named)
 		object := original
-		for range 1 + w.IntN(8) {
-			object = must(t, object, w.intent(kind, named, w.IntN(2)))
+		for range 1 + g.IntN(8) {
+			object = must(t, object, g.intent(kind, named, g.IntN(2)))
 		}
 		for pair := range pairs() {
-			end := rest(w.intent(kind, named, pair))
+			end := rest(g.intent(kind, named, pair))
 			end.Label = usual().Label
 			object = must(t, object, end)
 		}

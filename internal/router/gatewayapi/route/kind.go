@@ -3,7 +3,7 @@ package route
 // Kind is the kind of a Gateway API route.
 type Kind string
 
-// The kinds of the group gateway.networking.k8s.io that share requests or connections between backends by weight.
+// The kinds of the group gateway.networking.k8s.io that split traffic between backends by weight.
 const (
 	// HTTPRoute routes HTTP requests.
 	HTTPRoute Kind = "HTTPRoute"
@@ -17,7 +17,7 @@ const (
 	UDPRoute Kind = "UDPRoute"
 )
 
-// Resource is the name of the kind in paths of the Kubernetes API, such as "httproutes".
+// Resource returns the resource name of the kind in API paths, e.g. "httproutes".
 func (k Kind) Resource() string {
 	switch k {
 	case HTTPRoute:
@@ -34,8 +34,8 @@ func (k Kind) Resource() string {
 	return ""
 }
 
-// HeaderRoutes says whether rules of this kind can match request headers.
+// HeaderRoutes reports whether rules of this kind can match request headers.
 func (k Kind) HeaderRoutes() bool { return k == HTTPRoute || k == GRPCRoute }
 
-// MirrorRoutes says whether rules of this kind can send copies of requests to another backend.
+// MirrorRoutes reports whether rules of this kind can mirror requests.
 func (k Kind) MirrorRoutes() bool { return k == HTTPRoute || k == GRPCRoute }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// manage puts the managed rules for routes in the place of those that the Rollout has.
+// setManaged replaces the Rollout's managed rules with those of routes.
 func (d *draft) manage(sources []*rule, routes []Managed) error {
 	d.drop(d.want.Rollout)
 	d.forgetLost(d.want.Rollout)
@@ -34,7 +34,8 @@ func (d *draft) manage(sources []*rule, routes []Managed) error {
 	return d.checkLimits(len(block))
 }
 
-// derive makes the rules of one managed route: one for each source, unless no request can match both.
+// deriveRules returns the rules of one managed route: one for each source, except sources that no request can match
+// together with the route.
 func (d *draft) derive(sources []*rule, route Managed) ([]*rule, error) {
 	var rules []*rule
 	for _, source := range sources {
@@ -60,13 +61,14 @@ func (d *draft) derive(sources []*rule, route Managed) ([]*rule, error) {
 		rules = append(rules, derived)
 	}
 	if len(rules) == 0 {
-		d.warnings = append(d.warnings, fmt.Sprintf("managed route %q of rollout %q can match no request: its conditions contradict those of every rule", route.Name,
+		d.warnings = append(d.warnings, fmt.Sprintf("managed route %q of rollout %q matches no request: its conditions "+
+			"contradict those of all rules", route.Name,
 			d.want.Rollout))
 	}
 	return rules, nil
 }
 
-// matches are the matches of a source with the conditions of a managed route added to each.
+// combineMatches returns the matches of a source, each combined with each condition of a managed route.
 func (d *draft) matches(derived *rule, route Managed) ([]map[string]any, error) {
 	own, err := objectsAt(derived.fields, "matches", "matches")
 	if err != nil {
@@ -94,7 +96,7 @@ func (d *draft) matches(derived *rule, route Managed) ([]map[string]any, error) 
 	return matches, nil
 }
 
-// direct sends what a managed rule matches where its route says: to the canary alone, or where the source sends it with a copy for the canary.
+// setBackends sets the backends of a managed rule: the canary only, or those of the source with a mirror to the canary.
 func (d *draft) direct(derived *rule, route Managed) error {
 	backends, _, canary, _, err := d.pair(derived)
 	if err != nil {
@@ -102,7 +104,7 @@ func (d *draft) direct(derived *rule, route Managed) error {
 	}
 	if route.Mirror == nil {
 		only := backends[canary]
-		only["weight"] = defaultWeight // The source's may be 0.
+		only["weight"] = defaultWeight // that of the source may be 0
 		derived.fields["backendRefs"] = listOf([]map[string]any{only})
 		return nil
 	}
@@ -117,8 +119,9 @@ func (d *draft) direct(derived *rule, route Managed) error {
 	return nil
 }
 
-// mirrorFilter is the filter that sends copies of percent of a hundred requests to a backend. 100 is the default of the API and not written, so that
-// implementations without percentages take it too. Every default is written out, because the rule is later recognised by what it reads.
+// mirrorFilter returns the filter that mirrors percent of the requests to a backend. 100 is the API's default and is
+// not written, so that implementations without percentages accept the filter. All other defaults are written, because
+// the rule is later recognized by its content.
 func mirrorFilter(backend map[string]any, percent int32) map[string]any {
 	target := map[string]any{"group": "", "kind": defaultKind, "name": backend["name"]}
 	for _, key := range []string{"namespace", "port"} {
@@ -133,8 +136,9 @@ func mirrorFilter(backend map[string]any, percent int32) map[string]any {
 	return map[string]any{"type": "RequestMirror", "requestMirror": mirror}
 }
 
-// name names the rules of one managed route: <route>, <route>-1, <route>-2 and so on. Numbers that belong to other managed rules are left out; a name that a
-// user's rule has is an error, because two things would be called the same. A rule of that name that reads as ours would is ours, of which the record was lost.
+// assignNames names the rules of one managed route: <route>, <route>-1, <route>-2 and so on. Numbers of other managed
+// rules are skipped. If a user's rule has the name, it is an error, because the name must be unique. A rule of that
+// name with the same content is a managed rule with a lost record; it is replaced.
 func (d *draft) name(rules, block []*rule, route string) error {
 	base := ruleName(route)
 	number := 0
@@ -149,7 +153,8 @@ func (d *draft) name(rules, block []*rule, route string) error {
 				at = -1
 			}
 			if at >= 0 && d.rules[at].owner == "" {
-				return fmt.Errorf("%w: %s has the name %q, which the rules of managed route %q get: rename the rule or the managed route", ErrClash, d.rules[at].path, name, route)
+				return fmt.Errorf("%w: %s has the name %q, which the rules of managed route %q need: rename the rule or the "+
+					"managed route", ErrClash, d.rules[at].path, name, route)
 			} else if at >= 0 || slices.ContainsFunc(block, taken) {
 				continue
 			}
@@ -160,12 +165,12 @@ func (d *draft) name(rules, block []*rule, route string) error {
 	return nil
 }
 
-// alike says whether two rules are the same but for their names and the weights of their backends.
+// equalExceptWeights reports whether two rules are equal except for their names and the weights of their backends.
 func alike(a, b map[string]any) bool {
 	return equal(unweighted(a), unweighted(b))
 }
 
-// unweighted is a copy of a rule without its name and the weights of its backends.
+// withoutWeights returns a copy of a rule without its name and the weights of its backends.
 func unweighted(fields map[string]any) map[string]any {
 	copied := cloneMap(fields)
 	delete(copied, "name")
@@ -179,7 +184,7 @@ func unweighted(fields map[string]any) map[string]any {
 	return copied
 }
 
-// numbered is the name of a managed route's rule of that number, from 0.
+// numberedName returns the name of a managed route's rule with that number, from 0.
 func numbered(base string, number int) string {
 	if number == 0 {
 		return base
@@ -187,11 +192,11 @@ func numbered(base string, number int) string {
 	return fmt.Sprintf("%s-%d", base, number)
 }
 
-// maxName is the longest name of a managed rule without its number. (A SectionName has up to 253 bytes.)
+// maxName is the maximum length of a managed rule's name without its number. (A SectionName has up to 253 bytes.)
 const maxName = 245
 
-// ruleName is the name of a managed route as the name of a rule, which is a DNS-1123 subdomain (Gateway API, SectionName). A name that isn't one is made into
-// one; a piece of its hash keeps it apart from others.
+// ruleName converts the name of a managed route to a rule name, which is a DNS-1123 subdomain (Gateway API,
+// SectionName). Other names are converted; a part of their hash keeps them unique.
 func ruleName(route string) string {
 	name := strings.Map(func(char rune) rune {
 		switch {

@@ -6,14 +6,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// labelsOf are the labels of a route.
+// labelsOf returns the labels of a route.
 func labelsOf(object map[string]any) map[string]any {
 	labels, _ := object["metadata"].(map[string]any)["labels"].(map[string]any)
 	return labels
 }
 
-// TestNobodyElsesLabelIsTouched has Rollouts that name any label of a user's route as their in-progress label.
-func TestNobodyElsesLabelIsTouched(t *testing.T) {
+// TestOtherLabelsStay has Rollouts that configure any label of a user's route as their in-progress label.
+func TestOtherLabelsStay(t *testing.T) {
 	t.Parallel()
 	const (
 		both    = "[{name: app-stable, port: 80, weight: 100}, {name: app-canary, port: 80, weight: 0}]"
@@ -28,18 +28,23 @@ func TestNobodyElsesLabelIsTouched(t *testing.T) {
 		weights  []*Weights
 		want     map[string]any
 	}{
-		"a user's, by a Rollout with both Services there": {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(0)}, map[string]any{"team": "shop"}},
-		"after its canary":                           {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(20), at(0)}, map[string]any{"team": "shop"}},
-		"a user's, with another value":               {both, "{team: shop}", Label{"team", "x"}, []*Weights{at(20)}, map[string]any{"team": "shop"}},
-		"a user's, by a Rollout without any Service": {neither, "{team: shop}", Label{"team", "shop"}, []*Weights{nil}, map[string]any{"team": "shop"}},
+		"a user's, by a Rollout with both Services there": {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(0)},
+			map[string]any{"team": "shop"}},
+		"after its canary": {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(20), at(0)},
+			map[string]any{"team": "shop"}},
+		"a user's, with another value": {both, "{team: shop}", Label{"team", "x"}, []*Weights{at(20)},
+			map[string]any{"team": "shop"}},
+		"a user's, by a Rollout without any Service": {neither, "{team: shop}", Label{"team", "shop"}, []*Weights{nil},
+			map[string]any{"team": "shop"}},
 		"the published plugin's, by a Rollout without any Service": {
 			neither, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
 			Label{DefaultLabelKey, "in-progress"},
 			[]*Weights{nil},
 			map[string]any{DefaultLabelKey: "in-progress"},
 		},
-		"the published plugin's": {both, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}", Label{DefaultLabelKey, "in-progress"}, []*Weights{at(0)}, nil},
-		"its own":                {both, "{}", Label{"example.com/a", "yes"}, []*Weights{at(20), at(0)}, nil},
+		"the published plugin's": {both, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
+			Label{DefaultLabelKey, "in-progress"}, []*Weights{at(0)}, nil},
+		"its own": {both, "{}", Label{"example.com/a", "yes"}, []*Weights{at(20), at(0)}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -61,15 +66,16 @@ func TestNobodyElsesLabelIsTouched(t *testing.T) {
 	}
 }
 
-// TestALostRecordIsFoundAgain is about a record that a GitOps tool took away: the managed rules that it named are still there.
-func TestALostRecordIsFoundAgain(t *testing.T) {
+// TestLostRecordIsRebuilt has a route whose record was removed by a GitOps tool: the managed rules still exist.
+func TestLostRecordIsRebuilt(t *testing.T) {
 	t.Parallel()
 	for title, test := range map[string]struct {
 		fails bool
 		edit  func(rule map[string]any)
 	}{
-		"as it was":                 {},
-		"a user's rule of the name": {edit: func(rule map[string]any) { rule["timeouts"] = map[string]any{"request": "1s"} }, fails: true},
+		"as it was": {},
+		"a user's rule of the name": {edit: func(rule map[string]any) { rule["timeouts"] = map[string]any{"request": "1s"} },
+			fails: true},
 		"a user's rule to somebody else": {edit: func(rule map[string]any) {
 			rule["backendRefs"] = []any{map[string]any{"name": "other", "port": int64(80)}}
 		}, fails: true},
@@ -104,8 +110,8 @@ func TestALostRecordIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestTheRuleOfBeforeIsGivenUp is about a Rollout whose ruleName changes in the middle of a canary.
-func TestTheRuleOfBeforeIsGivenUp(t *testing.T) {
+// TestPreviousRuleIsReset changes the ruleName of a Rollout during a canary.
+func TestPreviousRuleIsReset(t *testing.T) {
 	t.Parallel()
 	const backends = "backendRefs: [{name: app-stable, port: 80, weight: 100}, {name: app-canary, port: 80, weight: 0}]"
 	object := decode(t, []byte("kind: HTTPRoute\nmetadata: {name: r, namespace: shop}\nspec: {rules: [{name: a, "+backends+"}, {name: b, "+backends+"}]}"))

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// The types of a match in the Gateway API.
+// The match types of the Gateway API.
 const (
 	typeExact  = "Exact"
 	typePrefix = "PathPrefix"
 	typeRegex  = "RegularExpression"
 )
 
-// and is match with condition added, as a copy. It is false when no request can fulfil both. An error when the API cannot say both at once.
+// combine returns a copy of match with condition added; possible is false if no request can match both. It is an error
+// if the API cannot express both.
 func (k Kind) and(match map[string]any, condition MirrorMatch) (both map[string]any, possible bool, err error) {
 	both = cloneMap(match)
 	if k == GRPCRoute {
@@ -28,7 +29,8 @@ func (k Kind) and(match map[string]any, condition MirrorMatch) (both map[string]
 	return both, possible, err
 }
 
-// andHeaders adds conditions on headers to match. The API takes one condition for each header, so a second one for the same must be the same.
+// addHeaders adds conditions on headers to match. The API allows one condition per header, so a second one for the same
+// header must be equal.
 func andHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, err error) {
 	headers, err := objectsAt(match, "headers", "headers")
 	if err != nil {
@@ -47,8 +49,9 @@ func andHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, 
 		case otherKind == typeExact && kind == typeExact:
 			return false, nil
 		default:
-			return false, fmt.Errorf("%w: the rule asks header %q to be %s %q and the managed route %s %q, and a match has room for one condition on a header: take "+
-				"the header out of one of them", ErrClash, condition.Name, otherKind, otherValue, kind, value)
+			return false, fmt.Errorf("%w: the rule matches header %q by %s %q and the managed route by %s %q, and a match can "+
+				"contain only one condition "+
+				"per header: remove the header from one of them", ErrClash, condition.Name, otherKind, otherValue, kind, value)
 		}
 	}
 	if err := limited("a match", "headers", len(headers), MaxHeaders); err != nil {
@@ -60,7 +63,7 @@ func andHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, 
 	return true, nil
 }
 
-// headerNamed is the condition on the header of that name, whatever its case, or nil.
+// headerNamed returns the condition on the header of that name, case-insensitive, or nil.
 func headerNamed(headers []map[string]any, name string) map[string]any {
 	for _, header := range headers {
 		if strings.EqualFold(textOf(header, "name", ""), name) {
@@ -70,8 +73,9 @@ func headerNamed(headers []map[string]any, name string) map[string]any {
 	return nil
 }
 
-// headerValue is the type and the value of a condition in the Gateway API, which has no prefix: it becomes a regular expression, anchored at the start for
-// implementations that search and open at the end for those that compare the whole value.
+// headerValue returns type and value of a condition in the Gateway API, which has no prefix match: it becomes a regular
+// expression, anchored at the start for implementations that search, and with an open end for those that match the
+// whole value.
 func headerValue(condition HeaderMatch) (kind, value string) {
 	switch condition.Type {
 	case Prefix:
@@ -83,7 +87,7 @@ func headerValue(condition HeaderMatch) (kind, value string) {
 	}
 }
 
-// andHTTP adds a condition's method and path to an HTTPRouteMatch.
+// addHTTP adds a condition's method and path to an HTTPRouteMatch.
 func andHTTP(match map[string]any, condition MirrorMatch) (possible bool, err error) {
 	if condition.Method != nil {
 		if method := textOf(match, "method", condition.Method.Value); method != condition.Method.Value {
@@ -106,13 +110,14 @@ func andHTTP(match map[string]any, condition MirrorMatch) (possible bool, err er
 	return true, nil
 }
 
-// pathOf is a condition on a path as an HTTPPathMatch.
+// pathOf converts a condition on a path to an HTTPPathMatch.
 func pathOf(condition StringMatch) map[string]any {
 	kind := map[MatchType]string{Exact: typeExact, Prefix: typePrefix, Regex: typeRegex}[condition.Type]
 	return map[string]any{"type": kind, "value": condition.Value}
 }
 
-// meet is the HTTPPathMatch for paths that two of them match. It is false when there is none, and an error when the API cannot say it.
+// intersectPaths returns the HTTPPathMatch for the paths that both a and b match; possible is false if there are none.
+// It is an error if the API cannot express it.
 func meet(a, b map[string]any) (both map[string]any, possible bool, err error) {
 	kindA, kindB := textOf(a, "type", ""), textOf(b, "type", "")
 	valueA, valueB := textOf(a, "value", ""), textOf(b, "value", "")
@@ -124,8 +129,10 @@ func meet(a, b map[string]any) (both map[string]any, possible bool, err error) {
 	case kindB == typePrefix && segments(valueB) == "":
 		return a, true, nil
 	case kindA == typeRegex || kindB == typeRegex:
-		return nil, false, fmt.Errorf("%w: the rule asks the path to be %s %q and the managed route %s %q, and a match has room for one condition on the path: "+
-			"replace the regular expression by an exact path or a prefix, or take it out of one of them", ErrUnsupported, kindA, valueA, kindB, valueB)
+		return nil, false, fmt.Errorf("%w: the rule matches the path by %s %q and the managed route by %s %q, and a match "+
+			"can contain only one path "+
+			"condition: replace the regular expression with an exact path or a prefix, or remove it from one of them",
+			ErrUnsupported, kindA, valueA, kindB, valueB)
 	case kindB == typeExact && kindA == typePrefix:
 		return b, within(valueB, valueA), nil
 	case kindA == typeExact && kindB == typePrefix:
@@ -139,17 +146,19 @@ func meet(a, b map[string]any) (both map[string]any, possible bool, err error) {
 	}
 }
 
-// segments is a path prefix without the slash at its end, which makes no difference (Gateway API, PathMatchPathPrefix).
+// trimSlash returns a path prefix without its trailing slash, which makes no difference (Gateway API,
+// PathMatchPathPrefix).
 func segments(prefix string) string { return strings.TrimSuffix(prefix, "/") }
 
-// within says whether path has prefix, by whole segments.
+// hasPathPrefix reports whether path has prefix, by whole segments.
 func within(path, prefix string) bool {
 	prefix = segments(prefix)
-	rest, has := strings.CutPrefix(path, prefix)
-	return has && (rest == "" || rest[0] == '/')
+	rest, ok := strings.CutPrefix(path, prefix)
+	return ok && (rest == "" || rest[0] == '/')
 }
 
-// andGRPC adds a condition's path to a GRPCRouteMatch: a call's path is /service/method (gRPC over HTTP2), and its method POST.
+// addGRPC adds a condition's path to a GRPCRouteMatch: the path of a call is /service/method, its method is POST (gRPC
+// over HTTP2).
 func andGRPC(match map[string]any, condition MirrorMatch) (possible bool, err error) {
 	if condition.Method != nil && condition.Method.Value != "POST" {
 		return false, nil
@@ -163,8 +172,9 @@ func andGRPC(match map[string]any, condition MirrorMatch) (possible bool, err er
 		return false, err
 	}
 	if kind := textOf(own, "type", typeExact); kind != typeExact {
-		return false, fmt.Errorf("%w: the rule matches methods by %s, and a match has room for one condition on the method: match it exactly, or take the path out "+
-			"of the managed route", ErrUnsupported, kind)
+		return false, fmt.Errorf("%w: the rule matches methods by %s, and a match can contain only one method condition: "+
+			"match it exactly, or "+
+			"remove the path from the managed route", ErrUnsupported, kind)
 	}
 	ownService, ownMethod := textOf(own, "service", ""), textOf(own, "method", "")
 	if ownService != "" && ownService != service || method != "" && ownMethod != "" && ownMethod != method {
@@ -178,7 +188,7 @@ func andGRPC(match map[string]any, condition MirrorMatch) (possible bool, err er
 	return true, nil
 }
 
-// callOf is the service and the method that a condition on a path means; both are empty where it means every call.
+// grpcCallOf returns service and method of a condition on a path; both are empty if it matches all calls.
 func callOf(path *StringMatch) (service, method string, err error) {
 	if path == nil {
 		return "", "", nil
@@ -187,9 +197,11 @@ func callOf(path *StringMatch) (service, method string, err error) {
 	switch {
 	case path.Type == Prefix && !strings.Contains(method, "/") && method == "":
 		return service, "", nil
-	case path.Type == Prefix && !strings.Contains(method, "/"), path.Type == Exact && hasMethod && service != "" && method != "" && !strings.Contains(method, "/"):
+	case path.Type == Prefix && !strings.Contains(method, "/"), path.Type == Exact && hasMethod && service != "" &&
+		method != "" && !strings.Contains(method, "/"):
 		return service, method, nil
 	default:
-		return "", "", fmt.Errorf("%w: a GRPCRoute cannot match the path %s %q: write it as exact /service/method or as prefix /service", ErrUnsupported, path.Type, path.Value)
+		return "", "", fmt.Errorf("%w: a GRPCRoute cannot match the path %s %q: write it as exact /service/method or as "+
+			"prefix /service", ErrUnsupported, path.Type, path.Value)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Holds returns nil when the spec of object is exactly as want asks for it, and otherwise an ErrDiffers that says what differs first, or the error of Apply.
-// Labels and the record don't count: they share no requests.
+// CheckSpec returns nil if the spec of object matches want, otherwise an ErrDiffers with the first difference, or an
+// error of Apply. Labels and the record are ignored: they route no requests.
 func Holds(object map[string]any, want Intent) error {
 	asked, _, err := Apply(object, want)
 	if err != nil {
@@ -19,18 +19,18 @@ func Holds(object map[string]any, want Intent) error {
 	return nil
 }
 
-// difference says what distinguishes two values of decoded JSON first; empty when nothing does.
+// firstDifference describes the first difference between two values of decoded JSON; empty if they are equal.
 func difference(path string, have, want any) string {
 	if equal(have, want) {
 		return ""
 	}
-	if have, is := have.(map[string]any); is {
-		if want, is := want.(map[string]any); is {
+	if have, ok := have.(map[string]any); ok {
+		if want, ok := want.(map[string]any); ok {
 			return differentField(path, have, want)
 		}
 	}
-	if have, is := have.([]any); is {
-		if want, is := want.([]any); is {
+	if have, ok := have.([]any); ok {
+		if want, ok := want.([]any); ok {
 			for i := range min(len(have), len(want)) {
 				if what := difference(fmt.Sprintf("%s[%d]", path, i), have[i], want[i]); what != "" {
 					return what
@@ -42,7 +42,7 @@ func difference(path string, have, want any) string {
 	return fmt.Sprintf("%s is %.80s and should be %.80s", path, shown(have), shown(want))
 }
 
-// shown is a value in a message.
+// formatValue formats a value for a message.
 func shown(value any) string {
 	if value == nil {
 		return "missing"
@@ -50,7 +50,7 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// differentField says in which field two objects differ first, by the fields' names.
+// firstDifferentField describes the difference in the first different field of two objects, by name.
 func differentField(path string, have, want map[string]any) string {
 	keys := map[string]bool{}
 	for _, object := range []map[string]any{have, want} {
@@ -66,10 +66,10 @@ func differentField(path string, have, want map[string]any) string {
 	return path + " differs"
 }
 
-// CanaryWeight is the highest weight that the canary Service of want has in a rule in scope that has both Services: its live share of the requests. A weight
-// that is absent counts 1, as the API has it. It is 0 when there is no such rule. Nothing of want counts but the Services and the scope.
+// CanaryWeight returns the highest live weight of want's canary Service in a rule in scope that has both Services; 0 if
+// there is no such rule. A missing weight is 1, as in the API. It uses only the Services and the scope of want.
 func CanaryWeight(object map[string]any, want Intent) int32 {
-	want.NamedRules = true // A rule of the name in scope has it, whatever else is known of the schema.
+	want.NamedRules = true // a rule with that name proves that the schema has names
 	d, err := open(object, want)
 	if err != nil {
 		return 0
@@ -81,8 +81,8 @@ func CanaryWeight(object map[string]any, want Intent) int32 {
 	return d.canaryWeight(sources)
 }
 
-// Shared says whether requests go to the canary Service of want, or to a Service of its experiment, by any rule in scope. Nothing of want counts but the Rollout,
-// the Services and the scope.
+// HasCanaryTraffic reports whether a rule in scope routes requests to want's canary Service or a Service of its
+// experiment. It uses only the Rollout, the Services and the scope of want.
 func Shared(object map[string]any, want Intent) bool {
 	if CanaryWeight(object, want) > 0 {
 		return true
@@ -95,28 +95,29 @@ func Shared(object map[string]any, want Intent) bool {
 	return own != nil && own.Weighted
 }
 
-// Reported says whether any parent has reported on the route, in whatever generation.
+// HasStatus reports whether a parent has reported on the route, for any generation.
 func Reported(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	parents, _ := status["parents"].([]any)
 	return len(parents) > 0
 }
 
-// Owners are the Rollouts ("namespace/name") that the text of Annotation names, sorted.
+// Owners returns the Rollouts ("namespace/name") in the text of Annotation, sorted.
 func Owners(text string) []string {
 	if text == "" {
 		return nil
 	}
-	read, err := parseRecord(text)
+	parsed, err := parseRecord(text)
 	if err != nil {
 		return nil
 	}
-	return read.owners()
+	return parsed.owners()
 }
 
-// Accepted says whether every parent that the route names and that has reported on it accepts the route in its current generation: the conditions Accepted
-// and ResolvedRefs True, with observedGeneration equal to metadata.generation (Gateway API, RouteParentStatus). If not, the text says what is missing. Reports
-// of parents that the route doesn't name any more don't count; without any report the route is not accepted.
+// Accepted reports whether every parent in spec.parentRefs that has reported accepts the current generation: the
+// conditions Accepted and ResolvedRefs are True, with observedGeneration equal to metadata.generation (Gateway API,
+// RouteParentStatus). If not, it returns the reason. Reports of other parents are ignored; without any report the route
+// is not accepted.
 func Accepted(object map[string]any) (bool, string) {
 	d, err := open(object, Intent{})
 	if err != nil {
@@ -158,22 +159,23 @@ func Accepted(object map[string]any) (bool, string) {
 	return true, ""
 }
 
-// parent is a parentRef with its defaults, to compare.
+// parent is a parentRef with its defaults, for comparison.
 type parent struct {
 	group, kind, namespace, name, section string
 	port                                  int64
 }
 
-// parentOf reads a parentRef of the route.
+// parentOf converts a parentRef of the route.
 func (d *draft) parentOf(ref map[string]any) parent {
 	port, _ := numberOf(ref, "port")
 	return parent{
-		group: textOf(ref, "group", "gateway.networking.k8s.io"), kind: textOf(ref, "kind", "Gateway"), namespace: textOf(ref, "namespace", d.namespace),
-		name: textOf(ref, "name", ""), section: textOf(ref, "sectionName", ""), port: port,
+		group: textOf(ref, "group", "gateway.networking.k8s.io"), kind: textOf(ref, "kind", "Gateway"),
+		namespace: textOf(ref, "namespace", d.namespace),
+		name:      textOf(ref, "name", ""), section: textOf(ref, "sectionName", ""), port: port,
 	}
 }
 
-// condition says why a condition of a parent's report is not True for a generation; empty when it is.
+// conditionProblem returns why a condition in a parent's report is not True for a generation; empty if it is.
 func condition(report map[string]any, path, kind string, generation int64) string {
 	conditions, err := objectsAt(report, "conditions", path+".conditions")
 	if err != nil {
@@ -187,7 +189,8 @@ func condition(report map[string]any, path, kind string, generation int64) strin
 		observed, _ := numberOf(one, "observedGeneration")
 		switch {
 		case textOf(one, "status", "") != "True":
-			return fmt.Sprintf("%s is %s (%s): %.200s", path, textOf(one, "status", "missing"), textOf(one, "reason", ""), textOf(one, "message", ""))
+			return fmt.Sprintf("%s is %s (%s): %.200s", path, textOf(one, "status", "missing"), textOf(one, "reason", ""),
+				textOf(one, "message", ""))
 		case observed != generation:
 			return fmt.Sprintf("%s is about generation %d, the route has %d", path, observed, generation)
 		}
@@ -198,17 +201,17 @@ func condition(report map[string]any, path, kind string, generation int64) strin
 
 // RuleWeights are the backends of one rule, in its order.
 type RuleWeights struct {
-	// Path is where the rule stands, such as spec.rules[2].
+	// Path is the path of the rule, e.g. spec.rules[2].
 	Path string
-	// Services are the names of the backends, and Weights their weights, which is 1 where none is written.
+	// Services are the names of the backends, and Weights their weights. A missing weight is 1.
 	Services []string
 	Weights  []int64
 }
 
-// Written are the weights in every rule in scope that has both Services of want. Nothing of want counts but the Services and the scope; the errors are those of
-// Apply.
+// ReadWeights returns the weights in every rule in scope that has both Services of want. It uses only the Services and
+// the scope of want; the errors are those of Apply.
 func Written(object map[string]any, want Intent) ([]RuleWeights, error) {
-	want.NamedRules = true // A rule of the name in scope has it, whatever else is known of the schema.
+	want.NamedRules = true // a rule with that name proves that the schema has names
 	d, err := open(object, want)
 	if err != nil {
 		return nil, err
@@ -223,15 +226,16 @@ func Written(object map[string]any, want Intent) ([]RuleWeights, error) {
 		if err != nil {
 			return nil, err
 		}
-		of := RuleWeights{Path: source.path}
+		weights := RuleWeights{Path: source.path}
 		for _, backend := range backends {
-			weight, given := numberOf(backend, "weight")
-			if !given {
+			weight, ok := numberOf(backend, "weight")
+			if !ok {
 				weight = defaultWeight
 			}
-			of.Services, of.Weights = append(of.Services, textOf(backend, "name", "")), append(of.Weights, weight)
+			weights.Services = append(weights.Services, textOf(backend, "name", ""))
+			weights.Weights = append(weights.Weights, weight)
 		}
-		written = append(written, of)
+		written = append(written, weights)
 	}
 	return written, nil
 }

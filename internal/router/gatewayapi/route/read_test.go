@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Accepted goes by every parent that the route names and that has reported.
+// TestAccepted: every parent in spec.parentRefs that has reported counts.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	const accepted = `{parentRef: {name: a}, controllerName: x/y, conditions: [{type: Accepted, status: "True", observedGeneration: 3}, {type: ResolvedRefs, status: "True", observedGeneration: 3}]}`
@@ -17,20 +17,27 @@ func TestAccepted(t *testing.T) {
 		parents string
 		want    string // empty: accepted
 	}{
-		"one parent":                     {accepted, ""},
-		"its defaults written out":       {report("{name: a}", "{name: a, group: gateway.networking.k8s.io, kind: Gateway, namespace: shop}"), ""},
-		"both parents":                   {accepted + "," + report("{name: a}", "{name: b, namespace: gateways, sectionName: http}"), ""},
+		"one parent": {accepted, ""},
+		"its defaults written out": {report("{name: a}",
+			"{name: a, group: gateway.networking.k8s.io, kind: Gateway, namespace: shop}"), ""},
+		"both parents": {accepted + "," +
+			report("{name: a}", "{name: b, namespace: gateways, sectionName: http}"), ""},
 		"a parent that is named no more": {accepted + "," + report("{name: a}", "{name: old}", "True", "False"), ""},
 		"nobody":                         {"", "status.parents: no parent in spec.parentRefs has reported on the route"},
-		"only one named no more":         {report("{name: a}", "{name: old}"), "status.parents: no parent in spec.parentRefs has reported on the route"},
-		"another section":                {report("{name: a}", "{name: b, namespace: gateways, sectionName: https}"), "status.parents: no parent in spec.parentRefs has reported on the route"},
+		"only one named no more": {report("{name: a}", "{name: old}"),
+			"status.parents: no parent in spec.parentRefs has reported on the route"},
+		"another section": {report("{name: a}", "{name: b, namespace: gateways, sectionName: https}"),
+			"status.parents: no parent in spec.parentRefs has reported on the route"},
 		"one of two refuses": {
-			accepted + "," + report("{name: a}", "{name: b, namespace: gateways, sectionName: http}", `ResolvedRefs, status: "True"`, `ResolvedRefs, status: "False", reason: BackendNotFound, message: no Service`),
+			accepted + "," + report("{name: a}", "{name: b, namespace: gateways, sectionName: http}",
+				`ResolvedRefs, status: "True"`, `ResolvedRefs, status: "False", reason: BackendNotFound, message: no Service`),
 			"status.parents[1] (x/y): condition ResolvedRefs is False (BackendNotFound): no Service",
 		},
-		"an older generation": {report("ResolvedRefs, status: \"True\", observedGeneration: 3", "ResolvedRefs, status: \"True\", observedGeneration: 2"), "status.parents[0] (x/y): condition ResolvedRefs is about generation 2, the route has 3"},
-		"a condition missing": {report("type: Accepted", "type: Programmed"), "status.parents[0] (x/y) has no condition Accepted"},
-		"no objects":          {"1", "not a Gateway API route: status.parents[0] is int64, not an object"},
+		"an older generation": {report("ResolvedRefs, status: \"True\", observedGeneration: 3",
+			"ResolvedRefs, status: \"True\", observedGeneration: 2"), "status.parents[0] (x/y): condition ResolvedRefs is about generation 2, the route has 3"},
+		"a condition missing": {report("type: Accepted", "type: Programmed"),
+			"status.parents[0] (x/y) has no condition Accepted"},
+		"no objects": {"1", "not a Gateway API route: status.parents[0] is int64, not an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,8 +50,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// Holds says where the route differs from what is asked.
-func TestHolds(t *testing.T) {
+// TestCheckSpec: the error names the difference from the Intent.
+func TestCheckSpec(t *testing.T) {
 	t.Parallel()
 	want := usual()
 	want.Weights = &Weights{Stable: 80, Canary: 20}
@@ -57,11 +64,13 @@ func TestHolds(t *testing.T) {
 		change func(*Intent)
 		text   string
 	}{
-		"another weight": {func(want *Intent) { want.Weights = &Weights{Stable: 70, Canary: 30} }, "spec.rules[0].backendRefs[0].weight is 80 and should be 70"},
+		"another weight": {func(want *Intent) { want.Weights = &Weights{Stable: 70, Canary: 30} },
+			"spec.rules[0].backendRefs[0].weight is 80 and should be 70"},
 		"another header": {func(want *Intent) {
 			want.Managed = &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
 		}, "spec.rules[1].matches[0].headers[0].value is qa and should be dev"},
-		"no managed route": {func(want *Intent) { want.Managed = &[]Managed{} }, "spec.rules has 2 elements and should have 1"},
+		"no managed route": {func(want *Intent) { want.Managed = &[]Managed{} },
+			"spec.rules has 2 elements and should have 1"},
 		"an experiment as well": {func(want *Intent) {
 			want.Weights = &Weights{Stable: 80, Canary: 20, Others: []Destination{{Service: "exp"}}}
 		}, "spec.rules[0].backendRefs has 2 elements and should have 3"},
@@ -81,7 +90,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// CanaryWeight is what the canary has on the route, whoever set it.
+// TestCanaryWeight: the weight on the route counts, whoever set it.
 func TestCanaryWeight(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -106,10 +115,10 @@ func TestCanaryWeight(t *testing.T) {
 	}
 }
 
-// owner is a Rollout in the record of a route, with the UID that it had when it was last active there.
+// owner is a Rollout in the record of a route, with its UID at its last call.
 type owner struct{ Rollout, UID string }
 
-// ownersOf reads the Rollouts in a route's record, sorted by name. An annotation that cannot be read names none.
+// ownersOf returns the Rollouts in a route's record, sorted by name; none if the annotation is invalid.
 func ownersOf(object map[string]any) []owner {
 	d, err := open(object, Intent{})
 	if err != nil {
@@ -122,7 +131,7 @@ func ownersOf(object map[string]any) []owner {
 	return owners
 }
 
-// Owners are in the record as long as they are active.
+// TestOwners: Rollouts are in the record as long as they are active.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	want := usual()
@@ -139,16 +148,18 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// The kinds have the names that the API has for them.
+// TestKinds: kinds and resources have the names of the API.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]string{
-		HTTPRoute: "httproutes", GRPCRoute: "grpcroutes", TCPRoute: "tcproutes", TLSRoute: "tlsroutes", UDPRoute: "udproutes", Kind("Service"): "",
+		HTTPRoute: "httproutes", GRPCRoute: "grpcroutes", TCPRoute: "tcproutes", TLSRoute: "tlsroutes", UDPRoute: "udproutes",
+		Kind("Service"): "",
 	} {
 		if got := kind.Resource(); got != want {
 			t.Errorf("%s: %q, want %q", kind, got, want)
 		}
-		if matches := kind == HTTPRoute || kind == GRPCRoute; kind.HeaderRoutes() != matches || kind.MirrorRoutes() != matches {
+		if matches := kind == HTTPRoute || kind == GRPCRoute; kind.HeaderRoutes() != matches ||
+			kind.MirrorRoutes() != matches {
 			t.Errorf("%s: header routes %t, mirror routes %t", kind, kind.HeaderRoutes(), kind.MirrorRoutes())
 		}
 	}

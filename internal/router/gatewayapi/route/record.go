@@ -11,42 +11,45 @@ import (
 	"strings"
 )
 
-// record is the content of Annotation: the Rollouts active on the route by "namespace/name".
+// record is the content of Annotation: the Rollouts that are active on the route by "namespace/name".
 type record map[string]*entry
 
 // entry is what one Rollout owns on the route.
 type entry struct {
-	UID          string              `json:"uid,omitempty"`
-	Services     []string            `json:"services,omitempty"`     // stable and canary, sorted; they are of the Rollout's namespace
-	Weighted     bool                `json:"weighted,omitempty"`     // the canary or an experiment has weight
-	Rule         string              `json:"rule,omitempty"`         // the name of the only rule that was weighted; allRules for all
-	Destinations []string            `json:"destinations,omitempty"` // Services that an experiment added beside the canary
+	UID string `json:"uid,omitempty"`
+	// stable and canary, sorted, in the Rollout's namespace
+	Services []string `json:"services,omitempty"`
+	Weighted bool     `json:"weighted,omitempty"` // the canary or an experiment has weight
+	// the name of the only rule that was weighted; allRules for all
+	Rule         string              `json:"rule,omitempty"`
+	Destinations []string            `json:"destinations,omitempty"` // Services that an experiment added
 	Managed      map[string][]string `json:"managed,omitempty"`      // managed route → marks of its rules
-	Label        string              `json:"label,omitempty"`        // key of the label it has on the route
+	Label        string              `json:"label,omitempty"`        // key of the in-progress label
 }
 
-// allRules is the Rule of an entry whose Rollout named none.
+// allRules is the Rule of an entry whose Rollout has no rule name.
 const allRules = "*"
 
-// active says whether the entry has a reason to be there.
+// active reports whether the entry is needed.
 func (e *entry) active() bool { return e.Weighted || len(e.Destinations) > 0 || len(e.Managed) > 0 }
 
-// parseRecord reads the annotation. One that is not ours to understand is an error; the caller goes on with an empty record, because weights must never
-// depend on what somebody wrote there.
+// parseRecord parses the annotation. If it is invalid, the caller continues with an empty record: weights must not
+// depend on what others write there.
 func parseRecord(text string) (record, error) {
-	read := record{}
+	parsed := record{}
 	if text == "" {
-		return read, nil
+		return parsed, nil
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
-	if err := decoder.Decode(&read); err != nil {
-		return record{}, fmt.Errorf("metadata.annotations[%q] cannot be read, so managed rules that it named are left alone: %w", Annotation, err)
+	if err := decoder.Decode(&parsed); err != nil {
+		return record{}, fmt.Errorf("metadata.annotations[%q] cannot be parsed, so the managed rules in it are not "+
+			"changed: %w", Annotation, err)
 	}
-	maps.DeleteFunc(read, func(rollout string, e *entry) bool { return e == nil || !strings.Contains(rollout, "/") })
-	return read, nil
+	maps.DeleteFunc(parsed, func(rollout string, e *entry) bool { return e == nil || !strings.Contains(rollout, "/") })
+	return parsed, nil
 }
 
-// text is the annotation for the record; empty means none.
+// text returns the annotation for the record; empty means none.
 func (r record) text() string {
 	if len(r) == 0 {
 		return ""
@@ -54,15 +57,15 @@ func (r record) text() string {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	// Maps with string keys, strings and bools: the encoder has nothing to fail at.
+	// Encoding maps with string keys, strings and bools cannot fail.
 	_ = encoder.Encode(r)
 	return strings.TrimSpace(text.String())
 }
 
-// owners are the Rollouts of the record, sorted.
+// owners returns the Rollouts of the record, sorted.
 func (r record) owners() []string { return slices.Sorted(maps.Keys(r)) }
 
-// labelled says whether an entry other than that of rollout has the label of that key.
+// labelled reports whether a Rollout other than rollout has the label with that key.
 func (r record) labelled(key, rollout string) bool {
 	for owner, e := range r {
 		if owner != rollout && e.Label == key {
@@ -72,18 +75,18 @@ func (r record) labelled(key, rollout string) bool {
 	return false
 }
 
-// The marks by which a managed rule is found again.
+// The prefixes of the marks that identify a managed rule.
 const (
-	nameMark = "name:" // and spec.rules[].name
-	hashMark = "hash:" // and the hash of the rule, where the schema has no names
+	nameMark = "name:" // followed by spec.rules[].name
+	hashMark = "hash:" // followed by the hash of the rule, if the schema has no names
 )
 
-// markOf is the mark of a managed rule: its name, which nothing else on the route can have, or else its content.
+// markOf returns the mark of a managed rule: its name, which is unique on the route, or a hash of its content.
 func markOf(fields map[string]any) string {
 	if name := textOf(fields, "name", ""); name != "" {
 		return nameMark + name
 	}
-	// Decoded JSON always encodes, with sorted keys; whole numbers read the same whatever Go type holds them.
+	// Encoding decoded JSON cannot fail and sorts keys; whole numbers have the same text whatever their Go type.
 	text, _ := json.Marshal(fields)
 	sum := sha256.Sum256(text)
 	return hashMark + hex.EncodeToString(sum[:12])

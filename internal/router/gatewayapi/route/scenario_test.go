@@ -16,23 +16,25 @@ import (
 
 var update = flag.Bool("update", false, "write what the scenarios produce")
 
-// step is one call of the controller in a scenario, or one edit by somebody else: the text From in the route's YAML, which is there once, becomes To.
+// step is one call of the controller in a scenario, or one edit by another writer: the text From, which occurs once in
+// the route's YAML, becomes To.
 type step struct {
 	Do   string // what happens, in words
 	Edit *struct{ From, To string }
 	Ask  json.RawMessage // an Intent, of which only what differs from the usual one is written
 }
 
-// usual is the Intent that steps are written against: Rollout shop/app with Services app-stable and app-canary.
+// usual returns the base Intent of the steps: Rollout shop/app with Services app-stable and app-canary.
 func usual() Intent {
 	return Intent{
-		Kind: HTTPRoute, Rollout: "shop/app", UID: "u-1", Namespace: "shop", Stable: "app-stable", Canary: "app-canary", NamedRules: true, MirrorPercent: true,
+		Kind: HTTPRoute, Rollout: "shop/app", UID: "u-1", Namespace: "shop", Stable: "app-stable", Canary: "app-canary",
+		NamedRules: true, MirrorPercent: true,
 		Label: &Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
 	}
 }
 
-// TestScenarios plays the steps of each folder on its route and compares route and report after each. In every one of them, whatever it is about: what is
-// given to Apply stays as it is, the same Intent once more changes nothing, and Holds agrees.
+// TestScenarios applies the steps of each folder to its route and compares route and report after each. In all
+// scenarios, Apply does not modify its input, repeating the Intent changes nothing, and CheckSpec returns nil.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	kit.Scenarios{Dir: "testdata", Update: *update}.Run(t, func(t *testing.T, scenario *kit.Scenario) {
@@ -58,7 +60,7 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// play applies want to object and returns the route afterwards, and what is to be read about it.
+// play applies want to object and returns the resulting route and its report as text.
 func play(t *testing.T, object map[string]any, want Intent) (map[string]any, string) {
 	t.Helper()
 	before := cloneMap(object)
@@ -89,7 +91,7 @@ func play(t *testing.T, object map[string]any, want Intent) (map[string]any, str
 	return result, text.String() + "---\n"
 }
 
-// intentOf reads what a step asks for.
+// intentOf parses the request of a step.
 func intentOf(t *testing.T, ask json.RawMessage) Intent {
 	t.Helper()
 	want := usual()
@@ -114,7 +116,7 @@ func edit(t *testing.T, object map[string]any, from, to string) map[string]any {
 	return decode(t, []byte(strings.Replace(text, from, to, 1)))
 }
 
-// decode reads a route as apimachinery's unstructured objects hold it: whole numbers are int64.
+// decode parses a route like apimachinery's unstructured objects: whole numbers are int64.
 func decode(tb testing.TB, text []byte) map[string]any {
 	tb.Helper()
 	asJSON, err := yaml.YAMLToJSONStrict(text)
@@ -135,7 +137,7 @@ func decodeJSON(tb testing.TB, text []byte) map[string]any {
 	return numbers(object).(map[string]any)
 }
 
-// numbers turns the decoder's numbers into int64 and float64.
+// numbers converts the decoder's numbers to int64 and float64.
 func numbers(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -156,7 +158,7 @@ func numbers(value any) any {
 	return value
 }
 
-// encode writes a route as YAML, with sorted keys.
+// encode formats a route as YAML, with sorted keys.
 func encode(tb testing.TB, object map[string]any) []byte {
 	tb.Helper()
 	text, err := yaml.Marshal(object)

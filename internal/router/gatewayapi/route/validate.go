@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fullPercent is the percentage of a mirror route that copies every request.
+// fullPercent is the percentage of a mirror route that mirrors every request.
 const fullPercent = 100
 
 // Limits of a header match (Gateway API, HTTPHeaderMatch).
@@ -16,10 +16,10 @@ const (
 	maxHeaderValue = 4096
 )
 
-// nameChars are the characters of a header's name beside letters and digits (RFC 9110, section 5.6.2).
+// nameChars are the characters of a header name in addition to letters and digits (RFC 9110, section 5.6.2).
 const nameChars = "!#$%&'*+-.^_`|~"
 
-// validate checks what of an Intent doesn't depend on the route.
+// validate checks everything in an Intent that does not depend on the route.
 func (want Intent) validate() error {
 	if want.Stable == "" || want.Canary == "" || want.Stable == want.Canary {
 		return fmt.Errorf("%w: the stable Service is %q and the canary Service %q: name two Services", ErrInvalid, want.Stable, want.Canary)
@@ -33,13 +33,13 @@ func (want Intent) validate() error {
 		return nil
 	}
 	if len(*want.Managed) > 0 && !want.Kind.HeaderRoutes() {
-		return fmt.Errorf("%w: a %s has no header and mirror routes: remove setHeaderRoute and setMirrorRoute from the steps, or route by an HTTPRoute or a GRPCRoute",
+		return fmt.Errorf("%w: a %s does not support header and mirror routes: remove setHeaderRoute and setMirrorRoute from the steps, or use an HTTPRoute or a GRPCRoute",
 			ErrUnsupported, want.Kind)
 	}
 	seen := map[string]bool{}
 	for _, route := range *want.Managed {
 		if route.Name == "" || seen[route.Name] {
-			return fmt.Errorf("%w: the managed route %q is there twice or has no name", ErrInvalid, route.Name)
+			return fmt.Errorf("%w: the managed route %q is a duplicate or has no name", ErrInvalid, route.Name)
 		}
 		seen[route.Name] = true
 		if err := want.validateManaged(route); err != nil {
@@ -49,16 +49,16 @@ func (want Intent) validate() error {
 	return nil
 }
 
-// validateWeights checks that every weight is one that the API takes, and that no Service has two.
+// validateWeights checks that all weights are in the API's range, and that no Service has two.
 func (want Intent) validateWeights(weights Weights) error {
 	all := append([]Destination{{Service: want.Stable, Weight: weights.Stable}, {Service: want.Canary, Weight: weights.Canary}}, weights.Others...)
 	seen := map[string]bool{}
 	for _, one := range all {
 		if one.Weight < 0 || one.Weight > maxWeight {
-			return fmt.Errorf("%w: the weight %d of Service %q: a weight is from 0 to %d", ErrInvalid, one.Weight, one.Service, maxWeight)
+			return fmt.Errorf("%w: the weight %d of Service %q: must be from 0 to %d", ErrInvalid, one.Weight, one.Service, maxWeight)
 		}
 		if one.Service == "" || seen[one.Service] {
-			return fmt.Errorf("%w: Service %q gets two weights or has no name: give stable, canary and the experiment's templates Services of their own", ErrInvalid,
+			return fmt.Errorf("%w: Service %q has two weights or no name: use different Services for stable, canary and the experiment's templates", ErrInvalid,
 				one.Service)
 		}
 		seen[one.Service] = true
@@ -79,9 +79,9 @@ func (want Intent) validateManaged(route Managed) error {
 	case len(mirror.Matches) == 0:
 		return fmt.Errorf("%w: a mirror route without matches", ErrInvalid)
 	case mirror.Percent < 0 || mirror.Percent > fullPercent:
-		return fmt.Errorf("%w: the percentage %d: it is from 0 to 100", ErrInvalid, mirror.Percent)
+		return fmt.Errorf("%w: the percentage %d: must be from 0 to 100", ErrInvalid, mirror.Percent)
 	case mirror.Percent != fullPercent && !want.MirrorPercent:
-		return fmt.Errorf("%w: the schema of %s that the cluster serves has no percentage for mirrored requests, so all would be mirrored and not %d %%: install the "+
+		return fmt.Errorf("%w: the schema of %s in the cluster has no mirror percentage, so all requests would be mirrored and not %d %%: install the "+
 			"CRDs of Gateway API v1.3 or later, or mirror 100 %%", ErrUnsupported, want.Kind, mirror.Percent)
 	}
 	for i, match := range mirror.Matches {
@@ -100,7 +100,7 @@ func validateMethod(method *StringMatch) error {
 	case method == nil:
 		return nil
 	case method.Type != Exact:
-		return fmt.Errorf("%w: the method is matched by %s: the Gateway API matches methods exactly only, so write one match for each method", ErrUnsupported, method.Type)
+		return fmt.Errorf("%w: the method is matched by %s: the Gateway API supports only exact method matches: write one match for each method", ErrUnsupported, method.Type)
 	case !slices.Contains(known, method.Value):
 		return fmt.Errorf("%w: the method %q: write one of %s", ErrInvalid, method.Value, strings.Join(known, ", "))
 	}
@@ -112,10 +112,10 @@ func validatePath(path *StringMatch) error {
 	switch {
 	case path == nil:
 		return nil
-	case path.Type == Regex && path.Value != "": // In the dialect of the implementation, which alone can judge it.
+	case path.Type == Regex && path.Value != "": // in the dialect of the implementation, which validates it
 		return nil
 	case !strings.HasPrefix(path.Value, "/"):
-		return fmt.Errorf("%w: the path %q: it begins with a slash", ErrInvalid, path.Value)
+		return fmt.Errorf("%w: the path %q: must begin with a slash", ErrInvalid, path.Value)
 	}
 	return nil
 }
@@ -123,17 +123,17 @@ func validatePath(path *StringMatch) error {
 // validateHeaders checks conditions on headers.
 func validateHeaders(headers []HeaderMatch) error {
 	for i, header := range headers {
-		wrong := func(char rune) bool {
+		isInvalid := func(char rune) bool {
 			isWord := char >= 'a' && char <= 'z' || char >= 'A' && char <= 'Z' || char >= '0' && char <= '9'
 			return !isWord && !strings.ContainsRune(nameChars, char)
 		}
 		same := func(other HeaderMatch) bool { return strings.EqualFold(other.Name, header.Name) }
 		_, value := headerValue(header)
 		switch {
-		case header.Name == "" || len(header.Name) > maxHeaderName || strings.ContainsFunc(header.Name, wrong):
+		case header.Name == "" || len(header.Name) > maxHeaderName || strings.ContainsFunc(header.Name, isInvalid):
 			return fmt.Errorf("%w: the header name %.80q: write letters, digits and %s, at most %d", ErrInvalid, header.Name, nameChars, maxHeaderName)
 		case slices.ContainsFunc(headers[:i], same):
-			return fmt.Errorf("%w: header %q has two conditions, and a match has room for one", ErrInvalid, header.Name)
+			return fmt.Errorf("%w: header %q has two conditions, and a match can contain only one per header", ErrInvalid, header.Name)
 		case header.Value == "" || len(value) > maxHeaderValue:
 			return fmt.Errorf("%w: the value of header %q is empty or longer than %d bytes", ErrInvalid, header.Name, maxHeaderValue)
 		}

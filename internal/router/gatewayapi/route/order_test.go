@@ -10,14 +10,14 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// request is what matches look at.
+// request contains everything that matches can examine.
 type request struct {
 	path, method  string
 	role, tenant  string // headers, empty where there is none
 	hasQueryParam bool
 }
 
-// requests are all that the routes of TestPlaceMakesNoDifference can tell apart.
+// requests returns all requests that the routes of TestRuleOrderDoesNotChangeTheWinner can distinguish.
 func requests() []request {
 	var all []request
 	for _, path := range []string{"/", "/p0", "/p0/x", "/p1/0"} {
@@ -34,64 +34,67 @@ func requests() []request {
 	return all
 }
 
-// crowded makes an HTTPRoute of which many rules match the same requests, at least one of them with both Services.
-func (w world) crowded() map[string]any {
-	object := w.object(HTTPRoute, true)
+// crowded returns an HTTPRoute with many rules that match the same requests, at least one of them with both Services.
+func (g generator) crowded() map[string]any {
+	object := g.object(HTTPRoute, true)
 	var rules []any
-	for i := range 1 + w.IntN(4) {
-		fields := map[string]any{"name": fmt.Sprint("user-", i), "backendRefs": []any{map[string]any{"name": fmt.Sprint("other-", i), "port": int64(80)}}}
-		if i == 0 || w.IntN(2) == 0 {
-			fields["backendRefs"] = w.backends(true)
+	for i := range 1 + g.IntN(4) {
+		fields := map[string]any{"name": fmt.Sprint("user-", i),
+			"backendRefs": []any{map[string]any{"name": fmt.Sprint("other-", i), "port": int64(80)}}}
+		if i == 0 || g.IntN(2) == 0 {
+			fields["backendRefs"] = g.backends(true)
 		}
 		var matches []any
-		for range w.IntN(3) {
-			matches = append(matches, w.crowdedMatch())
+		for range g.IntN(3) {
+			matches = append(matches, g.crowdedMatch())
 		}
 		if len(matches) > 0 {
 			fields["matches"] = matches
 		}
 		rules = append(rules, fields)
 	}
-	w.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
+	g.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
 	object["spec"].(map[string]any)["rules"] = rules
 	return object
 }
 
-// crowdedMatch makes a match of few parts.
-func (w world) crowdedMatch() map[string]any {
+// crowdedMatch returns a match with few conditions.
+func (g generator) crowdedMatch() map[string]any {
 	match := map[string]any{}
-	if w.IntN(3) > 0 {
-		match["path"] = pick(w, map[string]any{"type": typePrefix, "value": "/"}, map[string]any{"type": typePrefix, "value": "/p0"}, map[string]any{"type": typeExact, "value": "/p1/0"})
+	if g.IntN(3) > 0 {
+		match["path"] = pick(g, map[string]any{"type": typePrefix, "value": "/"},
+			map[string]any{"type": typePrefix, "value": "/p0"}, map[string]any{"type": typeExact, "value": "/p1/0"})
 	}
-	if w.IntN(4) == 0 {
+	if g.IntN(4) == 0 {
 		match["method"] = "GET"
 	}
 	var headers []any
-	if w.IntN(3) == 0 {
+	if g.IntN(3) == 0 {
 		headers = append(headers, map[string]any{"name": "tenant", "type": typeExact, "value": "t"})
 	}
-	if w.IntN(4) == 0 {
+	if g.IntN(4) == 0 {
 		headers = append(headers, map[string]any{"name": "role", "type": typeExact, "value": "qa"})
 	}
 	if len(headers) > 0 {
 		match["headers"] = headers
 	}
-	if w.IntN(4) == 0 {
+	if g.IntN(4) == 0 {
 		match["queryParams"] = []any{map[string]any{"name": "v", "value": "1"}}
 	}
 	return match
 }
 
-// crowdedManaged makes managed routes that can match the same requests.
-func (w world) crowdedManaged() []Managed {
-	role := func() []HeaderMatch { return []HeaderMatch{{Name: "role", Type: Exact, Value: pick(w, "qa", "dev")}} }
+// crowdedManaged returns managed routes that can match the same requests.
+func (g generator) crowdedManaged() []Managed {
+	role := func() []HeaderMatch { return []HeaderMatch{{Name: "role", Type: Exact, Value: pick(g, "qa", "dev")}} }
 	var managed []Managed
-	for i := range 1 + w.IntN(3) {
+	for i := range 1 + g.IntN(3) {
 		route := Managed{Name: fmt.Sprint("managed-", i), Header: role()}
-		if w.IntN(3) == 0 {
+		if g.IntN(3) == 0 {
 			path := StringMatch{Type: Prefix, Value: "/p0"}
-			route.Header, route.Mirror = nil, &Mirror{Percent: 50, Matches: []MirrorMatch{{Path: &path}, {Headers: role(), Method: &StringMatch{Type: Exact, Value: "GET"}}}}
-		} else if w.IntN(3) == 0 {
+			route.Header, route.Mirror = nil, &Mirror{Percent: 50,
+				Matches: []MirrorMatch{{Path: &path}, {Headers: role(), Method: &StringMatch{Type: Exact, Value: "GET"}}}}
+		} else if g.IntN(3) == 0 {
 			route.Header = append(route.Header, HeaderMatch{Name: "tenant", Type: Exact, Value: "t"})
 		}
 		managed = append(managed, route)
@@ -99,16 +102,17 @@ func (w world) crowdedManaged() []Managed {
 	return managed
 }
 
-// Wherever a managed rule stands, it takes the requests that it would take if all of them stood in front of the user's rules, in the order of managedRoutes.
-func TestPlaceMakesNoDifference(t *testing.T) {
+// TestRuleOrderDoesNotChangeTheWinner: a managed rule matches the same requests, wherever it is inserted, as if all
+// managed rules were before the user's rules, in the order of managedRoutes.
+func TestRuleOrderDoesNotChangeTheWinner(t *testing.T) {
 	t.Parallel()
 	inFront, behind := 0, 0
 	for seed := range uint64(20 * seeds) {
-		w := newWorld(seed)
-		want := w.intent(HTTPRoute, true, 0)
-		managed := w.crowdedManaged()
+		g := newWorld(seed)
+		want := g.intent(HTTPRoute, true, 0)
+		managed := g.crowdedManaged()
 		want.Managed = &managed
-		original := w.crowded()
+		original := g.crowded()
 		rules := must(t, original, want)["spec"].(map[string]any)["rules"].([]any)
 		first := slices.IndexFunc(rules, isUsers)
 		reference := slices.DeleteFunc(slices.Clone(rules), isUsers)
@@ -117,7 +121,8 @@ func TestPlaceMakesNoDifference(t *testing.T) {
 		reference = append(reference, slices.DeleteFunc(slices.Clone(rules), func(r any) bool { return !isUsers(r) })...)
 		for _, one := range requests() {
 			if got, wanted := winner(rules, one), winner(reference, one); got != wanted {
-				t.Fatalf("seed %d: %+v goes to rule %q, not to %q:\n%s", seed, one, got, wanted, gocmp.Diff(original["spec"], rules))
+				t.Fatalf("seed %d: %+v goes to rule %q, not to %q:\n%s", seed, one, got, wanted,
+					gocmp.Diff(original["spec"], rules))
 			}
 		}
 	}
@@ -126,13 +131,14 @@ func TestPlaceMakesNoDifference(t *testing.T) {
 	}
 }
 
-// isUsers tells whether a rule is one of the user's.
+// isUsers reports whether a rule is a user's.
 func isUsers(r any) bool { return strings.HasPrefix(r.(map[string]any)["name"].(string), "user-") }
 
-// managedRouteOf is the managed route that a managed rule is of: managed-1 of the rules managed-1 and managed-1-2.
+// managedRouteOf returns the managed route of a managed rule: managed-1 for the rules managed-1 and managed-1-2.
 func managedRouteOf(r any) string { return r.(map[string]any)["name"].(string)[:len("managed-1")] }
 
-// winner names the rule that takes a request: of those with a match that fits, the first with the highest rank (Gateway API, HTTPRouteRule, matches).
+// winner returns the name of the rule that handles a request: of those with a matching match, the first with the
+// highest rank (Gateway API, HTTPRouteRule, matches).
 func winner(rules []any, one request) string {
 	best, name := []int(nil), ""
 	for _, r := range rules {
@@ -150,8 +156,8 @@ func winner(rules []any, one request) string {
 	return name
 }
 
-// rankOf is the rank of a match for a request, nil when it doesn't fit: whether the path is exact, how long it is, whether there is a method, how many headers and
-// how many query parameters there are.
+// rankOf returns the rank of a match for a request, nil if it does not match: whether the path is exact, its length,
+// whether there is a method, and the numbers of headers and query parameters.
 func rankOf(match map[string]any, one request) []int {
 	rank := []int{0, 1, 0, 0, 0}
 	if path, is := match["path"].(map[string]any); is {
@@ -185,7 +191,7 @@ func rankOf(match map[string]any, one request) []int {
 	return rank
 }
 
-// boolToInt is 1 for true.
+// boolToInt returns 1 for true.
 func boolToInt(b bool) int {
 	if b {
 		return 1

@@ -11,24 +11,23 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// Configured are the routes that a Rollout names for this router. It is for programs that look at a Rollout from
-// outside.
+// Configured contains the routes that a Rollout configures for this router. It is for programs that inspect Rollouts.
 type Configured struct {
-	// Named are those that it names one by one.
+	// Named are the routes that are configured by name.
 	Named []NamedRoute
-	// Selected are those that it chooses by labels.
+	// Selected are the label selectors.
 	Selected []SelectedRoutes
 }
 
-// NamedRoute is one route.
+// NamedRoute is a route that is configured by name.
 type NamedRoute struct {
 	Kind     route.Kind
 	Name     types.NamespacedName
-	RuleName string // the only rule to touch; empty for all
+	RuleName string // the only rule in scope; empty for all
 	Field    string // of the Rollout
 }
 
-// SelectedRoutes are the routes of a namespace that have labels.
+// SelectedRoutes is a label selector for routes of a namespace.
 type SelectedRoutes struct {
 	Kind      route.Kind
 	Namespace string
@@ -36,18 +35,20 @@ type SelectedRoutes struct {
 	Field     string // of the Rollout
 }
 
-// ConfiguredOf reads what a Rollout configures of this router. The error is the one that the router's calls return.
+// ConfiguredOf parses the configuration of this router in rollout. The error is that of the router's calls.
 func ConfiguredOf(rollout *v1alpha1.Rollout) (Configured, error) {
 	chosen, err := settingsOf(rollout)
 	if err != nil {
 		return Configured{}, fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
 	}
-	var found Configured
+	var configured Configured
 	for _, r := range chosen.routes {
-		found.Named = append(found.Named, NamedRoute{Kind: r.kind, Name: r.name, RuleName: r.ruleName, Field: r.field})
+		configured.Named = append(configured.Named, NamedRoute{Kind: r.kind, Name: r.name, RuleName: r.ruleName,
+			Field: r.field})
 	}
 	for _, s := range chosen.selections {
-		found.Selected = append(found.Selected, SelectedRoutes{Kind: s.kind, Namespace: s.namespace, Labels: s.labels, Field: s.field})
+		configured.Selected = append(configured.Selected,
+			SelectedRoutes{Kind: s.kind, Namespace: s.namespace, Labels: s.labels, Field: s.field})
 	}
-	return found, nil
+	return configured, nil
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// numberedBy is the controller whose rules are counted.
-const numberedBy = "gateway.envoyproxy.io/gatewayclass-controller"
+// indexedController is a controller that names the resources of a rule by its index.
+const indexedController = "gateway.envoyproxy.io/gatewayclass-controller"
 
-// withHeaderRoute is a route with two rules of a user and, behind them, the managed rules of qa.
+// withHeaderRoute returns a route with two rules of a user, followed by the managed rules of qa.
 func withHeaderRoute(t *testing.T, want Intent, controller string) map[string]any {
 	t.Helper()
 	object := decode(t, []byte(`
@@ -32,19 +32,19 @@ status: {parents: [{parentRef: {name: gateway}, controllerName: `+controller+`}]
 	return object
 }
 
-// rulesOf are the rules of a route.
+// rulesOf returns the rules of a route.
 func rulesOf(object map[string]any) []any {
 	rules, _ := object["spec"].(map[string]any)["rules"].([]any)
 	return rules
 }
 
-// A managed rule that goes is first left where it is, for requests that nobody sends.
-func TestBetweenRulesThatGo(t *testing.T) {
+// TestStagedRemoval: a managed rule to be removed first stays in its place with a condition that no request meets.
+func TestStagedRemoval(t *testing.T) {
 	t.Parallel()
 	for _, named := range []bool{true, false} {
 		want := usual()
 		want.NamedRules = named
-		before := withHeaderRoute(t, want, numberedBy)
+		before := withHeaderRoute(t, want, indexedController)
 		want.Managed = &[]Managed{}
 		direct, _, err := Apply(before, want)
 		if err != nil {
@@ -78,13 +78,14 @@ func TestBetweenRulesThatGo(t *testing.T) {
 	}
 }
 
-// A managed rule that comes is first there for requests that nobody sends. Weights that are set with it are set at once.
-func TestBetweenRulesThatCome(t *testing.T) {
+// TestStagedAddition: an added managed rule first has a condition that no request meets. Weights of the same change are
+// written immediately.
+func TestStagedAddition(t *testing.T) {
 	t.Parallel()
 	for _, named := range []bool{true, false} {
 		want := usual()
 		want.NamedRules = named
-		with := withHeaderRoute(t, want, numberedBy)
+		with := withHeaderRoute(t, want, indexedController)
 		none := want
 		none.Managed = &[]Managed{}
 		before, _, err := Apply(with, none)
@@ -121,8 +122,8 @@ func TestBetweenRulesThatCome(t *testing.T) {
 	}
 }
 
-// Where nothing goes, or nobody counts rules, nothing is retired.
-func TestNothingIsBetween(t *testing.T) {
+// TestNothingToStage: without removed or added rules, or without a controller that indexes rules, nothing is staged.
+func TestNothingToStage(t *testing.T) {
 	t.Parallel()
 	none, same := &[]Managed{}, &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
 	other := &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
@@ -132,11 +133,11 @@ func TestNothingIsBetween(t *testing.T) {
 		weights          *Weights
 		want             bool
 	}{
-		{name: "the header route goes", controller: numberedBy, managed: none, want: true},
+		{name: "the header route goes", controller: indexedController, managed: none, want: true},
 		{name: "it goes, and nobody counts", controller: "traefik.io/gateway-controller", managed: none},
-		{name: "it stays", controller: numberedBy, managed: same},
-		{name: "another takes its place", controller: numberedBy, managed: other},
-		{name: "weights", controller: numberedBy, weights: &Weights{Stable: 50, Canary: 50}},
+		{name: "it stays", controller: indexedController, managed: same},
+		{name: "another takes its place", controller: indexedController, managed: other},
+		{name: "weights", controller: indexedController, weights: &Weights{Stable: 50, Canary: 50}},
 	}
 	for _, tt := range tests {
 		want := usual()

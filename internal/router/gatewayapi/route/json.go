@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// clone is a deep copy of decoded JSON. Scalars are values already.
+// clone returns a deep copy of decoded JSON.
 func clone(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -27,7 +27,7 @@ func clone(value any) any {
 	}
 }
 
-// cloneMap is a deep copy of an object; nil stays nil.
+// cloneMap returns a deep copy of an object; nil stays nil.
 func cloneMap(object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -39,16 +39,16 @@ func cloneMap(object map[string]any) map[string]any {
 	return copied
 }
 
-// equal says whether two values of decoded JSON are the same. It is reflect.DeepEqual for these types, at a fraction of the cost: most calls of a router end
-// with the word that nothing has changed.
+// equal reports whether two values of decoded JSON are equal. It is reflect.DeepEqual for these types at a fraction of
+// the cost: most calls of a router find no difference.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
-		b, is := b.(map[string]any)
-		return is && (a == nil) == (b == nil) && maps.EqualFunc(a, b, equal)
+		b, ok := b.(map[string]any)
+		return ok && (a == nil) == (b == nil) && maps.EqualFunc(a, b, equal)
 	case []any:
-		b, is := b.([]any)
-		return is && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equal)
+		b, ok := b.([]any)
+		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equal)
 	case string, int64, bool, nil:
 		return a == b
 	default:
@@ -56,15 +56,16 @@ func equal(a, b any) bool {
 	}
 }
 
-// textOf is the string under key, and absent when there is none: a field of another type counts as missing, as the API server would have refused it.
-func textOf(object map[string]any, key, absent string) string {
-	if text, is := object[key].(string); is {
+// stringField returns the string at key, and fallback if there is none. A value of another type counts as missing: the
+// API server would have rejected it.
+func textOf(object map[string]any, key, fallback string) string {
+	if text, ok := object[key].(string); ok {
 		return text
 	}
-	return absent
+	return fallback
 }
 
-// numberOf is the whole number under key, and false when there is none.
+// numberField returns the whole number at key, and false if there is none.
 func numberOf(object map[string]any, key string) (int64, bool) {
 	switch number := object[key].(type) {
 	case int64:
@@ -76,7 +77,7 @@ func numberOf(object map[string]any, key string) (int64, bool) {
 	}
 }
 
-// objectAt is the object under key. A missing one is empty; anything else there is an ErrMalformed that names path.
+// objectField returns the object at key; empty if it is missing. Any other value is an ErrMalformed with path.
 func objectAt(parent map[string]any, key, path string) (map[string]any, error) {
 	switch value := parent[key].(type) {
 	case nil:
@@ -88,25 +89,26 @@ func objectAt(parent map[string]any, key, path string) (map[string]any, error) {
 	}
 }
 
-// objectsAt is the list of objects under key. A missing one is empty; anything else there is an ErrMalformed that names path.
+// objectListField returns the list of objects at key; nil if it is missing. Any other value is an ErrMalformed with
+// path.
 func objectsAt(parent map[string]any, key, path string) ([]map[string]any, error) {
 	if parent[key] == nil {
 		return nil, nil
 	}
-	list, is := parent[key].([]any)
-	if !is {
+	list, ok := parent[key].([]any)
+	if !ok {
 		return nil, fmt.Errorf("%w: %s is %T, not a list", ErrMalformed, path, parent[key])
 	}
 	objects := make([]map[string]any, len(list))
 	for i, element := range list {
-		if objects[i], is = element.(map[string]any); !is {
+		if objects[i], ok = element.(map[string]any); !ok {
 			return nil, fmt.Errorf("%w: %s[%d] is %T, not an object", ErrMalformed, path, i, element)
 		}
 	}
 	return objects, nil
 }
 
-// listOf is objects as decoded JSON.
+// toList returns objects as decoded JSON.
 func listOf(objects []map[string]any) []any {
 	list := make([]any, len(objects))
 	for i, object := range objects {
@@ -115,7 +117,7 @@ func listOf(objects []map[string]any) []any {
 	return list
 }
 
-// quoted lists names for a message.
+// quoteNames formats names for a message.
 func quoted(names []string) string {
 	marked := make([]string, len(names))
 	for i, name := range names {

@@ -11,9 +11,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// Envoy Gateway takes a rule's cluster away beside the rule. So a header route that goes first
-// matches nobody any more, until the proxies follow that.
-func TestAHeaderRouteIsRetiredBeforeItGoes(t *testing.T) {
+// TestHeaderRouteRemovalIsStaged: Envoy Gateway removes the cluster of a rule independently of the rule. So a header
+// route to be removed first matches no request, until the proxies have applied that.
+func TestHeaderRouteRemovalIsStaged(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		controller string
@@ -21,7 +21,8 @@ func TestAHeaderRouteIsRetiredBeforeItGoes(t *testing.T) {
 		writes     int
 		took       time.Duration
 	}{
-		"Envoy Gateway":           {"gateway.envoyproxy.io/gatewayclass-controller", 100 * time.Millisecond, 2, 600 * time.Millisecond},
+		"Envoy Gateway": {"gateway.envoyproxy.io/gatewayclass-controller", 100 * time.Millisecond, 2,
+			600 * time.Millisecond},
 		"one that never accepts":  {"gateway.envoyproxy.io/gatewayclass-controller", 0, 2, 1500 * time.Millisecond},
 		"one that counts nothing": {"traefik.io/gateway-controller", 0, 1, 0},
 	}
@@ -31,7 +32,8 @@ func TestAHeaderRouteIsRetiredBeforeItGoes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
 				router, rollout := watching(t, api), withHeaderRoute()
-				if err := router.SetHeaderRoute(deadlined(t), rollout, rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute); err != nil {
+				if err := router.SetHeaderRoute(deadlined(t), rollout,
+					rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute); err != nil {
 					t.Fatal(err)
 				}
 				report(api, test.controller)
@@ -57,10 +59,12 @@ func TestAHeaderRouteIsRetiredBeforeItGoes(t *testing.T) {
 	}
 }
 
-// It has one with the first rule, too. So a header route that comes first matches nobody, until the proxies have it.
-func TestAHeaderRouteIsThereBeforeItIsMet(t *testing.T) {
+// TestHeaderRouteAdditionIsStaged: Envoy Gateway also adds the cluster independently of the rule. So an added header
+// route first matches no request, until the proxies have applied it.
+func TestHeaderRouteAdditionIsStaged(t *testing.T) {
 	t.Parallel()
-	for controller, writes := range map[string]int{"gateway.envoyproxy.io/gatewayclass-controller": 2, "traefik.io/gateway-controller": 1} {
+	for controller, writes := range map[string]int{"gateway.envoyproxy.io/gatewayclass-controller": 2,
+		"traefik.io/gateway-controller": 1} {
 		t.Run(controller, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -77,7 +81,8 @@ func TestAHeaderRouteIsThereBeforeItIsMet(t *testing.T) {
 					}
 					api.Accept("httproutes", "shop", "web", true)
 				})
-				if err := router.SetHeaderRoute(deadlined(t), rollout, rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute); err != nil {
+				if err := router.SetHeaderRoute(deadlined(t), rollout,
+					rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute); err != nil {
 					t.Fatal(err)
 				}
 				if got := len(api.Requests(http.MethodPut, "/httproutes/")); got != writes || rules(api) != 2 || !met() {
@@ -89,7 +94,7 @@ func TestAHeaderRouteIsThereBeforeItIsMet(t *testing.T) {
 	}
 }
 
-// report puts a controller's report into the status of shop/web.
+// report writes a controller's report to the status of shop/web.
 func report(api *routertest.RoutesServer, controller string) {
 	api.Change("httproutes", "shop", "web", func(route map[string]any) {
 		route["status"] = map[string]any{"parents": []any{

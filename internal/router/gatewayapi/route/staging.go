@@ -1,19 +1,19 @@
 package route
 
-import (
-	"slices"
-)
+import "slices"
 
-// rulesByNumber are controllers that name what a rule needs by the number of the rule (status.parents[].controllerName). What the last rule needs comes and goes
-// together with that rule, and a proxy may have the one before the other: Envoy Gateway 1.9.1 then answers 503 (NC).
+// indexedControllers returns controllers (status.parents[].controllerName) that name the resources of a rule by the
+// rule's index. The resources of the last index appear and disappear together with a rule, and a proxy may receive them
+// in the wrong order: Envoy Gateway 1.9.1 then answers 503 (NC).
 func rulesByNumber() []string { return []string{"gateway.envoyproxy.io/gatewayclass-controller"} }
 
-// unmetHeader is the condition of a rule that is to match no request.
+// unmatchableHeader is the header of a condition that no request meets.
 const unmetHeader = "x-rollouts-unmet"
 
-// Between returns what is to be written before applied, which is what Apply made of object: the same route with the managed rules of the Rollout that come, or those
-// that go, in their places, but for requests that nobody sends. Once the proxies have taken that, applied costs no request. It is nil where applied can be written
-// at once: no rule comes or goes, those that do are for nobody already, or nobody serves the route who counts rules.
+// Staged returns a route to be written before applied, which Apply returned for object: the added or removed managed
+// rules of the Rollout are in it, with a condition that no request meets. Once the proxies have applied it, writing
+// applied costs no request. The result is nil if applied can be written directly: no rule is added or removed, such
+// rules are unmatchable already, or none of the controllers indexes rules.
 func Between(object map[string]any, want Intent, applied map[string]any) map[string]any {
 	want.Weights, want.Managed = nil, nil
 	before, err := open(object, want)
@@ -24,21 +24,21 @@ func Between(object map[string]any, want Intent, applied map[string]any) map[str
 	if err != nil {
 		return nil
 	}
-	between, changed := before, false
+	staged, changed := before, false
 	switch n := len(before.rules); {
 	case len(after.rules) < n:
 		changed = before.unmeet(before.rules, after.rules)
 	case len(after.rules) > n:
-		between, changed = after, after.unmeet(after.rules[n:], before.rules)
+		staged, changed = after, after.unmeet(after.rules[n:], before.rules)
 	}
 	if !changed {
 		return nil
 	}
-	between.settle()
-	return between.close()
+	staged.settle()
+	return staged.close()
 }
 
-// isServedByNumber says whether a controller of rulesByNumber has reported on the route.
+// hasIndexedController reports whether one of indexedControllers has reported on the route.
 func (d *draft) isServedByNumber() bool {
 	status, _ := d.object["status"].(map[string]any)
 	parents, _ := status["parents"].([]any)
@@ -48,19 +48,20 @@ func (d *draft) isServedByNumber() bool {
 	})
 }
 
-// unmeet gives those of the Rollout's managed rules that others has not a condition that no request fulfils, and says whether there were any.
+// makeUnmatchable adds a condition that no request meets to those of the Rollout's managed rules that are not in
+// others, and reports whether there are any.
 func (d *draft) unmeet(rules, others []*rule) bool {
 	changed := false
 	for _, r := range rules {
-		isThere := slices.ContainsFunc(others, func(other *rule) bool { return equal(other.fields, r.fields) })
-		if r.owner == d.want.Rollout && !isThere && d.unmeetOne(r) {
+		isKept := slices.ContainsFunc(others, func(other *rule) bool { return equal(other.fields, r.fields) })
+		if r.owner == d.want.Rollout && !isKept && d.unmeetOne(r) {
 			changed = true
 		}
 	}
 	return changed
 }
 
-// unmeetOne does that to one rule.
+// makeRuleUnmatchable is makeUnmatchable for one rule.
 func (d *draft) unmeetOne(r *rule) bool {
 	matches, err := objectsAt(r.fields, "matches", "matches")
 	if err != nil || len(matches) == 0 {

@@ -2,12 +2,13 @@ package route
 
 import "slices"
 
-// place puts the Rollout's managed rules among the others.
+// insertManaged inserts the Rollout's managed rules.
 //
-// Which of several rules takes a request is a matter of how much they ask (path, method, number of headers and of query parameters), and only between equals one
-// of place (Gateway API, HTTPRouteRule and GRPCRouteRule, matches). A managed rule asks at least what its source asks, and a header route more than that. So a rule that
-// no other can be the equal of goes behind the user's rules: some implementations tell rules apart by their number, and lose requests when one that comes or goes
-// in front of the others renumbers them. What has an equal goes in front.
+// If several rules match a request, the most specific one wins (path, method, number of headers and of query
+// parameters). The order decides only between equally specific ones (Gateway API, HTTPRouteRule and GRPCRouteRule,
+// matches). A managed rule is at least as specific as its source, and a header route is more specific. So a rule that
+// cannot be equally specific as another goes after the user's rules: some implementations identify rules by their index
+// and lose requests if a rule is added or removed before others. A rule that can be equally specific goes before them.
 func (d *draft) place(block []*rule) error {
 	equals := map[demand]bool{}
 	for _, r := range d.rules {
@@ -33,7 +34,7 @@ func (d *draft) place(block []*rule) error {
 		}
 		front = append(front, r)
 		for one := range own {
-			equals[one] = true // What is listed before it has to stay before it.
+			equals[one] = true // rules listed before it must stay before it
 		}
 	}
 	slices.Reverse(front)
@@ -43,8 +44,8 @@ func (d *draft) place(block []*rule) error {
 	return nil
 }
 
-// front is where those of the Rollout's managed rules begin that stand before every user's rule, and behind the managed rules of Rollouts that come first by name,
-// so that the order doesn't depend on who came when.
+// frontIndex returns the index of the Rollout's first managed rule before all user rules. Managed rules are sorted by
+// Rollout, so that the result does not depend on the order of writes.
 func (d *draft) front() int {
 	at := 0
 	for at < len(d.rules) && d.rules[at].owner != "" && d.rules[at].owner < d.want.Rollout {
@@ -53,7 +54,7 @@ func (d *draft) front() int {
 	return at
 }
 
-// back is where those begin that stand behind every user's rule, in the same order.
+// backIndex is frontIndex for the managed rules after all user rules.
 func (d *draft) back() int {
 	at := len(d.rules)
 	for at > 0 && d.rules[at-1].owner > d.want.Rollout {
@@ -62,13 +63,14 @@ func (d *draft) back() int {
 	return at
 }
 
-// demand is how much a match asks of a request, its path aside: that may be of equal weight for any two, for all that is looked at here.
+// specificity is how specific a match is, without its path: paths of any two matches count as equally specific here.
 type demand struct {
 	method               bool
 	headers, queryParams int
 }
 
-// demand adds what the matches of the rule ask. A rule without matches has one that asks nothing.
+// addSpecificities adds the specificities of the rule's matches to all. A rule without matches has one match without
+// conditions.
 func (r *rule) demand(all map[demand]bool) error {
 	matches, err := objectsAt(r.fields, "matches", r.path+".matches")
 	if err != nil {
@@ -80,7 +82,7 @@ func (r *rule) demand(all map[demand]bool) error {
 	for _, match := range matches {
 		headers, _ := match["headers"].([]any)
 		queryParams, _ := match["queryParams"].([]any)
-		_, hasMethod := match["method"].(string) // A GRPCRoute's is an object, and what stands there for the path.
+		_, hasMethod := match["method"].(string) // in a GRPCRoute it is an object that takes the place of the path
 		all[demand{hasMethod, len(headers), len(queryParams)}] = true
 	}
 	return nil

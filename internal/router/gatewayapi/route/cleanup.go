@@ -1,0 +1,50 @@
+package route
+
+import (
+	"maps"
+	"slices"
+)
+
+// RemoveOwners returns object without what the Rollouts in gone own on it: managed rules, an experiment's backends,
+// labels, and their entries in the record. Weights stay, because the correct values are unknown. It does not modify
+// object.
+func Undo(object map[string]any, gone []string) (map[string]any, error) {
+	d, err := open(object, Intent{Gone: gone})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.undoGone(); err != nil {
+		return nil, err
+	}
+	d.remark()
+	return d.close(), nil
+}
+
+// Entry is the entry of one Rollout in the record of a route.
+type Entry struct {
+	// Rollout is "namespace/name".
+	Rollout string
+	// UID is its UID when it wrote the entry; empty if the entry has none.
+	UID string
+	// Weighted is true if its canary or an experiment had weight.
+	Weighted bool
+	// Managed are its managed routes, and Destinations the Services of an experiment, sorted.
+	Managed, Destinations []string
+}
+
+// Entries returns the entries in the text of Annotation, sorted by Rollout; none if the text is invalid.
+func Entries(text string) []Entry {
+	parsed, err := parseRecord(text)
+	if err != nil {
+		return nil
+	}
+	var all []Entry
+	for _, rollout := range parsed.owners() {
+		own := parsed[rollout]
+		all = append(all, Entry{
+			Rollout: rollout, UID: own.UID, Weighted: own.Weighted,
+			Managed: slices.Sorted(maps.Keys(own.Managed)), Destinations: slices.Sorted(slices.Values(own.Destinations)),
+		})
+	}
+	return all
+}

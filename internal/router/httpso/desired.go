@@ -1,0 +1,78 @@
+package httpso
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
+)
+
+// desiredState is the requested state of one HTTPScaledObject.
+type desiredState struct {
+	rollout       string               // namespace/name, for messages
+	object        types.NamespacedName // the HTTPScaledObject
+	owner         owner                // the Rollout, for the owner mark
+	split         router.Split
+	setsWeights   bool                 // false leaves the weights as they are
+	managedRoutes []managedroute.Route // all header and mirror routes
+}
+
+// backends returns the split in the order of the annotation: stable, canary, others.
+func (d desiredState) backends() []split.Backend {
+	backends := []split.Backend{split.Backend(d.split.Stable), split.Backend(d.split.Canary)}
+	for _, other := range d.split.Others {
+		backends = append(backends, split.Backend(other))
+	}
+	return backends
+}
+
+// annotations returns the texts of the annotations weighted-backends and managed-routes for live; empty means no
+// annotation.
+//
+// Without weights, all requests go to the Service in the object's spec, which is normally the stable one. If it is not
+// (the Services of a ping-pong Rollout swap after each promotion, or the object names the canary Service), a single
+// entry keeps the requests on the stable Service. Managed routes refer to the second entry of the weights as the
+// canary, so they need weights, also at 0.
+func (d desiredState) annotations(live *object) (weightedBackends, managedRoutes string) {
+	managedRoutes = managedroute.Format(d.managedRoutes)
+	stable, canary := d.split.Stable.Service, d.split.Canary.Service
+	switch {
+	case !d.setsWeights && (managedRoutes == "" || isCanary(live.weightedBackends, canary)):
+		return live.weightedBackends, managedRoutes
+	case managedRoutes != "" || !d.split.IsStableOnly():
+		return split.Format(d.backends()), managedRoutes
+	case live.service == canary, d.split.PingPong && live.service != stable:
+		return split.Format([]split.Backend{split.Backend(d.split.Stable)}), ""
+	default:
+		return "", ""
+	}
+}
+
+// isCanary reports whether service is the second entry of an annotation weighted-backends, where managed routes expect
+// the canary.
+func isCanary(weightedBackends, service string) bool {
+	backends, err := split.Parse(weightedBackends)
+	return err == nil && len(backends) > 1 && backends[1].Service == service
+}
+
+// ownerMark returns the annotation weighted-backends-owner for live: this Rollout if there are weights, otherwise none.
+// A leftover mark of another Rollout is kept.
+func (d desiredState) ownerMark(live *object) string {
+	if weightedBackends, _ := d.annotations(live); weightedBackends != "" {
+		return d.owner.String()
+	}
+	other, ok := parseOwner(live.owner, live.name.Namespace)
+	if ok && other.rollout != d.owner.rollout && !live.hasWeightedBackends {
+		return live.owner
+	}
+	return ""
+}
+
+// matches reports whether live has exactly these annotations, byte for byte: the same split in another notation is not
+// written by this router.
+func (d desiredState) matches(live *object) bool {
+	weightedBackends, managedRoutes := d.annotations(live)
+	return live.weightedBackends == weightedBackends && live.hasWeightedBackends == (weightedBackends != "") &&
+		live.managedRoutes == managedRoutes && live.hasManagedRoutes == (managedRoutes != "")
+}
