@@ -13,7 +13,7 @@ ci-quick: ## [root, 7 min] run the inner loop: lint, unit tests, tests under the
 	@$(CI) quick
 
 .PHONY: ci-full
-ci-full: ## [root, 4 h] run everything that exists; after an interruption it continues
+ci-full: ## [root, 2 h] run everything that exists; after an interruption it continues
 	@$(CI) full
 
 .PHONY: linter

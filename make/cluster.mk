@@ -21,6 +21,13 @@ parts: preflight tools-cluster ## [15 min once] build the components of the clus
 	$(CLUSTER) build --with traefik --with keda --with argo-rollouts-v1.9.1
 
 # These share few packages with the other components, see localcluster/build/pins_test.go: CI builds both in parallel.
+# The versions of KEDA that `make ci-full` tests, in addition to the cluster's own.
+KEDA_VERSIONS := 2.18.3 2.20.2 2.21.0
+
+.PHONY: keda-parts
+keda-parts: preflight tools-cluster ## [15 min once] build the other versions of KEDA that test-keda supports
+	for version in $(KEDA_VERSIONS); do $(CLUSTER) build --with keda-v$$version || exit 1; done
+
 .PHONY: gateway-parts
 gateway-parts: preflight tools-cluster ## [8 min once] build what uses newer libraries of Kubernetes: Envoy Gateway, and an apply like Flux's
 	$(CLUSTER) path envoy-gateway

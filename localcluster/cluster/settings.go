@@ -79,10 +79,14 @@ func (s Settings) Path(elements ...string) string {
 	return filepath.Join(append([]string{s.Dir}, elements...)...)
 }
 
-// NameOf is the name of a checkout's cluster. The path of the checkout decides
-// it, so that each checkout has a cluster of its own.
-func NameOf(repo string) string {
-	sum := sha256.Sum256([]byte(repo))
+// NameOf returns the name of a cluster on this machine. It depends on the path of the checkout, so that two checkouts have
+// two clusters, and on name, which tells the clusters of one checkout apart and may be empty.
+func NameOf(repo, name string) string {
+	key := repo
+	if name != "" {
+		key += "\x00" + name
+	}
+	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])[:8]
 }
 

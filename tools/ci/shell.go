@@ -52,7 +52,7 @@ func (sh *shell) First(ctx context.Context, s Stage) Result {
 	}
 	sh.out.printf("=== %s begins %s after the start\n", s.Name, round(time.Since(sh.begun)))
 	began := time.Now()
-	err = sh.make(ctx, s, result.Log, s.Make)
+	err = errors.Join(sh.make(ctx, s, result.Log, s.Make), sh.endCluster(ctx, s, result.Log))
 	result.Duration = time.Since(began)
 	result.Invariants = sh.invariants(s, result.Log)
 	if err == nil {
@@ -75,8 +75,7 @@ func (sh *shell) Again(ctx context.Context, failed Result) Result {
 	result.Tests = tests
 	for i, attempt := range attempts {
 		log := filepath.Join(sh.logs, fmt.Sprintf("%s.again-%d.log", s.Name, i+1))
-		attemptErr := sh.make(ctx, s, log, attempt)
-		err = errors.Join(err, attemptErr)
+		err = errors.Join(err, sh.make(ctx, s, log, attempt), sh.endCluster(ctx, s, log))
 		result.Invariants = append(result.Invariants, sh.invariants(s, log)...)
 	}
 	result.Duration += time.Since(began)
@@ -88,6 +87,14 @@ func (sh *shell) Again(ctx context.Context, failed Result) Result {
 	sh.out.printf("=== %s passed at the second attempt; the first one's log: %s\n", s.Name, failed.Log)
 	sh.remember(result.record, s)
 	return result
+}
+
+// endCluster ends the cluster of a stage that has one of its own: an interrupted test leaves it running.
+func (sh *shell) endCluster(ctx context.Context, s Stage, log string) error {
+	if !s.OwnCluster {
+		return nil
+	}
+	return sh.make(context.WithoutCancel(ctx), s, log, []string{"cluster-down"})
 }
 
 // secondAttempt returns the calls of make that repeat what failed in a stage, and the names of the failed tests. A stage
@@ -171,6 +178,9 @@ func (sh *shell) make(ctx context.Context, s Stage, logFile string, args []strin
 	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "MAKEFLAGS=") || strings.HasPrefix(variable, "MAKELEVEL=")
 	})
+	if s.OwnCluster {
+		command.Env = append(command.Env, "LOCALCLUSTER_NAME="+s.Name)
+	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	command.Cancel = func() error { return endSession(command.Process.Pid) }
 	if err := errors.Join(command.Start(), writer.Close()); err != nil {

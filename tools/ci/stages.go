@@ -16,6 +16,8 @@ type Stage struct {
 	Alone bool
 	// Cluster means that the stage uses the shared cluster, which the stage "cluster" starts.
 	Cluster bool
+	// OwnCluster means that the stage starts a cluster with a name of its own, and ends it.
+	OwnCluster bool
 	// GoTests means that the output is that of go test, so that failed tests can run again by themselves.
 	GoTests bool
 	// Idle means that the stage gets only the processor time that no other process wants.
@@ -122,7 +124,7 @@ func suite(s Stage, after ...string) Stage {
 }
 
 // full are all stages that exist: those of the landing tier, the rest of the suites on the shared cluster, and then the
-// suites that need clusters of their own, one at a time.
+// suites that start clusters of their own, two at a time: they wait most of the time.
 func full() []Stage {
 	stages := landing()
 	for i := range stages {
@@ -142,26 +144,29 @@ func full() []Stage {
 			After: []string{"mutants"}, Alone: true, Cluster: true, Inputs: wholeTree(),
 		},
 		Stage{Name: "cluster-down", Make: []string{"cluster-down"}, After: []string{"faults"}, Alone: true},
+		Stage{Name: "keda-parts", Make: []string{"keda-parts"}, Needs: []string{"parts"}, After: []string{"lint"}, Idle: true},
 	)
 	for _, s := range []Stage{
-		{Name: "try", Make: []string{"test-canary", "CANARY=TestTry"}},
-		{Name: "guide", Make: []string{"test-guide"}},
-		{Name: "routes", Make: []string{"test-routes"}},
-		{Name: "zero", Make: []string{"test-zero"}},
-		{Name: "autoscaling", Make: []string{"test-autoscaling"}},
-		{Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"}},
-		{Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"}},
-		{Name: "keda", Make: []string{"test-keda"}},
-		{Name: "keda-2.18", Make: []string{"test-keda", "KEDA=2.18.3"}},
-		{Name: "keda-2.20", Make: []string{"test-keda", "KEDA=2.20.2"}},
-		{Name: "keda-2.21", Make: []string{"test-keda", "KEDA=2.21.0"}},
+		{Name: "autoscaling", Make: []string{"test-autoscaling"}, OwnCluster: true},
+		{Name: "zero", Make: []string{"test-zero"}, OwnCluster: true},
+		{Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"}, OwnCluster: true},
+		{Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"}, OwnCluster: true},
+		{Name: "try", Make: []string{"test-canary", "CANARY=TestTry"}, OwnCluster: true},
+		{Name: "guide", Make: []string{"test-guide"}, OwnCluster: true},
+		{Name: "routes", Make: []string{"test-routes"}, OwnCluster: true},
+		{Name: "keda", Make: []string{"test-keda"}, OwnCluster: true},
+		{Name: "keda-2.18", Make: []string{"test-keda", "KEDA=2.18.3"}, OwnCluster: true, Needs: []string{"keda-parts"}},
+		{Name: "keda-2.20", Make: []string{"test-keda", "KEDA=2.20.2"}, OwnCluster: true, Needs: []string{"keda-parts"}},
+		{Name: "keda-2.21", Make: []string{"test-keda", "KEDA=2.21.0"}, OwnCluster: true, Needs: []string{"keda-parts"}},
 		{Name: "scenarios-1.9", Make: []string{"test-scenarios", "ROLLOUTS=1.9.1"}},
 		{Name: "scenarios-1.10", Make: []string{"test-scenarios", "ROLLOUTS=1.10.1"}},
-		{Name: "install", Make: []string{"test-install"}},
-		{Name: "install-plugin", Make: []string{"test-plugin"}},
-		{Name: "release", Make: []string{"test-release"}},
+		{Name: "install", Make: []string{"test-install"}, OwnCluster: true},
+		{Name: "install-plugin", Make: []string{"test-plugin"}, OwnCluster: true},
+		// Both it and install write the folder dist.
+		{Name: "release", Make: []string{"test-release"}, After: []string{"install"}, OwnCluster: true},
 	} {
-		s.Needs, s.After, s.Alone, s.Inputs = []string{"parts"}, []string{"cluster-down"}, true, wholeTree()
+		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
+		s.Inputs = wholeTree()
 		stages = append(stages, s)
 	}
 	return stages

@@ -114,7 +114,7 @@ func (p *program) at(pos token.Pos) token.Position {
 // the machine stood still, which only voids a verdict.
 func isJudged(name string) bool {
 	within := func(folder string) bool { return strings.HasPrefix(name, folder+"/") }
-	helpers := []string{"test/kit", "test/kit/routertest", "test", "localcluster/test", "e2e"}
+	helpers := []string{"test", "localcluster/test", "e2e"}
 	isHelper := slices.ContainsFunc(helpers, within) && !within("e2e/cmd")
 	return (isHelper || strings.HasSuffix(name, "_test.go")) && !within("bench") && !within("test/kit/stall")
 }

@@ -35,8 +35,8 @@ func TestScope(t *testing.T) {
 	root := checkout(t, map[string]string{
 		"a/x_test.go": sleeps("a_test"), "bench2/b_test.go": sleeps("bench2"), "e2e/testbed/bed.go": sleeps("bed"),
 		"e2e/cmd/demo/a_test.go": sleeps("main"), "e2e/demo/demo.go": sleeps("demo"),
-		"e2e/demo/a_test.go":      sleeps("demo_test"),
-		"test/kit/kit.go": sleeps("testkit"), "test/kit/await/b.go": sleeps("await"),
+		"e2e/demo/a_test.go": sleeps("demo_test"),
+		"test/kit/kit.go":    sleeps("testkit"), "test/kit/await/b.go": sleeps("await"),
 		"localcluster/a_test.go": sleeps("localcluster"), "localcluster/test/x/x.go": sleeps("x"),
 		// These are not judged.
 		"product/b.go": sleeps("product"), "bench/a_test.go": sleeps("bench"), "test/kit/stall/a_test.go": sleeps("stall"),
@@ -53,9 +53,9 @@ func TestScope(t *testing.T) {
 	write(&found, p.judge())
 	const line = ":3: sleep: time.Sleep waits for a fixed time\n"
 	want := strings.Join([]string{
-		"a/x_test.go", "bench2/b_test.go", "e2e/testbed/bed.go", "e2e/cmd/demo/a_test.go", "e2e/demo/a_test.go",
-		"e2e/demo/demo.go", "test/kit/kit.go", "localcluster/a_test.go", "localcluster/test/x/x.go",
-		"test/kit/await/b.go", "10 upper bounds on wall-clock time: 0 elapsed, 0 limit, 10 sleep, 0 comment\n",
+		"a/x_test.go", "bench2/b_test.go", "e2e/cmd/demo/a_test.go", "e2e/demo/a_test.go", "e2e/demo/demo.go",
+		"e2e/testbed/bed.go", "localcluster/a_test.go", "localcluster/test/x/x.go", "test/kit/await/b.go",
+		"test/kit/kit.go", "10 upper bounds on wall-clock time: 0 elapsed, 0 limit, 10 sleep, 0 comment\n",
 	}, line)
 	if found.String() != want {
 		t.Errorf("found:\n%s\nwant:\n%s", found.String(), want)
@@ -74,7 +74,7 @@ import ("testing"; "time")
 func TestA(t *testing.T) { Eventually(t, time.Second) }
 `,
 		"a/a_test.go": `package a_test
-import ("testing"; "time"; "example.com/m/internal/testkit")
+import ("testing"; "time"; "example.com/m/test/kit")
 func TestA(t *testing.T) { testkit.Eventually(t, time.Second) }
 `,
 		"localcluster/a_test.go": sleeps("localcluster"),
@@ -87,7 +87,7 @@ func TestA(t *testing.T) { testkit.Eventually(t, time.Second) }
 	for _, each := range p.judge() {
 		found = append(found, each.file+" "+each.rule)
 	}
-	want := []string{"a/a_test.go limit", "test/kit/kit_test.go limit", "localcluster/a_test.go sleep"}
+	want := []string{"a/a_test.go limit", "localcluster/a_test.go sleep", "test/kit/kit_test.go limit"}
 	if !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}

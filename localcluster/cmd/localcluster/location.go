@@ -15,6 +15,8 @@ import (
 // location says where things are on this machine.
 type location struct {
 	repo, cache string
+	// cluster tells the clusters of one checkout apart. "" is the one that people use.
+	cluster string
 }
 
 // resolve makes both folders absolute and checks the repository's.
@@ -49,8 +51,8 @@ func (l *location) resolve() error {
 	return nil
 }
 
-// name tells the clusters of two checkouts apart.
-func (l *location) name() string { return cluster.NameOf(l.repo) }
+// name is the name of the cluster on this machine.
+func (l *location) name() string { return cluster.NameOf(l.repo, l.cluster) }
 
 // dir is the run directory of this checkout's cluster.
 func (l *location) dir() string { return filepath.Join(l.cache, "clusters", l.name()) }

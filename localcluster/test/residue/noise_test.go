@@ -41,7 +41,7 @@ func makeNoise() (stop func()) {
 // namespaces of its own for a moment. Where something can't be made there is that
 // much less noise.
 func somebodyElse(n int) {
-	name := cluster.NameOf(strconv.Itoa(n))
+	name := cluster.NameOf(strconv.Itoa(n), "")
 	run := filepath.Join(os.Getenv("LOCALCLUSTER_CACHE"), "clusters", name)
 	if os.Mkdir(run, 0o755) == nil {
 		defer func() { _ = os.Remove(run) }()

@@ -401,7 +401,7 @@ func processesOf(command string) []int {
 
 // cluster is the cluster of these tests, as far as its name decides.
 func (e environment) cluster() cluster.Settings {
-	return cluster.Settings{Name: cluster.NameOf(e.repo)}
+	return cluster.Settings{Name: cluster.NameOf(e.repo, "")}
 }
 
 // runDirectory is where the cluster of these tests is, or would be.
