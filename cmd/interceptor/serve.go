@@ -21,6 +21,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/election"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -99,7 +100,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	reporting, err = status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     controlplane.ProxyStates{Server: server},
-		Elect:      status.Election{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger}.Run,
+		Elect:      election.Elector{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger}.Run,
 		Replica:    chosen.podName,
 		Registerer: registry,
 		Logger:     logger,

@@ -12,7 +12,7 @@
 // this replica have confirmed, and says what is new of that. [TakenOf] counts the Ready proxies of all
 // replicas that have the object, and [Compute] is the status that it should have. These are pure.
 //
-// Of several replicas one writes, chosen by an [Election]. The others keep what they know ready, tell
+// Of several replicas one writes, chosen by an [election.Elector]. The others keep what they know ready, tell
 // it, and take over when the Lease runs out. The elected one works through a queue of objects: it
 // writes the statuses that differ, and no others, so an idle system writes nothing. Objects in a canary
 // come first. Serving the proxies does not depend on any of this.

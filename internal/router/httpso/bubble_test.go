@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -32,7 +33,7 @@ func watching(t *testing.T, api *routertest.APIServer) *httpso.Router {
 // renew renews the Lease once.
 func renew(api *routertest.APIServer) {
 	api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a",
-		"renewTime": time.Now().Format(time.RFC3339Nano)}})
+		"renewTime": time.Now().Format(metav1.RFC3339Micro)}})
 }
 
 // beat renews the Lease until the test ends.

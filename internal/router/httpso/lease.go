@@ -6,110 +6,103 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/lease"
 )
 
-// leaseTimeout bounds the reading of the Lease, which happens while a call waits.
+// leaseTimeout bounds a read of the Lease, which a call of the controller waits for.
 const leaseTimeout = time.Second
 
-// life is what is known of the interceptors.
-type life int
+// liveness is whether an interceptor keeps the reports up to date.
+type liveness int
 
 const (
-	// unknown says that the Lease cannot be read now.
-	unknown life = iota
-	// absent says that no interceptor renews the Lease, so that nobody keeps status.dataPlane up to date.
-	absent
-	// alive says that an interceptor renews the Lease.
-	alive
+	// livenessUnknown means that the Lease cannot be read at the moment.
+	livenessUnknown liveness = iota
+	// interceptorGone means that no interceptor renews the Lease, so status.dataPlane isn't kept up to date.
+	interceptorGone
+	// interceptorAlive means that an interceptor renews the Lease.
+	interceptorAlive
 )
 
-// lease is the part of a Lease (coordination.k8s.io/v1) that shows life.
-type lease struct {
-	Spec struct {
-		HolderIdentity string `json:"holderIdentity"`
-		RenewTime      string `json:"renewTime"`
-	} `json:"spec"`
-}
-
-// pulse follows the Lease of the interceptors. The controller's ServiceAccount may get Leases but not watch them, so it is read when somebody asks and the
-// last reading is older than a renewal.
+// leaseMonitor decides from the interceptors' Lease whether an interceptor is alive. The controller's ServiceAccount has the permission to get Leases but not to
+// watch them, so check reads the Lease if the last read is older than a renewal.
 //
-// Clocks of machines differ, so renewTime is never compared with one of ours: a Lease lives while we see it change, as client-go's leader election
-// has it. At first sight there is nothing to compare with and it counts as alive for LeaseFreshness: where the holder is in fact gone, that delays a
-// verification, where the opposite guess would let one through that nobody took.
-type pulse struct {
+// Package lease has the rule. At the first read there is nothing to compare the Lease with, and it counts as fresh for LeaseFreshness. If its holder is gone,
+// that delays a verification. The opposite assumption would verify a weight that no proxy has.
+type leaseMonitor struct {
 	client *kube.Client
 	name   types.NamespacedName
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	tried   time.Time // when the last attempt to read the Lease ended; zero while there was none
-	failed  bool      // whether that attempt failed for now
-	seen    lease     // what was read last; the zero value where there is no Lease
-	changed time.Time // when that was found changed; zero while nothing was read
-	told    life      // what was logged last
+	mu          sync.Mutex
+	readAt      time.Time // when the last attempt to read the Lease ended; zero before the first one
+	failed      bool      // whether that attempt failed with an error that may pass
+	holder      string    // the holder at the last successful read
+	observation lease.Observation
+	logged      liveness // the liveness that was logged last
 }
 
-func newPulse(client *kube.Client, name types.NamespacedName, log *slog.Logger) *pulse {
-	return &pulse{client: client, name: name, log: log, told: alive}
+func newLeaseMonitor(client *kube.Client, name types.NamespacedName, log *slog.Logger) *leaseMonitor {
+	return &leaseMonitor{client: client, name: name, log: log, logged: interceptorAlive}
 }
 
-// feel tells whether interceptors live, reading the Lease if that is due.
-func (p *pulse) feel(ctx context.Context) life {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// check returns whether an interceptor is alive. It reads the Lease if a read is due.
+func (m *leaseMonitor) check(ctx context.Context) liveness {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	pause := httpv1alpha1.LeaseRenewInterval
-	if p.failed {
-		pause = leaseTimeout // those who waited for an attempt that failed don't each make one more
+	if m.failed {
+		pause = leaseTimeout // Calls that waited for a failed read don't repeat it one after the other.
 	}
-	if p.tried.IsZero() || time.Since(p.tried) >= pause {
-		p.read(ctx)
+	if m.readAt.IsZero() || time.Since(m.readAt) >= pause {
+		m.read(ctx)
 	}
-	found := p.judge()
-	if found != p.told && found != unknown {
-		p.told = found
-		if found == absent {
-			p.log.InfoContext(ctx, "no interceptor renews its Lease: weights are verified by the annotation alone", "lease", p.name.String())
+	current := m.liveness()
+	if current != m.logged && current != livenessUnknown {
+		m.logged = current
+		if current == interceptorGone {
+			m.log.InfoContext(ctx, "no interceptor renews its Lease: weights are verified by the annotation alone", "lease", m.name.String())
 		} else {
-			p.log.InfoContext(ctx, "an interceptor renews its Lease: weights are verified by what the proxies took", "lease", p.name.String(),
-				"holder", p.seen.Spec.HolderIdentity)
+			m.log.InfoContext(ctx, "an interceptor renews its Lease: weights are verified by what the proxies acknowledged", "lease", m.name.String(),
+				"holder", m.holder)
 		}
 	}
-	return found
+	return current
 }
 
-// read reads the Lease. One that may not be read is as good as none.
-func (p *pulse) read(ctx context.Context) {
+// read reads the Lease. A Lease that is forbidden counts as a Lease that doesn't exist.
+func (m *leaseMonitor) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
-	var found lease
-	err := p.client.Get(ctx, &found, "apis", "coordination.k8s.io", "v1", "namespaces", p.name.Namespace, "leases", p.name.Name)
-	if apierrors.IsForbidden(err) && p.told != absent {
-		p.log.WarnContext(ctx, "the interceptors' Lease may not be read", "lease", p.name.String(), "error", err.Error(),
-			"remedy", "allow the controller's ServiceAccount to get leases of coordination.k8s.io there")
+	current := new(coordinationv1.Lease)
+	err := m.client.Get(ctx, current, "apis", "coordination.k8s.io", "v1", "namespaces", m.name.Namespace, "leases", m.name.Name)
+	if apierrors.IsForbidden(err) && m.logged != interceptorGone {
+		m.log.WarnContext(ctx, "the interceptors' Lease cannot be read: permission denied", "lease", m.name.String(), "error", err.Error(),
+			"remedy", "allow the controller's ServiceAccount to get leases of coordination.k8s.io in that namespace")
 	}
-	p.tried = time.Now()
-	p.failed = err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err)
-	if !p.failed && (found != p.seen || p.changed.IsZero()) {
-		p.seen, p.changed = found, p.tried
+	m.readAt = time.Now()
+	m.failed = err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err)
+	if !m.failed {
+		m.holder = lease.Holder(current)
+		m.observation.Record(current, m.readAt)
 	}
 }
 
-// judge says what the readings so far show. A Lease without a holder counts like any other: whoever
-// ends in good order gives the Lease up, and mostly another replica takes it within a moment.
-func (p *pulse) judge() life {
-	isRenewed := p.seen.Spec.HolderIdentity != "" || p.seen.Spec.RenewTime != ""
+// liveness returns the result of the reads so far. A Lease without a holder counts like any other: a replica that shuts down releases the Lease, and usually
+// another replica takes it within a moment.
+func (m *leaseMonitor) liveness() liveness {
 	switch {
-	case isRenewed && time.Since(p.changed) < httpv1alpha1.LeaseFreshness:
-		return alive
-	case p.failed:
-		return unknown
+	case m.observation.IsFresh(httpv1alpha1.LeaseFreshness, time.Now()):
+		return interceptorAlive
+	case m.failed:
+		return livenessUnknown
 	default:
-		return absent
+		return interceptorGone
 	}
 }

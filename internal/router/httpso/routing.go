@@ -27,15 +27,15 @@ var _ router.Router = (*Router)(nil)
 // New returns a Router that reads and writes through client, monitors the interceptors by the Lease of that name, and
 // logs changed weights to log, at info level.
 func New(client *Client, interceptors types.NamespacedName, log *slog.Logger) *Router {
-	r := &routing{client: client, pulse: newPulse(client.api, interceptors, log), log: log}
+	r := &routing{client: client, monitor: newLeaseMonitor(client.api, interceptors, log), log: log}
 	return &Router{engine.New(engine.Routing[*object]{Type: Type, Configure: r.configure}, client.api, FieldManager, log)}
 }
 
 // routing is the state that all calls share.
 type routing struct {
-	client *Client
-	pulse  *pulse
-	log    *slog.Logger
+	client  *Client
+	monitor *leaseMonitor
+	log     *slog.Logger
 }
 
 // configure returns the routing as rollout configures it.

@@ -112,10 +112,10 @@ func (t *target) CheckWritten(_ context.Context, live *object) error {
 // DataPlaneState returns Applied if, by the interceptor's report, there is a Ready proxy and all of them have ACKed the
 // annotation. Without a running interceptor reports are not updated, and the annotation alone is enough.
 func (t *target) DataPlaneState(ctx context.Context, live *object) (engine.DataPlaneState, string) {
-	switch t.pulse.feel(ctx) {
-	case absent:
+	switch t.monitor.check(ctx) {
+	case interceptorGone:
 		return engine.Applied, ""
-	case unknown:
+	case livenessUnknown:
 		return engine.Unknown, "cannot read the interceptors' Lease"
 	default:
 	}
@@ -185,7 +185,7 @@ func (t *target) StableHasHash(ctx context.Context, hash string) (matches, known
 	if err != nil {
 		return false, false, err
 	}
-	if report := live.report; report != nil && len(report.StableHashes) > 0 && t.pulse.feel(ctx) == alive {
+	if report := live.report; report != nil && len(report.StableHashes) > 0 && t.monitor.check(ctx) == interceptorAlive {
 		return slices.Equal(report.StableHashes, []string{hash}), true, nil
 	}
 	return false, false, nil

@@ -1,4 +1,4 @@
-package status_test
+package election_test
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/election"
 )
 
 // candidate is a replica that takes part in an election.
@@ -146,11 +146,11 @@ func newLeaseServer() *leaseServer { return &leaseServer{watching: map[*io.PipeW
 func campaign(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity string) *candidate {
 	t.Helper()
 	c := &candidate{}
-	election := status.Election{Client: leases.client(t), Namespace: "keda", Identity: identity, Logger: slog.New(slog.DiscardHandler)}
+	elector := election.Elector{Client: leases.client(t), Namespace: "keda", Identity: identity, Logger: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- election.Run(ctx, func(ctx context.Context) {
+		done <- elector.Run(ctx, func(ctx context.Context) {
 			if leaders.Add(1) > 1 {
 				t.Errorf("%s leads beside another", identity)
 			}
@@ -270,7 +270,7 @@ func TestWhoIsOvertakenStandsBy(t *testing.T) {
 }
 
 func TestElectionWithoutIdentity(t *testing.T) {
-	err := status.Election{Namespace: "keda", Logger: slog.New(slog.DiscardHandler)}.Run(t.Context(), func(context.Context) {})
+	err := election.Elector{Namespace: "keda", Logger: slog.New(slog.DiscardHandler)}.Run(t.Context(), func(context.Context) {})
 	if err == nil {
 		t.Error("an election without an identity runs")
 	}
