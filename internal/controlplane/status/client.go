@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 )
 
 const (
@@ -29,8 +30,8 @@ const (
 
 // apiClient is the Client of a real API server.
 type apiClient struct {
-	scaledObjects, events rest.Interface
-	definition            definition
+	scaledObjects, eventsAPI rest.Interface
+	definition               definition
 
 	mu        sync.Mutex // not held during a request
 	forbidden error      // why the annotation may not be written, as of deniedAt
@@ -39,13 +40,13 @@ type apiClient struct {
 }
 
 // NewClient returns a Client. scaledObjects is a REST client of
-// httpv1alpha1.SchemeGroupVersion, and events one of events.k8s.io/v1. It needs the permissions
+// httpv1alpha1.SchemeGroupVersion, and eventsAPI one of events.k8s.io/v1. It needs the permissions
 // to patch httpscaledobjects/status and to create events. Where the installed
 // CustomResourceDefinition has no place for a field of the status, it needs the one to patch
 // httpscaledobjects too: such fields go into httpv1alpha1.AnnotationStatus, which is told to
 // logger once, with the remedy.
-func NewClient(scaledObjects, events rest.Interface, logger *slog.Logger) Client {
-	return &apiClient{scaledObjects: scaledObjects, events: events, definition: definition{client: scaledObjects, logger: logger}}
+func NewClient(scaledObjects, eventsAPI rest.Interface, logger *slog.Logger) Client {
+	return &apiClient{scaledObjects: scaledObjects, eventsAPI: eventsAPI, definition: definition{client: scaledObjects, logger: logger}}
 }
 
 // ApplyStatus applies by server-side apply, taking over its fields from whoever had them. What
@@ -176,13 +177,9 @@ func isOfAnother(err error) bool {
 	return is && cause.Field == "metadata.uid"
 }
 
-// CreateEvent creates event through events.k8s.io.
+// CreateEvent creates event through events.k8s.io/v1.
 func (c *apiClient) CreateEvent(ctx context.Context, event *eventsv1.Event) error {
-	err := c.events.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
+	return events.Create(ctx, c.eventsAPI, event)
 }
 
 // ownConditions leaves out the conditions of other writers: to apply a field is to own it.

@@ -79,8 +79,8 @@ func met(kind, reason, message string) metav1.Condition {
 }
 
 // unmet is a condition that is False.
-func unmet(kind, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: shorten(message, maxMessage)}
+func unmet(kind, reason, text string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message.Truncate(text, maxMessage)}
 }
 
 // accepted judges the object as its owner wrote it.
@@ -206,13 +206,4 @@ func targetService(ref httpv1alpha1.ScaleTargetRef) string {
 		port = strconv.Itoa(int(ref.Port))
 	}
 	return ref.Service + ":" + port
-}
-
-// shorten cuts text to at most limit bytes, between characters, and marks the cut.
-func shorten(text string, limit int) string {
-	const mark = "…"
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }

@@ -3,8 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"hash/fnv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -20,10 +19,6 @@ const (
 	reportingController = "kedify.io/http-interceptor"
 	// eventAction is what the interceptor was doing when it had something to report, and holdAction when it announces something.
 	eventAction, holdAction = "Route", "Hold"
-	// maxNote is the longest note that the events API takes, in bytes.
-	maxNote = 1024
-	// maxInstance is the longest reporting instance that the events API takes, in bytes.
-	maxInstance = 128
 	// announceEvery is how often the same is told of an object.
 	announceEvery = 5 * time.Minute
 	// announceQueue is how many announcements wait to be written; what comes beyond is left out until it happens again.
@@ -46,24 +41,10 @@ func eventFor(object *httpv1alpha1.HTTPScaledObject, was, is *metav1.Condition, 
 	return newEvent(object, Announcement{kind, is.Reason, is.Message}, eventAction, is.LastTransitionTime.Time, instance)
 }
 
-// newEvent makes the Event that tells something that is so since a time. Its name is made of what it tells, so that telling the same thing twice, say by two
-// replicas in turn, leaves one Event.
-func newEvent(object *httpv1alpha1.HTTPScaledObject, is Announcement, action string, since time.Time, instance string) *eventsv1.Event {
-	digest := fnv.New64a()
-	_, _ = fmt.Fprintf(digest, "%s\n%d\n%s\n%s", object.UID, since.Unix(), is.Reason, is.Note)
-	return &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: object.Namespace,
-			Name:      fmt.Sprintf("%s.%016x", shorten(object.Name, 200), digest.Sum64()),
-		},
-		EventTime:           metav1.NowMicro(),
-		ReportingController: reportingController,
-		ReportingInstance:   shorten(instance, maxInstance),
-		Action:              action,
-		Reason:              is.Reason,
-		Note:                shorten(is.Note, maxNote),
-		Type:                is.Kind,
-		Regarding: corev1.ObjectReference{
+// newEvent returns an Event about an object for an occurrence that began at since.
+func newEvent(object *httpv1alpha1.HTTPScaledObject, announced Announcement, action string, since time.Time, instance string) *eventsv1.Event {
+	return events.Event{
+		Object: corev1.ObjectReference{
 			APIVersion:      httpv1alpha1.SchemeGroupVersion.String(),
 			Kind:            httpv1alpha1.Kind,
 			Namespace:       object.Namespace,
@@ -71,7 +52,9 @@ func newEvent(object *httpv1alpha1.HTTPScaledObject, is Announcement, action str
 			UID:             object.UID,
 			ResourceVersion: object.ResourceVersion,
 		},
-	}
+		Type: announced.Kind, Reason: announced.Reason, Note: announced.Note,
+		Controller: reportingController, Action: action, Instance: instance, Since: since,
+	}.V1()
 }
 
 // Announcement is something that happens to the requests for an object, and that its status does not tell.

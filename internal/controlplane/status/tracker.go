@@ -185,7 +185,7 @@ func (t *AckTracker) judge(object Publication, each *Stream) peers.Answer {
 			answer.Confirmed = false
 		}
 		if is.Nacked != "" && is.Nacked == version && answer.Refusal == "" {
-			answer.Refusal = shorten(cmp.Or(is.Message, noReason), peers.MaxRefusal)
+			answer.Refusal = message.Truncate(cmp.Or(is.Message, noReason), peers.MaxRefusal)
 		}
 	}
 	for _, name := range object.clusters() {

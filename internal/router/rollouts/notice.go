@@ -7,9 +7,9 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 )
 
 const (
@@ -52,17 +52,13 @@ func (b *Board) WarnOf(ctx context.Context, rollout *v1alpha1.Rollout, reason, a
 	b.log.WarnContext(ctx, message, "rollout", rollout.Namespace+"/"+rollout.Name, "reason", reason) //nolint:sloglint // the event's text, to find one by the other
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	now := metav1.Now()
-	err := b.client.Create(ctx, &corev1.Event{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: rollout.Namespace, GenerateName: rollout.Name + "-"},
-		InvolvedObject: corev1.ObjectReference{
+	err := events.CreateCore(ctx, b.client, events.Event{
+		Object: corev1.ObjectReference{
 			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Rollout",
 			Namespace: rollout.Namespace, Name: rollout.Name, UID: rollout.UID, ResourceVersion: rollout.ResourceVersion,
 		},
-		Reason: reason, Message: message, Type: corev1.EventTypeWarning,
-		Source: corev1.EventSource{Component: b.component}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
-	}, "api", "v1", "namespaces", rollout.Namespace, "events")
+		Type: corev1.EventTypeWarning, Reason: reason, Note: message, Controller: b.component,
+	}.Core())
 	if err != nil {
 		b.log.DebugContext(ctx, "event not written", "error", err.Error())
 	}
