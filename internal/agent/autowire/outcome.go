@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
@@ -72,6 +72,6 @@ func (o outcomes) condition(target Target) metav1.Condition {
 	for _, each := range all {
 		parts = append(parts, each.message)
 	}
-	found.Message = desired.Shorten(strings.Join(parts, "; "), maxMessage)
+	found.Message = truncate.Text(strings.Join(parts, "; "), maxMessage)
 	return found
 }

@@ -23,9 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
 // autowireOwner is the field manager of the condition that the Autowirer writes: what one field manager
@@ -217,12 +218,12 @@ func (a *Autowirer) write(ctx context.Context, object client.Object, change auto
 	err = a.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, text), fieldOwner)
 	switch {
 	case err == nil && change.Reason != "":
-		a.Events.Event(object, corev1.EventTypeNormal, change.Reason, desired.Shorten(change.Message, maxEvent))
+		a.Events.Event(object, corev1.EventTypeNormal, change.Reason, truncate.Text(change.Message, maxEvent))
 	case apierrors.IsInvalid(err) && outdated(ctx, a.Stored, object):
 		return nil // the version that is stored now comes by the watch
 	case err != nil && !apierrors.IsConflict(err):
 		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonRefused,
-			desired.Shorten(err.Error(), maxEvent))
+			truncate.Text(err.Error(), maxEvent))
 	}
 	return err
 }
@@ -248,7 +249,7 @@ func (a *Autowirer) report(
 			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))
 		}
 		if err == nil && want != nil && isWorse(before, &want[0]) {
-			a.Events.Event(object, corev1.EventTypeWarning, want[0].Reason, desired.Shorten(want[0].Message, maxEvent))
+			a.Events.Event(object, corev1.EventTypeWarning, want[0].Reason, truncate.Text(want[0].Message, maxEvent))
 		}
 	}
 	return failed

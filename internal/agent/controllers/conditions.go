@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 )
 
 // placeAgain is how long a definition is taken to have no place for conditions after it had none.
@@ -56,12 +56,6 @@ func (r *Reconciler) putConditions(
 	return failed
 }
 
-// mayBeUndeclared says whether a write may have been refused for a field or a value that the definition
-// lacks. Kubernetes answers the first with an internal error.
-func mayBeUndeclared(err error) bool {
-	return apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
-}
-
 // put makes the conditions of a field owner on an object what they should be, where there is a place for them.
 // A condition whose status does not change keeps its time.
 func (p *place) put(
@@ -86,7 +80,7 @@ func (p *place) put(
 		return err
 	}
 	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(object)}
-	if err = api.Status().Patch(ctx, written, patch, owner, client.ForceOwnership); mayBeUndeclared(err) {
+	if err = api.Status().Patch(ctx, written, patch, owner, client.ForceOwnership); crd.MayBeUndeclared(err) {
 		p.miss(now)
 		return nil
 	}

@@ -25,10 +25,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
 // installerOwner is the field manager of the condition that the Installer writes.
@@ -275,7 +276,7 @@ func (i *Installer) report(
 		if condition.Status == metav1.ConditionTrue {
 			kind = corev1.EventTypeNormal
 		}
-		i.Events.Event(about, kind, condition.Reason, desired.Shorten(condition.Message, maxEvent))
+		i.Events.Event(about, kind, condition.Reason, truncate.Text(condition.Message, maxEvent))
 	}
 	return failed
 }

@@ -15,8 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
 // Reconciler keeps the HTTPScaledObjects of ScaledObjects. It is a reconcile.Reconciler of
@@ -200,5 +201,5 @@ func (r *Reconciler) owned(
 
 // warn writes a Warning on a ScaledObject.
 func (r *Reconciler) warn(scaled *apis.ScaledObject, reason, message string) {
-	r.Events.Event(scaled, corev1.EventTypeWarning, reason, desired.Shorten(message, maxEvent))
+	r.Events.Event(scaled, corev1.EventTypeWarning, reason, truncate.Text(message, maxEvent))
 }

@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
 // fieldOwner is the field manager of all that the agent writes.
@@ -183,7 +184,7 @@ func outdated(ctx context.Context, reader client.Reader, object client.Object) b
 func (r *Reconciler) report(
 	ctx context.Context, scaled *apis.ScaledObject, problems []desired.Problem,
 ) error {
-	text := desired.Shorten(desired.Text(problems), maxAnnotation)
+	text := truncate.Text(desired.Text(problems), maxAnnotation)
 	if text == scaled.Annotations[httpv1alpha1.AnnotationTriggerProblems] {
 		return nil
 	}

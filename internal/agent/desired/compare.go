@@ -9,6 +9,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
@@ -112,7 +113,7 @@ func conditionsOf(want Want) []metav1.Condition {
 		Reason: httpv1alpha1.ReasonTriggerAccepted, Message: "The object says what its trigger says.",
 	}
 	if len(want.Problems) > 0 {
-		accepted.Reason, accepted.Message = want.Problems[0].Reason, Shorten(Text(want.Problems), maxMessage)
+		accepted.Reason, accepted.Message = want.Problems[0].Reason, truncate.Text(Text(want.Problems), maxMessage)
 	}
 	if want.Object == nil {
 		accepted.Status = metav1.ConditionFalse
@@ -138,13 +139,4 @@ func Text(problems []Problem) string {
 		out = append(out, problem.Message)
 	}
 	return strings.Join(out, "; ")
-}
-
-// Shorten cuts a text that is longer than limit bytes, between characters, and marks the cut.
-func Shorten(text string, limit int) string {
-	const mark = " …"
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -17,41 +18,37 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 )
 
 const (
 	// FieldManager is the name under which the interceptor applies its fields of a status.
 	FieldManager = "kedify-http-interceptor"
-	// deniedPause is the time after which a write that was forbidden is tried again: whoever may
-	// allow it is a person.
+	// deniedPause is the time after which a forbidden write is repeated. It is long because a person has to grant the permission.
 	deniedPause = 30 * time.Second
 )
 
-// apiClient is the Client of a real API server.
+// apiClient is the Client that writes to the API server.
 type apiClient struct {
 	scaledObjects, eventsAPI rest.Interface
-	definition               definition
+	schema                   statusSchema
 
 	mu        sync.Mutex // not held during a request
-	forbidden error      // why the annotation may not be written, as of deniedAt
+	forbidden error      // the last rejection of a write of the annotation for lack of permission, at deniedAt
 	deniedAt  time.Time
 	leftover  sync.Once
 }
 
-// NewClient returns a Client. scaledObjects is a REST client of
-// httpv1alpha1.SchemeGroupVersion, and eventsAPI one of events.k8s.io/v1. It needs the permissions
-// to patch httpscaledobjects/status and to create events. Where the installed
-// CustomResourceDefinition has no place for a field of the status, it needs the one to patch
-// httpscaledobjects too: such fields go into httpv1alpha1.AnnotationStatus, which is told to
-// logger once, with the remedy.
+// NewClient returns a Client. scaledObjects is a REST client of httpv1alpha1.SchemeGroupVersion, and eventsAPI one of events.k8s.io/v1. The Client needs the
+// permissions to patch httpscaledobjects/status and to create events. If the installed CustomResourceDefinition lacks a field of the status, it also needs the
+// permission to patch httpscaledobjects: it writes such fields to httpv1alpha1.AnnotationStatus, and logs that once with the fix.
 func NewClient(scaledObjects, eventsAPI rest.Interface, logger *slog.Logger) Client {
-	return &apiClient{scaledObjects: scaledObjects, eventsAPI: eventsAPI, definition: definition{client: scaledObjects, logger: logger}}
+	return &apiClient{scaledObjects: scaledObjects, eventsAPI: eventsAPI, schema: statusSchema{client: scaledObjects, logger: logger}}
 }
 
-// ApplyStatus applies by server-side apply, taking over its fields from whoever had them. What
-// the installed definition has no place for is applied to an annotation first: what is told of
-// the object elsewhere in its status then never runs ahead of the report.
+// ApplyStatus uses server-side apply and takes over fields that another field manager owns. Fields that the installed CustomResourceDefinition lacks go to an
+// annotation. The annotation is written first, so that the conditions in the status are never newer than the report.
 func (c *apiClient) ApplyStatus(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject,
 	status httpv1alpha1.HTTPScaledObjectStatus,
@@ -62,20 +59,19 @@ func (c *apiClient) ApplyStatus(
 		return fmt.Errorf("encode the status of HTTPScaledObject %s/%s: %w",
 			object.Namespace, object.Name, err)
 	}
-	inStatus, annotated := c.definition.divide(ctx, all)
+	inStatus, annotated := c.schema.split(ctx, all)
 	err = c.applyBoth(ctx, object, inStatus, annotated)
-	if !mayBeUndeclared(err) || !c.definition.read(ctx) {
+	if !crd.MayBeUndeclared(err) || errors.Is(err, ErrGone) || !c.schema.refresh(ctx) {
 		return err
 	}
-	if inStatus, annotated = c.definition.divide(ctx, all); len(annotated) == 0 {
-		return err // It was refused for another reason.
+	if inStatus, annotated = c.schema.split(ctx, all); len(annotated) == 0 {
+		return err // The API server rejected it for another reason.
 	}
 	return c.applyBoth(ctx, object, inStatus, annotated)
 }
 
-// applyBoth applies some fields to the status and others to the annotation. Without any for it the
-// annotation goes, once what it held is in the status. If that is forbidden it stays, as
-// httpv1alpha1.StatusOf does not read it then.
+// applyBoth applies inStatus to the status and annotated to the annotation. If annotated is empty, it removes the annotation after its fields are in the status. If
+// that is forbidden, the annotation stays: httpv1alpha1.StatusOf ignores it when the status has a report.
 func (c *apiClient) applyBoth(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, inStatus, annotated map[string]any,
 ) error {
@@ -98,15 +94,15 @@ func (c *apiClient) applyBoth(
 		return err
 	}
 	c.leftover.Do(func() {
-		c.definition.logger.WarnContext(ctx, "an annotation stays that nobody reads any more: all of the status has a place now",
+		c.schema.logger.WarnContext(ctx, "cannot remove an annotation that is no longer read: the status now has all fields",
 			"annotation", httpv1alpha1.AnnotationStatus, "remedy", "remove it from all objects: "+
 				"kubectl annotate httpscaledobjects -A --all "+httpv1alpha1.AnnotationStatus+"-", "error", err)
 	})
 	return nil
 }
 
-// annotate has the annotation hold fields of a status, or removes it where there are none. After a
-// write that was forbidden none is tried for deniedPause.
+// annotate writes fields of a status to the annotation, or removes the annotation if there are no fields. After a forbidden write it returns the same error for
+// deniedPause without a request.
 func (c *apiClient) annotate(ctx context.Context, object *httpv1alpha1.HTTPScaledObject, fields map[string]any) error {
 	var annotations map[string]string
 	if len(fields) > 0 {
@@ -133,8 +129,8 @@ func (c *apiClient) annotate(ctx context.Context, object *httpv1alpha1.HTTPScale
 	return err
 }
 
-// apply applies to an object or one of its subresources. The UID makes the API server refuse to
-// annotate a successor of the same name; of a status it doesn't look at it (Kubernetes 1.34).
+// apply applies to an object or one of its subresources. The UID makes the API server reject an annotation of a new object of the same name. It ignores the UID in
+// a status (Kubernetes 1.34).
 func (c *apiClient) apply(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject,
 	annotations map[string]string, status map[string]any, subresource ...string,
@@ -164,17 +160,16 @@ func (c *apiClient) apply(
 	if apierrors.IsNotFound(err) && len(subresource) > 0 {
 		return fmt.Errorf("%w, or the CustomResourceDefinition has no subresource status (install config/crd): %w", ErrGone, err)
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isOfAnother(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isReplaced(err) {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return err
 }
 
-// isOfAnother says whether a write was refused because another object has the name by now: its UID
-// cannot be changed.
-func isOfAnother(err error) bool {
-	cause, is := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
-	return is && cause.Field == "metadata.uid"
+// isReplaced says whether a write was rejected because another object has the name now: the UID of an object is immutable.
+func isReplaced(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && cause.Field == "metadata.uid"
 }
 
 // CreateEvent creates event through events.k8s.io/v1.
@@ -182,7 +177,7 @@ func (c *apiClient) CreateEvent(ctx context.Context, event *eventsv1.Event) erro
 	return events.Create(ctx, c.eventsAPI, event)
 }
 
-// ownConditions leaves out the conditions of other writers: to apply a field is to own it.
+// ownConditions returns the conditions that the interceptor owns: server-side apply makes the writer the owner of every field that it sends.
 func ownConditions(conditions []metav1.Condition) []metav1.Condition {
 	own := append(ownersConditions(), httpv1alpha1.ConditionReady, httpv1alpha1.ConditionProgrammed)
 	return slices.DeleteFunc(slices.Clone(conditions), func(condition metav1.Condition) bool {

@@ -15,6 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -79,8 +80,8 @@ func met(kind, reason, message string) metav1.Condition {
 }
 
 // unmet is a condition that is False.
-func unmet(kind, reason, text string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message.Truncate(text, maxMessage)}
+func unmet(kind, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: truncate.Text(message, maxMessage)}
 }
 
 // accepted judges the object as its owner wrote it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -185,7 +186,7 @@ func (t *AckTracker) judge(object Publication, each *Stream) peers.Answer {
 			answer.Confirmed = false
 		}
 		if is.Nacked != "" && is.Nacked == version && answer.Refusal == "" {
-			answer.Refusal = message.Truncate(cmp.Or(is.Message, noReason), peers.MaxRefusal)
+			answer.Refusal = truncate.Text(cmp.Or(is.Message, noReason), peers.MaxRefusal)
 		}
 	}
 	for _, name := range object.clusters() {

@@ -39,8 +39,8 @@ type writer struct {
 	Options
 
 	writes *prometheus.CounterVec // by kind and result
-	own    *peers.Server       // tells the other replicas about this one
-	peers  *peers.Peers        // are the other replicas, while this one is elected
+	own    *peers.Server          // tells the other replicas about this one
+	peers  *peers.Peers           // are the other replicas, while this one is elected
 
 	mu      sync.Mutex
 	objects map[model.Key]*tracked // which are never changed

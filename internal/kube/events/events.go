@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
-	"github.com/kedify/argo-rollouts-plugin/internal/kube/message"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
 // Limits of events.k8s.io/v1 in bytes (k8s.io/kubernetes, pkg/apis/core/validation/events.go), and of the part of an Event's name that comes from its object.
@@ -54,14 +54,14 @@ func (e Event) V1() *eventsv1.Event {
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.Object.Namespace,
-			Name:      fmt.Sprintf("%s.%016x", message.Truncate(e.Object.Name, maxNamePrefix), digest.Sum64()),
+			Name:      fmt.Sprintf("%s.%016x", truncate.Text(e.Object.Name, maxNamePrefix), digest.Sum64()),
 		},
 		EventTime:           metav1.NowMicro(),
 		ReportingController: e.Controller,
-		ReportingInstance:   message.Truncate(e.Instance, maxInstance),
+		ReportingInstance:   truncate.Text(e.Instance, maxInstance),
 		Action:              e.Action,
 		Reason:              e.Reason,
-		Note:                message.Truncate(e.Note, maxNote),
+		Note:                truncate.Text(e.Note, maxNote),
 		Type:                e.Type,
 		Regarding:           e.Object,
 	}

@@ -1,12 +1,12 @@
-package message_test
+package truncate_test
 
 import (
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/kube/message"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
-func TestTruncate(t *testing.T) {
+func TestText(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		text  string
@@ -19,8 +19,8 @@ func TestTruncate(t *testing.T) {
 		{"äöüß", 8, "äöüß"},
 		{"äöüßx", 8, "äö…"}, // The third character would be cut in half.
 	} {
-		if got := message.Truncate(test.text, test.limit); got != test.want {
-			t.Errorf("Truncate(%q, %d) = %q, want %q", test.text, test.limit, got, test.want)
+		if got := truncate.Text(test.text, test.limit); got != test.want {
+			t.Errorf("Text(%q, %d) = %q, want %q", test.text, test.limit, got, test.want)
 		}
 	}
 }
