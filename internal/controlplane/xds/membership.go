@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // membership assigns proxies to fleets. It is immutable.
@@ -96,11 +98,8 @@ func (s *Server) drainTimer(members *membership, st *stream) <-chan time.Time {
 
 // addressOf returns the address of a peer, an invalid one if the peer has none.
 func addressOf(peer string) netip.Addr {
-	addrPort, err := netip.ParseAddrPort(peer)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return addrPort.Addr().Unmap().WithZone("")
+	address, _ := server.PeerAddress(peer)
+	return address
 }
 
 // hostOf returns a peer without its port.

@@ -3,7 +3,6 @@ package extauthz
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
@@ -56,7 +56,7 @@ func callOf(ctx context.Context, request *authv3.CheckRequest) (holding.Call, er
 	if !known || from.Addr == nil {
 		return holding.Call{}, status.Error(codes.Internal, "the call has no peer")
 	}
-	at, err := netip.ParseAddrPort(from.Addr.String())
+	address, err := server.PeerAddress(from.Addr.String())
 	if err != nil {
 		return holding.Call{}, status.Errorf(codes.Internal, "peer %s has no address: %v", from.Addr, err)
 	}
@@ -69,7 +69,7 @@ func callOf(ctx context.Context, request *authv3.CheckRequest) (holding.Call, er
 	asked := request.GetAttributes().GetRequest().GetHttp()
 	path, _, _ := strings.Cut(asked.GetPath(), "?")
 	return holding.Call{
-		Proxy: at.Addr().Unmap().WithZone(""), Cluster: clusters[0],
+		Proxy: address, Cluster: clusters[0],
 		IsCaught: len(sent.Get(translate.NetKey)) > 0, Path: path,
 		IsPageView: asked.GetMethod() == http.MethodGet && strings.Contains(asked.GetHeaders()["accept"], "text/html"),
 	}, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
@@ -161,11 +162,11 @@ func (s *Sink) heldNow() (metrics.Report, <-chan struct{}) {
 
 // addressOf is the address of a peer. The error is a status.
 func addressOf(peer string) (netip.Addr, error) {
-	at, err := netip.ParseAddrPort(peer)
+	address, err := server.PeerAddress(peer)
 	if err != nil {
-		return netip.Addr{}, status.Errorf(codes.Internal, "peer %s has no address: %v", peer, err)
+		return address, status.Errorf(codes.Internal, "peer %s has no address: %v", peer, err)
 	}
-	return at.Addr().Unmap().WithZone(""), nil
+	return address, nil
 }
 
 // memberOf says whose proxy has an address, and waits for it if need be. The error is a status.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspb"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
@@ -155,8 +156,8 @@ func addressOf(ctx context.Context) netip.Addr {
 	if !isKnown || caller.Addr == nil {
 		return netip.Addr{}
 	}
-	at, _ := netip.ParseAddrPort(caller.Addr.String())
-	return at.Addr().Unmap().WithZone("")
+	address, _ := server.PeerAddress(caller.Addr.String())
+	return address
 }
 
 // tell adds news. The caller holds the lock of the Server, so nobody else does meanwhile.
