@@ -1,7 +1,8 @@
-// Command interceptor is the control plane of the Kedify HTTP proxies. It watches HTTPScaledObjects, Services and EndpointSlices, tells every Envoy that
-// connects over xDS what to serve, and reports to the owners of HTTPScaledObjects what became of them.
+// Command interceptor is the control plane of the Kedify HTTP proxies. It watches HTTPScaledObjects, Services and EndpointSlices, serves their configuration to
+// every connected Envoy over xDS, and reports the result in the status of the HTTPScaledObjects.
 //
-// It runs as a Deployment of one or more equal replicas; see config/interceptor. Out of a cluster it runs with a kubeconfig.
+// It runs as a Deployment of one or more equal replicas; see config/interceptor. Outside a cluster it runs with a kubeconfig. The environment variables GOGC and
+// GOMEMLIMIT control its garbage collector (https://go.dev/doc/gc-guide); the Deployment sets both.
 package main
 
 import (
@@ -9,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 )
 
@@ -19,15 +19,7 @@ const program = "interceptor"
 // version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3". Other builds read theirs from the build information.
 var version string
 
-// collectPercent is how much the heap may grow, in percent of what is in use, before garbage is collected: a fifth of Go's own default. The interceptor keeps much
-// and makes little garbage, so that memory is what counts; a change costs what has changed, and collections stay rare. The environment variable GOGC takes
-// precedence (https://go.dev/doc/gc-guide).
-const collectPercent = 20
-
 func main() {
-	if _, isSet := os.LookupEnv("GOGC"); !isSet {
-		debug.SetGCPercent(collectPercent)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // A second signal ends the process at once.
 	command := newCommand(os.LookupEnv, serve)

@@ -147,7 +147,6 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]s
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "metric sink", Run: p.serveMetricSink},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporting.Run(ctx, p.loop.Observed()) }},
-		{Name: "memory", Run: giveBack},
 	}
 	opened, err := server.Open(ctx, p.logger,
 		server.Port{
@@ -161,24 +160,6 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]s
 			Handler: server.MetricsHandler(registry),
 		})
 	return append(parts, opened...), err
-}
-
-// giveBackEvery is how often memory that is free goes back to the kernel. It costs one collection.
-const giveBackEvery = 30 * time.Second
-
-// giveBack has the kernel take back what is free until ctx ends. Go keeps a tenth more than the heap was to grow to at the last collection, and that may have been while
-// proxies joined.
-func giveBack(ctx context.Context) error {
-	every := time.NewTicker(giveBackEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-every.C:
-			debug.FreeOSMemory()
-		}
-	}
 }
 
 // admin serves people who look into the process.
@@ -224,7 +205,7 @@ func (p *process) serveXDS(ctx context.Context) error {
 	p.reporting.Register(server)
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()
-	debug.FreeOSMemory() // The first lists have left several times as much garbage as is kept.
+	debug.FreeOSMemory() // The first lists leave several times as much garbage as live heap.
 	return server.ServeGRPC(ctx, "xDS", listener, server, func() {
 		p.checks.Close()
 		p.xds.Close()

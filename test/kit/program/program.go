@@ -77,6 +77,11 @@ type Process struct {
 
 // Start starts binary with args. What it writes goes to a file of its name in folder. It ends with ctx at the latest, by SIGKILL.
 func Start(ctx context.Context, folder, binary string, args ...string) (*Process, error) {
+	return StartWith(ctx, folder, nil, binary, args...)
+}
+
+// StartWith starts binary as Start does, with further variables in its environment, each as NAME=value.
+func StartWith(ctx context.Context, folder string, variables []string, binary string, args ...string) (*Process, error) {
 	p := &Process{name: filepath.Base(binary), ended: make(chan struct{})}
 	p.log = filepath.Join(folder, p.name+".log")
 	log, err := os.Create(p.log)
@@ -86,6 +91,7 @@ func Start(ctx context.Context, folder, binary string, args ...string) (*Process
 	defer log.Close()
 	p.command = exec.CommandContext(ctx, binary, args...) //nolint:gosec // the developer names the program
 	p.command.Stdout, p.command.Stderr = log, log
+	p.command.Env = append(os.Environ(), variables...)
 	if err := p.command.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
@@ -95,6 +101,9 @@ func Start(ctx context.Context, folder, binary string, args ...string) (*Process
 	}()
 	return p, nil
 }
+
+// InterceptorVariables are the variables of the interceptor's Deployment that control its garbage collector, without the memory limit of its container.
+func InterceptorVariables() []string { return []string{"GOGC=20"} }
 
 // Run starts binary as Start does, in a folder of the test's own, and ends it as EndWith does.
 func Run(tb testing.TB, binary string, args ...string) *Process {
