@@ -68,14 +68,14 @@ func (s *settings) resolve() resolve.Options {
 
 // process is the interceptor, put together.
 type process struct {
-	settings  settings
-	logger    *slog.Logger
-	health    *server.Health
-	loop      *ingest.Loop
-	xds       *xds.Server
-	sink      *sink.Sink
-	checks    *extauthz.Server
-	reporting *status.Reporting
+	settings settings
+	logger   *slog.Logger
+	health   *server.Health
+	loop     *ingest.Loop
+	xds      *xds.Server
+	sink     *sink.Sink
+	checks   *extauthz.Server
+	reporter *status.Reporter
 }
 
 // newProcess puts the interceptor together and starts nothing.
@@ -84,10 +84,10 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	if err != nil {
 		return nil, err
 	}
-	var reporting *status.Reporting // There are calls only once all is put together.
+	var reporter *status.Reporter // There are calls only once all is put together.
 	answers, err := extauthz.New(extauthz.Options{
 		Limits: chosen.limits, Registerer: registry,
-		Notify: func(app model.Key, is holding.Occasion) { reporting.Announce(app, controlplane.AnnouncementOf(is)) },
+		Notify: func(app model.Key, is holding.Occasion) { reporter.EmitEvent(app, controlplane.AnnouncementOf(is)) },
 	})
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding, MembershipHint: membershipRemedy,
 		DrainedListeners: []string{translate.ListenerName, translate.TLSListenerName}, DrainDelay: xds.DefaultDrainDelay,
 	})
-	reporting, err = status.New(status.Options{
+	reporter, err = status.New(status.Options{
 		Client:     api.statusClient(logger),
 		Source:     controlplane.ProxyStates{Server: server},
 		Elect:      election.Elector{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger}.Run,
@@ -120,7 +120,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
 		Publisher:  controlplane.Publisher{Server: server, Sink: sink},
-		Observers:  []observation.Observer{reporting, controlplane.Demand{Sink: sink}, holding},
+		Observers:  []observation.Observer{reporter, controlplane.Demand{Sink: sink}, holding},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,
@@ -129,14 +129,14 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	return &process{
-		settings:  chosen,
-		logger:    logger,
-		health:    server.NewHealth(proxyService, loop.Waiting),
-		loop:      loop,
-		xds:       server,
-		sink:      sink,
-		checks:    answers,
-		reporting: reporting,
+		settings: chosen,
+		logger:   logger,
+		health:   server.NewHealth(proxyService, loop.Waiting),
+		loop:     loop,
+		xds:      server,
+		sink:     sink,
+		checks:   answers,
+		reporter: reporter,
 	}, nil
 }
 
@@ -146,7 +146,7 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]s
 		{Name: "ingest", Run: p.loop.Run},
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "metric sink", Run: p.serveMetricSink},
-		{Name: "status", Run: func(ctx context.Context) error { return p.reporting.Run(ctx, p.loop.Observed()) }},
+		{Name: "status", Run: func(ctx context.Context) error { return p.reporter.Run(ctx, p.loop.Observed()) }},
 	}
 	opened, err := server.Open(ctx, p.logger,
 		server.Port{
@@ -202,7 +202,7 @@ func (p *process) serveXDS(ctx context.Context) error {
 	server := grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	p.xds.Register(server)
 	p.checks.Register(server)
-	p.reporting.Register(server)
+	p.reporter.Register(server)
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()
 	debug.FreeOSMemory() // The first lists leave several times as much garbage as live heap.

@@ -9,28 +9,28 @@ import (
 )
 
 // AnnouncementOf says to the owner of an object what has happened to one of its requests.
-func AnnouncementOf(is holding.Occasion) status.Announcement {
+func AnnouncementOf(is holding.Occasion) status.RequestEvent {
 	switch is {
 	case holding.ColdStart:
-		return status.Announcement{
-			Kind: corev1.EventTypeNormal, Reason: httpv1alpha1.ReasonColdStart,
+		return status.RequestEvent{
+			Type: corev1.EventTypeNormal, Reason: httpv1alpha1.ReasonColdStart,
 			Note: "A request waits for the first ready endpoint.",
 		}
 	case holding.TurnedAway:
-		return status.Announcement{
-			Kind: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonTooManyHeld,
+		return status.RequestEvent{
+			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonTooManyHeld,
 			Note: "A request was answered with 503 because as many wait as may: have the workload start faster, keep a replica " +
 				"(spec.replicas.min), or have the operator raise the limits (--max-held-per-object and its like).",
 		}
 	case holding.TooLate:
-		return status.Announcement{
-			Kind: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonColdStartTimeout,
+		return status.RequestEvent{
+			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonColdStartTimeout,
 			Note: "A request was answered with 503 because nothing became ready in time: look why the workload has no ready Pod, " +
 				"or raise spec.timeouts.conditionWait.",
 		}
 	default: // hold.FailedOver
-		return status.Announcement{
-			Kind: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonColdStartFailover,
+		return status.RequestEvent{
+			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonColdStartFailover,
 			Note: "A request went to spec.coldStartTimeoutFailoverRef.service because nothing became ready in time: look why the " +
 				"workload has no ready Pod, or raise timeoutSeconds there.",
 		}

@@ -111,7 +111,7 @@ func (f *foreign) report(t *testing.T, writer status.Client) *httpv1alpha1.HTTPS
 	t.Helper()
 	object := f.object(t, "shop", "shop")
 	object.Status = httpv1alpha1.StatusOf(object)
-	taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
+	taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
 	is := status.Compute(object, observation.Outcome{Served: true}, taken, interceptorPod, time.Now())
 	if err := writer.ApplyStatus(t.Context(), object, is); err != nil {
 		t.Fatal(err)

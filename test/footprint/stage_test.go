@@ -167,7 +167,7 @@ func (s *stage) must(err error) {
 }
 
 // listen serves discovery, and returns what ends that.
-func (s *stage) listen(ctx context.Context, discovery *xds.Server, reporting *status.Reporting) (stop func()) {
+func (s *stage) listen(ctx context.Context, discovery *xds.Server, reporting *status.Reporter) (stop func()) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	s.must(err)
 	grpcServer := grpc.NewServer(xds.GRPCOptions()...)

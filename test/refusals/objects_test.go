@@ -27,7 +27,7 @@ func accepted() []metav1.Condition {
 	return []metav1.Condition{
 		{
 			Type: httpv1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonAccepted,
-			Message: "The object is understood and every Service that it names can be routed to.",
+			Message: "Accepted; all referenced Services were resolved.",
 		},
 		{
 			Type: httpv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonServing,

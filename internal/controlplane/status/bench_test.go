@@ -67,7 +67,7 @@ func benchmarkLook(b *testing.B, count int) {
 			for i := range streams {
 				streams[i].Changed = changedScope
 			}
-			r.server.Apply(r.tracker.Look(streams))
+			r.server.Apply(r.tracker.Changes(streams))
 			taken(one, r, fleet, r)
 		}
 	})

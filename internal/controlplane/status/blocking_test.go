@@ -33,7 +33,7 @@ func (s slowSource) Poll() []status.Stream {
 func TestAReportWaitsForNoStream(t *testing.T) {
 	s := newStage(t)
 	source := slowSource{s.proxies, make(chan struct{}, 1), make(chan struct{})}
-	s.reporting = newReporting(t, s.server, source, "interceptor-0")
+	s.reporter = newReporter(t, s.server, source, "interceptor-0")
 	defer s.lead(t)()
 	s.proxies.confirm("10.0.0.1:1")
 	<-source.entered
@@ -65,7 +65,7 @@ func (s hangingServer) ApplyStatus(
 func TestASlowWriteHoldsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.reporting = newReporting(t, hangingServer{s.server}, s.proxies, "interceptor-0")
+		s.reporter = newReporter(t, hangingServer{s.server}, s.proxies, "interceptor-0")
 		defer s.lead(t)()
 		for _, weight := range []uint32{20, 50, 80} {
 			s.canary(weight)

@@ -76,7 +76,7 @@ func TestApplyStatusRequest(t *testing.T) {
 	client, asked := serve(t, http.StatusOK)
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Audited", Status: "True", Reason: "ByHand"}}
-	taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
+	taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
 	if err := client.ApplyStatus(t.Context(), object, status.Compute(object, observation.Outcome{Served: true}, taken, "interceptor-0", noon())); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestApplyStatusRequest(t *testing.T) {
 			"status": map[string]any{
 				"targetWorkload": "argoproj.io/v1alpha1/Rollout/shop", "targetService": "shop-stable:80",
 				"conditions": []any{
-					own("Accepted", "Accepted", "The object is understood and every Service that it names can be routed to."),
+					own("Accepted", "Accepted", "Accepted; all referenced Services were resolved."),
 					own("Ready", "Serving", "The route is published to the proxies."),
 					own("Programmed", "Programmed", "Every Ready proxy has acknowledged the object."),
 				},

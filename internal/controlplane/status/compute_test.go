@@ -48,7 +48,7 @@ type condition struct {
 
 func TestComputeConditions(t *testing.T) {
 	const (
-		fine  = "The object is understood and every Service that it names can be routed to."
+		fine  = "Accepted; all referenced Services were resolved."
 		ready = "The route is published to the proxies."
 	)
 	atNoon := noon().Truncate(time.Second)
@@ -94,13 +94,13 @@ func TestComputeConditions(t *testing.T) {
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
 				"False", "PublishFailed",
-				"The interceptor could not publish the route, which is a bug in it: cluster without a name. Requests are routed as last published.", atNoon,
+				"The interceptor could not publish the route; this is a bug in the interceptor: cluster without a name. Requests are routed as last published.", atNoon,
 			},
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := status.Compute(shop(), test.seen, status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: test.proxies}}, "interceptor-0", noon())
+			got := status.Compute(shop(), test.seen, status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: test.proxies}}, "interceptor-0", noon())
 			want := map[string]condition{"Accepted": test.accepted, "Ready": test.ready}
 			if diff := cmp.Diff(want, conditions(t, got), cmp.AllowUnexported(condition{})); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
@@ -127,7 +127,7 @@ func TestComputeProgrammed(t *testing.T) {
 		{"they have what was before the bug", observation.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False", "NotReady"},
 		{"it is not served", observation.Outcome{}, 2, 2, "", "False", "NotReady"},
 	} {
-		taken := status.Taken{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked}, Refusal: test.refusal}
+		taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked}, Rejection: test.refusal}
 		got := meta.FindStatusCondition(status.Compute(shop(), test.seen, taken, "interceptor-0", noon()).Conditions, "Programmed")
 		if got == nil || got.Status != test.status || got.Reason != test.reason || got.Message == "" || got.ObservedGeneration != 3 {
 			t.Errorf("%s: %+v, want %s because of %s", test.name, got, test.status, test.reason)
@@ -141,7 +141,7 @@ func TestComputeScalingMetric(t *testing.T) {
 	object := shop()
 	look := func(now time.Time) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", now)
+		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", now)
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
 		}
@@ -168,7 +168,7 @@ func TestComputeWaitingPage(t *testing.T) {
 	object := shop()
 	look := func(page observation.PageState, now time.Time) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, observation.Outcome{Served: true, Page: page}, status.Taken{}, "interceptor-0", now)
+		object.Status = status.Compute(object, observation.Outcome{Served: true, Page: page}, status.Acks{}, "interceptor-0", now)
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
 		}
@@ -201,7 +201,7 @@ func TestComputeEnvoySettings(t *testing.T) {
 	object := shop()
 	look := func(mistake string) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, observation.Outcome{Served: true, EnvoySettings: mistake}, status.Taken{}, "interceptor-0", noon())
+		object.Status = status.Compute(object, observation.Outcome{Served: true, EnvoySettings: mistake}, status.Acks{}, "interceptor-0", noon())
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
 		}
@@ -224,7 +224,7 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 		if text != "" {
 			object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: text}
 		}
-		got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"].message
+		got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))["Ready"].message
 		if isSaid := strings.Contains(got, "annotation http.kedify.io/status. To have it here, install config/crd."); isSaid != (text != "") {
 			t.Errorf("with the annotation %q condition Ready says %q", text, got)
 		}
@@ -235,7 +235,7 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 func TestComputeTakesTheFormOfOthers(t *testing.T) {
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "HTTPScaledObjectIsReady"}}
-	got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon()))["Ready"]
+	got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))["Ready"]
 	if got.since != noon().Truncate(time.Second) {
 		t.Errorf("condition Ready is %+v, want one with a time", got)
 	}
@@ -283,7 +283,7 @@ func TestComputeTargets(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			object := shop()
 			object.Spec.ScaleTargetRef = test.ref
-			got := status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+			got := status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 			if got.TargetWorkload != test.workload || got.TargetService != test.service {
 				t.Errorf("targets %q and %q, want %q and %q", got.TargetWorkload, got.TargetService, test.workload, test.service)
 			}
@@ -295,16 +295,16 @@ func TestComputeIsStable(t *testing.T) {
 	foreign := metav1.Condition{Type: "Audited", Status: "True", Reason: "ByHand", LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{foreign}
-	object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+	object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 	before := object.DeepCopy()
 
-	again := status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", later())
+	again := status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", later())
 	if diff := cmp.Diff(before.Status, again); diff != "" {
 		t.Errorf("nothing happened, but the status changed (-before +after):\n%s", diff)
 	}
-	broken := status.Compute(object, observation.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, status.Taken{}, "interceptor-0", later())
+	broken := status.Compute(object, observation.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, status.Acks{}, "interceptor-0", later())
 	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: broken},
-		observation.Outcome{Served: true, Problems: []model.Problem{problem("ServiceNotFound", "gone")}}, status.Taken{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
+		observation.Outcome{Served: true, Problems: []model.Problem{problem("ServiceNotFound", "gone")}}, status.Acks{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
 	if want := (condition{"False", "ServiceNotFound", "gone", later().Truncate(time.Second)}); got != want {
 		t.Errorf("another reason for the same status gives %v, want %v: the transition was earlier", got, want)
 	}
@@ -315,7 +315,7 @@ func TestComputeIsStable(t *testing.T) {
 
 func TestComputeBoundsMessages(t *testing.T) {
 	long := observation.Outcome{Problems: []model.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
-	message := conditions(t, status.Compute(shop(), long, status.Taken{}, "interceptor-0", noon()))["Accepted"].message
+	message := conditions(t, status.Compute(shop(), long, status.Acks{}, "interceptor-0", noon()))["Accepted"].message
 	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
 		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message), message[len(message)-8:])
 	}
@@ -334,7 +334,7 @@ func TestComputeTLS(t *testing.T) {
 			&certificates.State{Secret: "tls", Expires: ends},
 			&metav1.Condition{
 				Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonTLSReady,
-				Message: `The proxies answer TLS with the certificate in Secret "tls", which ends at 2027-01-02T03:04:05Z.`,
+				Message: `The proxies serve TLS with the certificate in Secret "tls", valid until 2027-01-02T03:04:05Z.`,
 			},
 		},
 		"not read yet": {
@@ -351,7 +351,7 @@ func TestComputeTLS(t *testing.T) {
 			object.Status.Conditions = []metav1.Condition{{
 				Type: httpv1alpha1.ConditionTLSReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon()), Reason: "Former",
 			}}
-			got := status.Compute(object, observation.Outcome{Served: true, TLS: c.seen}, status.Taken{}, "pod-1", later())
+			got := status.Compute(object, observation.Outcome{Served: true, TLS: c.seen}, status.Acks{}, "pod-1", later())
 			is := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionTLSReady)
 			if c.want == nil || is == nil {
 				if is != nil || c.want != nil {

@@ -15,30 +15,30 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// dataPlane returns the data-plane report that object should have. While it has one that says the same and is not older
-// than the last write, that one stays, with its writer.
-func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, taken Taken, writer string) *httpv1alpha1.DataPlaneStatus {
+// dataPlane returns the data-plane report that object should have. If the present report has the same content and is not older than the last write to the object,
+// dataPlane returns it with its writer.
+func dataPlane(object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string) *httpv1alpha1.DataPlaneStatus {
 	before := object.Status.DataPlane
 	report := &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends], object.Annotations[httpv1alpha1.AnnotationManagedRoutes]),
-		Proxies:        taken.Proxies,
-		StableHashes:   slices.Clone(seen.StableHashes),
+		Proxies:        acks.Proxies,
+		StableHashes:   slices.Clone(outcome.StableHashes),
 		ReportedBy:     writer,
 
-		WeightedBackends: seen.WeightedBackends,
-		ManagedRoutes:    seen.ManagedRoutes,
+		WeightedBackends: outcome.WeightedBackends,
+		ManagedRoutes:    outcome.ManagedRoutes,
 		ResourceVersion:  object.ResourceVersion,
 	}
-	if !seen.IsAccepted() {
-		report.Proxies.Acked = 0 // Proxies may have all that is in force, but that is not the object as its annotation has it.
+	if !outcome.IsAccepted() {
+		report.Proxies.Acked = 0 // Proxies may have ACKed everything that is published, but that isn't the object with its present annotations.
 	}
-	everywhere := report.Proxies.Acked == report.Proxies.Ready
-	report.Effective = seen.IsAccepted() && taken.AsDesired && everywhere && report.Proxies.Ready > 0
+	hasEveryACK := report.Proxies.Acked == report.Proxies.Ready
+	report.Effective = outcome.IsAccepted() && acks.AsDesired && hasEveryACK && report.Proxies.Ready > 0
 	if before == nil {
 		return report
 	}
-	if !everywhere {
-		// A proxy may still send requests to the Pods that were there before.
+	if !hasEveryACK {
+		// A proxy without the ACK may still send requests to the previous Pods.
 		report.StableHashes = slices.Concat(report.StableHashes, before.StableHashes)
 		slices.Sort(report.StableHashes)
 		report.StableHashes = slices.Compact(report.StableHashes)
@@ -46,53 +46,52 @@ func dataPlane(object *httpv1alpha1.HTTPScaledObject, seen observation.Outcome, 
 	same := *report
 	same.ReportedBy, same.ResourceVersion = before.ReportedBy, before.ResourceVersion
 	// A report without a resource version comes before every version.
-	isOld := kube.Older(cmp.Or(before.ResourceVersion, "0"), seen.WrittenAt)
+	isOld := kube.Older(cmp.Or(before.ResourceVersion, "0"), outcome.WrittenAt)
 	if apiequality.Semantic.DeepEqual(same, *before) && !isOld {
 		return &same
 	}
 	return report
 }
 
-// Taken is what the proxies that serve one HTTPScaledObject have taken of it, all replicas together.
-type Taken struct {
-	// Proxies counts them.
+// Acks is how far the proxies that serve one HTTPScaledObject have acknowledged it, over all replicas.
+type Acks struct {
+	// Proxies counts the Ready proxies and those of them that have acknowledged the object.
 	Proxies httpv1alpha1.ProxyCounts
-	// AsDesired says that the published weights are those that the object asks for.
+	// AsDesired says that the published weights are the desired weights of the object.
 	AsDesired bool
-	// Refusal says which proxy refused the object and why, "" when none did.
-	Refusal string
+	// Rejection names a proxy that rejected the object and its reason, "" if no proxy rejected it.
+	Rejection string
 }
 
-// TakenOf tells what the proxies of a fleet have taken of an object, by what all replicas know of
-// their proxies. A Ready proxy counts as having it when every replica that it is connected to publishes
-// the same and knows that the proxy confirmed it. A proxy that nobody knows, because it is not
-// connected or because its replica does not answer, has nothing.
-func TakenOf(
-	object model.Key, fleet model.Fleet, published Publication, proxies []model.Proxy, known []*peers.State,
-) Taken {
-	taken := Taken{AsDesired: published.AsDesired}
+// CountAcks counts the ACKs of an object by the proxies of a fleet. states has one State for each replica. A Ready proxy counts as acknowledged if every replica
+// that it is connected to publishes the same and has received the proxy's ACK. A proxy that is in no State, because it isn't connected or its replica is
+// unreachable, has not acknowledged anything.
+func CountAcks(
+	object model.Key, fleet model.Fleet, published Publication, proxies []model.Proxy, states []*peers.State,
+) Acks {
+	acks := Acks{AsDesired: published.AsDesired}
 	for _, proxy := range proxies {
-		isKnown, hasAll := false, true
+		isConnected, hasAcked := false, true
 		for _, address := range proxy.Addresses {
-			for _, state := range known {
+			for _, state := range states {
 				answer, connected := state.Answer(address, fleet, object, published.Digest)
-				isKnown = isKnown || connected
-				hasAll = hasAll && (answer.Confirmed || !connected || fault.EarlyACK)
-				if answer.Refusal != "" && taken.Refusal == "" {
-					taken.Refusal = "proxy " + address.String() + ": " + answer.Refusal
+				isConnected = isConnected || connected
+				hasAcked = hasAcked && (answer.Confirmed || !connected || fault.EarlyACK)
+				if answer.Refusal != "" && acks.Rejection == "" {
+					acks.Rejection = "proxy " + address.String() + ": " + answer.Refusal
 				}
 			}
 		}
 		if !proxy.IsReady {
 			continue
 		}
-		taken.Proxies.Ready++
-		if isKnown && hasAll {
-			taken.Proxies.Acked++
+		acks.Proxies.Ready++
+		if isConnected && hasAcked {
+			acks.Proxies.Acked++
 		}
 	}
-	return taken
+	return acks
 }
 
-// isUnacked says that not every Ready proxy has the object.
-func (t Taken) isUnacked() bool { return t.Proxies.Acked < t.Proxies.Ready }
+// isIncomplete says whether a Ready proxy has not acknowledged the object.
+func (a Acks) isIncomplete() bool { return a.Proxies.Acked < a.Proxies.Ready }

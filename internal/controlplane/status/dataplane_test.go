@@ -59,7 +59,7 @@ func (r *replica) record(weights map[string]uint32) {
 }
 
 // look has the replica look at its proxies.
-func (r *replica) look() { r.server.Apply(r.tracker.Look(r.Poll())) }
+func (r *replica) look() { r.server.Apply(r.tracker.Changes(r.Poll())) }
 
 // answerOf is what a proxy has answered about an object as it is published.
 func (r *replica) answerOf(address string, key model.Key) (answer peers.Answer, connected bool) {
@@ -155,15 +155,15 @@ func TestNothingNewIsToldOfNobody(t *testing.T) {
 	r := newReplica()
 	r.record(map[string]uint32{"shop": 20, "other": 20})
 	r.confirm(peer)
-	if news := r.server.Apply(r.tracker.Look(r.Poll())); len(news.Objects) != 2 || len(news.Proxies) != 1 {
+	if news := r.server.Apply(r.tracker.Changes(r.Poll())); len(news.Objects) != 2 || len(news.Proxies) != 1 {
 		t.Errorf("the first look brings %+v", news)
 	}
 	r.record(map[string]uint32{"shop": 20, "other": 20})
-	if news := r.server.Apply(r.tracker.Look(r.Poll())); !news.IsEmpty() {
+	if news := r.server.Apply(r.tracker.Changes(r.Poll())); !news.IsEmpty() {
 		t.Errorf("nothing has changed, and the news are %+v", news)
 	}
 	r.record(map[string]uint32{"shop": 50, "other": 20})
-	news := r.server.Apply(r.tracker.Look(r.Poll()))
+	news := r.server.Apply(r.tracker.Changes(r.Poll()))
 	if len(news.Objects) != 1 || len(news.Proxies) != 1 || len(news.Proxies[netip.MustParseAddr("10.0.0.7")].Answers) != 1 {
 		t.Errorf("one object has changed, and the news are %+v", news)
 	}
@@ -192,7 +192,7 @@ func TestTheNewestStreamOfAProxyCounts(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	cluster := func(version string) func(*replica) {
 		return func(r *replica) {
 			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Nacked: version, Message: "bad cluster"})
@@ -245,15 +245,15 @@ func replicaWith(weights map[string]uint32, peers ...string) *replica {
 }
 
 // taken is what is taken of an object as wanted publishes it.
-func taken(key model.Key, wanted *replica, proxies []model.Proxy, all ...*replica) status.Taken {
+func taken(key model.Key, wanted *replica, proxies []model.Proxy, all ...*replica) status.Acks {
 	var states []*peers.State
 	for _, each := range all {
 		each.server.Read(func(state *peers.State) { states = append(states, state) })
 	}
-	return status.TakenOf(key, "apps", wanted.known[key], proxies, states)
+	return status.CountAcks(key, "apps", wanted.known[key], proxies, states)
 }
 
-func TestTakenOf(t *testing.T) {
+func TestCountAcks(t *testing.T) {
 	now, before := map[string]uint32{"shop": 50, "other": 0}, map[string]uint32{"shop": 20, "other": 0}
 	first := replicaWith(now, "10.0.0.1:1", "10.0.0.2:1")
 	second := replicaWith(now, "10.0.0.3:1")
@@ -285,7 +285,7 @@ func TestTakenOf(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for key, want := range map[model.Key]httpv1alpha1.ProxyCounts{shopKey(): test.shop, otherKey(): test.other} {
 				got := taken(key, first, test.proxies, test.replicas...)
-				if diff := cmp.Diff(status.Taken{Proxies: want, AsDesired: true}, got); diff != "" {
+				if diff := cmp.Diff(status.Acks{Proxies: want, AsDesired: true}, got); diff != "" {
 					t.Errorf("taken of %s (-want +got):\n%s", key, diff)
 				}
 			}
@@ -293,14 +293,14 @@ func TestTakenOf(t *testing.T) {
 	}
 }
 
-// TestARefusalIsNamed has a proxy refuse that is not Ready yet: that is a bug all the same.
-func TestARefusalIsNamed(t *testing.T) {
+// TestRejectionNamesTheProxy has a proxy reject the object that is not Ready yet: that is a bug as well.
+func TestRejectionNamesTheProxy(t *testing.T) {
 	r := replicaWith(map[string]uint32{"shop": 50}, peer)
 	r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
 	r.look()
 	proxy := readyProxy("a", "10.0.0.7")
 	proxy.IsReady = false
-	if got := taken(shopKey(), r, []model.Proxy{proxy}, r); got.Refusal != "proxy 10.0.0.7: bad scope" || got.Proxies.Ready != 0 {
+	if got := taken(shopKey(), r, []model.Proxy{proxy}, r); got.Rejection != "proxy 10.0.0.7: bad scope" || got.Proxies.Ready != 0 {
 		t.Errorf("taken %+v", got)
 	}
 }
@@ -377,10 +377,10 @@ func TestPublicationsTellObjectsApart(t *testing.T) {
 	}
 }
 
-func TestARefusalIsACondition(t *testing.T) {
-	got := conditions(t, status.Compute(shop(), observation.Outcome{Served: true}, status.Taken{Refusal: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
+func TestRejectionIsACondition(t *testing.T) {
+	got := conditions(t, status.Compute(shop(), observation.Outcome{Served: true}, status.Acks{Rejection: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
 	want := condition{
-		"False", "RefusedByProxy", "A proxy refused the route and keeps what it had, which is a bug in the interceptor: proxy 10.0.0.7: bad route",
+		"False", "RefusedByProxy", "A proxy rejected the route and keeps its previous configuration; this is a bug in the interceptor: proxy 10.0.0.7: bad route",
 		got.since,
 	}
 	if got != want {

@@ -35,53 +35,53 @@ func TestDataPlaneReport(t *testing.T) {
 		name  string
 		was   *httpv1alpha1.DataPlaneStatus
 		seen  observation.Outcome
-		taken status.Taken
+		taken status.Acks
 		want  *httpv1alpha1.DataPlaneStatus
 	}{
-		{"all have it", nil, fine, status.Taken{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
-		{"one does not", nil, fine, status.Taken{Proxies: counts(2, 1), AsDesired: true}, report([]string{"new"}, counts(2, 1), false)},
-		{"no proxy", nil, fine, status.Taken{AsDesired: true}, report([]string{"new"}, counts(0, 0), false)},
-		{"a share is redirected", nil, fine, status.Taken{Proxies: counts(2, 2)}, report([]string{"new"}, counts(2, 2), false)},
+		{"all have it", nil, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
+		{"one does not", nil, fine, status.Acks{Proxies: counts(2, 1), AsDesired: true}, report([]string{"new"}, counts(2, 1), false)},
+		{"no proxy", nil, fine, status.Acks{AsDesired: true}, report([]string{"new"}, counts(0, 0), false)},
+		{"a share is redirected", nil, fine, status.Acks{Proxies: counts(2, 2)}, report([]string{"new"}, counts(2, 2), false)},
 		{
 			"a mistake: what is in force is not what the annotation says", nil,
 			observation.Outcome{Served: true, Problems: []model.Problem{problem("InvalidWeightedBackends", "no")}},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
 		{
 			"a failure of ours", nil,
 			observation.Outcome{Served: true, Failure: "no"},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
-		{"new Pods behind the stable Service, and all have them", was, fine, status.Taken{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
+		{"new Pods behind the stable Service, and all have them", was, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
 		{
 			"new Pods, and a proxy may still use the old ones", was, fine,
-			status.Taken{Proxies: counts(2, 1), AsDesired: true},
+			status.Acks{Proxies: counts(2, 1), AsDesired: true},
 			report([]string{"new", "old"}, counts(2, 1), false),
 		},
 		{
 			"the same as another replica reported", was,
 			observation.Outcome{Served: true, StableHashes: []string{"old"}},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			was,
 		},
 		{
 			"the same, of a weight that was left and set again since", was,
 			observation.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report([]string{"old"}, counts(2, 2), true),
 		},
 		{
 			"and after that was reported", reportedAt(was, "12"),
 			observation.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			reportedAt(was, "12"),
 		},
 		{
 			"the same, with a header route in force that was not reported", was,
 			observation.Outcome{Served: true, StableHashes: []string{"old"}, ManagedRoutes: "[]"},
-			status.Taken{Proxies: counts(2, 2), AsDesired: true},
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			func() *httpv1alpha1.DataPlaneStatus {
 				now := report([]string{"old"}, counts(2, 2), true)
 				now.ManagedRoutes = "[]"

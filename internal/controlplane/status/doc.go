@@ -1,22 +1,19 @@
-// Package status tells the owners of HTTPScaledObjects what became of them: conditions and a data-plane
-// report in the status subresource, and an Event when something went wrong or right again.
+// Package status reports on HTTPScaledObjects: conditions and a data-plane report in the status subresource, and an Event when a condition changes between valid
+// and invalid.
 //
-//	ingest ── Report ──▶ ┐                                              other replicas
-//	                     ├─ follow ── AckTracker ── Delta ──▶ State ──▶ (package replicas)
-//	xds ──── Changed ──▶ ┘     └────── keys of objects ──┐      │             │ States
-//	                                                     ▼      ▼             ▼
-//	                              workqueue ── workers: TakenOf ── Compute ── ApplyStatus
+//	ingest ── Pass ─────▶ ┐                                              other replicas
+//	                      ├─ follow ── AckTracker ── Delta ──▶ State ──▶ (package peers)
+//	xds ───── Changed ──▶ ┘     └────── keys of objects ──┐      │             │ States
+//	                                                      ▼      ▼             ▼
+//	                              workqueue ── workers: CountAcks ── Compute ── ApplyStatus
 //
-// A Report is queued, and all else goes on in goroutines of this package: who publishes weights waits
-// for nothing here. An [AckTracker] compares what is published of an object with what the proxies of
-// this replica have confirmed, and says what is new of that. [TakenOf] counts the Ready proxies of all
-// replicas that have the object, and [Compute] is the status that it should have. These are pure.
+// A [Reporter] queues each pass and works in its own goroutines, so publishing a weight never waits for a report. An [AckTracker] compares the publications with the
+// ACKs of this replica's proxies and returns the changes. [CountAcks] counts the Ready proxies of all replicas that have acknowledged an object, and [Compute]
+// returns the status that the object should have. These three are pure.
 //
-// Of several replicas one writes, chosen by an [election.Elector]. The others keep what they know ready, tell
-// it, and take over when the Lease runs out. The elected one works through a queue of objects: it
-// writes the statuses that differ, and no others, so an idle system writes nothing. Objects in a canary
-// come first. Serving the proxies does not depend on any of this.
+// One replica writes, elected by package election. The others serve the ACKs of their proxies to it, and take over when its Lease expires or is released. The leader
+// works through a queue of objects and writes only statuses that differ, so an idle system writes nothing. Objects in a canary come first. The proxies are
+// served independently of all this.
 //
-// The status is written by server-side apply under FieldManager, so it owns its own fields only, and
-// other writers may add conditions of their own.
+// The status is written by server-side apply under FieldManager. The interceptor owns only its own fields, and other writers can add conditions.
 package status

@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// reportingController is the name under which Events are reported, a qualified name as the events API demands.
+	// reportingController is the name of the interceptor in Events, a qualified name as events.k8s.io/v1 requires.
 	reportingController = "kedify.io/http-interceptor"
-	// eventAction is what the interceptor was doing when it had something to report, and holdAction when it announces something.
-	eventAction, holdAction = "Route", "Hold"
-	// announceEvery is how often the same is told of an object.
-	announceEvery = 5 * time.Minute
-	// announceQueue is how many announcements wait to be written; what comes beyond is left out until it happens again.
-	announceQueue = 256
+	// routeAction is the action of Events about conditions, and holdAction that of Events about requests.
+	routeAction, holdAction = "Route", "Hold"
+	// eventPeriod is the period in which an Event about requests is not repeated.
+	eventPeriod = 5 * time.Minute
+	// eventQueue is the number of Events about requests that can wait to be written. Further ones are dropped until they occur again.
+	eventQueue = 256
 )
 
-// eventFor returns the Event that tells of the step from one condition about the object as its owner wrote it to the next, or nil when the step is not worth
-// one: when nothing changed, and when an object is fine from the start. A condition is nil while the object has none.
-func eventFor(object *httpv1alpha1.HTTPScaledObject, was, is *metav1.Condition, instance string) *eventsv1.Event {
-	was = cmp.Or(was, &metav1.Condition{})
-	if is == nil || was.Status == is.Status && was.Reason == is.Reason && was.Message == is.Message {
+// conditionEvent returns the Event for a change of a condition from previous to current, nil if there is none to emit: the condition has not changed, or the object
+// was valid from the start. previous or current is nil while the object doesn't have the condition.
+func conditionEvent(object *httpv1alpha1.HTTPScaledObject, previous, current *metav1.Condition, replica string) *eventsv1.Event {
+	previous = cmp.Or(previous, &metav1.Condition{})
+	if current == nil || previous.Status == current.Status && previous.Reason == current.Reason && previous.Message == current.Message {
 		return nil
 	}
 	kind := corev1.EventTypeWarning
-	if is.Status == metav1.ConditionTrue {
-		if kind = corev1.EventTypeNormal; was.Status != metav1.ConditionFalse {
+	if current.Status == metav1.ConditionTrue {
+		if kind = corev1.EventTypeNormal; previous.Status != metav1.ConditionFalse {
 			return nil
 		}
 	}
-	return newEvent(object, Announcement{kind, is.Reason, is.Message}, eventAction, is.LastTransitionTime.Time, instance)
+	return newEvent(object, RequestEvent{kind, current.Reason, current.Message}, routeAction, current.LastTransitionTime.Time, replica)
 }
 
 // newEvent returns an Event about an object for an occurrence that began at since.
-func newEvent(object *httpv1alpha1.HTTPScaledObject, announced Announcement, action string, since time.Time, instance string) *eventsv1.Event {
+func newEvent(object *httpv1alpha1.HTTPScaledObject, event RequestEvent, action string, since time.Time, replica string) *eventsv1.Event {
 	return events.Event{
 		Object: corev1.ObjectReference{
 			APIVersion:      httpv1alpha1.SchemeGroupVersion.String(),
@@ -52,61 +52,61 @@ func newEvent(object *httpv1alpha1.HTTPScaledObject, announced Announcement, act
 			UID:             object.UID,
 			ResourceVersion: object.ResourceVersion,
 		},
-		Type: announced.Kind, Reason: announced.Reason, Note: announced.Note,
-		Controller: reportingController, Action: action, Instance: instance, Since: since,
+		Type: event.Type, Reason: event.Reason, Note: event.Note,
+		Controller: reportingController, Action: action, Instance: replica, Since: since,
 	}.V1()
 }
 
-// Announcement is something that happens to the requests for an object, and that its status does not tell.
-type Announcement struct {
-	// Kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
-	Kind string
-	// Reason is machine-readable, and Note for the object's owner. Nothing in it is a number that differs each time.
+// RequestEvent is the content of an Event about the requests for an object, such as a rejected request. No condition shows it.
+type RequestEvent struct {
+	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
+	Type string
+	// Reason is the machine-readable cause, and Note the description for the owner of the object. Neither contains a number that changes between occurrences.
 	Reason, Note string
 }
 
-// telling is what was told of an object.
-type telling struct {
+// eventKey identifies the Events of one reason about one object.
+type eventKey struct {
 	object model.Key
 	reason string
 }
 
-// Announce has an Event tell of something, at most once in five minutes for each object and reason. It returns at once. Each replica tells, elected or not: each
-// has requests of its own. The name of an Event says what it tells and in which stretch of announceEvery, so that replicas that tell the same leave one.
-func (r *Reporting) Announce(object model.Key, is Announcement) {
-	stretch := time.Now().Truncate(announceEvery)
-	if r.isTold(telling{object, is.Reason}, stretch) {
+// EmitEvent queues an Event about an object, at most once in eventPeriod for each object and reason. It returns immediately. Every replica emits Events, whether it
+// is the leader or not, because each serves its own requests. The name of the Event contains its epoch, so replicas that emit the same create one Event.
+func (r *Reporter) EmitEvent(key model.Key, event RequestEvent) {
+	epoch := time.Now().Truncate(eventPeriod)
+	if !r.markEmitted(eventKey{key, event.Reason}, epoch) {
 		return
 	}
-	each, _ := r.writer.find(object)
-	if each.object == nil {
+	target, _ := r.writer.find(key)
+	if target.object == nil {
 		return
 	}
 	select {
-	case r.announced <- newEvent(each.object, is, holdAction, stretch, r.writer.Replica):
+	case r.events <- newEvent(target.object, event, holdAction, epoch, r.writer.Replica):
 	default:
 	}
 }
 
-// isTold says whether something was told in a stretch, and has it count as told.
-func (r *Reporting) isTold(is telling, stretch time.Time) bool {
+// markEmitted records that an Event was emitted in an epoch. It returns false if it was recorded before.
+func (r *Reporter) markEmitted(key eventKey, epoch time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.stretch.Equal(stretch) {
-		r.told, r.stretch = map[telling]struct{}{}, stretch
+	if !r.epoch.Equal(epoch) {
+		r.emitted, r.epoch = map[eventKey]struct{}{}, epoch
 	}
-	_, was := r.told[is]
-	r.told[is] = struct{}{}
-	return was
+	_, isEmitted := r.emitted[key]
+	r.emitted[key] = struct{}{}
+	return !isEmitted
 }
 
-// writeAnnounced writes what is announced until ctx ends.
-func (r *Reporting) writeAnnounced(ctx context.Context) {
+// writeEvents creates the queued Events until ctx ends.
+func (r *Reporter) writeEvents(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case event := <-r.announced:
+		case event := <-r.events:
 			r.writer.createEvent(ctx, event)
 		}
 	}

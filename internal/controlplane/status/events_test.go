@@ -18,9 +18,9 @@ func TestAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}
 		stages := []*stage{
-			{server: &client.server, reporting: newReporting(t, client, newProxies(), "a"), listed: []*httpv1alpha1.HTTPScaledObject{shop()}},
+			{server: &client.server, reporter: newReporter(t, client, newProxies(), "a"), listed: []*httpv1alpha1.HTTPScaledObject{shop()}},
 			{
-				server: &client.server, reporting: newReportingOf(t, client, newProxies(), "b", never),
+				server: &client.server, reporter: newReporterOf(t, client, newProxies(), "b", never),
 				listed: []*httpv1alpha1.HTTPScaledObject{shop()},
 			},
 		}
@@ -32,16 +32,16 @@ func TestAnnouncements(t *testing.T) {
 		client.mu.Lock()
 		client.events = nil
 		client.mu.Unlock()
-		cold := status.Announcement{Kind: corev1.EventTypeNormal, Reason: "ColdStart", Note: "A request waits."}
-		full := status.Announcement{Kind: corev1.EventTypeWarning, Reason: "TooManyHeld", Note: "No more may wait."}
+		cold := status.RequestEvent{Type: corev1.EventTypeNormal, Reason: "ColdStart", Note: "A request waits."}
+		full := status.RequestEvent{Type: corev1.EventTypeWarning, Reason: "TooManyHeld", Note: "No more may wait."}
 		unknown := shopKey()
 		unknown.Name = "unknown"
 		for range 2 {
 			for range 100 {
-				stages[0].reporting.Announce(shopKey(), cold)
-				stages[1].reporting.Announce(shopKey(), cold)
-				stages[0].reporting.Announce(shopKey(), full)
-				stages[0].reporting.Announce(unknown, full)
+				stages[0].reporter.EmitEvent(shopKey(), cold)
+				stages[1].reporter.EmitEvent(shopKey(), cold)
+				stages[0].reporter.EmitEvent(shopKey(), full)
+				stages[0].reporter.EmitEvent(unknown, full)
 			}
 			time.Sleep(5 * time.Minute)
 			synctest.Wait()

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// newMetrics registers the metrics of a writer and the other replicas, and returns the counter of requests that wrote something.
+// newMetrics registers the metrics of a writer, and returns the counter of write requests.
 func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.CounterVec, error) {
 	gauge := func(name, help string, count func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -19,14 +19,14 @@ func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.Counte
 		Help: "Requests that wrote a status or an Event, by kind and result.",
 	}, []string{"kind", "result"})
 	failed := registerer.Register(writes)
-	for _, each := range []prometheus.Collector{
-		gauge("unacked_objects", "HTTPScaledObjects that not every Ready proxy has taken as they are",
-			func() int { return w.count(Taken.isUnacked) }),
-		gauge("refused_objects", "HTTPScaledObjects that a proxy refused, each of them a bug",
-			func() int { return w.count(func(is Taken) bool { return is.Refusal != "" }) }),
-		gauge("unreachable_replicas", "Other replicas that do not tell what their proxies have taken", w.peers.Unreachable),
+	for _, collector := range []prometheus.Collector{
+		gauge("unacked_objects", "HTTPScaledObjects that not every Ready proxy has acknowledged",
+			func() int { return w.count(Acks.isIncomplete) }),
+		gauge("refused_objects", "HTTPScaledObjects that a proxy rejected; each is a bug of the interceptor",
+			func() int { return w.count(func(acks Acks) bool { return acks.Rejection != "" }) }),
+		gauge("unreachable_replicas", "Other replicas that do not report the ACKs of their proxies", w.peers.Unreachable),
 	} {
-		failed = errors.Join(failed, registerer.Register(each))
+		failed = errors.Join(failed, registerer.Register(collector))
 	}
 	if failed != nil {
 		return nil, fmt.Errorf("register status metrics: %w", failed)

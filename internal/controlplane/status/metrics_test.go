@@ -15,12 +15,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// measured gives a stage a Reporting that is elected, and returns a function that reads its gauges.
+// measured gives a stage a Reporter that is elected, and returns a function that reads its gauges.
 func (s *stage) measured(t *testing.T) (gauges func() map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	var err error
-	s.reporting, err = status.New(status.Options{
+	s.reporter, err = status.New(status.Options{
 		Client: s.server, Source: s.proxies, Elect: always, Replica: "interceptor-0", Registerer: registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

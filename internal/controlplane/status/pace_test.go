@@ -28,7 +28,7 @@ func (s *stage) canary(weight uint32) {
 	s.objects["shop"] = changed
 	s.mu.Unlock()
 	s.watch()
-	s.reporting.Observe(observation.Pass{
+	s.reporter.Observe(observation.Pass{
 		Objects:  s.objectsWith(config),
 		Proxies:  map[model.Fleet][]model.Proxy{"apps": {readyProxy("a", "10.0.0.1"), readyProxy("b", "10.0.0.2")}},
 		Replicas: s.replicas,
@@ -189,7 +189,7 @@ func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
 		report := func(more map[model.Key]observation.Object) {
 			all := maps.Clone(objects)
 			maps.Copy(all, more)
-			s.reporting.Observe(observation.Pass{Objects: all, Proxies: map[model.Fleet][]model.Proxy{"apps": {proxy}}})
+			s.reporter.Observe(observation.Pass{Objects: all, Proxies: map[model.Fleet][]model.Proxy{"apps": {proxy}}})
 		}
 		report(nil)
 		time.Sleep(10 * time.Second)

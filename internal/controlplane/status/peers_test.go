@@ -59,8 +59,8 @@ func endpointsOf(name, address string) *discoveryv1.EndpointSlice {
 // TestReplicasAreMerged has one proxy connected to each of two replicas.
 func TestReplicasAreMerged(t *testing.T) {
 	s, other := newStage(t), newStage(t)
-	other.reporting = newReportingOf(t, other.server, other.proxies, "interceptor-1", never)
-	at, stop := serveReplica(t, other.reporting.Register)
+	other.reporter = newReporterOf(t, other.server, other.proxies, "interceptor-1", never)
+	at, stop := serveReplica(t, other.reporter.Register)
 	s.replicas = []*discoveryv1.EndpointSlice{
 		endpointsOf("interceptor-0", "127.0.0.1:1"), endpointsOf("interceptor-1", at),
 	}

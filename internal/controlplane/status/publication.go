@@ -11,25 +11,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Publication is what is published of one HTTPScaledObject. The zero value is nothing.
+// Publication is the published configuration of one HTTPScaledObject. The zero value means that nothing is published.
 type Publication struct {
-	// Fleet is the fleet that it is published to.
+	// Fleet is the fleet that the object is published to.
 	Fleet model.Fleet
-	// Routes are its routes. They say which resources it has.
+	// Routes are the routes of the object. Its xDS resources follow from them.
 	Routes []model.Route
-	// Digest is a digest of the model of the object, "" when nothing is published. It says what the
-	// object asks for and not how Envoy is told, so that it is equal on replicas that translate it
-	// otherwise.
+	// Digest is a digest of the model of the object, "" if nothing is published. It covers the model and not the Envoy resources, so it is equal on replicas of
+	// two releases that translate the model differently.
 	Digest string
-	// AsDesired says that the weights, and the header and mirror routes, in effect are the desired ones: no share is redirected.
+	// AsDesired says that the effective weights, header routes and mirror routes are the desired ones: no weight is redirected.
 	AsDesired bool
 }
 
-// Versions returns the version of a resource that is published to a fleet, by its type URL and name, ""
-// when it is not. It is a hash of the content.
+// Versions returns the version, a hash of the content, of a resource that is published to a fleet, by type URL and name. It is "" for a resource that isn't
+// published.
 type Versions func(fleet model.Fleet, typeURL, name string) string
 
-// PublicationOf is what is published of one object, given the part of the model that it has.
+// PublicationOf returns the publication of one object, given its part of the model.
 func PublicationOf(config model.Config) Publication {
 	if len(config.Routes) == 0 {
 		return Publication{}
@@ -39,23 +38,22 @@ func PublicationOf(config model.Config) Publication {
 	}
 }
 
-// isSame says whether nothing was published anew.
+// isSame says whether other has an equal digest and the same slice of routes: the object was not published again.
 func (p Publication) isSame(other Publication) bool {
 	return p.Digest == other.Digest && len(p.Routes) == len(other.Routes) && (len(p.Routes) == 0 || &p.Routes[0] == &other.Routes[0])
 }
 
-// digestOf is the digest of a part of the model. It is one of JSON, in which no field of the model can
-// be forgotten.
+// digestOf returns the digest of a part of the model. It is a digest of its JSON, which includes every field.
 func digestOf(config model.Config) string {
 	text, err := json.Marshal(config)
-	if err != nil { // No type in the model can fail; if one ever does, its value still counts.
+	if err != nil { // No type in the model fails to marshal. If one ever does, its value is still part of the digest.
 		text = fmt.Append(nil, config)
 	}
 	sum := sha256.Sum256(text)
 	return string(sum[:peers.DigestBytes])
 }
 
-// isAsDesired says whether the weights, and the header and mirror routes, in effect are the desired ones.
+// isAsDesired says whether the effective weights, header routes and mirror routes are the desired ones.
 func isAsDesired(config model.Config) bool {
 	for _, route := range config.Routes {
 		if len(model.EffectiveManaged(route, config.Services)) != len(route.Managed) {
@@ -70,23 +68,23 @@ func isAsDesired(config model.Config) bool {
 	return true
 }
 
-// scopes lists the scopes of its hosts. Other objects may have routes in them.
+// scopes returns the scopes of the object's hosts. Other objects may have routes in the same scopes.
 func (p Publication) scopes() []scope {
 	var scopes []scope
 	for _, route := range p.Routes {
-		if at := (scope{p.Fleet, translate.ScopeOf(route.Match.Host)}); !slices.Contains(scopes, at) {
-			scopes = append(scopes, at)
+		if s := (scope{p.Fleet, translate.ScopeOf(route.Match.Host)}); !slices.Contains(scopes, s) {
+			scopes = append(scopes, s)
 		}
 	}
 	return scopes
 }
 
-// clusters lists the names of its clusters, which are those of their load assignments too.
+// clusters returns the names of the object's clusters, which are also the names of their ClusterLoadAssignments.
 func (p Publication) clusters() []string {
 	var names []string
 	for i, route := range p.Routes {
 		if i > 0 && route.SharesDestinations(p.Routes[0]) {
-			continue // The usual case: an object's routes differ in nothing but their Match.
+			continue // The usual case: an object's routes differ only in their Match.
 		}
 		for _, backend := range route.Backends {
 			names = append(names, translate.ClusterName(route.Owner, backend.Service))

@@ -6,14 +6,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// canariesFirst is the order in which objects are looked at: a proxy that comes changes the count in
-// every object, and those in a canary must not wait for the others. It is a workqueue.Queue.
+// canariesFirst is a workqueue.Queue that returns objects in a canary before the others. A new proxy changes the counts in the status of every object, and a
+// Rollout must not wait for all of these writes.
 type canariesFirst struct {
 	isCanary         func(model.Key) bool
 	canaries, others []model.Key
 }
 
-// Push is workqueue.Queue's.
+// Push implements workqueue.Queue.
 func (q *canariesFirst) Push(key model.Key) {
 	if q.isCanary(key) {
 		q.canaries = append(q.canaries, key)
@@ -22,27 +22,27 @@ func (q *canariesFirst) Push(key model.Key) {
 	}
 }
 
-// Touch is workqueue.Queue's: what has become a canary while it waits comes forward.
+// Touch implements workqueue.Queue. A queued object in which a canary has begun moves to the canaries.
 func (q *canariesFirst) Touch(key model.Key) {
 	if len(q.others) == 0 || !q.isCanary(key) {
 		return
 	}
-	if place := slices.Index(q.others, key); place >= 0 {
-		q.others = slices.Delete(q.others, place, place+1)
+	if index := slices.Index(q.others, key); index >= 0 {
+		q.others = slices.Delete(q.others, index, index+1)
 		q.canaries = append(q.canaries, key)
 	}
 }
 
-// Len is workqueue.Queue's.
+// Len implements workqueue.Queue.
 func (q *canariesFirst) Len() int { return len(q.canaries) + len(q.others) }
 
-// Pop is workqueue.Queue's. There is one at least.
+// Pop implements workqueue.Queue. The queue isn't empty.
 func (q *canariesFirst) Pop() model.Key {
-	from := &q.canaries
-	if len(*from) == 0 {
-		from = &q.others
+	keys := &q.canaries
+	if len(*keys) == 0 {
+		keys = &q.others
 	}
-	key := (*from)[0]
-	*from = (*from)[1:]
+	key := (*keys)[0]
+	*keys = (*keys)[1:]
 	return key
 }

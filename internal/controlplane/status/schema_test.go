@@ -146,7 +146,7 @@ func TestADefinitionWithoutAPlaceForTheReport(t *testing.T) {
 		object := shop()
 		report := func(when string, want ...string) {
 			t.Helper()
-			object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+			object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {
 				t.Errorf("%s: %v", when, err)
 			}
@@ -181,7 +181,7 @@ func TestAnAnnotationThatIsForbidden(t *testing.T) {
 		server := &definitionServer{declared: []string{"targetService", "targetWorkload", "conditions"}, forbidden: true}
 		client := server.client(t)
 		apply := func() error {
-			return client.ApplyStatus(t.Context(), shop(), status.Compute(shop(), observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon()))
+			return client.ApplyStatus(t.Context(), shop(), status.Compute(shop(), observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))
 		}
 		for second := range 59 {
 			if err := apply(); err == nil || !strings.Contains(err.Error(), "allow the ServiceAccount to patch httpscaledobjects") {
@@ -207,7 +207,7 @@ func TestASchemaThatHangsHoldsNobodyElse(t *testing.T) {
 		apply := func(name string) error {
 			object := shop()
 			object.Name = name
-			is := status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+			is := status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 			return client.ApplyStatus(t.Context(), object, is)
 		}
 		if err := apply("shop"); err != nil {
@@ -240,7 +240,7 @@ func TestALeftoverAnnotationMayStay(t *testing.T) {
 		}
 		client, object := server.client(t), shop()
 		object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: ""}
-		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Taken{}, "interceptor-0", noon())
+		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 		for minute := range 3 {
 			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {
 				t.Errorf("after %d min: %v", minute, err)

@@ -14,187 +14,179 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// noReason stands for the reason that a proxy did not give.
+// noReason stands for the reason of a NACK without one.
 const noReason = "no reason given"
 
-// Stream is what one connected proxy has confirmed.
+// Stream is the xDS stream of one connected proxy.
 type Stream struct {
-	// Number rises with every stream of the replica.
+	// Number increases with every stream of the replica.
 	Number uint64
-	// Address is the proxy's address.
+	// Address is the address of the proxy.
 	Address netip.Addr
-	// Fleet is the fleet that the proxy belongs to: it is published what is of that fleet.
+	// Fleet is the fleet that the proxy belongs to and receives the resources of.
 	Fleet model.Fleet
-	// Changed visits the names of the resources of an xDS type URL about which Confirmed may say
-	// something else than at the last poll.
+	// Changed returns the names of the resources of an xDS type URL for which Confirmed may return another result than at the last Poll.
 	Changed func(typeURL string) iter.Seq[string]
-	// Confirmed looks up a resource. Of one that the proxy knows nothing of that is the zero value.
+	// Confirmed looks up a resource. It returns the zero value for a resource that the proxy neither ACKed nor NACKed.
 	Confirmed func(typeURL, name string) Confirmation
 }
 
-// Confirmation is what one proxy has answered about one resource.
+// Confirmation is the answer of one proxy about one resource.
 type Confirmation struct {
-	// Acked is the version that it runs for certain: it confirmed the last thing that it was sent, and that is
-	// it. "" when there is none.
+	// Acked is the version that the proxy runs for certain, because it ACKed the last response with the resource. It is "" if there is none.
 	Acked string
-	// Nacked is a version that travelled in a response which it refused, "" when there is none of which
-	// no later ACK is known.
+	// Nacked is a version in a response that the proxy NACKed without a later ACK, "" if there is none.
 	Nacked string
-	// Message is the reason that it gave for that.
+	// Message is the error message of the NACK.
 	Message string
 }
 
-// AckTracker compares what is published of each object with what the proxies of this replica have
-// confirmed, and tells what is new of that. To record a publication, and to look at the proxies, costs
-// what is new.
+// AckTracker compares the publications of objects with the ACKs of the proxies of this replica, and returns what has changed. The cost of a call depends on the
+// number of changes and not on the number of objects.
 //
-// The zero value is not usable; make it with NewAckTracker. It is not safe for concurrent use.
+// The zero value is not usable; call NewAckTracker. An AckTracker is not safe for concurrent use.
 type AckTracker struct {
-	objects map[model.Key]Publication
-	// owners are the objects that have routes in a scope. That of a cluster is in its name.
+	publications map[model.Key]Publication
+	// owners are the objects that have routes in a scope. The owner of a cluster is in the name of the cluster.
 	owners map[scope][]model.Key
-	// versions are those of what was recorded last.
+	// versions are those of the last call of Record.
 	versions Versions
-	// proxies are the numbers of the newest streams by address.
-	proxies map[netip.Addr]uint64
-	// suspects are the objects that any proxy may have another answer about since the last Look.
+	// streams are the numbers of the newest streams by address.
+	streams map[netip.Addr]uint64
+	// suspects are the objects about which any proxy may have another answer since the last call of Changes.
 	suspects map[model.Key]struct{}
 }
 
-// scope names a scope of a fleet.
+// scope is a scope of a fleet.
 type scope struct {
 	fleet model.Fleet
 	name  string
 }
 
-// NewAckTracker returns an AckTracker that knows of no publication and no proxy.
+// NewAckTracker returns an AckTracker without publications and proxies.
 func NewAckTracker() *AckTracker {
 	return &AckTracker{
-		objects: map[model.Key]Publication{}, owners: map[scope][]model.Key{}, proxies: map[netip.Addr]uint64{},
+		publications: map[model.Key]Publication{}, owners: map[scope][]model.Key{}, streams: map[netip.Addr]uint64{},
 		suspects: map[model.Key]struct{}{},
 	}
 }
 
-// Record notes what is published now: the Publication of each object that may have changed, the zero
-// value for one that is not published any more. versions are those of all resources now. If something
-// else is published of an object, a proxy may have lost what it had of it and of others in its scopes,
-// or have it already.
+// Record stores the Publication of each object that may have changed, the zero value for an object that is no longer published. versions returns the published
+// versions of all resources. A new publication can change the answers of proxies about the object and about other objects in its scopes.
 func (t *AckTracker) Record(publications map[model.Key]Publication, versions Versions) {
 	t.versions = versions
 	touched := map[scope]struct{}{}
 	for key, now := range publications {
-		before := t.objects[key]
+		before := t.publications[key]
 		if before.isSame(now) {
 			continue
 		}
 		t.suspects[key] = struct{}{}
-		for _, at := range before.scopes() {
-			t.owners[at] = slices.DeleteFunc(t.owners[at], func(owner model.Key) bool { return owner == key })
-			touched[at] = struct{}{}
+		for _, s := range before.scopes() {
+			t.owners[s] = slices.DeleteFunc(t.owners[s], func(owner model.Key) bool { return owner == key })
+			touched[s] = struct{}{}
 		}
-		for _, at := range now.scopes() {
-			t.owners[at] = append(t.owners[at], key)
-			touched[at] = struct{}{}
+		for _, s := range now.scopes() {
+			t.owners[s] = append(t.owners[s], key)
+			touched[s] = struct{}{}
 		}
-		if t.objects[key] = now; now.Digest == "" {
-			delete(t.objects, key)
+		if t.publications[key] = now; now.Digest == "" {
+			delete(t.publications, key)
 		}
 	}
-	for at := range touched {
-		for _, owner := range t.owners[at] {
+	for s := range touched {
+		for _, owner := range t.owners[s] {
 			t.suspects[owner] = struct{}{}
 		}
-		if len(t.owners[at]) == 0 {
-			delete(t.owners, at)
+		if len(t.owners[s]) == 0 {
+			delete(t.owners, s)
 		}
 	}
 }
 
-// Look compares what is published with what the streams have confirmed, which are all that are open,
-// and returns what may be news since the last Look. Of several streams of one address the newest
-// counts: a proxy has one, and the others are remains.
-func (t *AckTracker) Look(streams []Stream) peers.Delta {
+// Changes compares the publications with the ACKs of all open streams, and returns the answers that may have changed since the last call. If an address has
+// several streams, the newest one counts: a proxy has one stream, and the others are about to close.
+func (t *AckTracker) Changes(streams []Stream) peers.Delta {
 	delta := peers.Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]peers.Proxy{}}
 	for key := range t.suspects {
-		delta.Objects[key] = t.objects[key].Digest
+		delta.Objects[key] = t.publications[key].Digest
 	}
 	open := map[netip.Addr]*Stream{}
 	for i := range streams {
-		each := &streams[i]
-		if other, known := open[each.Address]; !known || other.Number < each.Number {
-			open[each.Address] = each
+		stream := &streams[i]
+		if other, ok := open[stream.Address]; !ok || other.Number < stream.Number {
+			open[stream.Address] = stream
 		}
 	}
-	for address := range t.proxies {
+	for address := range t.streams {
 		if _, isOpen := open[address]; !isOpen {
-			delete(t.proxies, address)
+			delete(t.streams, address)
 			delta.Proxies[address] = peers.Proxy{Gone: true}
 		}
 	}
-	for address, each := range open {
-		before, known := t.proxies[address]
-		t.proxies[address] = each.Number
-		isNew := !known || before != each.Number
-		if answers := t.answers(each, isNew); isNew || len(answers) > 0 {
-			delta.Proxies[address] = peers.Proxy{Fleet: each.Fleet, Full: isNew, Answers: answers}
+	for address, stream := range open {
+		number, isKnown := t.streams[address]
+		t.streams[address] = stream.Number
+		isNew := !isKnown || number != stream.Number
+		if answers := t.answers(stream, isNew); isNew || len(answers) > 0 {
+			delta.Proxies[address] = peers.Proxy{Fleet: stream.Fleet, Full: isNew, Answers: answers}
 		}
 	}
 	t.suspects = map[model.Key]struct{}{}
 	return delta
 }
 
-// answers are what a stream has answered about the objects of its fleet: about all when it is new, else
-// about those of which the published form or a confirmation is new.
-func (t *AckTracker) answers(each *Stream, isNew bool) map[model.Key]peers.Answer {
+// answers returns the answers of a stream about the objects of its fleet: about all objects if the stream is new, otherwise about the objects with a new
+// publication or a new confirmation.
+func (t *AckTracker) answers(stream *Stream, isNew bool) map[model.Key]peers.Answer {
 	answers := map[model.Key]peers.Answer{}
-	judge := func(key model.Key) {
-		is := t.objects[key]
-		if _, isJudged := answers[key]; !isJudged && is.Fleet == each.Fleet && is.Digest != "" {
-			answers[key] = t.judge(is, each)
+	add := func(key model.Key) {
+		published := t.publications[key]
+		if _, isAdded := answers[key]; !isAdded && published.Fleet == stream.Fleet && published.Digest != "" {
+			answers[key] = t.answer(published, stream)
 		}
 	}
 	if isNew {
-		for key := range t.objects {
-			judge(key)
+		for key := range t.publications {
+			add(key)
 		}
 		return answers
 	}
 	for key := range t.suspects {
-		judge(key)
+		add(key)
 	}
 	for _, typeURL := range [...]string{resourcev3.ClusterType, resourcev3.EndpointType} {
-		for name := range each.Changed(typeURL) {
-			judge(translate.OwnerOf(name))
+		for name := range stream.Changed(typeURL) {
+			add(translate.OwnerOf(name))
 		}
 	}
-	for name := range each.Changed(resourcev3.ScopedRouteType) {
-		for _, owner := range t.owners[scope{each.Fleet, name}] {
-			judge(owner)
+	for name := range stream.Changed(resourcev3.ScopedRouteType) {
+		for _, owner := range t.owners[scope{stream.Fleet, name}] {
+			add(owner)
 		}
 	}
 	return answers
 }
 
-// judge says whether a stream has confirmed an object as it is published, and if not, why it may have
-// refused it: what travelled in a response that it refused. Good resources beside the culprit are
-// among those until the proxy confirms them.
-func (t *AckTracker) judge(object Publication, each *Stream) peers.Answer {
+// answer says whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a response with one of them. Such a response can also
+// contain valid resources: these count as rejected until the proxy ACKs them.
+func (t *AckTracker) answer(object Publication, stream *Stream) peers.Answer {
 	answer := peers.Answer{Confirmed: true}
-	look := func(typeURL, name string) {
-		is, version := each.Confirmed(typeURL, name), t.versions(object.Fleet, typeURL, name)
-		if version == "" || is.Acked != version {
+	add := func(typeURL, name string) {
+		confirmed, version := stream.Confirmed(typeURL, name), t.versions(object.Fleet, typeURL, name)
+		if version == "" || confirmed.Acked != version {
 			answer.Confirmed = false
 		}
-		if is.Nacked != "" && is.Nacked == version && answer.Refusal == "" {
-			answer.Refusal = truncate.Text(cmp.Or(is.Message, noReason), peers.MaxRefusal)
+		if confirmed.Nacked != "" && confirmed.Nacked == version && answer.Refusal == "" {
+			answer.Refusal = truncate.Text(cmp.Or(confirmed.Message, noReason), peers.MaxRefusal)
 		}
 	}
 	for _, name := range object.clusters() {
-		look(resourcev3.ClusterType, name)
-		look(resourcev3.EndpointType, name)
+		add(resourcev3.ClusterType, name)
+		add(resourcev3.EndpointType, name)
 	}
-	for _, at := range object.scopes() {
-		look(resourcev3.ScopedRouteType, at.name)
+	for _, s := range object.scopes() {
+		add(resourcev3.ScopedRouteType, s.name)
 	}
 	if answer.Confirmed {
 		answer.Refusal = ""

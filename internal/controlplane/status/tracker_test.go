@@ -118,7 +118,7 @@ func TestLooksAtTheNewsAddUpToALookAtAll(t *testing.T) {
 			} else {
 				source.step()
 			}
-			byNews.server.Apply(byNews.tracker.Look(source.Poll()))
+			byNews.server.Apply(byNews.tracker.Changes(source.Poll()))
 			byAll := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), byNews.known}
 			byAll.tracker.Record(byAll.known, source.Versions())
 			byAll.look()

@@ -17,53 +17,50 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// ErrGone is in the chain of a Client's error when the object no longer exists, or another object has
-// its name. The API server answers the same where an object has no status, so that the write is tried again
-// for as long as the object is watched.
+// ErrGone is in the chain of a Client's error if the object no longer exists or another object has its name. The API server answers the same if the
+// CustomResourceDefinition has no status subresource, so the write is repeated as long as the object is watched.
 var ErrGone = errors.New("the object is gone")
 
-// Client is what is needed of the API server.
+// Client writes to the API server.
 type Client interface {
-	// ApplyStatus makes status the status of the object that has this name and this UID. An error with
-	// ErrGone says that there is none.
+	// ApplyStatus sets the status of the object with this name and UID. The error wraps ErrGone if there is none.
 	ApplyStatus(
 		ctx context.Context, object *httpv1alpha1.HTTPScaledObject, status httpv1alpha1.HTTPScaledObjectStatus,
 	) error
-	// CreateEvent stores event. That an Event of its name exists already is no error.
+	// CreateEvent creates an Event. An Event of the same name that already exists is not an error.
 	CreateEvent(ctx context.Context, event *eventsv1.Event) error
 }
 
-// writer knows the objects, and while this replica is elected it keeps their statuses up to date. It is
-// safe for concurrent use.
+// writer tracks the objects. While this replica is the leader, it keeps their statuses up to date. It is safe for concurrent use.
 type writer struct {
 	Options
 
 	writes *prometheus.CounterVec // by kind and result
-	own    *peers.Server          // tells the other replicas about this one
-	peers  *peers.Peers           // are the other replicas, while this one is elected
+	own    *peers.Server          // serves the ACKs of this replica's proxies to the other replicas
+	peers  *peers.Peers           // the ACKs of the other replicas' proxies, while this replica is the leader
 
-	mu      sync.Mutex
-	objects map[model.Key]*tracked // which are never changed
-	fleets  map[model.Fleet][]model.Proxy
-	term    *term // nil while this replica is not elected
+	mu         sync.Mutex
+	objects    map[model.Key]*tracked // its values are immutable
+	fleets     map[model.Fleet][]model.Proxy
+	leadership *leadership // nil while this replica isn't the leader
 }
 
-// tracked is what a status is made of, but for what proxies have taken.
+// tracked is everything that the status of an object is computed from, except the ACKs of proxies.
 type tracked struct {
 	object    *httpv1alpha1.HTTPScaledObject
 	fleet     model.Fleet
-	seen      observation.Outcome
-	digest    string // of what is published, "" when nothing is
+	outcome   observation.Outcome
+	digest    string // of the publication, "" if nothing is published
 	asDesired bool   // as in Publication
 }
 
-// isCanary says whether the object shares requests between Services: somebody waits for its report.
+// isCanary says whether the object splits requests between Services, so that a Rollout waits for its report.
 func (t tracked) isCanary() bool {
 	return t.object != nil && metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends)
 }
 
-// assign takes note of a pass, and of what is published of the objects in them.
-func (w *writer) assign(pass observation.Pass, publications map[model.Key]Publication) {
+// update stores the objects and proxies of a pass with the publications of the objects, and queues the affected objects.
+func (w *writer) update(pass observation.Pass, publications map[model.Key]Publication) {
 	w.mu.Lock()
 	keys := make([]model.Key, 0, len(pass.Objects))
 	for key, object := range pass.Objects {
@@ -83,14 +80,14 @@ func (w *writer) assign(pass observation.Pass, publications map[model.Key]Public
 	w.enqueue(keys, fleets)
 }
 
-// reconsider has the objects looked at about which proxies have another answer.
-func (w *writer) reconsider(news peers.Delta) {
+// enqueueChanged queues the objects that the ACKs in delta concern.
+func (w *writer) enqueueChanged(delta peers.Delta) {
 	var keys []model.Key
 	fleets := map[model.Fleet]struct{}{}
-	for key := range news.Objects {
+	for key := range delta.Objects {
 		keys = append(keys, key)
 	}
-	for _, proxy := range news.Proxies {
+	for _, proxy := range delta.Proxies {
 		if proxy.Full || proxy.Gone {
 			fleets[proxy.Fleet] = struct{}{}
 			continue
@@ -102,27 +99,27 @@ func (w *writer) reconsider(news peers.Delta) {
 	w.enqueue(keys, fleets)
 }
 
-// enqueue has objects looked at, and all that are served by fleets.
+// enqueue queues objects, and all objects that fleets serve.
 func (w *writer) enqueue(keys []model.Key, fleets map[model.Fleet]struct{}) {
 	w.mu.Lock()
-	term := w.term
-	if term != nil && len(fleets) > 0 {
-		for key, each := range w.objects {
-			if _, is := fleets[each.fleet]; is {
+	leadership := w.leadership
+	if leadership != nil && len(fleets) > 0 {
+		for key, object := range w.objects {
+			if _, ok := fleets[object.fleet]; ok {
 				keys = append(keys, key)
 			}
 		}
 	}
-	w.mu.Unlock() // The queue asks isCanary.
-	if term == nil {
+	w.mu.Unlock() // The queue calls isCanary, which takes the lock.
+	if leadership == nil {
 		return
 	}
 	for _, key := range keys {
-		term.queue.Add(key)
+		leadership.queue.Add(key)
 	}
 }
 
-// changedFleets are the fleets of which the proxies are others.
+// changedFleets returns the fleets that have different proxies in before and now.
 func changedFleets(before, now map[model.Fleet][]model.Proxy) map[model.Fleet]struct{} {
 	changed := map[model.Fleet]struct{}{}
 	for _, fleets := range []map[model.Fleet][]model.Proxy{before, now} {
@@ -135,76 +132,76 @@ func changedFleets(before, now map[model.Fleet][]model.Proxy) map[model.Fleet]st
 	return changed
 }
 
-// find returns what is known of an object, nothing when it is gone, and the proxies of its fleet.
+// find returns an object and the proxies of its fleet, zero values for an unknown object.
 func (w *writer) find(key model.Key) (tracked, []model.Proxy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if each := w.objects[key]; each != nil {
-		return *each, w.fleets[each.fleet]
+	if object := w.objects[key]; object != nil {
+		return *object, w.fleets[object.fleet]
 	}
 	return tracked{}, nil
 }
 
-// taken is what the proxies of this replica and of the others have taken of an object.
-func (w *writer) taken(key model.Key, each tracked, proxies []model.Proxy) (taken Taken) {
-	published := Publication{Digest: each.digest, AsDesired: each.asDesired}
+// acks counts the ACKs of an object by the proxies of all replicas.
+func (w *writer) acks(key model.Key, object tracked, proxies []model.Proxy) (acks Acks) {
+	published := Publication{Digest: object.digest, AsDesired: object.asDesired}
 	w.own.Read(func(own *peers.State) {
 		w.peers.Read(func(others []*peers.State) {
-			taken = TakenOf(key, each.fleet, published, proxies, append(others, own))
+			acks = CountAcks(key, object.fleet, published, proxies, append(others, own))
 		})
 	})
-	return taken
+	return acks
 }
 
-// count counts the objects of which the proxies have taken what is asked for; none while this replica is not elected.
-func (w *writer) count(is func(Taken) bool) (count int) {
+// count counts the objects with matching ACKs. It is 0 while this replica isn't the leader.
+func (w *writer) count(matches func(Acks) bool) (count int) {
 	w.mu.Lock()
-	term := w.term
+	leadership := w.leadership
 	w.mu.Unlock()
-	if term == nil {
+	if leadership == nil {
 		return 0
 	}
-	term.mu.Lock()
-	defer term.mu.Unlock()
-	for _, record := range term.records {
-		if is(record.taken) {
+	leadership.mu.Lock()
+	defer leadership.mu.Unlock()
+	for _, record := range leadership.records {
+		if matches(record.acks) {
 			count++
 		}
 	}
 	return count
 }
 
-// run writes until ctx ends. Two calls must not overlap.
-func (w *writer) run(ctx context.Context) {
-	t := newTerm(w) // Another replica may have written since the last one.
+// lead writes statuses until ctx ends. Two calls must not overlap.
+func (w *writer) lead(ctx context.Context) {
+	l := newLeadership(w) // A new one for each election: another replica may have written in between.
 	var working sync.WaitGroup
 	working.Go(func() { w.peers.Run(ctx) })
 	for range parallelWrites {
-		working.Go(func() { t.work(ctx) })
+		working.Go(func() { l.work(ctx) })
 	}
 	w.mu.Lock()
-	w.term = t
+	w.leadership = l
 	all := slices.Collect(maps.Keys(w.objects))
 	w.mu.Unlock()
 	w.enqueue(all, nil)
 	<-ctx.Done()
 	w.mu.Lock()
-	w.term = nil
+	w.leadership = nil
 	w.mu.Unlock()
-	t.queue.ShutDown()
+	l.queue.ShutDown()
 	working.Wait()
 }
 
-// createEvent creates an Event. What fails is logged and not tried again: a condition says the same and stays, or it happens again, or is over.
+// createEvent creates an Event. A failure is logged and not retried: the condition has the same message, and an occurrence that lasts is reported again.
 func (w *writer) createEvent(ctx context.Context, event *eventsv1.Event) {
 	err := w.write(ctx, "event", func(ctx context.Context) error { return w.Client.CreateEvent(ctx, event) })
 	if err != nil {
-		w.Logger.WarnContext(ctx, "cannot create the event", "namespace", event.Namespace,
+		w.Logger.WarnContext(ctx, "cannot create the Event", "namespace", event.Namespace,
 			"httpScaledObject", event.Regarding.Name, "reason", event.Reason, "error", err)
 	}
 }
 
-// write makes one request within its deadline and counts it.
+// write makes one request within writeDeadline and counts it.
 func (w *writer) write(ctx context.Context, kind string, request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()

@@ -92,35 +92,35 @@ func always(ctx context.Context, lead func(context.Context)) error {
 	return nil
 }
 
-// stage is a Reporting in front of a server, of a replica to which proxies connect.
+// stage is a Reporter in front of a server, of a replica to which proxies connect.
 type stage struct {
 	*server
 	proxies   *proxies
-	reporting *status.Reporting
+	reporter *status.Reporter
 	listed    []*httpv1alpha1.HTTPScaledObject
 	replicas  []*discoveryv1.EndpointSlice
 }
 
-// newReporting returns the Reporting of a replica that is elected whenever it runs.
-func newReporting(t *testing.T, client status.Client, source status.Source, replica string) *status.Reporting {
+// newReporter returns the Reporter of a replica that is elected whenever it runs.
+func newReporter(t *testing.T, client status.Client, source status.Source, replica string) *status.Reporter {
 	t.Helper()
-	return newReportingOf(t, client, source, replica, always)
+	return newReporterOf(t, client, source, replica, always)
 }
 
-// newReportingOf returns the Reporting of a replica.
-func newReportingOf(
+// newReporterOf returns the Reporter of a replica.
+func newReporterOf(
 	t *testing.T, client status.Client, source status.Source, replica string,
 	elect func(context.Context, func(context.Context)) error,
-) *status.Reporting {
+) *status.Reporter {
 	t.Helper()
-	reporting, err := status.New(status.Options{
+	reporter, err := status.New(status.Options{
 		Client: client, Source: source, Elect: elect, Replica: replica,
 		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reporting
+	return reporter
 }
 
 // newStage returns a stage in front of the objects shop and other. Nothing runs yet.
@@ -129,21 +129,21 @@ func newStage(t *testing.T) *stage {
 	other := shop()
 	other.Name, other.UID = "other", "u2"
 	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}}, proxies: newProxies()}
-	s.reporting = newReporting(t, s.server, s.proxies, "interceptor-0")
+	s.reporter = newReporter(t, s.server, s.proxies, "interceptor-0")
 	s.watch()
 	return s
 }
 
-// watch lets the Reporting see what is stored.
+// watch lets the Reporter see what is stored.
 func (s *stage) watch() { s.listed = s.list() }
 
-// lead runs the Reporting as the elected one until the returned function is called.
+// lead runs the Reporter as the elected one until the returned function is called.
 func (s *stage) lead(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	observed, done := make(chan struct{}), make(chan error)
 	close(observed)
-	go func() { done <- s.reporting.Run(ctx, observed) }()
+	go func() { done <- s.reporter.Run(ctx, observed) }()
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -168,9 +168,9 @@ func (s *stage) objectsWith(config model.Config, problems ...model.Problem) map[
 	return objects
 }
 
-// report tells the Reporting of a pass that found these problems, each in an object that is served, and waits until it has written.
+// report tells the Reporter of a pass that found these problems, each in an object that is served, and waits until it has written.
 func (s *stage) report(problems ...model.Problem) {
-	s.reporting.Observe(observation.Pass{Objects: s.objectsWith(model.Config{}, problems...)})
+	s.reporter.Observe(observation.Pass{Objects: s.objectsWith(model.Config{}, problems...)})
 	time.Sleep(time.Second) // The clock is synctest's.
 	synctest.Wait()
 }
@@ -201,7 +201,7 @@ func TestWriterWritesChangesOnce(t *testing.T) {
 				"event shop Warning ServiceNotFound: no Service x", "status shop ServiceNotFound",
 			}},
 			{"corrected, seen before the watch", func() { s.report() }, []string{
-				"event shop Normal Accepted: The object is understood and every Service that it names can be routed to.", "status shop Accepted",
+				"event shop Normal Accepted: Accepted; all referenced Services were resolved.", "status shop Accepted",
 			}},
 		}
 		for _, step := range steps {
@@ -266,7 +266,7 @@ func TestWriterForgetsWhatIsGone(t *testing.T) {
 		for key := range s.objectsWith(model.Config{}) {
 			gone[key] = observation.Object{}
 		}
-		s.reporting.Observe(observation.Pass{Objects: gone})
+		s.reporter.Observe(observation.Pass{Objects: gone})
 		synctest.Wait()
 		s.mu.Lock()
 		s.fail = nil
@@ -315,8 +315,8 @@ func TestAnInvalidScalingMetricIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		object := shop()
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
-		reporting := newReporting(t, client, newProxies(), "a")
-		s := &stage{server: &client.server, reporting: reporting, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		reporter := newReporter(t, client, newProxies(), "a")
+		s := &stage{server: &client.server, reporter: reporter, listed: []*httpv1alpha1.HTTPScaledObject{object}}
 		defer s.lead(t)()
 		for _, target := range []int{1, -1, -1, 2} {
 			object = object.DeepCopy()
@@ -344,8 +344,8 @@ func TestEventsFitTheAPI(t *testing.T) {
 		object := shop()
 		object.Name = strings.Repeat("s", 253)
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
-		reporting := newReporting(t, client, newProxies(), strings.Repeat("i", 300))
-		s := &stage{server: &client.server, reporting: reporting, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		reporter := newReporter(t, client, newProxies(), strings.Repeat("i", 300))
+		s := &stage{server: &client.server, reporter: reporter, listed: []*httpv1alpha1.HTTPScaledObject{object}}
 		defer s.lead(t)()
 		long := model.Problem{On: model.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts", Message: strings.Repeat("ö", 2000)}
 		s.report(long)

@@ -1,0 +1,238 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+const (
+	// ackWait is how long the write of a status waits for the ACKs that are missing. Most proxies answer within milliseconds, so a change and all of its ACKs are
+	// one write.
+	ackWait = 100 * time.Millisecond
+	// writesBurst and writesInterval limit the writes to one object: writesBurst at once, then one per writesInterval.
+	writesBurst    = 5
+	writesInterval = time.Second
+	// backgroundBurst and backgroundInterval limit the writes to all objects that aren't in a canary.
+	backgroundBurst    = 32
+	backgroundInterval = 100 * time.Millisecond / backgroundBurst
+	// retryFirst and retryLast bound the delay before a failed write is repeated; it doubles in between. The delay of an object in a canary is at most retryCanary:
+	// once the API server is available again, a Rollout waits for the report.
+	retryFirst  = 250 * time.Millisecond
+	retryLast   = 30 * time.Second
+	retryCanary = 2 * time.Second
+	// parallelWrites is the number of objects that are written in parallel. A slow write delays only its own worker.
+	parallelWrites = 16
+	// writeDeadline bounds one request.
+	writeDeadline = 10 * time.Second
+)
+
+// leadership is the state of this replica from its election until it loses the Lease.
+type leadership struct {
+	*writer
+
+	queue   workqueue.TypedDelayingInterface[model.Key]
+	retries workqueue.TypedRateLimiter[model.Key]
+
+	mu      sync.Mutex // held by plan
+	records map[model.Key]*record
+	// nextSlot is the theoretical arrival time of the GCRA (ITU-T I.371) that limits the background writes: the latest slot that an object has.
+	nextSlot time.Time
+}
+
+// record is the state of one object. It belongs to the worker that processes the object.
+type record struct {
+	uid types.UID
+	// status is the last status that the object had or that was written to it, when the object had resourceVersion. It is nil until one is known.
+	resourceVersion string
+	status          *httpv1alpha1.HTTPScaledObjectStatus
+	// outdatedSince is since when the status differs from the computed one, zero while it doesn't.
+	outdatedSince time.Time
+	// notBefore is the earliest time to repeat a failed write. slot is the reserved time of a background write, zero if none is reserved.
+	notBefore, slot time.Time
+	// nextWrite is the theoretical arrival time of the GCRA that limits the writes to this object.
+	nextWrite time.Time
+	// acks are the ACKs at the last plan. They are guarded by the lock of the leadership.
+	acks Acks
+}
+
+// newLeadership returns a leadership with an empty queue.
+func newLeadership(w *writer) *leadership {
+	order := &canariesFirst{isCanary: func(key model.Key) bool {
+		object, _ := w.find(key)
+		return object.isCanary()
+	}}
+	return &leadership{
+		writer: w, records: map[model.Key]*record{},
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[model.Key]{
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[model.Key]{Queue: order}),
+		}),
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[model.Key](retryFirst, retryLast),
+	}
+}
+
+// work reconciles queued objects until the queue is shut down. After ctx has ended it only drains the queue.
+func (l *leadership) work(ctx context.Context) {
+	for {
+		key, isShutDown := l.queue.Get()
+		if isShutDown {
+			return
+		}
+		if ctx.Err() == nil {
+			l.reconcile(ctx, key)
+		}
+		l.queue.Done(key)
+	}
+}
+
+// recordOf returns the record of an object: a new one for a new UID, and nil after the object was deleted. The caller holds the lock.
+func (l *leadership) recordOf(key model.Key, object *httpv1alpha1.HTTPScaledObject) *record {
+	rec := l.records[key]
+	if rec != nil && object != nil && rec.uid == object.UID {
+		return rec
+	}
+	if rec != nil {
+		l.releaseSlot(rec, time.Now())
+		l.retries.Forget(key)
+		delete(l.records, key)
+	}
+	if object == nil {
+		return nil
+	}
+	rec = &record{uid: object.UID}
+	l.records[key] = rec
+	return rec
+}
+
+// reconcile writes the status of one object if that is due, and queues the object again for when it is.
+func (l *leadership) reconcile(ctx context.Context, key model.Key) {
+	object, proxies := l.find(key)
+	rec, status := l.plan(key, object, proxies)
+	if status == nil {
+		return
+	}
+	err := l.write(ctx, "status", func(ctx context.Context) error { return l.Client.ApplyStatus(ctx, object.object, *status) })
+	if err != nil {
+		rec.notBefore = l.retryLater(ctx, key, object, err)
+		return
+	}
+	before := object.object.Status.Conditions
+	if rec.status != nil {
+		before = rec.status.Conditions // A change of the object can arrive before the status that was written earlier.
+	}
+	for _, kind := range eventConditions() {
+		previous, current := meta.FindStatusCondition(before, kind), meta.FindStatusCondition(status.Conditions, kind)
+		if event := conditionEvent(object.object, previous, current, l.Replica); event != nil {
+			l.createEvent(ctx, event)
+		}
+	}
+	l.retries.Forget(key)
+	rec.markWritten(object.object, status)
+}
+
+// retryLater queues an object again after a failed write, and returns for when.
+func (l *leadership) retryLater(ctx context.Context, key model.Key, object tracked, err error) time.Time {
+	isFirst := l.retries.NumRequeues(key) == 0
+	delay := l.retries.When(key)
+	if object.isCanary() {
+		delay = min(delay, retryCanary)
+	}
+	if !isFirst || !errors.Is(err, ErrGone) { // The watch event of the deletion is usually on its way.
+		l.Logger.WarnContext(ctx, "cannot write the status; trying again", "namespace", key.Namespace,
+			"httpScaledObject", key.Name, "after", delay, "error", err)
+	}
+	l.queue.AddAfter(key, delay)
+	return time.Now().Add(delay)
+}
+
+// plan returns the status to write now, nil if there is none. Only one worker plans at a time, so many changed objects use at most one processor.
+func (l *leadership) plan(key model.Key, object tracked, proxies []model.Proxy) (rec *record, status *httpv1alpha1.HTTPScaledObjectStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if rec = l.recordOf(key, object.object); rec == nil {
+		return nil, nil
+	}
+	rec.acks = l.acks(key, object, proxies)
+	now := time.Now()
+	if status = l.changedStatus(rec, object, now); status == nil {
+		return rec, nil
+	}
+	if due := l.dueTime(rec, object, now); due.After(now) {
+		l.queue.AddAfter(key, due.Sub(now))
+		return rec, nil
+	}
+	rec.nextWrite = latest(rec.nextWrite, now).Add(writesInterval)
+	return rec, status
+}
+
+// markWritten records that an object has the computed status.
+func (r *record) markWritten(
+	object *httpv1alpha1.HTTPScaledObject, status *httpv1alpha1.HTTPScaledObjectStatus,
+) {
+	r.resourceVersion, r.status = object.ResourceVersion, status
+	r.outdatedSince, r.notBefore, r.slot = time.Time{}, time.Time{}, time.Time{}
+}
+
+// changedStatus computes the status of an object, and returns nil if the object has it already.
+func (l *leadership) changedStatus(rec *record, object tracked, now time.Time) *httpv1alpha1.HTTPScaledObjectStatus {
+	base := &object.object.Status
+	if rec.status != nil && rec.resourceVersion == object.object.ResourceVersion {
+		base = rec.status // The watch has not delivered the last write yet.
+	}
+	current := *object.object
+	current.Status = *base
+	computed := Compute(&current, object.outcome, rec.acks, l.Replica, now)
+	if apiequality.Semantic.DeepEqual(*base, computed) {
+		l.releaseSlot(rec, now)
+		rec.markWritten(object.object, base)
+		return nil
+	}
+	if rec.outdatedSince.IsZero() {
+		rec.outdatedSince = now
+	}
+	return &computed
+}
+
+// dueTime returns when the status of an object can be written: immediately, unless ACKs are missing, the rate limits are reached, or the last write failed.
+func (l *leadership) dueTime(rec *record, object tracked, now time.Time) time.Time {
+	due := rec.outdatedSince
+	isInvalid := len(object.outcome.Problems) > 0 || object.outcome.Failure != ""
+	if !isInvalid && (rec.acks.isIncomplete() || rec.acks.Rejection != "") {
+		due = due.Add(ackWait)
+	}
+	if allowed := rec.nextWrite.Add(-(writesBurst - 1) * writesInterval); allowed.After(now) {
+		due = allowed
+	}
+	switch soon := now.Add(retryCanary); {
+	case object.isCanary():
+		l.releaseSlot(rec, now)
+		if rec.notBefore.After(soon) { // The write failed before the canary began.
+			rec.notBefore = soon
+		}
+	case !due.After(now) && rec.slot.IsZero():
+		l.nextSlot = latest(l.nextSlot, now.Add(-backgroundBurst*backgroundInterval)).Add(backgroundInterval)
+		rec.slot = l.nextSlot
+	}
+	return latest(due, rec.notBefore, rec.slot)
+}
+
+// releaseSlot removes the slot of an object. A slot in the future becomes available to other objects. The caller holds the lock.
+func (l *leadership) releaseSlot(rec *record, now time.Time) {
+	if rec.slot.After(now) {
+		l.nextSlot = l.nextSlot.Add(-backgroundInterval)
+	}
+	rec.slot = time.Time{}
+}
+
+// latest returns the last of times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
