@@ -32,8 +32,8 @@ import (
 // requestTimeout bounds the requests of clients that do not watch, beside the deadlines of the callers.
 const requestTimeout = 10 * time.Second
 
-// clients are the ways to the API server, one connection in all. Those of client-go would link every API group that there is, which are 11 MB of
-// resident memory.
+// clients are the ways to the API server, one connection in all. Those of client-go would link every API group that
+// there is, which are 11 MB of resident memory.
 type clients struct {
 	scaledObjects, core, discovery, leases, events *rest.RESTClient
 }
@@ -87,7 +87,8 @@ func newClients(kubeconfig string) (clients, error) {
 // proxyService is the Service of the port for health and held requests.
 const proxyService = "keda-add-ons-http-interceptor-proxy"
 
-// sources returns the lists and watches that chosen asks for: of the named namespaces, of all if none is named. The shared proxies are always among them.
+// sources returns the lists and watches that chosen asks for: of the named namespaces, of all if none is named. The
+// shared proxies are always among them.
 func (c clients) sources(chosen settings) ingest.Sources {
 	namespaces := chosen.namespaces
 	if len(namespaces) == 0 {

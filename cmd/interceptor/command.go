@@ -75,7 +75,8 @@ const (
 // envPrefix begins the environment variables that stand for flags.
 const envPrefix = "KEDIFY_INTERCEPTOR_"
 
-// newCommand returns the command line. Every flag that is not given is looked up in the environment. run does the work; logs go to its last argument.
+// newCommand returns the command line. Every flag that is not given is looked up in the environment. run does the work;
+// logs go to its last argument.
 func newCommand(lookupEnv func(string) (string, bool), run func(context.Context, settings, io.Writer) error) *cobra.Command {
 	var chosen settings
 	command := &cobra.Command{

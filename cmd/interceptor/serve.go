@@ -140,7 +140,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	}, nil
 }
 
-// parts opens the ports that are open from the start and returns what is to run. The port for proxies is opened later, see serveXDS.
+// parts opens the ports that are open from the start and returns what is to run. The port for proxies is opened later,
+// see serveXDS.
 func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]server.Part, error) {
 	parts := []server.Part{
 		{Name: "ingest", Run: p.loop.Run},
@@ -187,8 +188,9 @@ func (p *process) serveMetricSink(ctx context.Context) error {
 	return p.sink.Serve(ctx, listener)
 }
 
-// serveXDS waits until there is something to serve, then serves proxies and the other replicas until ctx ends. A proxy that finds no port tries another replica or keeps what it
-// has; one that found an empty configuration would forget all its routes.
+// serveXDS waits until there is something to serve, then serves proxies and the other replicas until ctx ends. A proxy
+// that finds no port tries another replica or keeps what it has; one that found an empty configuration would forget all
+// its routes.
 func (p *process) serveXDS(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

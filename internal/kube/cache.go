@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxSilence is how long a watch may say nothing before the cache is no longer believed. The API server sends a bookmark each minute (apiserver
-// pkg/storage/cacher, defaultBookmarkFrequency) on a watch that is alive, however idle.
+// maxSilence is how long a watch may say nothing before the cache is no longer believed. The API server sends a
+// bookmark each minute (apiserver pkg/storage/cacher, defaultBookmarkFrequency) on a watch that is alive, however idle.
 const maxSilence = 75 * time.Second
 
 // rereadPause is the pause between readings of an object that cannot be watched.
@@ -24,7 +24,8 @@ type State interface {
 	Version() string
 }
 
-// Partial is a State that may lack what a read of the object tells: of an object that nobody uses, a cache need not keep all.
+// Partial is a State that may lack what a read of the object tells: of an object that nobody uses, a cache need not
+// keep all.
 type Partial interface {
 	// Whole says whether it lacks nothing.
 	Whole() bool
@@ -50,8 +51,9 @@ func marksOf(state State) []string {
 	return nil
 }
 
-// Cache holds the newest known state of every object of one resource. It is believed only while a watch that began with a complete list is open and heard from.
-// What it says is at most as old as an event takes to arrive; whoever needs more asks the API server.
+// Cache holds the newest known state of every object of one resource. It is believed only while a watch that began with
+// a complete list is open and heard from. What it says is at most as old as an event takes to arrive; whoever needs
+// more asks the API server.
 type Cache[S State] struct {
 	succeed func(next, known S) S // nil for states that know nothing of each other
 
@@ -63,8 +65,8 @@ type Cache[S State] struct {
 	heard   time.Time                                // when the watch said something, at last
 }
 
-// NewCache returns an empty Cache, which is not believed until Follow fills it. succeed, which may be nil, makes of a state that follows a known one what is kept:
-// the same with what the known one tells of its past.
+// NewCache returns an empty Cache, which is not believed until Follow fills it. succeed, which may be nil, makes of a
+// state that follows a known one what is kept: the same with what the known one tells of its past.
 func NewCache[S State](succeed func(next, known S) S) *Cache[S] {
 	return &Cache[S]{
 		succeed: succeed, states: map[types.NamespacedName]S{}, marked: map[string]map[types.NamespacedName]bool{},
@@ -72,7 +74,8 @@ func NewCache[S State](succeed func(next, known S) S) *Cache[S] {
 	}
 }
 
-// Get returns the newest known state of an object, whether the whole of it is known, and whether all that can be believed.
+// Get returns the newest known state of an object, whether the whole of it is known, and whether all that can be
+// believed.
 func (c *Cache[S]) Get(name types.NamespacedName) (state S, known, believed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +93,8 @@ func (c *Cache[S]) Marked(mark string) (states []S, believed bool) {
 	return states, c.believed()
 }
 
-// Recent returns an object from the cache where that can be believed, else as read reads it from the API server; cached tells which. That an object does not
-// exist is always the API server's word. read puts into the cache what it is told.
+// Recent returns an object from the cache where that can be believed, else as read reads it from the API server; cached
+// tells which. That an object does not exist is always the API server's word. read puts into the cache what it is told.
 func (c *Cache[S]) Recent(ctx context.Context, name types.NamespacedName, read func(context.Context) (S, error)) (state S, cached bool, err error) {
 	if state, known, believed := c.Get(name); believed && known {
 		return state, true, nil
@@ -100,8 +103,9 @@ func (c *Cache[S]) Recent(ctx context.Context, name types.NamespacedName, read f
 	return state, false, err
 }
 
-// Await waits up to limit until decided says true of a state of an object, beginning with found, and returns the last state that it saw and whether decided
-// said so of it. Where the cache cannot be believed, it reads the object every rereadPause. An error is that of read, or of ctx when it ended first.
+// Await waits up to limit until decided says true of a state of an object, beginning with found, and returns the last
+// state that it saw and whether decided said so of it. Where the cache cannot be believed, it reads the object every
+// rereadPause. An error is that of read, or of ctx when it ended first.
 func (c *Cache[S]) Await(
 	ctx context.Context, name types.NamespacedName, found S, limit time.Duration, read func(context.Context) (S, error), decided func(S) bool,
 ) (last S, is bool, err error) {
@@ -149,7 +153,8 @@ func (c *Cache[S]) Select(match func(S) bool) (states []S, believed bool) {
 
 func (c *Cache[S]) believed() bool { return c.open && time.Since(c.heard) < maxSilence }
 
-// Changed returns a channel that is closed at the next change of an object. Taken before a Get, it misses nothing after it.
+// Changed returns a channel that is closed at the next change of an object. Taken before a Get, it misses nothing after
+// it.
 func (c *Cache[S]) Changed(name types.NamespacedName) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +166,8 @@ func (c *Cache[S]) Changed(name types.NamespacedName) <-chan struct{} {
 	return change
 }
 
-// Put takes a state of an object, whoever told it, unless a newer one is known. It returns the state with what is known of its past.
+// Put takes a state of an object, whoever told it, unless a newer one is known. It returns the state with what is known
+// of its past.
 func (c *Cache[S]) Put(state S) S {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,8 +273,8 @@ func (c *Cache[S]) forget() {
 	clear(c.marked)
 }
 
-// Older says whether resource version a is known to come before b. They are decimal numbers that grow with each write of any object of one resource
-// (KEP-5504, "comparable resource version"); of others nothing is known.
+// Older says whether resource version a is known to come before b. They are decimal numbers that grow with each write
+// of any object of one resource (KEP-5504, "comparable resource version"); of others nothing is known.
 func Older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)

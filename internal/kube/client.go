@@ -15,11 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client asks the API server, in JSON. It connects at its first request. While the configuration cannot be found or used, each request fails with the reason,
-// and the next one looks again. It asks once and reports what happened: client-go's own repetitions, at least a second apart, are off.
+// Client asks the API server, in JSON. It connects at its first request. While the configuration cannot be found or
+// used, each request fails with the reason, and the next one looks again. It asks once and reports what happened:
+// client-go's own repetitions, at least a second apart, are off.
 //
-// It knows no types but Status, the API server's word for an error, which keeps plugin binaries small. Its errors are those of k8s.io/apimachinery/pkg/api/errors or
-// of the connection.
+// It knows no types but Status, the API server's word for an error, which keeps plugin binaries small. Its errors are
+// those of k8s.io/apimachinery/pkg/api/errors or of the connection.
 type Client struct {
 	config func() (*rest.Config, error)
 
@@ -111,7 +112,8 @@ func (c *Client) request(asked Request) (*rest.Request, error) {
 	return request, nil
 }
 
-// connection returns the REST client, setting it up if that has not succeeded before. Nothing is contacted here, so callers wait for no one.
+// connection returns the REST client, setting it up if that has not succeeded before. Nothing is contacted here, so
+// callers wait for no one.
 func (c *Client) connection() (rest.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,10 +11,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config returns how to reach the API server: by the kubeconfig file of that name where one is given; else by $KUBECONFIG, where that names a file; else as the
-// ServiceAccount of the Pod; else, outside of a Pod, by ~/.kube/config. Nothing is contacted. Requests carry userAgent and are not limited in number: client-go's
-// default of 5 a second would make each weight change of a large cluster wait for those before it. An API server that starts is asked again by the caller, when
-// the caller likes. Warnings in its answers, such as that Endpoints are deprecated, are dropped: they are for whoever wrote the client.
+// Config returns how to reach the API server: by the kubeconfig file of that name where one is given; else by
+// $KUBECONFIG, where that names a file; else as the ServiceAccount of the Pod; else, outside of a Pod, by
+// ~/.kube/config. Nothing is contacted. Requests carry userAgent and are not limited in number: client-go's default of
+// 5 a second would make each weight change of a large cluster wait for those before it. An API server that starts is
+// asked again by the caller, when the caller likes. Warnings in its answers, such as that Endpoints are deprecated, are
+// dropped: they are for whoever wrote the client.
 func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	config, err := find(kubeconfig)
 	if err != nil {
@@ -26,8 +28,9 @@ func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	return config, nil
 }
 
-// prompt hides from client-go for how long an API server that starts asks to be left alone: 5 s, whenever it is ready (k8s.io/apiserver, notfoundhandler).
-// client-go would wait for that inside the request. One that is overloaded (429) is left alone as it asks.
+// prompt hides from client-go for how long an API server that starts asks to be left alone: 5 s, whenever it is ready
+// (k8s.io/apiserver, notfoundhandler). client-go would wait for that inside the request. One that is overloaded (429)
+// is left alone as it asks.
 type prompt struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

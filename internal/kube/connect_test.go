@@ -98,7 +98,8 @@ func TestConfigInAPodWithoutATokenIsAnError(t *testing.T) {
 	}
 }
 
-// A request to an API server that has just started fails at once, for whoever asked to decide; one that is overloaded is asked again when it said.
+// A request to an API server that has just started fails at once, for whoever asked to decide; one that is overloaded
+// is asked again when it said.
 func TestOnlyAnOverloadedAPIServerIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for code, want := range map[int]struct {

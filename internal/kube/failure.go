@@ -13,21 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// maxFaults is how many faults of the API server or the connection one call survives before it gives up. Conflicts are not counted: they say that others
-// write, not that the server is in trouble, and end with the context's deadline at the latest.
+// maxFaults is how many faults of the API server or the connection one call survives before it gives up. Conflicts are
+// not counted: they say that others write, not that the server is in trouble, and end with the context's deadline at
+// the latest.
 const maxFaults = 3
 
 const (
-	// awayPause is the pause between two attempts while nothing listens at the API server's address, or what listens has just started. Such an attempt costs
-	// nobody anything, and the one that gets through is at once; the controller, given an error, would come back later each time.
+	// awayPause is the pause between two attempts while nothing listens at the API server's address, or what listens
+	// has just started. Such an attempt costs nobody anything, and the one that gets through is at once; the
+	// controller, given an error, would come back later each time.
 	awayPause = 250 * time.Millisecond
-	// startTime is how long an API server that was away may refuse what it will allow: it serves before it has read its own rules.
+	// startTime is how long an API server that was away may refuse what it will allow: it serves before it has read its
+	// own rules.
 	startTime = 3 * time.Second
 )
 
-// Retry calls attempt until it succeeds, fails for good, or ctx ends. After a conflict it waits 5 to 10 ms, at random, so that writers of one object get out
-// of each other's way; after a fault 20 ms, then twice and four times that, or as long as the API server asks for (Retry-After) where that is longer. While
-// the API server is away altogether or starts, which is not counted as a fault either, it waits awayPause.
+// Retry calls attempt until it succeeds, fails for good, or ctx ends. After a conflict it waits 5 to 10 ms, at random,
+// so that writers of one object get out of each other's way; after a fault 20 ms, then twice and four times that, or as
+// long as the API server asks for (Retry-After) where that is longer. While the API server is away altogether or
+// starts, which is not counted as a fault either, it waits awayPause.
 func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	afterConflict := wait.Backoff{Duration: 5 * time.Millisecond, Jitter: 1}
 	afterFault := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxFaults}
@@ -55,8 +59,8 @@ func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	}
 }
 
-// isStarting says whether err is the answer of an API server that does not serve all paths yet: 503, and to come again after a time. It says 5 s, whenever it
-// is ready (k8s.io/apiserver, notfoundhandler), and nobody else answers so.
+// isStarting says whether err is the answer of an API server that does not serve all paths yet: 503, and to come again
+// after a time. It says 5 s, whenever it is ready (k8s.io/apiserver, notfoundhandler), and nobody else answers so.
 func isStarting(err error) bool {
 	_, comeAgain := apierrors.SuggestsClientDelay(err)
 	return comeAgain && apierrors.IsServiceUnavailable(err)
@@ -77,8 +81,8 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// isFault says whether err is trouble of the API server or the way to it that may pass. What was asked can be asked again after it: a write that went
-// through although its answer was lost is found done.
+// isFault says whether err is trouble of the API server or the way to it that may pass. What was asked can be asked
+// again after it: a write that went through although its answer was lost is found done.
 func isFault(err error) bool {
 	var network net.Error
 	return apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
@@ -99,7 +103,8 @@ type Remedies struct {
 	Forbidden string
 }
 
-// Explain says for a failed read or write what it concerns, such as an object of a Rollout, and what to do about it. A nil err stays nil.
+// Explain says for a failed read or write what it concerns, such as an object of a Rollout, and what to do about it. A
+// nil err stays nil.
 func Explain(concerns string, err error, remedies Remedies) error {
 	var remedy string
 	switch {

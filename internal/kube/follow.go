@@ -23,10 +23,12 @@ const (
 	pageSize = 500
 	// listTimeout bounds the reading of one page.
 	listTimeout = 30 * time.Second
-	// refusedPause is the pause after a list or a watch that the ServiceAccount may not make. Permissions change rarely, and each attempt may list every object:
-	// the ClusterRole that users of the published plugins have allows list, not watch.
+	// refusedPause is the pause after a list or a watch that the ServiceAccount may not make. Permissions change
+	// rarely, and each attempt may list every object: the ClusterRole that users of the published plugins have allows
+	// list, not watch.
 	refusedPause = 10 * time.Minute
-	// firstRefusedPause is the same after the first refusal in a row: an API server that starts refuses what it will allow.
+	// firstRefusedPause is the same after the first refusal in a row: an API server that starts refuses what it will
+	// allow.
 	firstRefusedPause = 5 * time.Second
 )
 
@@ -49,9 +51,9 @@ type Source[S State] struct {
 	Remedies Remedies
 }
 
-// Follow keeps the cache until ctx ends: it lists every object and follows their changes. While it cannot (the API server is away, list or watch is
-// forbidden) the cache is not believed; that is logged once, not at each attempt. Where list or watch is forbidden it is emptied, and tried again after 10
-// minutes. To be called once.
+// Follow keeps the cache until ctx ends: it lists every object and follows their changes. While it cannot (the API
+// server is away, list or watch is forbidden) the cache is not believed; that is logged once, not at each attempt.
+// Where list or watch is forbidden it is emptied, and tried again after 10 minutes. To be called once.
 func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logger) {
 	fresh := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 30 * time.Second}
 	backoff, told, refusals := fresh, false, 0
@@ -94,8 +96,9 @@ func remedy(err error, remedies Remedies) string {
 // isExpired says that the API server no longer knows the events since the last list, so that a new list is due.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// follow fills the cache by a list and keeps it by watches, each from where the one before ended, until one fails. worked says whether the cache
-// could be believed at any time. A panic is an error here: it must not end the process, which can do without a cache.
+// follow fills the cache by a list and keeps it by watches, each from where the one before ended, until one fails.
+// worked says whether the cache could be believed at any time. A panic is an error here: it must not end the process,
+// which can do without a cache.
 func (c *Cache[S]) follow(ctx context.Context, source Source[S]) (worked bool, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -175,7 +178,8 @@ type event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// read puts the events of stream into the cache until the API server ends the watch, as it does every few minutes, and returns the version to go on from.
+// read puts the events of stream into the cache until the API server ends the watch, as it does every few minutes, and
+// returns the version to go on from.
 func (c *Cache[S]) read(ctx context.Context, stream io.ReadCloser, decode func([]byte) (S, error), version string) (string, error) {
 	defer stream.Close()
 	begin, first := time.Now(), version

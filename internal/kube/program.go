@@ -9,9 +9,10 @@ import (
 // programGrace is how long a request may go on after its context has ended, before it is left to itself.
 const programGrace = 500 * time.Millisecond
 
-// patient ends requests with their context that get their credentials from a program. client-go runs the program that a kubeconfig names without a context
-// (plugin/pkg/client/auth/exec), so one that hangs would hold the request, and who waits for its answer, for good. Where no program is named, nothing but the
-// network is waited for, which ends with the context.
+// patient ends requests with their context that get their credentials from a program. client-go runs the program that a
+// kubeconfig names without a context (plugin/pkg/client/auth/exec), so one that hangs would hold the request, and who
+// waits for its answer, for good. Where no program is named, nothing but the network is waited for, which ends with the
+// context.
 type patient struct {
 	next    http.RoundTripper
 	program string

@@ -9,7 +9,8 @@ import (
 // forgetAfter is how long a wait is remembered that nobody ended, such as that of a deleted Rollout.
 const forgetAfter = time.Hour
 
-// Waits remembers since when things are waited for across calls, by a key. A process that starts anew begins anew, which only makes waits longer.
+// Waits remembers since when things are waited for across calls, by a key. A process that starts anew begins anew,
+// which only makes waits longer.
 type Waits struct {
 	mu    sync.Mutex
 	begun map[string]begin
@@ -24,7 +25,8 @@ type begin struct {
 // NewWaits returns Waits in which nothing is waited for.
 func NewWaits() *Waits { return &Waits{begun: map[string]begin{}} }
 
-// Elapsed tells how long key is waited for, and whether this is the first time. Another about than before begins anew: something else is waited for.
+// Elapsed tells how long key is waited for, and whether this is the first time. Another about than before begins anew:
+// something else is waited for.
 func (w *Waits) Elapsed(key, about string) (waited time.Duration, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// TestAMemberThatIsBackAtOnceRunsOnce has a member leave and come back while its goroutine, which takes a second to end, still runs.
+// TestAMemberThatIsBackAtOnceRunsOnce has a member leave and come back while its goroutine, which takes a second to
+// end, still runs.
 func TestAMemberThatIsBackAtOnceRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var members atomic.Pointer[[]string]

@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// Health answers the probes of a kubelet and the requests that nothing else of the process takes yet. The zero value is not usable; see NewHealth.
+// Health answers the probes of a kubelet and the requests that nothing else of the process takes yet. The zero value is
+// not usable; see NewHealth.
 type Health struct {
 	service string
 	mux     *http.ServeMux
@@ -22,8 +23,8 @@ type Health struct {
 // retryAfter is the Retry-After, in seconds, of requests that arrive while there is nothing to answer them.
 const retryAfter = "1"
 
-// NewHealth returns a Health that is alive but not ready. service is the name of the Service that the process is behind. waiting is asked at each probe what
-// readiness waits for; its words go to the one who probes.
+// NewHealth returns a Health that is alive but not ready. service is the name of the Service that the process is
+// behind. waiting is asked at each probe what readiness waits for; its words go to the one who probes.
 func NewHealth(service string, waiting func() []string) *Health {
 	h := &Health{service: service, mux: http.NewServeMux(), waiting: waiting}
 	h.mux.HandleFunc("GET /livez", h.livez)
@@ -47,9 +48,10 @@ func (h *Health) SetNotReady(why string) {
 	h.waiting = func() []string { return []string{why} }
 }
 
-// ServeHTTP answers /livez with 200 as long as the process runs, and /readyz with 200 when it is ready, or 503 and what it waits for. Any other path is a
-// request that was sent here to be held until its target has started: there is nothing that could hold it, so it gets a 503 that asks to come again. So is
-// one for another Host than the process itself, whatever its path: an application's /livez is the application's.
+// ServeHTTP answers /livez with 200 as long as the process runs, and /readyz with 200 when it is ready, or 503 and what
+// it waits for. Any other path is a request that was sent here to be held until its target has started: there is
+// nothing that could hold it, so it gets a 503 that asks to come again. So is one for another Host than the process
+// itself, whatever its path: an application's /livez is the application's.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.isOwn(r.Host) {
 		h.mux.ServeHTTP(w, r)

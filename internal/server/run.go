@@ -14,7 +14,8 @@ import (
 type Part struct {
 	// Name is for logs and errors.
 	Name string
-	// Run does it until ctx ends, then stops gracefully and returns nil. Returning before ctx ends is a failure, with or without an error.
+	// Run does it until ctx ends, then stops gracefully and returns nil. Returning before ctx ends is a failure, with
+	// or without an error.
 	Run func(ctx context.Context) error
 }
 
@@ -38,8 +39,9 @@ type ending struct {
 	err  error
 }
 
-// Run starts all parts and returns when all have ended, or when Shutdown.Deadline is over. The end of ctx is the wish to stop: it is answered in two phases,
-// see the package comment, and leads to nil. The failure of a part skips the first phase and is returned.
+// Run starts all parts and returns when all have ended, or when Shutdown.Deadline is over. The end of ctx is the wish
+// to stop: it is answered in two phases, see the package comment, and leads to nil. The failure of a part skips the
+// first phase and is returned.
 func Run(ctx context.Context, health *Health, shutdown Shutdown, logger *slog.Logger, parts ...Part) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

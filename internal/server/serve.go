@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Limits of the HTTP servers of this package. Their requests are small and their answers quick; WriteTimeout leaves room for a 30 s CPU profile.
+// Limits of the HTTP servers of this package. Their requests are small and their answers quick; WriteTimeout leaves
+// room for a 30 s CPU profile.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
@@ -21,8 +22,8 @@ const (
 	httpDrain = 2 * time.Second
 )
 
-// ServeHTTP serves handler on listener until ctx ends and requests under way are answered, or httpDrain has passed. It closes listener in every case.
-// Errors of single connections go to logger.
+// ServeHTTP serves handler on listener until ctx ends and requests under way are answered, or httpDrain has passed. It
+// closes listener in every case. Errors of single connections go to logger.
 func ServeHTTP(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
 	server := &http.Server{
 		Handler:           handler,

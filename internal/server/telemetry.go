@@ -25,8 +25,8 @@ const (
 // ErrFormat says that a log format is none of FormatJSON and FormatText.
 var ErrFormat = errors.New("unknown log format")
 
-// NewLogger returns a logger that writes to out. level is one of debug, info, warn and error in any letter case, optionally with an offset, as
-// slog.Level.UnmarshalText reads it.
+// NewLogger returns a logger that writes to out. level is one of debug, info, warn and error in any letter case,
+// optionally with an offset, as slog.Level.UnmarshalText reads it.
 func NewLogger(out io.Writer, format, level string) (*slog.Logger, error) {
 	var threshold slog.Level
 	if err := threshold.UnmarshalText([]byte(level)); err != nil {
@@ -43,8 +43,8 @@ func NewLogger(out io.Writer, format, level string) (*slog.Logger, error) {
 	}
 }
 
-// NewRegistry returns a registry that already has the metrics of the Go runtime, of the process, and kedify_build_info with the labels component and
-// version.
+// NewRegistry returns a registry that already has the metrics of the Go runtime, of the process, and kedify_build_info
+// with the labels component and version.
 func NewRegistry(component, version string) (*prometheus.Registry, error) {
 	registry := prometheus.NewRegistry()
 	var failed error
@@ -84,7 +84,8 @@ func MetricsHandler(registry prometheus.Gatherer) http.Handler {
 	return mux
 }
 
-// AddProfiling lets mux serve net/http/pprof under /debug/pprof/. A profile slows the process down and shows its inner life: for a port that is not public.
+// AddProfiling lets mux serve net/http/pprof under /debug/pprof/. A profile slows the process down and shows its inner
+// life: for a port that is not public.
 func AddProfiling(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

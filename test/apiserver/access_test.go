@@ -72,7 +72,8 @@ func granted() map[string]map[string]string {
 	}
 }
 
-// borrowed are the rights of the Argo Rollouts controller that the router uses. Its own installation grants them, among many more.
+// borrowed are the rights of the Argo Rollouts controller that the router uses. Its own installation grants them, among
+// many more.
 func borrowed() map[string]string {
 	return map[string]string{
 		"get leases.coordination.k8s.io": "whether an interceptor lives",
@@ -82,8 +83,8 @@ func borrowed() map[string]string {
 	}
 }
 
-// refused are rights that the product must not have. Those of the controller's account that Argo Rollouts grants it, Secrets among them, are not ours to
-// refuse, so the router's are asked of an account that has our role alone.
+// refused are rights that the product must not have. Those of the controller's account that Argo Rollouts grants it,
+// Secrets among them, are not ours to refuse, so the router's are asked of an account that has our role alone.
 func refused() map[string][]string {
 	common := []string{
 		"get secrets", "list secrets", "watch secrets", "get configmaps", "list nodes", "create pods", "create pods/exec", "delete pods",
@@ -129,7 +130,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: argo-rol
 subjects: [{kind: ServiceAccount, name: router-alone, namespace: default}]
 `
 
-// settingsAlone is an account that may read settings of Envoy and nothing else: the interceptor may read any ConfigMap by its role for pages.
+// settingsAlone is an account that may read settings of Envoy and nothing else: the interceptor may read any ConfigMap
+// by its role for pages.
 const settingsAlone = "system:serviceaccount:default:settings-alone"
 
 // settingsAloneBinding gives it.
@@ -141,7 +143,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kedify-h
 subjects: [{kind: ServiceAccount, name: settings-alone, namespace: default}]
 `
 
-// TestRolesGrantWhatIsUsedAndNoMore compares the manifests, word for word, with the table. That the product uses each is TestTheProductUsesItsRights.
+// TestRolesGrantWhatIsUsedAndNoMore compares the manifests, word for word, with the table. That the product uses each
+// is TestTheProductUsesItsRights.
 func TestRolesGrantWhatIsUsedAndNoMore(t *testing.T) {
 	t.Parallel()
 	for file, rights := range granted() {
@@ -151,7 +154,8 @@ func TestRolesGrantWhatIsUsedAndNoMore(t *testing.T) {
 	}
 }
 
-// TestTheAPIServerAgrees asks the authorizer about each right, as it stands after the official installation of Argo Rollouts and ours.
+// TestTheAPIServerAgrees asks the authorizer about each right, as it stands after the official installation of Argo
+// Rollouts and ours.
 func TestTheAPIServerAgrees(t *testing.T) {
 	t.Parallel()
 	shared.apply(t, "", routerAloneBinding)
@@ -199,7 +203,8 @@ func (c *cluster) may(t *testing.T, account, right string) bool {
 	return review.Status.Allowed
 }
 
-// attributesOf reads "verb resource.group/subresource-or-name in namespace". What follows the slash is the name for Leases and ConfigMaps, and a subresource for others.
+// attributesOf reads "verb resource.group/subresource-or-name in namespace". What follows the slash is the name for
+// Leases and ConfigMaps, and a subresource for others.
 func attributesOf(right string) *authorizationv1.ResourceAttributes {
 	right, namespace, _ := strings.Cut(right, " in ")
 	verb, resource, _ := strings.Cut(right, " ")

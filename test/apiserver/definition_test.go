@@ -16,7 +16,8 @@ import (
 // bare is the smallest spec that does something.
 const bare = `{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 80}}`
 
-// create creates the HTTPScaledObject name with a spec, as kubectl does: unknown and repeated fields are refused. It returns the refusal.
+// create creates the HTTPScaledObject name with a spec, as kubectl does: unknown and repeated fields are refused. It
+// returns the refusal.
 func (c *cluster) create(t *testing.T, namespace, name, spec string) string {
 	t.Helper()
 	body, err := yaml.YAMLToJSON(fmt.Appendf(nil, "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %s}, spec: %s}", name, spec))
@@ -151,7 +152,8 @@ func TestTheDefinitionRefuses(t *testing.T) {
 	}
 }
 
-// TestPrinterColumns is not parallel: an interceptor of a parallel test serves all namespaces, and would write this status.
+// TestPrinterColumns is not parallel: an interceptor of a parallel test serves all namespaces, and would write this
+// status.
 func TestPrinterColumns(t *testing.T) {
 	const namespace = "columns"
 	shared.newNamespace(t, namespace)
@@ -201,8 +203,8 @@ func TestShortName(t *testing.T) {
 	}
 }
 
-// TestStatusIsASubresource: who writes a spec changes no status and the other way round, and only a spec is a new generation.
-// The test is not parallel, as TestPrinterColumns is not.
+// TestStatusIsASubresource: who writes a spec changes no status and the other way round, and only a spec is a new
+// generation. The test is not parallel, as TestPrinterColumns is not.
 func TestStatusIsASubresource(t *testing.T) {
 	const namespace = "subresource"
 	shared.newNamespace(t, namespace)

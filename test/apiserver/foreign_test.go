@@ -34,8 +34,8 @@ type foreign struct {
 	definition map[string]any // ours
 }
 
-// newForeign starts one without any definition: the shared one has ours. The interceptor's role is there. The shared API
-// server is idle meanwhile: the test that calls this is not parallel.
+// newForeign starts one without any definition: the shared one has ours. The interceptor's role is there. The shared
+// API server is idle meanwhile: the test that calls this is not parallel.
 func newForeign(t *testing.T) *foreign {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)

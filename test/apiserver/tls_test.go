@@ -18,9 +18,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestTheInterceptorReadsNamedSecretsOnly follows condition TLSReady of two objects in two namespaces through what a user does: without a permission, with the one that the
-// condition's own remedy gives, and with one for a single name. All is done as the interceptor's ServiceAccount, which never asks for
-// anything but these Secrets.
+// TestTheInterceptorReadsNamedSecretsOnly follows condition TLSReady of two objects in two namespaces through what a
+// user does: without a permission, with the one that the condition's own remedy gives, and with one for a single name.
+// All is done as the interceptor's ServiceAccount, which never asks for anything but these Secrets.
 func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
 	t.Parallel()
 	const wide, narrow = "tls-wide", "tls-narrow"

@@ -51,8 +51,9 @@ func must(t *testing.T, call string, answer types.RpcError) {
 	}
 }
 
-// TestTheProductUsesItsRights runs the built plugin and the built interceptor as their ServiceAccounts through all that they do with the API server. What they
-// asked for must be what the tables say, nothing more and nothing less, and nothing of it may be forbidden.
+// TestTheProductUsesItsRights runs the built plugin and the built interceptor as their ServiceAccounts through all that
+// they do with the API server. What they asked for must be what the tables say, nothing more and nothing less, and
+// nothing of it may be forbidden.
 func TestTheProductUsesItsRights(t *testing.T) {
 	const namespace = "usage"
 	shared.newNamespace(t, namespace)
@@ -75,7 +76,8 @@ func TestTheProductUsesItsRights(t *testing.T) {
 	}
 }
 
-// useAsInterceptor has an interceptor be elected and report a mistake, then end and start again, so that it finds its Lease.
+// useAsInterceptor has an interceptor be elected and report a mistake, then end and start again, so that it finds its
+// Lease.
 func useAsInterceptor(t *testing.T, namespace string) {
 	t.Helper()
 	if refused := shared.create(t, namespace, "mistaken", `{scaleTargetRef: {service: nobody, port: 80}}`); refused != "" {
@@ -111,8 +113,9 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	})
 }
 
-// takesOver starts a replica that stands by, ends the holder of the Lease, and returns the replica once it holds the Lease. isByWatch says that its watch
-// found the release: the pause until its next look, which begins with the watch, was not half over.
+// takesOver starts a replica that stands by, ends the holder of the Lease, and returns the replica once it holds the
+// Lease. isByWatch says that its watch found the release: the pause until its next look, which begins with the watch,
+// was not half over.
 func takesOver(t *testing.T, holder *program.Process, successor string) (next *program.Process, isByWatch bool) {
 	t.Helper()
 	before := len(shared.requests(t, interceptorAccount))
@@ -200,7 +203,8 @@ func useAsRouter(t *testing.T, namespace string) {
 	})
 }
 
-// used lists what an account has asked of the API server, in the notation of the tables. A request that was forbidden is a failure.
+// used lists what an account has asked of the API server, in the notation of the tables. A request that was forbidden
+// is a failure.
 func used(t *testing.T, account string) []string {
 	t.Helper()
 	found := map[string]bool{}

@@ -24,7 +24,8 @@ import (
 const (
 	// writers is how many write to one object beside the router.
 	writers = 10
-	// writesEach is how often each of them writes for every weight that the router sets. A number in place of a rate keeps a slow machine from being too slow.
+	// writesEach is how often each of them writes for every weight that the router sets. A number in place of a rate
+	// keeps a slow machine from being too slow.
 	writesEach = 2
 	// weightsSet is how many weights the router sets meanwhile.
 	weightsSet = 20
@@ -37,8 +38,9 @@ type writer struct {
 	writes int
 }
 
-// TestTenWritersOnOneObject has everybody write to one object at once, half of them the whole object and half of them a patch. Each finds what it wrote last,
-// the router sets each weight by one patch whatever the others do, and touches nothing but its own two annotations.
+// TestTenWritersOnOneObject has everybody write to one object at once, half of them the whole object and half of them a
+// patch. Each finds what it wrote last, the router sets each weight by one patch whatever the others do, and touches
+// nothing but its own two annotations.
 func TestTenWritersOnOneObject(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "writers", "shop"
@@ -161,7 +163,8 @@ func checkPatches(t *testing.T, namespace string) {
 			codes[event.ResponseStatus.Code]++
 		}
 	}
-	// Whether there are annotations at all is the one thing that is tested beside the router's own: the first to write one may be somebody else.
+	// Whether there are annotations at all is the one thing that is tested beside the router's own: the first to write
+	// one may be somebody else.
 	if codes[http.StatusOK] != weightsSet || codes[http.StatusUnprocessableEntity] > 1 || codes[http.StatusConflict] > 0 {
 		t.Errorf("patches by status code: %v, want %d times 200 and at most one 422", codes, weightsSet)
 	}

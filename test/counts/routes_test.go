@@ -112,7 +112,8 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "UpdateHash, in a canary", call: weights.updateHash("new", "old")},
 		step{name: "VerifyWeight, nothing accepted", call: weights.verifyNot(20)},
 		step{name: "VerifyWeight", before: accept(ctx), call: weights.verify(ctx, 20)},
-		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old Pods: none of them rests on a watch.
+		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old
+		// Pods: none of them rests on a watch.
 		step{name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20), want: requests{getRoute: routesEach}},
 		step{name: "VerifyWeight, another weight", call: weights.verifyNot(30), want: requests{getRoute: routesEach}},
 		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{putRoute: 1}},

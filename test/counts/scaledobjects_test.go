@@ -36,7 +36,8 @@ func ofScaledObjects(n int) *v1alpha1.Rollout {
 	return rollout(n, httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"web-%d"}`, n))
 }
 
-// atStep are those Rollouts in the middle of a canary, at the first or the second of two steps, which set a header and a mirror route.
+// atStep are those Rollouts in the middle of a canary, at the first or the second of two steps, which set a header and
+// a mirror route.
 func atStep(index int32) func(n int) *v1alpha1.Rollout {
 	return func(n int) *v1alpha1.Rollout {
 		rollout := ofScaledObjects(n)
@@ -92,7 +93,8 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "RemoveManagedRoutes", call: c.removeManagedRoutes},
 		step{name: "VerifyWeight, nothing reported", before: renew, call: at20.verifyNot(20)},
 		step{name: "VerifyWeight", before: report(ctx, 20), call: at20.verify(ctx, 20)},
-		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old Pods: none of them rests on a watch.
+		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old
+		// Pods: none of them rests on a watch.
 		step{name: "VerifyWeight, in the first reconcile of a step", call: c.verify(ctx, 20), want: requests{getObject: 1}},
 		step{name: "VerifyWeight, another weight", call: c.verifyNot(30), want: requests{getObject: 1}},
 		step{name: "SetWeight, full", call: c.setWeight(100), want: requests{patchObject: 1}},
@@ -123,8 +125,9 @@ func TestRequestsForScaledObjects(t *testing.T) {
 	}
 }
 
-// readsOfTheLease fails unless the calls since a time have read the Lease together, and again only when a renewal was due. An answer
-// that takes a second counts as none, and the next call reads again: where the API server or the machine stood still, a pause says nothing.
+// readsOfTheLease fails unless the calls since a time have read the Lease together, and again only when a renewal was
+// due. An answer that takes a second counts as none, and the next call reads again: where the API server or the machine
+// stood still, a pause says nothing.
 func readsOfTheLease(t *testing.T, p *plugin, since time.Time, machine *stall.Detector) {
 	t.Helper()
 	reads, err := shared.audit.Of(p.account)

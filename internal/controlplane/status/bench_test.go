@@ -15,7 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// BenchmarkLook is what a publication and a look at 10 proxies cost when one object among many in a canary changes, beside a look at everything.
+// BenchmarkLook is what a publication and a look at 10 proxies cost when one object among many in a canary changes,
+// beside a look at everything.
 func BenchmarkLook(b *testing.B) {
 	for _, count := range []int{10, 1000} {
 		b.Run(strconv.Itoa(count), func(b *testing.B) { benchmarkLook(b, count) })

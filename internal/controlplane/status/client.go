@@ -25,7 +25,8 @@ import (
 const (
 	// FieldManager is the name under which the interceptor applies its fields of a status.
 	FieldManager = "kedify-http-interceptor"
-	// deniedPause is the time after which a forbidden write is repeated. It is long because a person has to grant the permission.
+	// deniedPause is the time after which a forbidden write is repeated. It is long because a person has to grant the
+	// permission.
 	deniedPause = 30 * time.Second
 )
 
@@ -40,15 +41,17 @@ type apiClient struct {
 	leftover  sync.Once
 }
 
-// NewClient returns a Client. scaledObjects is a REST client of httpv1alpha1.SchemeGroupVersion, and eventsAPI one of events.k8s.io/v1. The Client needs the
-// permissions to patch httpscaledobjects/status and to create events. If the installed CustomResourceDefinition lacks a field of the status, it also needs the
-// permission to patch httpscaledobjects: it writes such fields to httpv1alpha1.AnnotationStatus, and logs that once with the fix.
+// NewClient returns a Client. scaledObjects is a REST client of httpv1alpha1.SchemeGroupVersion, and eventsAPI one of
+// events.k8s.io/v1. The Client needs the permissions to patch httpscaledobjects/status and to create events. If the
+// installed CustomResourceDefinition lacks a field of the status, it also needs the permission to patch
+// httpscaledobjects: it writes such fields to httpv1alpha1.AnnotationStatus, and logs that once with the fix.
 func NewClient(scaledObjects, eventsAPI rest.Interface, logger *slog.Logger) Client {
 	return &apiClient{scaledObjects: scaledObjects, eventsAPI: eventsAPI, schema: statusSchema{client: scaledObjects, logger: logger}}
 }
 
-// ApplyStatus uses server-side apply and takes over fields that another field manager owns. Fields that the installed CustomResourceDefinition lacks go to an
-// annotation. The annotation is written first, so that the conditions in the status are never newer than the report.
+// ApplyStatus uses server-side apply and takes over fields that another field manager owns. Fields that the installed
+// CustomResourceDefinition lacks go to an annotation. The annotation is written first, so that the conditions in the
+// status are never newer than the report.
 func (c *apiClient) ApplyStatus(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject,
 	status httpv1alpha1.HTTPScaledObjectStatus,
@@ -70,8 +73,9 @@ func (c *apiClient) ApplyStatus(
 	return c.applyBoth(ctx, object, inStatus, annotated)
 }
 
-// applyBoth applies inStatus to the status and annotated to the annotation. If annotated is empty, it removes the annotation after its fields are in the status. If
-// that is forbidden, the annotation stays: httpv1alpha1.StatusOf ignores it when the status has a report.
+// applyBoth applies inStatus to the status and annotated to the annotation. If annotated is empty, it removes the
+// annotation after its fields are in the status. If that is forbidden, the annotation stays: httpv1alpha1.StatusOf
+// ignores it when the status has a report.
 func (c *apiClient) applyBoth(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, inStatus, annotated map[string]any,
 ) error {
@@ -101,8 +105,8 @@ func (c *apiClient) applyBoth(
 	return nil
 }
 
-// annotate writes fields of a status to the annotation, or removes the annotation if there are no fields. After a forbidden write it returns the same error for
-// deniedPause without a request.
+// annotate writes fields of a status to the annotation, or removes the annotation if there are no fields. After a
+// forbidden write it returns the same error for deniedPause without a request.
 func (c *apiClient) annotate(ctx context.Context, object *httpv1alpha1.HTTPScaledObject, fields map[string]any) error {
 	var annotations map[string]string
 	if len(fields) > 0 {
@@ -129,8 +133,8 @@ func (c *apiClient) annotate(ctx context.Context, object *httpv1alpha1.HTTPScale
 	return err
 }
 
-// apply applies to an object or one of its subresources. The UID makes the API server reject an annotation of a new object of the same name. It ignores the UID in
-// a status (Kubernetes 1.34).
+// apply applies to an object or one of its subresources. The UID makes the API server reject an annotation of a new
+// object of the same name. It ignores the UID in a status (Kubernetes 1.34).
 func (c *apiClient) apply(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject,
 	annotations map[string]string, status map[string]any, subresource ...string,
@@ -166,7 +170,8 @@ func (c *apiClient) apply(
 	return err
 }
 
-// isReplaced says whether a write was rejected because another object has the name now: the UID of an object is immutable.
+// isReplaced says whether a write was rejected because another object has the name now: the UID of an object is
+// immutable.
 func isReplaced(err error) bool {
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	return ok && cause.Field == "metadata.uid"
@@ -177,7 +182,8 @@ func (c *apiClient) CreateEvent(ctx context.Context, event *eventsv1.Event) erro
 	return events.Create(ctx, c.eventsAPI, event)
 }
 
-// ownConditions returns the conditions that the interceptor owns: server-side apply makes the writer the owner of every field that it sends.
+// ownConditions returns the conditions that the interceptor owns: server-side apply makes the writer the owner of every
+// field that it sends.
 func ownConditions(conditions []metav1.Condition) []metav1.Condition {
 	own := append(eventConditions(), httpv1alpha1.ConditionReady, httpv1alpha1.ConditionProgrammed)
 	return slices.DeleteFunc(slices.Clone(conditions), func(condition metav1.Condition) bool {

@@ -26,9 +26,10 @@ const noProxy = "The route is published, but no proxy is Ready to serve it: Serv
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
 const maxMessage = 4096
 
-// Compute returns the status that object should have. A condition keeps its transition time while its status stays the same, and the data-plane report keeps its
-// writer. So Compute returns exactly the present status if nothing has changed. now is the transition time of changed conditions, cut to the second as Kubernetes
-// stores it. writer is the name of the replica in a changed report.
+// Compute returns the status that object should have. A condition keeps its transition time while its status stays the
+// same, and the data-plane report keeps its writer. So Compute returns exactly the present status if nothing has
+// changed. now is the transition time of changed conditions, cut to the second as Kubernetes stores it. writer is the
+// name of the replica in a changed report.
 func Compute(object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string, now time.Time) httpv1alpha1.HTTPScaledObjectStatus {
 	status := *object.Status.DeepCopy()
 	// A condition without a time has the format of older CRDs of the HTTP add-on.
@@ -66,7 +67,8 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome,
 	return status
 }
 
-// eventConditions returns the types of the conditions about the configuration by the object's owner. Their changes are Events.
+// eventConditions returns the types of the conditions about the configuration by the object's owner. Their changes are
+// Events.
 func eventConditions() []string {
 	return []string{
 		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted, httpv1alpha1.ConditionWaitingPageAccepted,
@@ -151,7 +153,8 @@ func waitingPage(state observation.PageState) metav1.Condition {
 	return met(kind, httpv1alpha1.ReasonWaitingPageAccepted, "The waiting page is valid.")
 }
 
-// envoySettings returns the condition that the ConfigMaps with Envoy settings for the object are valid. problem is "" if they are.
+// envoySettings returns the condition that the ConfigMaps with Envoy settings for the object are valid. problem is ""
+// if they are.
 func envoySettings(problem string) metav1.Condition {
 	if problem != "" {
 		return unmet(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonInvalidEnvoySettings, problem)
@@ -192,7 +195,8 @@ func messages(problems []model.Problem) string {
 	return strings.Join(texts, "; ")
 }
 
-// targetWorkload returns the workload as apiVersion/Kind/name, "" if the object has none. The defaults are those of the HTTP add-on.
+// targetWorkload returns the workload as apiVersion/Kind/name, "" if the object has none. The defaults are those of the
+// HTTP add-on.
 func targetWorkload(ref httpv1alpha1.ScaleTargetRef) string {
 	if ref.Name == "" {
 		return ""

@@ -163,7 +163,8 @@ func TestComputeScalingMetric(t *testing.T) {
 	}
 }
 
-// TestComputeWaitingPage has a ConfigMap that cannot be used, one that is not known, and its correction. Requests are routed all the same.
+// TestComputeWaitingPage has a ConfigMap that cannot be used, one that is not known, and its correction. Requests are
+// routed all the same.
 func TestComputeWaitingPage(t *testing.T) {
 	object := shop()
 	look := func(page observation.PageState, now time.Time) *metav1.Condition {

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// dataPlane returns the data-plane report that object should have. If the present report has the same content and is not older than the last write to the object,
-// dataPlane returns it with its writer.
+// dataPlane returns the data-plane report that object should have. If the present report has the same content and is
+// not older than the last write to the object, dataPlane returns it with its writer.
 func dataPlane(object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string) *httpv1alpha1.DataPlaneStatus {
 	before := object.Status.DataPlane
 	report := &httpv1alpha1.DataPlaneStatus{
@@ -63,9 +63,10 @@ type Acks struct {
 	Rejection string
 }
 
-// CountAcks counts the ACKs of an object by the proxies of a fleet. states has one State for each replica. A Ready proxy counts as acknowledged if every replica
-// that it is connected to publishes the same and has received the proxy's ACK. A proxy that is in no State, because it isn't connected or its replica is
-// unreachable, has not acknowledged anything.
+// CountAcks counts the ACKs of an object by the proxies of a fleet. states has one State for each replica. A Ready
+// proxy counts as acknowledged if every replica that it is connected to publishes the same and has received the proxy's
+// ACK. A proxy that is in no State, because it isn't connected or its replica is unreachable, has not acknowledged
+// anything.
 func CountAcks(
 	object model.Key, fleet model.Fleet, published Publication, proxies []model.Proxy, states []*peers.State,
 ) Acks {

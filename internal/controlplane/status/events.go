@@ -21,12 +21,14 @@ const (
 	routeAction, holdAction = "Route", "Hold"
 	// eventPeriod is the period in which an Event about requests is not repeated.
 	eventPeriod = 5 * time.Minute
-	// eventQueue is the number of Events about requests that can wait to be written. Further ones are dropped until they occur again.
+	// eventQueue is the number of Events about requests that can wait to be written. Further ones are dropped until
+	// they occur again.
 	eventQueue = 256
 )
 
-// conditionEvent returns the Event for a change of a condition from previous to current, nil if there is none to emit: the condition has not changed, or the object
-// was valid from the start. previous or current is nil while the object doesn't have the condition.
+// conditionEvent returns the Event for a change of a condition from previous to current, nil if there is none to emit:
+// the condition has not changed, or the object was valid from the start. previous or current is nil while the object
+// doesn't have the condition.
 func conditionEvent(object *httpv1alpha1.HTTPScaledObject, previous, current *metav1.Condition, replica string) *eventsv1.Event {
 	previous = cmp.Or(previous, &metav1.Condition{})
 	if current == nil || previous.Status == current.Status && previous.Reason == current.Reason && previous.Message == current.Message {
@@ -57,11 +59,13 @@ func newEvent(object *httpv1alpha1.HTTPScaledObject, event RequestEvent, action 
 	}.V1()
 }
 
-// RequestEvent is the content of an Event about the requests for an object, such as a rejected request. No condition shows it.
+// RequestEvent is the content of an Event about the requests for an object, such as a rejected request. No condition
+// shows it.
 type RequestEvent struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
-	// Reason is the machine-readable cause, and Note the description for the owner of the object. Neither contains a number that changes between occurrences.
+	// Reason is the machine-readable cause, and Note the description for the owner of the object. Neither contains a
+	// number that changes between occurrences.
 	Reason, Note string
 }
 
@@ -71,8 +75,9 @@ type eventKey struct {
 	reason string
 }
 
-// EmitEvent queues an Event about an object, at most once in eventPeriod for each object and reason. It returns immediately. Every replica emits Events, whether it
-// is the leader or not, because each serves its own requests. The name of the Event contains its epoch, so replicas that emit the same create one Event.
+// EmitEvent queues an Event about an object, at most once in eventPeriod for each object and reason. It returns
+// immediately. Every replica emits Events, whether it is the leader or not, because each serves its own requests. The
+// name of the Event contains its epoch, so replicas that emit the same create one Event.
 func (r *Reporter) EmitEvent(key model.Key, event RequestEvent) {
 	epoch := time.Now().Truncate(eventPeriod)
 	if !r.markEmitted(eventKey{key, event.Reason}, epoch) {

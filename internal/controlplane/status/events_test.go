@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// TestAnnouncements are told once in a while for each object and reason, of known objects only, by a replica that is not elected too; and two replicas
-// give the Event of one stretch one name.
+// TestAnnouncements are told once in a while for each object and reason, of known objects only, by a replica that is
+// not elected too; and two replicas give the Event of one stretch one name.
 func TestAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// ackWait is how long the write of a status waits for the ACKs that are missing. Most proxies answer within milliseconds, so a change and all of its ACKs are
-	// one write.
+	// ackWait is how long the write of a status waits for the ACKs that are missing. Most proxies answer within
+	// milliseconds, so a change and all of its ACKs are one write.
 	ackWait = 100 * time.Millisecond
 	// writesBurst and writesInterval limit the writes to one object: writesBurst at once, then one per writesInterval.
 	writesBurst    = 5
@@ -26,8 +26,9 @@ const (
 	// backgroundBurst and backgroundInterval limit the writes to all objects that aren't in a canary.
 	backgroundBurst    = 32
 	backgroundInterval = 100 * time.Millisecond / backgroundBurst
-	// retryFirst and retryLast bound the delay before a failed write is repeated; it doubles in between. The delay of an object in a canary is at most retryCanary:
-	// once the API server is available again, a Rollout waits for the report.
+	// retryFirst and retryLast bound the delay before a failed write is repeated; it doubles in between. The delay of
+	// an object in a canary is at most retryCanary: once the API server is available again, a Rollout waits for the
+	// report.
 	retryFirst  = 250 * time.Millisecond
 	retryLast   = 30 * time.Second
 	retryCanary = 2 * time.Second
@@ -46,19 +47,22 @@ type leadership struct {
 
 	mu      sync.Mutex // held by plan
 	records map[model.Key]*record
-	// nextSlot is the theoretical arrival time of the GCRA (ITU-T I.371) that limits the background writes: the latest slot that an object has.
+	// nextSlot is the theoretical arrival time of the GCRA (ITU-T I.371) that limits the background writes: the latest
+	// slot that an object has.
 	nextSlot time.Time
 }
 
 // record is the state of one object. It belongs to the worker that processes the object.
 type record struct {
 	uid types.UID
-	// status is the last status that the object had or that was written to it, when the object had resourceVersion. It is nil until one is known.
+	// status is the last status that the object had or that was written to it, when the object had resourceVersion. It
+	// is nil until one is known.
 	resourceVersion string
 	status          *httpv1alpha1.HTTPScaledObjectStatus
 	// outdatedSince is since when the status differs from the computed one, zero while it doesn't.
 	outdatedSince time.Time
-	// notBefore is the earliest time to repeat a failed write. slot is the reserved time of a background write, zero if none is reserved.
+	// notBefore is the earliest time to repeat a failed write. slot is the reserved time of a background write, zero if
+	// none is reserved.
 	notBefore, slot time.Time
 	// nextWrite is the theoretical arrival time of the GCRA that limits the writes to this object.
 	nextWrite time.Time
@@ -95,7 +99,8 @@ func (l *leadership) work(ctx context.Context) {
 	}
 }
 
-// recordOf returns the record of an object: a new one for a new UID, and nil after the object was deleted. The caller holds the lock.
+// recordOf returns the record of an object: a new one for a new UID, and nil after the object was deleted. The caller
+// holds the lock.
 func (l *leadership) recordOf(key model.Key, object *httpv1alpha1.HTTPScaledObject) *record {
 	rec := l.records[key]
 	if rec != nil && object != nil && rec.uid == object.UID {
@@ -155,7 +160,8 @@ func (l *leadership) retryLater(ctx context.Context, key model.Key, object track
 	return time.Now().Add(delay)
 }
 
-// plan returns the status to write now, nil if there is none. Only one worker plans at a time, so many changed objects use at most one processor.
+// plan returns the status to write now, nil if there is none. Only one worker plans at a time, so many changed objects
+// use at most one processor.
 func (l *leadership) plan(key model.Key, object tracked, proxies []model.Proxy) (rec *record, status *httpv1alpha1.HTTPScaledObjectStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +209,8 @@ func (l *leadership) changedStatus(rec *record, object tracked, now time.Time) *
 	return &computed
 }
 
-// dueTime returns when the status of an object can be written: immediately, unless ACKs are missing, the rate limits are reached, or the last write failed.
+// dueTime returns when the status of an object can be written: immediately, unless ACKs are missing, the rate limits
+// are reached, or the last write failed.
 func (l *leadership) dueTime(rec *record, object tracked, now time.Time) time.Time {
 	due := rec.outdatedSince
 	isInvalid := len(object.outcome.Problems) > 0 || object.outcome.Failure != ""
@@ -226,7 +233,8 @@ func (l *leadership) dueTime(rec *record, object tracked, now time.Time) time.Ti
 	return latest(due, rec.notBefore, rec.slot)
 }
 
-// releaseSlot removes the slot of an object. A slot in the future becomes available to other objects. The caller holds the lock.
+// releaseSlot removes the slot of an object. A slot in the future becomes available to other objects. The caller holds
+// the lock.
 func (l *leadership) releaseSlot(rec *record, now time.Time) {
 	if rec.slot.After(now) {
 		l.nextSlot = l.nextSlot.Add(-backgroundInterval)

@@ -150,7 +150,8 @@ func readyProxy(name string, addresses ...string) model.Proxy {
 	return proxy
 }
 
-// splitAt is a Config in which each object, by name in the namespace apps, has a host of its own that is shared with a canary at a weight.
+// splitAt is a Config in which each object, by name in the namespace apps, has a host of its own that is shared with a
+// canary at a weight.
 func splitAt(weights map[string]uint32) model.Config {
 	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
 	for _, name := range []string{"other", "shop"} {

@@ -17,15 +17,16 @@ type Publication struct {
 	Fleet model.Fleet
 	// Routes are the routes of the object. Its xDS resources follow from them.
 	Routes []model.Route
-	// Digest is a digest of the model of the object, "" if nothing is published. It covers the model and not the Envoy resources, so it is equal on replicas of
-	// two releases that translate the model differently.
+	// Digest is a digest of the model of the object, "" if nothing is published. It covers the model and not the Envoy
+	// resources, so it is equal on replicas of two releases that translate the model differently.
 	Digest string
-	// AsDesired says that the effective weights, header routes and mirror routes are the desired ones: no weight is redirected.
+	// AsDesired says that the effective weights, header routes and mirror routes are the desired ones: no weight is
+	// redirected.
 	AsDesired bool
 }
 
-// Versions returns the version, a hash of the content, of a resource that is published to a fleet, by type URL and name. It is "" for a resource that isn't
-// published.
+// Versions returns the version, a hash of the content, of a resource that is published to a fleet, by type URL and
+// name. It is "" for a resource that isn't published.
 type Versions func(fleet model.Fleet, typeURL, name string) string
 
 // PublicationOf returns the publication of one object, given its part of the model.

@@ -6,8 +6,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// canariesFirst is a workqueue.Queue that returns objects in a canary before the others. A new proxy changes the counts in the status of every object, and a
-// Rollout must not wait for all of these writes.
+// canariesFirst is a workqueue.Queue that returns objects in a canary before the others. A new proxy changes the counts
+// in the status of every object, and a Rollout must not wait for all of these writes.
 type canariesFirst struct {
 	isCanary         func(model.Key) bool
 	canaries, others []model.Key

@@ -19,13 +19,15 @@ import (
 const (
 	// pollPause is the shortest time between two polls of the proxies.
 	pollPause = 5 * time.Millisecond
-	// idleShare is the pause after a poll as a multiple of the poll's duration, so that polling a large fleet uses at most a fifth of one processor.
+	// idleShare is the pause after a poll as a multiple of the poll's duration, so that polling a large fleet uses at
+	// most a fifth of one processor.
 	idleShare = 4
 )
 
 // Source is the state of the discovery server.
 type Source interface {
-	// Poll returns the streams of all connected proxies. It has one caller, and its result is valid until the next call.
+	// Poll returns the streams of all connected proxies. It has one caller, and its result is valid until the next
+	// call.
 	Poll() []Stream
 	// Versions returns the versions that are published now. It is called often, and doesn't wait for a proxy.
 	Versions() Versions
@@ -39,8 +41,8 @@ type Options struct {
 	Client Client
 	// Source returns the ACKs of the proxies of this replica.
 	Source Source
-	// Elect takes part in the election of the replica that writes until ctx ends, and calls lead while this replica is the leader. The context of lead ends with
-	// the leadership.
+	// Elect takes part in the election of the replica that writes until ctx ends, and calls lead while this replica is
+	// the leader. The context of lead ends with the leadership.
 	Elect func(ctx context.Context, lead func(ctx context.Context)) error
 	// Replica is the name of this replica's Pod. It is the identity in elections and in reports.
 	Replica string
@@ -62,7 +64,8 @@ type Reporter struct {
 	// emitted are the Events of EmitEvent in the epoch, a period of eventPeriod that began at that time.
 	emitted map[eventKey]struct{}
 	epoch   time.Time
-	// unread are the passes that sync has not read yet, merged into one. versions are the published versions at the last of them, nil if there is none.
+	// unread are the passes that sync has not read yet, merged into one. versions are the published versions at the
+	// last of them, nil if there is none.
 	unread   observation.Pass
 	versions Versions
 	observed chan struct{} // holds an element if there is an unread pass
@@ -102,8 +105,8 @@ func (r *Reporter) Observe(pass observation.Pass) {
 	}
 }
 
-// Run reports until ctx ends. It takes part in elections after observed is closed: the holder of the Lease vouches for the reports, so it must have read all of
-// their inputs. An error is that of Elect.
+// Run reports until ctx ends. It takes part in elections after observed is closed: the holder of the Lease vouches for
+// the reports, so it must have read all of their inputs. An error is that of Elect.
 func (r *Reporter) Run(ctx context.Context, observed <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -120,7 +123,8 @@ func (r *Reporter) Run(ctx context.Context, observed <-chan struct{}) error {
 	return r.writer.Elect(ctx, r.writer.lead)
 }
 
-// follow syncs after each change of the objects or the proxies until ctx ends: immediately after the first change, and after a pause if changes are frequent.
+// follow syncs after each change of the objects or the proxies until ctx ends: immediately after the first change, and
+// after a pause if changes are frequent.
 func (r *Reporter) follow(ctx context.Context) {
 	defer r.writer.own.Close()
 	for {

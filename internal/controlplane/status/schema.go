@@ -20,9 +20,9 @@ const (
 	schemaAge = time.Minute
 )
 
-// statusSchema is the schema of the status in the installed CustomResourceDefinition. It is read only after the API server rejected a status: server-side apply
-// rejects a whole object for one field that the schema lacks, while other writes prune the field silently. The schema is read because the text of the
-// rejection isn't an API.
+// statusSchema is the schema of the status in the installed CustomResourceDefinition. It is read only after the API
+// server rejected a status: server-side apply rejects a whole object for one field that the schema lacks, while other
+// writes prune the field silently. The schema is read because the text of the rejection isn't an API.
 type statusSchema struct {
 	client  rest.Interface
 	logger  *slog.Logger
@@ -34,8 +34,8 @@ type statusSchema struct {
 	missing map[string]struct{} // the fields that the schema lacks, each logged once
 }
 
-// split separates the fields of a status that the schema declares from the others. One caller reads a schema that lacks fields and is older than schemaAge again;
-// the other callers use the one that is known.
+// split separates the fields of a status that the schema declares from the others. One caller reads a schema that lacks
+// fields and is older than schemaAge again; the other callers use the one that is known.
 func (s *statusSchema) split(ctx context.Context, fields map[string]any) (inStatus, annotated map[string]any) {
 	s.mu.Lock()
 	isOld := len(s.missing) > 0 && time.Since(s.readAt) >= schemaAge
@@ -78,7 +78,8 @@ func (s *statusSchema) refresh(ctx context.Context) bool {
 	return s.refreshLocked(ctx)
 }
 
-// refreshLocked is refresh for a caller that holds reading. It returns the last result if that is younger than schemaPause.
+// refreshLocked is refresh for a caller that holds reading. It returns the last result if that is younger than
+// schemaPause.
 func (s *statusSchema) refreshLocked(ctx context.Context) bool {
 	s.mu.Lock()
 	readAt, isKnown := s.readAt, s.schema != nil

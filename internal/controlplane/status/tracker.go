@@ -25,7 +25,8 @@ type Stream struct {
 	Address netip.Addr
 	// Fleet is the fleet that the proxy belongs to and receives the resources of.
 	Fleet model.Fleet
-	// Changed returns the names of the resources of an xDS type URL for which Confirmed may return another result than at the last Poll.
+	// Changed returns the names of the resources of an xDS type URL for which Confirmed may return another result than
+	// at the last Poll.
 	Changed func(typeURL string) iter.Seq[string]
 	// Confirmed looks up a resource. It returns the zero value for a resource that the proxy neither ACKed nor NACKed.
 	Confirmed func(typeURL, name string) Confirmation
@@ -33,7 +34,8 @@ type Stream struct {
 
 // Confirmation is the answer of one proxy about one resource.
 type Confirmation struct {
-	// Acked is the version that the proxy runs for certain, because it ACKed the last response with the resource. It is "" if there is none.
+	// Acked is the version that the proxy runs for certain, because it ACKed the last response with the resource. It is
+	// "" if there is none.
 	Acked string
 	// Nacked is a version in a response that the proxy NACKed without a later ACK, "" if there is none.
 	Nacked string
@@ -41,8 +43,8 @@ type Confirmation struct {
 	Message string
 }
 
-// AckTracker compares the publications of objects with the ACKs of the proxies of this replica, and returns what has changed. The cost of a call depends on the
-// number of changes and not on the number of objects.
+// AckTracker compares the publications of objects with the ACKs of the proxies of this replica, and returns what has
+// changed. The cost of a call depends on the number of changes and not on the number of objects.
 //
 // The zero value is not usable; call NewAckTracker. An AckTracker is not safe for concurrent use.
 type AckTracker struct {
@@ -71,8 +73,9 @@ func NewAckTracker() *AckTracker {
 	}
 }
 
-// Record stores the Publication of each object that may have changed, the zero value for an object that is no longer published. versions returns the published
-// versions of all resources. A new publication can change the answers of proxies about the object and about other objects in its scopes.
+// Record stores the Publication of each object that may have changed, the zero value for an object that is no longer
+// published. versions returns the published versions of all resources. A new publication can change the answers of
+// proxies about the object and about other objects in its scopes.
 func (t *AckTracker) Record(publications map[model.Key]Publication, versions Versions) {
 	t.versions = versions
 	touched := map[scope]struct{}{}
@@ -104,8 +107,9 @@ func (t *AckTracker) Record(publications map[model.Key]Publication, versions Ver
 	}
 }
 
-// Changes compares the publications with the ACKs of all open streams, and returns the answers that may have changed since the last call. If an address has
-// several streams, the newest one counts: a proxy has one stream, and the others are about to close.
+// Changes compares the publications with the ACKs of all open streams, and returns the answers that may have changed
+// since the last call. If an address has several streams, the newest one counts: a proxy has one stream, and the others
+// are about to close.
 func (t *AckTracker) Changes(streams []Stream) peers.Delta {
 	delta := peers.Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]peers.Proxy{}}
 	for key := range t.suspects {
@@ -136,8 +140,8 @@ func (t *AckTracker) Changes(streams []Stream) peers.Delta {
 	return delta
 }
 
-// answers returns the answers of a stream about the objects of its fleet: about all objects if the stream is new, otherwise about the objects with a new
-// publication or a new confirmation.
+// answers returns the answers of a stream about the objects of its fleet: about all objects if the stream is new,
+// otherwise about the objects with a new publication or a new confirmation.
 func (t *AckTracker) answers(stream *Stream, isNew bool) map[model.Key]peers.Answer {
 	answers := map[model.Key]peers.Answer{}
 	add := func(key model.Key) {
@@ -168,8 +172,9 @@ func (t *AckTracker) answers(stream *Stream, isNew bool) map[model.Key]peers.Ans
 	return answers
 }
 
-// answer says whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a response with one of them. Such a response can also
-// contain valid resources: these count as rejected until the proxy ACKs them.
+// answer says whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a response
+// with one of them. Such a response can also contain valid resources: these count as rejected until the proxy ACKs
+// them.
 func (t *AckTracker) answer(object Publication, stream *Stream) peers.Answer {
 	answer := peers.Answer{Confirmed: true}
 	add := func(typeURL, name string) {

@@ -17,8 +17,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// ErrGone is in the chain of a Client's error if the object no longer exists or another object has its name. The API server answers the same if the
-// CustomResourceDefinition has no status subresource, so the write is repeated as long as the object is watched.
+// ErrGone is in the chain of a Client's error if the object no longer exists or another object has its name. The API
+// server answers the same if the CustomResourceDefinition has no status subresource, so the write is repeated as long
+// as the object is watched.
 var ErrGone = errors.New("the object is gone")
 
 // Client writes to the API server.
@@ -31,7 +32,8 @@ type Client interface {
 	CreateEvent(ctx context.Context, event *eventsv1.Event) error
 }
 
-// writer tracks the objects. While this replica is the leader, it keeps their statuses up to date. It is safe for concurrent use.
+// writer tracks the objects. While this replica is the leader, it keeps their statuses up to date. It is safe for
+// concurrent use.
 type writer struct {
 	Options
 
@@ -59,7 +61,8 @@ func (t tracked) isCanary() bool {
 	return t.object != nil && metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends)
 }
 
-// update stores the objects and proxies of a pass with the publications of the objects, and queues the affected objects.
+// update stores the objects and proxies of a pass with the publications of the objects, and queues the affected
+// objects.
 func (w *writer) update(pass observation.Pass, publications map[model.Key]Publication) {
 	w.mu.Lock()
 	keys := make([]model.Key, 0, len(pass.Objects))
@@ -192,7 +195,8 @@ func (w *writer) lead(ctx context.Context) {
 	working.Wait()
 }
 
-// createEvent creates an Event. A failure is logged and not retried: the condition has the same message, and an occurrence that lasts is reported again.
+// createEvent creates an Event. A failure is logged and not retried: the condition has the same message, and an
+// occurrence that lasts is reported again.
 func (w *writer) createEvent(ctx context.Context, event *eventsv1.Event) {
 	err := w.write(ctx, "event", func(ctx context.Context) error { return w.Client.CreateEvent(ctx, event) })
 	if err != nil {

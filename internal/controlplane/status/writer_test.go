@@ -95,10 +95,10 @@ func always(ctx context.Context, lead func(context.Context)) error {
 // stage is a Reporter in front of a server, of a replica to which proxies connect.
 type stage struct {
 	*server
-	proxies   *proxies
+	proxies  *proxies
 	reporter *status.Reporter
-	listed    []*httpv1alpha1.HTTPScaledObject
-	replicas  []*discoveryv1.EndpointSlice
+	listed   []*httpv1alpha1.HTTPScaledObject
+	replicas []*discoveryv1.EndpointSlice
 }
 
 // newReporter returns the Reporter of a replica that is elected whenever it runs.
@@ -168,7 +168,8 @@ func (s *stage) objectsWith(config model.Config, problems ...model.Problem) map[
 	return objects
 }
 
-// report tells the Reporter of a pass that found these problems, each in an object that is served, and waits until it has written.
+// report tells the Reporter of a pass that found these problems, each in an object that is served, and waits until it
+// has written.
 func (s *stage) report(problems ...model.Problem) {
 	s.reporter.Observe(observation.Pass{Objects: s.objectsWith(model.Config{}, problems...)})
 	time.Sleep(time.Second) // The clock is synctest's.

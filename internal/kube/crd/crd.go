@@ -1,4 +1,5 @@
-// Package crd detects which fields an installed CustomResourceDefinition declares. Another project's CRD of the same name may be older or leaner than ours.
+// Package crd detects which fields an installed CustomResourceDefinition declares. Another project's CRD of the same
+// name may be older or leaner than ours.
 package crd
 
 import (
@@ -40,8 +41,8 @@ func (s Schema) Declares(value any) bool {
 	return true
 }
 
-// FieldSchema returns the schema of a top-level field of a kind, such as status, as the API server publishes it, and nil if it publishes none. Every authenticated
-// user has the permission to read it (ClusterRole system:discovery).
+// FieldSchema returns the schema of a top-level field of a kind, such as status, as the API server publishes it, and
+// nil if it publishes none. Every authenticated user has the permission to read it (ClusterRole system:discovery).
 func FieldSchema(ctx context.Context, client rest.Interface, kind schema.GroupVersionKind, field string) (*Schema, error) {
 	path := []string{"/openapi/v3/apis", kind.Group, kind.Version}
 	text, err := client.Get().AbsPath(path...).DoRaw(ctx)
@@ -64,8 +65,9 @@ func FieldSchema(ctx context.Context, client rest.Interface, kind schema.GroupVe
 	return nil, nil //nolint:nilnil // no published schema is no failure
 }
 
-// MayBeUndeclared says whether the API server may have rejected a write because the schema lacks a field or a value in it. Server-side apply answers an undeclared
-// field with an internal error (Kubernetes 1.34), so this is necessary and not sufficient.
+// MayBeUndeclared says whether the API server may have rejected a write because the schema lacks a field or a value in
+// it. Server-side apply answers an undeclared field with an internal error (Kubernetes 1.34), so this is necessary and
+// not sufficient.
 func MayBeUndeclared(err error) bool {
 	return apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }

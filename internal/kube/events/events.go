@@ -1,5 +1,6 @@
-// Package events creates Kubernetes Events. An [Event] has two forms: that of events.k8s.io/v1, and that of the older core API for programs whose ServiceAccount
-// is only allowed to create the latter, such as the Argo Rollouts controller's.
+// Package events creates Kubernetes Events. An [Event] has two forms: that of events.k8s.io/v1, and that of the older
+// core API for programs whose ServiceAccount is only allowed to create the latter, such as the Argo Rollouts
+// controller's.
 package events
 
 import (
@@ -18,7 +19,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
-// Limits of events.k8s.io/v1 in bytes (k8s.io/kubernetes, pkg/apis/core/validation/events.go), and of the part of an Event's name that comes from its object.
+// Limits of events.k8s.io/v1 in bytes (k8s.io/kubernetes, pkg/apis/core/validation/events.go), and of the part of an
+// Event's name that comes from its object.
 const (
 	maxNote       = 1024
 	maxInstance   = 128
@@ -35,15 +37,16 @@ type Event struct {
 	Reason string
 	// Note is the description for users.
 	Note string
-	// Controller is the name of the program that reports the Event. In events.k8s.io/v1 it has to be a qualified name such as kedify.io/http-interceptor.
+	// Controller is the name of the program that reports the Event. In events.k8s.io/v1 it has to be a qualified name
+	// such as kedify.io/http-interceptor.
 	Controller string
 
 	// Action is what the program did when the Event occurred. Only events.k8s.io/v1 has it.
 	Action string
 	// Instance is the name of the replica that reports the Event. Only events.k8s.io/v1 has it.
 	Instance string
-	// Since is when the occurrence began. Events of one object with the same Since, Reason and Note have the same name in events.k8s.io/v1. So an occurrence that
-	// two replicas report, or one replica reports twice, is one Event.
+	// Since is when the occurrence began. Events of one object with the same Since, Reason and Note have the same name
+	// in events.k8s.io/v1. So an occurrence that two replicas report, or one replica reports twice, is one Event.
 	Since time.Time
 }
 
@@ -79,7 +82,8 @@ func (e Event) Core() *corev1.Event {
 	}
 }
 
-// Create creates an Event through a REST client of events.k8s.io/v1. An Event of the same name that already exists is not an error.
+// Create creates an Event through a REST client of events.k8s.io/v1. An Event of the same name that already exists is
+// not an error.
 func Create(ctx context.Context, client rest.Interface, event *eventsv1.Event) error {
 	err := client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 	if apierrors.IsAlreadyExists(err) {

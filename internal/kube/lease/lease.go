@@ -1,6 +1,8 @@
-// Package lease reads and writes the Lease (coordination.k8s.io/v1) by which replicas elect a leader, and decides whether its holder is alive.
+// Package lease reads and writes the Lease (coordination.k8s.io/v1) by which replicas elect a leader, and decides
+// whether its holder is alive.
 //
-// The fields and the rules are those of Kubernetes' own leader election (k8s.io/client-go/tools/leaderelection), so other programs can read the Lease.
+// The fields and the rules are those of Kubernetes' own leader election (k8s.io/client-go/tools/leaderelection), so
+// other programs can read the Lease.
 package lease
 
 import (
@@ -34,7 +36,8 @@ func Renewal(lease *coordinationv1.Lease) string {
 	return Holder(lease) + "@" + lease.Spec.RenewTime.UTC().Format(metav1.RFC3339Micro)
 }
 
-// Claim makes identity the holder of a Lease, renewed at now and valid for duration, in whole seconds. A new holder increments spec.leaseTransitions.
+// Claim makes identity the holder of a Lease, renewed at now and valid for duration, in whole seconds. A new holder
+// increments spec.leaseTransitions.
 func Claim(lease *coordinationv1.Lease, identity string, duration time.Duration, now time.Time) {
 	renewed, seconds := metav1.NewMicroTime(now), int32(duration/time.Second)
 	if Holder(lease) != identity || lease.Spec.AcquireTime == nil {
@@ -54,8 +57,9 @@ func Release(lease *coordinationv1.Lease, now time.Time) {
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = new(""), new(int32(1)), &released
 }
 
-// Observation records when this process saw a Lease change. The clocks of two machines differ, so the age of a renewal is measured from that moment and never
-// from the times in the Lease. The first reading counts as a change, because there is no earlier one to compare it with. The zero value has seen no Lease.
+// Observation records when this process saw a Lease change. The clocks of two machines differ, so the age of a renewal
+// is measured from that moment and never from the times in the Lease. The first reading counts as a change, because
+// there is no earlier one to compare it with. The zero value has seen no Lease.
 type Observation struct {
 	renewal   string
 	changedAt time.Time // zero before the first reading
@@ -68,7 +72,8 @@ func (o *Observation) Record(lease *coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// IsFresh says whether the Lease was seen to change less than duration before now. A Lease that was never held isn't fresh.
+// IsFresh says whether the Lease was seen to change less than duration before now. A Lease that was never held isn't
+// fresh.
 func (o *Observation) IsFresh(duration time.Duration, now time.Time) bool {
 	return o.renewal != "" && now.Sub(o.changedAt) < duration
 }

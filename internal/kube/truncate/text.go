@@ -3,7 +3,8 @@ package truncate
 
 import "strings"
 
-// Text returns text if it has at most limit bytes. It cuts a longer text between two characters and ends it with "…", which counts towards limit.
+// Text returns text if it has at most limit bytes. It cuts a longer text between two characters and ends it with "…",
+// which counts towards limit.
 func Text(text string, limit int) string {
 	const mark = "…"
 	if len(text) <= limit {

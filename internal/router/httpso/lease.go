@@ -30,11 +30,13 @@ const (
 	interceptorAlive
 )
 
-// leaseMonitor decides from the interceptors' Lease whether an interceptor is alive. The controller's ServiceAccount has the permission to get Leases but not to
-// watch them, so check reads the Lease if the last read is older than a renewal.
+// leaseMonitor decides from the interceptors' Lease whether an interceptor is alive. The controller's ServiceAccount
+// has the permission to get Leases but not to watch them, so check reads the Lease if the last read is older than a
+// renewal.
 //
-// Package lease has the rule. At the first read there is nothing to compare the Lease with, and it counts as fresh for LeaseFreshness. If its holder is gone,
-// that delays a verification. The opposite assumption would verify a weight that no proxy has.
+// Package lease has the rule. At the first read there is nothing to compare the Lease with, and it counts as fresh for
+// LeaseFreshness. If its holder is gone, that delays a verification. The opposite assumption would verify a weight that
+// no proxy has.
 type leaseMonitor struct {
 	client *kube.Client
 	name   types.NamespacedName
@@ -94,8 +96,8 @@ func (m *leaseMonitor) read(ctx context.Context) {
 	}
 }
 
-// liveness returns the result of the reads so far. A Lease without a holder counts like any other: a replica that shuts down releases the Lease, and usually
-// another replica takes it within a moment.
+// liveness returns the result of the reads so far. A Lease without a holder counts like any other: a replica that shuts
+// down releases the Lease, and usually another replica takes it within a moment.
 func (m *leaseMonitor) liveness() liveness {
 	switch {
 	case m.observation.IsFresh(httpv1alpha1.LeaseFreshness, time.Now()):

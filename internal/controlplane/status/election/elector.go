@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// renewDeadline is how long the leader tries to renew the Lease before it stops writing. It is shorter than httpv1alpha1.LeaseFreshness, after which another
-	// replica takes the Lease.
+	// renewDeadline is how long the leader tries to renew the Lease before it stops writing. It is shorter than
+	// httpv1alpha1.LeaseFreshness, after which another replica takes the Lease.
 	renewDeadline = 10 * time.Second
 	// releaseDeadline bounds the request that releases the Lease at shutdown.
 	releaseDeadline = 2 * time.Second
@@ -37,13 +37,16 @@ var (
 	errHeld = errors.New("another replica holds the Lease")
 )
 
-// Elector elects one of several replicas by the Lease httpv1alpha1.DefaultInterceptorLease. The leader renews the Lease every httpv1alpha1.LeaseRenewInterval,
-// which also tells the routers that a replica keeps the statuses up to date. The Lease of a replica that was killed is free after httpv1alpha1.LeaseFreshness. A
-// replica that shuts down releases the Lease, and the other replicas watch for that.
+// Elector elects one of several replicas by the Lease httpv1alpha1.DefaultInterceptorLease. The leader renews the Lease
+// every httpv1alpha1.LeaseRenewInterval, which also tells the routers that a replica keeps the statuses up to date. The
+// Lease of a replica that was killed is free after httpv1alpha1.LeaseFreshness. A replica that shuts down releases the
+// Lease, and the other replicas watch for that.
 //
-// Package lease holds the rules. The library k8s.io/client-go/tools/leaderelection isn't used, because it links the types of every API group and doesn't watch.
+// Package lease holds the rules. The library k8s.io/client-go/tools/leaderelection isn't used, because it links the
+// types of every API group and doesn't watch.
 type Elector struct {
-	// Client is a REST client of coordination.k8s.io/v1. It needs the permissions to get, watch, create and update the Lease.
+	// Client is a REST client of coordination.k8s.io/v1. It needs the permissions to get, watch, create and update the
+	// Lease.
 	Client rest.Interface
 	// Namespace is the namespace of the Lease.
 	Namespace string
@@ -53,8 +56,9 @@ type Elector struct {
 	Logger *slog.Logger
 }
 
-// Run takes part in elections until ctx ends. While this replica is the leader, Run calls lead. The context of lead ends when the Lease is lost, and Run waits
-// for lead to return before it takes part again. An error is an invalid configuration: Run retries while the API server is unavailable.
+// Run takes part in elections until ctx ends. While this replica is the leader, Run calls lead. The context of lead
+// ends when the Lease is lost, and Run waits for lead to return before it takes part again. An error is an invalid
+// configuration: Run retries while the API server is unavailable.
 func (e Elector) Run(ctx context.Context, lead func(ctx context.Context)) error {
 	if e.Identity == "" {
 		return fmt.Errorf("election by Lease %s/%s: %w", e.Namespace, httpv1alpha1.DefaultInterceptorLease, errIdentity)
@@ -100,8 +104,9 @@ func (c *candidate) standby(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// awaitRelease returns nil as soon as the Lease is deleted or has no holder, in a version after the last one read. An error means that the watch failed or ctx
-// ended. The watch uses a field selector, so that a Role can restrict it to this Lease by name.
+// awaitRelease returns nil as soon as the Lease is deleted or has no holder, in a version after the last one read. An
+// error means that the watch failed or ctx ended. The watch uses a field selector, so that a Role can restrict it to
+// this Lease by name.
 func (c *candidate) awaitRelease(ctx context.Context) error {
 	stream, err := c.Client.Get().Namespace(c.Namespace).Resource("leases").Param("watch", "true").
 		Param("fieldSelector", "metadata.name="+httpv1alpha1.DefaultInterceptorLease).Param("resourceVersion", c.version).Watch(ctx)
@@ -138,7 +143,8 @@ func (c *candidate) put(ctx context.Context, current *coordinationv1.Lease) erro
 	return request.Namespace(c.Namespace).Resource("leases").Body(current).Do(ctx).Error()
 }
 
-// tryAcquireOrRenew takes or renews the Lease, and repeats that once after a conflict with another writer. The error is errHeld if another replica holds the Lease.
+// tryAcquireOrRenew takes or renews the Lease, and repeats that once after a conflict with another writer. The error is
+// errHeld if another replica holds the Lease.
 func (c *candidate) tryAcquireOrRenew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -171,7 +177,8 @@ func (c *candidate) attempt(ctx context.Context) error {
 	return nil
 }
 
-// isAvailable says whether this replica holds the Lease, no replica holds it, or its holder didn't renew it for the duration in it.
+// isAvailable says whether this replica holds the Lease, no replica holds it, or its holder didn't renew it for the
+// duration in it.
 func (c *candidate) isAvailable(ctx context.Context, current *coordinationv1.Lease, now time.Time) bool {
 	c.version = current.ResourceVersion
 	c.observation.Record(current, now)
@@ -201,8 +208,9 @@ func (c *candidate) lead(ctx context.Context, lead func(ctx context.Context)) {
 	}
 }
 
-// renew renews the Lease until another replica holds it, no attempt succeeded for renewDeadline, or ctx ends. The deadline counts from the start of the last
-// successful attempt and not from its response: the other replicas count from when the Lease was written.
+// renew renews the Lease until another replica holds it, no attempt succeeded for renewDeadline, or ctx ends. The
+// deadline counts from the start of the last successful attempt and not from its response: the other replicas count
+// from when the Lease was written.
 func (c *candidate) renew(ctx context.Context) {
 	for {
 		deadline := c.renewedAt.Add(renewDeadline)
@@ -216,7 +224,8 @@ func (c *candidate) renew(ctx context.Context) {
 	}
 }
 
-// release removes this replica from the Lease, so that another replica takes over without waiting for the Lease to expire.
+// release removes this replica from the Lease, so that another replica takes over without waiting for the Lease to
+// expire.
 func (c *candidate) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, releaseDeadline)
 	defer cancel()
@@ -230,5 +239,6 @@ func (c *candidate) release(ctx context.Context) {
 	}
 }
 
-// retryPause is the time between two attempts: httpv1alpha1.LeaseRenewInterval and up to a fifth more, so that replicas don't try at the same time.
+// retryPause is the time between two attempts: httpv1alpha1.LeaseRenewInterval and up to a fifth more, so that replicas
+// don't try at the same time.
 func retryPause() time.Duration { return wait.Jitter(httpv1alpha1.LeaseRenewInterval, 0.2) }
