@@ -46,7 +46,8 @@ func newClients(kubeconfig string) (clients, error) {
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		httpv1alpha1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme,
+		httpv1alpha1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, coordinationv1.AddToScheme,
+		eventsv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("register kinds: %w", err)
@@ -95,7 +96,8 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	sources := ingest.Sources{Replicas: []cache.ListerWatcherWithContext{
-		listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+peers.ServiceName),
+		listWatch(c.discovery, "endpointslices", chosen.podNamespace,
+			discoveryv1.LabelServiceName+"="+peers.ServiceName),
 	}}
 	if chosen.translate.TLS {
 		sources.Secret = c.secret
@@ -105,17 +107,20 @@ func (c clients) sources(chosen settings) ingest.Sources {
 	}
 	if len(chosen.namespaces) > 0 && !slices.Contains(chosen.namespaces, chosen.podNamespace) {
 		sources.EndpointSlices = append(sources.EndpointSlices,
-			listWatch(c.discovery, "endpointslices", chosen.podNamespace, discoveryv1.LabelServiceName+"="+resolve.ProxyService))
+			listWatch(c.discovery, "endpointslices", chosen.podNamespace,
+				discoveryv1.LabelServiceName+"="+resolve.ProxyService))
 	}
 	for _, namespace := range namespaces {
-		sources.ScaledObjects = append(sources.ScaledObjects, listWatch(c.scaledObjects, httpv1alpha1.Resource, namespace, ""))
+		sources.ScaledObjects = append(sources.ScaledObjects,
+			listWatch(c.scaledObjects, httpv1alpha1.Resource, namespace, ""))
 		sources.Services = append(sources.Services, listWatch(c.core, "services", namespace, ""))
 		sources.EndpointSlices = append(sources.EndpointSlices, listWatch(c.discovery, "endpointslices", namespace, ""))
 		if chosen.envoySettings {
 			sources.Settings = append(sources.Settings, c.configMap(namespace, envoysettings.Name))
 		}
 		if chosen.waitingPages {
-			sources.Pages = append(sources.Pages, listWatch(c.core, "configmaps", namespace, page.Label+"="+page.LabelValue))
+			sources.Pages = append(sources.Pages,
+				listWatch(c.core, "configmaps", namespace, page.Label+"="+page.LabelValue))
 		}
 	}
 	return sources
@@ -123,17 +128,20 @@ func (c clients) sources(chosen settings) ingest.Sources {
 
 // secret lists and watches one Secret: a role may allow that by the Secret's name.
 func (c clients) secret(key model.Key) cache.ListerWatcherWithContext {
-	return cache.NewListWatchFromClient(c.core, "secrets", key.Namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
+	return cache.NewListWatchFromClient(c.core, "secrets", key.Namespace,
+		fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
 }
 
 // configMap lists and watches the ConfigMap of a name in a namespace, or those of that name in all.
 func (c clients) configMap(namespace, name string) cache.ListerWatcherWithContext {
-	return cache.NewListWatchFromClient(c.core, "configmaps", namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, name))
+	return cache.NewListWatchFromClient(c.core, "configmaps", namespace,
+		fields.OneTermEqualSelector(metav1.ObjectNameField, name))
 }
 
 // listWatch lists and watches the objects that have labels, all if that is empty.
 func listWatch(client rest.Interface, resource, namespace, labels string) cache.ListerWatcherWithContext {
-	return cache.NewFilteredListWatchFromClient(client, resource, namespace, func(options *metav1.ListOptions) { options.LabelSelector = labels })
+	return cache.NewFilteredListWatchFromClient(client, resource, namespace,
+		func(options *metav1.ListOptions) { options.LabelSelector = labels })
 }
 
 // statusClient returns the client that writes statuses.

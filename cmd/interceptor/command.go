@@ -77,7 +77,9 @@ const envPrefix = "KEDIFY_INTERCEPTOR_"
 
 // newCommand returns the command line. Every flag that is not given is looked up in the environment. run does the work;
 // logs go to its last argument.
-func newCommand(lookupEnv func(string) (string, bool), run func(context.Context, settings, io.Writer) error) *cobra.Command {
+func newCommand(
+	lookupEnv func(string) (string, bool), run func(context.Context, settings, io.Writer) error,
+) *cobra.Command {
 	var chosen settings
 	command := &cobra.Command{
 		Use:   program,
@@ -109,50 +111,73 @@ KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its like for --max-upstream-conne
 // addFlags declares the flags and their defaults.
 func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "",
+		"kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
 	flags.StringSliceVar(&s.namespaces, "namespaces", nil, "`namespaces` to serve, separated by commas; by default all")
 
-	flags.StringVar(&s.xdsAddress, "xds-address", ":5678", "`address` for proxies that fetch their configuration (xDS over gRPC)")
-	flags.StringVar(&s.sinkAddress, "metric-sink-address", ":9901", "`address` for proxies that report their metrics (MetricsService over gRPC)")
-	flags.StringVar(&s.proxyAddress, "proxy-address", ":8080", "`address` for /livez and /readyz, and for requests that no endpoint is ready for")
+	flags.StringVar(&s.xdsAddress, "xds-address", ":5678",
+		"`address` for proxies that fetch their configuration (xDS over gRPC)")
+	flags.StringVar(&s.sinkAddress, "metric-sink-address", ":9901",
+		"`address` for proxies that report their metrics (MetricsService over gRPC)")
+	flags.StringVar(&s.proxyAddress, "proxy-address", ":8080",
+		"`address` for /livez and /readyz, and for requests that no endpoint is ready for")
 	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` for people who look into the process")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
 
 	standard := translate.DefaultOptions()
 	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog, "have proxies log every request as JSON")
-	flags.BoolVar(&s.translate.TLS, "tls", true, "have proxies take TLS too, for hosts whose HTTPScaledObject names a Secret with a certificate")
+	flags.BoolVar(&s.translate.TLS, "tls", true,
+		"have proxies take TLS too, for hosts whose HTTPScaledObject names a Secret with a certificate")
 	flags.Uint32Var(&s.translate.TrustedHops, "trusted-hops", standard.TrustedHops,
 		"`number` of proxies before ours whose X-Forwarded-For and X-Forwarded-Proto are believed")
-	flags.Uint32Var(&s.translate.MaxConnections, "max-upstream-connections", standard.MaxConnections, "highest `number` of connections of a proxy to a backend")
+	flags.Uint32Var(&s.translate.MaxConnections, "max-upstream-connections", standard.MaxConnections,
+		"highest `number` of connections of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxPendingRequests, "max-upstream-pending-requests", standard.MaxPendingRequests,
 		"highest `number` of requests of a proxy that wait for a connection to a backend")
-	flags.Uint32Var(&s.translate.MaxRequests, "max-upstream-requests", standard.MaxRequests, "highest `number` of requests of a proxy to a backend at a time")
-	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries, "highest `number` of retries of a proxy to a backend at a time")
+	flags.Uint32Var(&s.translate.MaxRequests, "max-upstream-requests", standard.MaxRequests,
+		"highest `number` of requests of a proxy to a backend at a time")
+	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries,
+		"highest `number` of retries of a proxy to a backend at a time")
 
-	flags.StringVar(&s.podName, "pod-name", "", "`name` of this replica in elections and Events; by default the host's name")
+	flags.StringVar(&s.podName, "pod-name", "",
+		"`name` of this replica in elections and Events; by default the host's name")
 	flags.StringVar(&s.podNamespace, "pod-namespace", httpv1alpha1.DefaultInterceptorNamespace,
-		"`namespace` of the replicas, of the shared proxies, and of the Lease by which a replica is elected to write statuses")
+		"`namespace` of the replicas, of the shared proxies, and of the Lease by which a replica is elected to write "+
+			"statuses")
 
-	flags.StringVar(&s.podIP, "pod-ip", "", "`address` at which proxies reach this replica; without it no request is held")
-	flags.DurationVar(&s.patience, "cold-start-timeout", defaultPatience, "longest `time` that a request is held where its object says nothing about it")
-	flags.IntVar(&s.limits.App, "max-held-per-object", defaultHeldPerApp, "highest `number` of requests of one HTTPScaledObject that are held here")
-	flags.IntVar(&s.limits.Namespace, "max-held-per-namespace", defaultHeldPerNamespace, "highest `number` of those of one namespace")
+	flags.StringVar(&s.podIP, "pod-ip", "", "`address` at which proxies reach this replica; without it no request is "+
+		"held")
+	flags.DurationVar(&s.patience, "cold-start-timeout", defaultPatience,
+		"longest `time` that a request is held where its object says nothing about it")
+	flags.IntVar(&s.limits.App, "max-held-per-object", defaultHeldPerApp,
+		"highest `number` of requests of one HTTPScaledObject that are held here")
+	flags.IntVar(&s.limits.Namespace, "max-held-per-namespace", defaultHeldPerNamespace,
+		"highest `number` of those of one namespace")
 	flags.IntVar(&s.limits.Proxy, "max-held-per-proxy", defaultHeldPerProxy, "highest `number` of those of one proxy")
 	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "highest `number` of requests that are held here")
 
-	flags.BoolVar(&s.waitingPages, "waiting-pages", true, "show waiting pages of ConfigMaps; takes the permission to list and watch configmaps")
+	flags.BoolVar(&s.waitingPages, "waiting-pages", true,
+		"show waiting pages of ConfigMaps; takes the permission to list and watch configmaps")
 
-	flags.BoolVar(&s.envoySettings, "envoy-settings", true, "change settings of Envoy by ConfigMaps "+envoysettings.GlobalName+" and "+envoysettings.Name+
-		"; takes the permission to list and watch these")
+	flags.BoolVar(&s.envoySettings, "envoy-settings", true,
+		"change settings of Envoy by ConfigMaps "+envoysettings.GlobalName+" and "+envoysettings.Name+
+			"; takes the permission to list and watch these")
 
-	flags.IntVar(&s.maxObjects, "max-objects-per-namespace", defaultMaxObjects, "highest `number` of HTTPScaledObjects of one namespace that are served; 0 for any")
-	flags.IntVar(&s.maxHosts, "max-hosts-per-namespace", defaultMaxHosts, "highest `number` of hosts in them; 0 for any")
+	flags.IntVar(&s.maxObjects, "max-objects-per-namespace", defaultMaxObjects,
+		"highest `number` of HTTPScaledObjects of one namespace that are served; 0 for any")
+	flags.IntVar(&s.maxHosts, "max-hosts-per-namespace", defaultMaxHosts,
+		"highest `number` of hosts in them; 0 for any")
 
-	flags.DurationVar(&s.batchInterval, "batch-interval", ingest.DefaultInterval, "longest `time` in which changes are collected after a publication; it is less when publications take little")
-	flags.DurationVar(&s.clusterGrace, "cluster-grace", xds.DefaultGrace, "`time` that proxies keep a backend after no route names it any more")
-	flags.IntVar(&s.maxStreams, "max-streams", xds.DefaultMaxStreams, "highest `number` of connected proxies, and of those that report metrics")
-	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second, "`time` that everything goes on after a signal to stop, no longer ready")
-	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "`time` that stopping may take after that")
+	flags.DurationVar(&s.batchInterval, "batch-interval", ingest.DefaultInterval,
+		"longest `time` in which changes are collected after a publication; it is less when publications take little")
+	flags.DurationVar(&s.clusterGrace, "cluster-grace", xds.DefaultGrace,
+		"`time` that proxies keep a backend after no route names it any more")
+	flags.IntVar(&s.maxStreams, "max-streams", xds.DefaultMaxStreams,
+		"highest `number` of connected proxies, and of those that report metrics")
+	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
+		"`time` that everything goes on after a signal to stop, no longer ready")
+	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,
+		"`time` that stopping may take after that")
 
 	flags.StringVar(&s.logFormat, "log-format", server.FormatJSON, "log `format`: json or text")
 	flags.StringVar(&s.logLevel, "log-level", "info", "lowest `level` that is logged: debug, info, warn or error")
@@ -165,7 +190,8 @@ var errSetting = errors.New("invalid setting")
 // check refuses what no part would notice, and fills in the name of the host.
 func (s *settings) check() error {
 	for name, value := range map[string]time.Duration{
-		"batch-interval": s.batchInterval, "cluster-grace": s.clusterGrace, "shutdown-delay": s.shutdownDelay, "shutdown-deadline": s.shutdownDeadline,
+		"batch-interval": s.batchInterval, "cluster-grace": s.clusterGrace, "shutdown-delay": s.shutdownDelay,
+		"shutdown-deadline": s.shutdownDeadline,
 	} {
 		if value < 0 {
 			return fmt.Errorf("%w: --%s is %v, but a time cannot be negative", errSetting, name, value)
@@ -174,7 +200,8 @@ func (s *settings) check() error {
 	if s.maxStreams < 1 {
 		return fmt.Errorf("%w: --max-streams is %d, but at least 1 is needed", errSetting, s.maxStreams)
 	}
-	for name, value := range map[string]int{"max-objects-per-namespace": s.maxObjects, "max-hosts-per-namespace": s.maxHosts} {
+	for name, value := range map[string]int{"max-objects-per-namespace": s.maxObjects,
+		"max-hosts-per-namespace": s.maxHosts} {
 		if value < 0 {
 			return fmt.Errorf("%w: --%s is %d, but a number cannot be negative", errSetting, name, value)
 		}
@@ -196,13 +223,16 @@ func (s *settings) check() error {
 // checkHold is check for what holds requests, and finds out where proxies ask for that.
 func (s *settings) checkHold() error {
 	if s.patience <= 0 || s.patience > translate.MaxHold {
-		return fmt.Errorf("%w: --cold-start-timeout is %v; set it to a time above 0s, at most %v", errSetting, s.patience, translate.MaxHold)
+		return fmt.Errorf("%w: --cold-start-timeout is %v; set it to a time above 0s, at most %v", errSetting,
+			s.patience, translate.MaxHold)
 	}
 	for name, value := range map[string]int{
-		"max-held-per-object": s.limits.App, "max-held-per-namespace": s.limits.Namespace, "max-held-per-proxy": s.limits.Proxy, "max-held": s.limits.Total,
+		"max-held-per-object": s.limits.App, "max-held-per-namespace": s.limits.Namespace,
+		"max-held-per-proxy": s.limits.Proxy, "max-held": s.limits.Total,
 	} {
 		if value < 1 {
-			return fmt.Errorf("%w: --%s is %d, but at least 1 is needed; to hold no request, leave --pod-ip empty", errSetting, name, value)
+			return fmt.Errorf("%w: --%s is %d, but at least 1 is needed; to hold no request, leave --pod-ip empty",
+				errSetting, name, value)
 		}
 	}
 	if s.podIP == "" {

@@ -17,10 +17,11 @@ import (
 
 func TestSettings(t *testing.T) {
 	standard := settings{
-		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090", metricsAddress: ":2223",
-		translate: translate.DefaultOptions(),
-		patience:  20 * time.Minute,
-		limits:    holding.Limits{App: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
+		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090",
+		metricsAddress: ":2223",
+		translate:      translate.DefaultOptions(),
+		patience:       20 * time.Minute,
+		limits:         holding.Limits{App: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
 
 		waitingPages: true, envoySettings: true,
 		podName: "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,
@@ -48,11 +49,13 @@ func TestSettings(t *testing.T) {
 		},
 		"the environment stands in for flags": {
 			environment: map[string]string{
-				"KEDIFY_INTERCEPTOR_NAMESPACES": "a,b", "KEDIFY_INTERCEPTOR_SHUTDOWN_DELAY": "1s", "POD_NAMESPACE": "elsewhere",
+				"KEDIFY_INTERCEPTOR_NAMESPACES": "a,b", "KEDIFY_INTERCEPTOR_SHUTDOWN_DELAY": "1s",
+				"POD_NAMESPACE":                          "elsewhere",
 				"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "9",
 			},
 			want: changed(func(s *settings) {
-				s.namespaces, s.shutdownDelay, s.podNamespace, s.translate.MaxRetries = []string{"a", "b"}, time.Second, "elsewhere", 9
+				s.namespaces, s.shutdownDelay, s.podNamespace, s.translate.MaxRetries = []string{"a",
+					"b"}, time.Second, "elsewhere", 9
 			}),
 		},
 		"the address of the Pod": {
@@ -83,7 +86,8 @@ func TestSettings(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, output)
 			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(settings{}), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(settings{}),
+				cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
 		})
@@ -96,23 +100,30 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		args        []string
 		says        string
 	}{
-		"a flag that does not exist":        {args: []string{"--port", "1"}, says: "unknown flag: --port"},
-		"an argument":                       {args: []string{"start"}, says: `unknown command "start"`},
-		"a value in the environment":        {environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_STREAMS": "many"}, says: "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS"},
-		"a negative time":                   {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
-		"a negative bound":                  {args: []string{"--max-hosts-per-namespace=-1"}, says: `--max-hosts-per-namespace is -1, but a number cannot be negative`},
-		"no proxy allowed":                  {args: []string{"--max-streams=0"}, says: "--max-streams is 0"},
-		"no address":                        {args: []string{"--pod-ip=here"}, says: "--pod-ip: ParseAddr"},
-		"a port by its name":                {args: []string{"--pod-ip=10.1.2.3", "--xds-address=:xds"}, says: "--xds-address has to end with a port number"},
-		"no patience":                       {args: []string{"--cold-start-timeout=0s"}, says: "--cold-start-timeout is 0s; set it to a time above 0s, at most 55m0s"},
-		"more patience than Envoy has":      {args: []string{"--cold-start-timeout=1h"}, says: "--cold-start-timeout is 1h0m0s"},
-		"no request is held":                {args: []string{"--max-held-per-proxy=0"}, says: "to hold no request, leave --pod-ip empty"},
+		"a flag that does not exist": {args: []string{"--port", "1"}, says: "unknown flag: --port"},
+		"an argument":                {args: []string{"start"}, says: `unknown command "start"`},
+		"a value in the environment": {environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_STREAMS": "many"},
+			says: "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS"},
+		"a negative time": {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
+		"a negative bound": {args: []string{"--max-hosts-per-namespace=-1"},
+			says: `--max-hosts-per-namespace is -1, but a number cannot be negative`},
+		"no proxy allowed": {args: []string{"--max-streams=0"}, says: "--max-streams is 0"},
+		"no address":       {args: []string{"--pod-ip=here"}, says: "--pod-ip: ParseAddr"},
+		"a port by its name": {args: []string{"--pod-ip=10.1.2.3", "--xds-address=:xds"},
+			says: "--xds-address has to end with a port number"},
+		"no patience": {args: []string{"--cold-start-timeout=0s"},
+			says: "--cold-start-timeout is 0s; set it to a time above 0s, at most 55m0s"},
+		"more patience than Envoy has": {args: []string{"--cold-start-timeout=1h"},
+			says: "--cold-start-timeout is 1h0m0s"},
+		"no request is held": {args: []string{"--max-held-per-proxy=0"},
+			says: "to hold no request, leave --pod-ip empty"},
 		"a time without a unit":             {args: []string{"--cluster-grace=5"}, says: "missing unit"},
 		"a number that should be a boolean": {args: []string{"--pprof=7"}, says: "--pprof"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := commandline.Execute(t, newCommand, test.environment, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, _, err := commandline.Execute(t, newCommand, test.environment, test.args...); err == nil ||
+				!strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want one with %q", err, test.says)
 			}
 		})

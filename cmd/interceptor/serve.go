@@ -29,8 +29,10 @@ import (
 )
 
 // membershipRemedy is what a proxy that belongs to no fleet is told.
-const membershipRemedy = "a proxy has to be an endpoint, ready or not, of Service " + resolve.ProxyService + " in its namespace, one that --namespaces allows, " +
-	"and to connect from that address, not through NAT, a mesh or a port-forward; see kubectl get endpointslices -A -l kubernetes.io/service-name=" +
+const membershipRemedy = "a proxy has to be an endpoint, ready or not, of Service " + resolve.ProxyService +
+	" in its namespace, one that --namespaces allows, " +
+	"and to connect from that address, not through NAT, a mesh or a port-forward; see kubectl get endpointslices -A " +
+	"-l kubernetes.io/service-name=" +
 	resolve.ProxyService
 
 // serve runs the interceptor until ctx ends and everything has stopped, or until a part fails. It logs to out.
@@ -56,7 +58,8 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	logger.InfoContext(ctx, "starting", "version", server.Version(version), "pod", chosen.podNamespace+"/"+chosen.podName)
+	logger.InfoContext(ctx, "starting", "version", server.Version(version), "pod",
+		chosen.podNamespace+"/"+chosen.podName)
 	shutdown := server.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
 	return server.Run(ctx, p.health, shutdown, logger, parts...)
 }
@@ -98,9 +101,10 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		DrainedListeners: []string{translate.ListenerName, translate.TLSListenerName}, DrainDelay: xds.DefaultDrainDelay,
 	})
 	reporter, err = status.New(status.Options{
-		Client:     api.statusClient(logger),
-		Source:     controlplane.ProxyStates{Server: server},
-		Elect:      election.Elector{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName, Logger: logger}.Run,
+		Client: api.statusClient(logger),
+		Source: controlplane.ProxyStates{Server: server},
+		Elect: election.Elector{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName,
+			Logger: logger}.Run,
 		Replica:    chosen.podName,
 		Registerer: registry,
 		Logger:     logger,
@@ -109,7 +113,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	sink, err := sink.New(sink.Options{
-		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipRemedy, Held: holding.Held,
+		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipRemedy,
+		Held:       holding.Held,
 		Registerer: registry, Logger: logger,
 	})
 	if err != nil {

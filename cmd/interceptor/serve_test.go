@@ -121,10 +121,12 @@ func TestServeRefuses(t *testing.T) {
 		says   []string
 	}{
 		"a port that is taken": {
-			func(s *settings) { s.metricsAddress = taken.Addr().String() }, []string{taken.Addr().String(), "metrics", "--metrics-address"},
+			func(s *settings) { s.metricsAddress = taken.Addr().String() },
+			[]string{taken.Addr().String(), "metrics", "--metrics-address"},
 		},
-		"an unknown log format":          {func(s *settings) { s.logFormat = "xml" }, []string{"xml", "json or text"}},
-		"a kubeconfig that is not there": {func(s *settings) { s.kubeconfig = "/nowhere" }, []string{"/nowhere", "--kubeconfig"}},
+		"an unknown log format": {func(s *settings) { s.logFormat = "xml" }, []string{"xml", "json or text"}},
+		"a kubeconfig that is not there": {func(s *settings) { s.kubeconfig = "/nowhere" },
+			[]string{"/nowhere", "--kubeconfig"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

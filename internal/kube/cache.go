@@ -95,7 +95,9 @@ func (c *Cache[S]) Marked(mark string) (states []S, believed bool) {
 
 // Recent returns an object from the cache where that can be believed, else as read reads it from the API server; cached
 // tells which. That an object does not exist is always the API server's word. read puts into the cache what it is told.
-func (c *Cache[S]) Recent(ctx context.Context, name types.NamespacedName, read func(context.Context) (S, error)) (state S, cached bool, err error) {
+func (c *Cache[S]) Recent(
+	ctx context.Context, name types.NamespacedName, read func(context.Context) (S, error),
+) (state S, cached bool, err error) {
 	if state, known, believed := c.Get(name); believed && known {
 		return state, true, nil
 	}
@@ -107,7 +109,8 @@ func (c *Cache[S]) Recent(ctx context.Context, name types.NamespacedName, read f
 // state that it saw and whether decided said so of it. Where the cache cannot be believed, it reads the object every
 // rereadPause. An error is that of read, or of ctx when it ended first.
 func (c *Cache[S]) Await(
-	ctx context.Context, name types.NamespacedName, found S, limit time.Duration, read func(context.Context) (S, error), decided func(S) bool,
+	ctx context.Context, name types.NamespacedName, found S, limit time.Duration, read func(context.Context) (S, error),
+	decided func(S) bool,
 ) (last S, is bool, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -26,7 +26,8 @@ func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"these are its words","reason":"Forbidden","code":403}`))
 		default:
-			_, _ = w.Write([]byte(`{"metadata":{"name":"` + r.Method + ` ` + r.Header.Get("Content-Type") + ` ` + r.URL.RawQuery + `"}}`))
+			_, _ = w.Write([]byte(`{"metadata":{"name":"` + r.Method + ` ` + r.Header.Get("Content-Type") + ` ` +
+				r.URL.RawQuery + `"}}`))
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -35,7 +36,10 @@ func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
 		do    func() error
 		check func(error) bool
 	}{
-		"a Retry-After is the caller's business": {func() error { return client.Get(t.Context(), nil, "api", "v1", "busy") }, apierrors.IsTooManyRequests},
+		"a Retry-After is the caller's business": {func() error {
+			return client.Get(t.Context(), nil, "api", "v1",
+				"busy")
+		}, apierrors.IsTooManyRequests},
 		"a Status": {
 			func() error { return client.Get(t.Context(), nil, "api", "v1", "forbidden") },
 			func(err error) bool { return apierrors.IsForbidden(err) && err.Error() == "these are its words" },
@@ -46,7 +50,8 @@ func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
 		}, apierrors.IsForbidden},
 		"method, notation and query": {func() error {
 			body, err := client.Do(t.Context(), kube.Request{
-				Verb: http.MethodPut, Path: []string{"api", "v1", "object"}, Query: map[string]string{"fieldManager": "me"}, Body: []byte("{}"),
+				Verb: http.MethodPut, Path: []string{"api", "v1", "object"},
+				Query: map[string]string{"fieldManager": "me"}, Body: []byte("{}"),
 			})
 			if string(body) != `{"metadata":{"name":"PUT application/json fieldManager=me"}}` {
 				t.Errorf("the answer is %s", body)
@@ -64,7 +69,10 @@ func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
 
 func TestAClientConnectsAsSoonAsItCan(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = w.Write([]byte("{}"))
+	}))
 	t.Cleanup(server.Close)
 	missing, looked := errors.New("no kubeconfig yet"), 0
 	client := kube.NewClient(func() (*rest.Config, error) {

@@ -50,7 +50,8 @@ func find(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		if err != nil {
-			return nil, fmt.Errorf("no way to the API server: kubeconfig %q, named by --kubeconfig, cannot be used: %w", kubeconfig, err)
+			return nil, fmt.Errorf("no way to the API server: kubeconfig %q, named by --kubeconfig, cannot be used: %w",
+				kubeconfig, err)
 		}
 		return config, nil
 	}
@@ -62,12 +63,15 @@ func find(kubeconfig string) (*rest.Config, error) {
 		return config, nil
 	}
 	if !errors.Is(err, rest.ErrNotInCluster) {
-		return nil, fmt.Errorf("no way to the API server: the Pod's ServiceAccount cannot be used (is automountServiceAccountToken off?): %w", err)
+		return nil, fmt.Errorf("no way to the API server: the Pod's ServiceAccount cannot be used (is "+
+			"automountServiceAccountToken off?): %w", err)
 	}
 	files := clientcmd.NewDefaultClientConfigLoadingRules()
-	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files, &clientcmd.ConfigOverrides{}).ClientConfig()
+	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files,
+		&clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no way to the API server: this is not a Pod, and neither $KUBECONFIG nor ~/.kube/config can be used: %w", err)
+		return nil, fmt.Errorf("no way to the API server: this is not a Pod, and neither $KUBECONFIG nor "+
+			"~/.kube/config can be used: %w", err)
 	}
 	return config, nil
 }

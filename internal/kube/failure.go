@@ -115,7 +115,8 @@ func Explain(concerns string, err error, remedies Remedies) error {
 	case apierrors.IsForbidden(err):
 		remedy = remedies.Forbidden
 	case apierrors.IsUnauthorized(err):
-		remedy = "the API server does not accept the controller's credentials: check its ServiceAccount token or kubeconfig"
+		remedy = "the API server does not accept the controller's credentials: check its ServiceAccount token or " +
+			"kubeconfig"
 	case Passes(err):
 		remedy = "the controller tries again at its next reconcile"
 	default:

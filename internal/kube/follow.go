@@ -65,7 +65,8 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 		}
 		if ctx.Err() == nil && !told && !isExpired(err) {
 			told = true
-			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Meanwhile, "error", err.Error(),
+			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Meanwhile,
+				"error", err.Error(),
 				"remedy", remedy(err, source.Remedies))
 		}
 		if !apierrors.IsForbidden(err) {
@@ -168,7 +169,8 @@ func readPage(ctx context.Context, client *Client, asked Request, into *page) er
 func openWatch(ctx context.Context, client *Client, path []string, version string) (io.ReadCloser, error) {
 	seconds := 300 + rand.IntN(300) //nolint:gosec // spreads the ends of watches, as client-go's reflector does; no secret
 	return client.Stream(ctx, Request{Path: path, Query: map[string]string{
-		"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": strconv.Itoa(seconds),
+		"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true",
+		"timeoutSeconds": strconv.Itoa(seconds),
 	}})
 }
 
@@ -180,7 +182,9 @@ type event struct {
 
 // read puts the events of stream into the cache until the API server ends the watch, as it does every few minutes, and
 // returns the version to go on from.
-func (c *Cache[S]) read(ctx context.Context, stream io.ReadCloser, decode func([]byte) (S, error), version string) (string, error) {
+func (c *Cache[S]) read(
+	ctx context.Context, stream io.ReadCloser, decode func([]byte) (S, error), version string,
+) (string, error) {
 	defer stream.Close()
 	begin, first := time.Now(), version
 	c.alive()

@@ -42,7 +42,8 @@ func (p patient) RoundTrip(request *http.Request) (*http.Response, error) {
 	case <-time.After(programGrace):
 	}
 	go discard(replies)
-	return nil, fmt.Errorf("the program %q, which the kubeconfig names for credentials, has not answered: %w", p.program, request.Context().Err())
+	return nil, fmt.Errorf("the program %q, which the kubeconfig names for credentials, has not answered: %w",
+		p.program, request.Context().Err())
 }
 
 // discard closes the answer to a request that nobody waits for any more.

@@ -27,13 +27,14 @@ func TestAMemberThatIsBackAtOnceRunsOnce(t *testing.T) {
 		members.Store(&[]string{"a"})
 		go func() {
 			defer close(ended)
-			server.RunEach(ctx, func() []string { return slices.Clone(*members.Load()) }, changed, func(ctx context.Context, _ string) {
-				begun, running = begun+1, running+1
-				most = max(most, running)
-				<-ctx.Done()
-				time.Sleep(time.Second)
-				running--
-			})
+			server.RunEach(ctx, func() []string { return slices.Clone(*members.Load()) }, changed,
+				func(ctx context.Context, _ string) {
+					begun, running = begun+1, running+1
+					most = max(most, running)
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					running--
+				})
 		}()
 		synctest.Wait()
 		set()

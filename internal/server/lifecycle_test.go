@@ -31,7 +31,10 @@ func get(ctx context.Context, h http.Handler, method, path string) (code int, re
 }
 
 func TestHealth(t *testing.T) {
-	health := server.NewHealth(service, func() []string { return []string{"the first list of services", "httpscaledobjects: install the CRD"} })
+	health := server.NewHealth(service, func() []string {
+		return []string{"the first list of services",
+			"httpscaledobjects: install the CRD"}
+	})
 	steps := []struct {
 		name         string
 		before       func()
@@ -43,8 +46,10 @@ func TestHealth(t *testing.T) {
 		{"alive at once", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
 		{"not ready before the seed, and says why", func() {}, http.MethodGet, "/readyz", 503, "", "install the CRD"},
 		{"ready", health.SetReady, http.MethodGet, "/readyz", 200, "", "ok"},
-		{"a request for an application is asked to come again", func() {}, http.MethodPost, "/shop/cart", 503, "1", "no endpoint"},
-		{"not ready while it ends", func() { health.SetNotReady("shutting down") }, http.MethodGet, "/readyz", 503, "", "shutting down"},
+		{"a request for an application is asked to come again", func() {}, http.MethodPost, "/shop/cart", 503, "1",
+			"no endpoint"},
+		{"not ready while it ends", func() { health.SetNotReady("shutting down") }, http.MethodGet, "/readyz", 503, "",
+			"shutting down"},
 		{"but alive", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
 	}
 	for _, step := range steps {
@@ -64,7 +69,8 @@ func TestAnAppHasItsOwnHealth(t *testing.T) {
 	for host, want := range map[string]int{
 		"10.0.0.7:8080": 200, "10.0.0.7": 200, "[fd00::7]:8080": 200, "[fd00::7]": 200, "localhost:8080": 200, "": 200,
 		"interceptor-proxy": 200, "interceptor-proxy.keda:8080": 200, "Interceptor-Proxy.keda.svc.cluster.local.": 200,
-		"shop.test": 503, "shop.test:8080": 503, "shop.interceptor-proxy": 503, "interceptor-proxy-of-shop.test": 503, "10.0.0.7.test": 503,
+		"shop.test": 503, "shop.test:8080": 503, "shop.interceptor-proxy": 503, "interceptor-proxy-of-shop.test": 503,
+		"10.0.0.7.test": 503,
 	} {
 		for _, path := range []string{"/livez", "/readyz"} {
 			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
@@ -197,14 +203,16 @@ func TestRun(t *testing.T) {
 				health := server.NewHealth(service, func() []string { return nil })
 				health.SetReady()
 				var readyInDelay int
-				time.AfterFunc(time.Minute+time.Second, func() { readyInDelay, _, _ = get(t.Context(), health, http.MethodGet, "/readyz") })
+				time.AfterFunc(time.Minute+time.Second,
+					func() { readyInDelay, _, _ = get(t.Context(), health, http.MethodGet, "/readyz") })
 				began := time.Now()
 				err := server.Run(ctx, health, shutdown, slog.New(slog.DiscardHandler), test.parts...)
 				if took := time.Since(began); took != test.took {
 					t.Errorf("took %v, want %v", took, test.took)
 				}
 				wantFailure := test.want != nil || test.says != ""
-				if (err != nil) != wantFailure || test.want != nil && !errors.Is(err, test.want) || wantFailure && !strings.Contains(err.Error(), test.says) {
+				if (err != nil) != wantFailure || test.want != nil && !errors.Is(err, test.want) || wantFailure &&
+					!strings.Contains(err.Error(), test.says) {
 					t.Errorf("Run = %v, want %v with %q", err, test.want, test.says)
 				}
 				time.Sleep(2 * time.Minute) // Past everything that is still to come; the clock is synctest's.

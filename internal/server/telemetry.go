@@ -49,7 +49,8 @@ func NewRegistry(component, version string) (*prometheus.Registry, error) {
 	registry := prometheus.NewRegistry()
 	var failed error
 	for _, collector := range []prometheus.Collector{
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), BuildInfo(component, version),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		BuildInfo(component, version),
 	} {
 		failed = errors.Join(failed, registry.Register(collector))
 	}

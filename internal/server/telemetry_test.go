@@ -19,8 +19,10 @@ func TestNewLogger(t *testing.T) {
 		{name: "JSON", format: "json", level: "info", want: `"msg":"shown","port":5678`},
 		{name: "text", format: "text", level: "INFO", want: `msg=shown port=5678`},
 		{name: "a level that hides the record", format: "text", level: "warn"},
-		{name: "an unknown format is refused by name", format: "xml", level: "info", wantError: `unknown log format "xml": use json or text`},
-		{name: "an unknown level is refused by name", format: "json", level: "loud", wantError: `log level "loud": use debug`},
+		{name: "an unknown format is refused by name", format: "xml", level: "info",
+			wantError: `unknown log format "xml": use json or text`},
+		{name: "an unknown level is refused by name", format: "json", level: "loud",
+			wantError: `log level "loud": use debug`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -52,8 +54,10 @@ func TestMetricsHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	server.MetricsHandler(registry).ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
-	for _, want := range []string{`kedify_build_info{component="interceptor",version="v1.2.3"} 1`, "go_goroutines ", "process_resident_memory_bytes "} {
+	server.MetricsHandler(registry).ServeHTTP(recorder,
+		httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+	for _, want := range []string{`kedify_build_info{component="interceptor",version="v1.2.3"} 1`, "go_goroutines ",
+		"process_resident_memory_bytes "} {
 		if !strings.Contains(recorder.Body.String(), want) {
 			t.Errorf("/metrics lacks %q", want)
 		}
@@ -64,7 +68,8 @@ func TestAddProfiling(t *testing.T) {
 	mux := http.NewServeMux()
 	server.AddProfiling(mux)
 	recorder := httptest.NewRecorder()
-	mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/pprof/goroutine?debug=1", http.NoBody))
+	mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+		"/debug/pprof/goroutine?debug=1", http.NoBody))
 	if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), "goroutine profile") {
 		t.Errorf("goroutine profile = %d, %.60q", recorder.Code, recorder.Body.String())
 	}

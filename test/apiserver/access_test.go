@@ -35,27 +35,34 @@ func granted() map[string]map[string]string {
 			"patch httpscaledobjects.http.keda.sh": "the two annotations",
 		},
 		interceptorRoleFile: {
-			"list httpscaledobjects.http.keda.sh":         "what to route",
-			"watch httpscaledobjects.http.keda.sh":        "what to route",
-			"patch httpscaledobjects.http.keda.sh":        "the annotation status, where the installed definition has no place for the report",
+			"list httpscaledobjects.http.keda.sh":  "what to route",
+			"watch httpscaledobjects.http.keda.sh": "what to route",
+			"patch httpscaledobjects.http.keda.sh": "the annotation status, where the installed definition has " +
+				"no place for the report",
 			"patch httpscaledobjects.http.keda.sh/status": "conditions and the report, by server-side apply",
-			"list services":                                                     "ports and protocols",
-			"watch services":                                                    "ports and protocols",
-			"list endpointslices.discovery.k8s.io":                              "where requests go, and which proxies there are",
-			"watch endpointslices.discovery.k8s.io":                             "where requests go, and which proxies there are",
-			"list configmaps":                                                   "waiting pages",
-			"watch configmaps":                                                  "waiting pages",
-			"list configmaps/kedify-proxy-template-values":                      "settings of Envoy",
-			"watch configmaps/kedify-proxy-template-values":                     "settings of Envoy",
-			"list configmaps/kedify-proxy-template-values-global in keda":       "settings of Envoy for all",
-			"watch configmaps/kedify-proxy-template-values-global in keda":      "settings of Envoy for all",
-			"create events.events.k8s.io":                                       "a mistake told to its owner",
-			"create leases.coordination.k8s.io in keda":                         "the election",
-			"get leases.coordination.k8s.io/kedify-http-interceptor in keda":    "the election",
-			"update leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election; client-go knows no patch here",
-			"watch leases.coordination.k8s.io/kedify-http-interceptor in keda":  "to take over at once from a replica that ends in good order",
-			"list endpointslices.discovery.k8s.io in keda":                      "the other replicas and the shared proxies, where the cluster role is bound in some namespaces only",
-			"watch endpointslices.discovery.k8s.io in keda":                     "the other replicas and the shared proxies, where the cluster role is bound in some namespaces only",
+			"list services":  "ports and protocols",
+			"watch services": "ports and protocols",
+			"list endpointslices.discovery.k8s.io": "where requests go, and which " +
+				"proxies there are",
+			"watch endpointslices.discovery.k8s.io": "where requests go, and which " +
+				"proxies there are",
+			"list configmaps":  "waiting pages",
+			"watch configmaps": "waiting pages",
+			"list configmaps/kedify-proxy-template-values":                   "settings of Envoy",
+			"watch configmaps/kedify-proxy-template-values":                  "settings of Envoy",
+			"list configmaps/kedify-proxy-template-values-global in keda":    "settings of Envoy for all",
+			"watch configmaps/kedify-proxy-template-values-global in keda":   "settings of Envoy for all",
+			"create events.events.k8s.io":                                    "a mistake told to its owner",
+			"create leases.coordination.k8s.io in keda":                      "the election",
+			"get leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election",
+			"update leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election; client-go knows no " +
+				"patch here",
+			"watch leases.coordination.k8s.io/kedify-http-interceptor in keda": "to take over at once from a replica " +
+				"that ends in good order",
+			"list endpointslices.discovery.k8s.io in keda": "the other replicas and the shared " +
+				"proxies, where the cluster role is bound in some namespaces only",
+			"watch endpointslices.discovery.k8s.io in keda": "the other replicas and the shared " +
+				"proxies, where the cluster role is bound in some namespaces only",
 		},
 		tlsRoleFile: {
 			"list secrets":  "a certificate, by the Secret's name, where somebody has bound the role",
@@ -87,32 +94,43 @@ func borrowed() map[string]string {
 // Secrets among them, are not ours to refuse, so the router's are asked of an account that has our role alone.
 func refused() map[string][]string {
 	common := []string{
-		"get secrets", "list secrets", "watch secrets", "get configmaps", "list nodes", "create pods", "create pods/exec", "delete pods",
-		"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh", "delete httpscaledobjects.http.keda.sh",
+		"get secrets", "list secrets", "watch secrets", "get configmaps", "list nodes", "create pods",
+		"create pods/exec", "delete pods",
+		"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh",
+		"delete httpscaledobjects.http.keda.sh",
 		"deletecollection httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh/status",
-		"patch services", "update services", "patch endpointslices.discovery.k8s.io", "get customresourcedefinitions.apiextensions.k8s.io",
+		"patch services", "update services", "patch endpointslices.discovery.k8s.io",
+		"get customresourcedefinitions.apiextensions.k8s.io",
 		"create clusterrolebindings.rbac.authorization.k8s.io", "create serviceaccounts/token", "impersonate users",
 	}
 	return map[string][]string{
 		interceptorAccount: append([]string{
-			"get httpscaledobjects.http.keda.sh", "get pods", "list pods", "watch pods", "get services", "get endpointslices.discovery.k8s.io",
-			"create events", "patch events.events.k8s.io", "create leases.coordination.k8s.io in shop", "get leases.coordination.k8s.io/other in keda",
+			"get httpscaledobjects.http.keda.sh", "get pods", "list pods", "watch pods", "get services",
+			"get endpointslices.discovery.k8s.io",
+			"create events", "patch events.events.k8s.io", "create leases.coordination.k8s.io in shop",
+			"get leases.coordination.k8s.io/other in keda",
 			"update leases.coordination.k8s.io/other in keda", "watch leases.coordination.k8s.io/other in keda",
-			"watch leases.coordination.k8s.io in keda", "patch leases.coordination.k8s.io/kedify-http-interceptor in keda",
+			"watch leases.coordination.k8s.io in keda",
+			"patch leases.coordination.k8s.io/kedify-http-interceptor in keda",
 			"delete leases.coordination.k8s.io/kedify-http-interceptor in keda", "get rollouts.argoproj.io",
 		}, common...),
 		scalerAccount: append([]string{
-			"list configmaps", "get httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh/status",
+			"list configmaps", "get httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh",
+			"patch httpscaledobjects.http.keda.sh/status",
 			"get rollouts.argoproj.io", "patch rollouts.argoproj.io", "get pods", "list pods", "list services",
-			"list endpointslices.discovery.k8s.io in shop", "create events", "create events.events.k8s.io", "get leases.coordination.k8s.io in keda",
+			"list endpointslices.discovery.k8s.io in shop", "create events", "create events.events.k8s.io",
+			"get leases.coordination.k8s.io in keda",
 		}, common...),
 		routerAlone: append([]string{
-			"list configmaps", "patch httpscaledobjects.http.keda.sh/status", "list services", "list endpointslices.discovery.k8s.io", "list pods", "create events",
+			"list configmaps", "patch httpscaledobjects.http.keda.sh/status", "list services",
+			"list endpointslices.discovery.k8s.io", "list pods", "create events",
 			"get leases.coordination.k8s.io", "get rollouts.argoproj.io",
 		}, common...),
-		settingsAlone: {"list configmaps", "list configmaps/kedify-proxy-template-values-global", "get configmaps/kedify-proxy-template-values", "list services"},
+		settingsAlone: {"list configmaps", "list configmaps/kedify-proxy-template-values-global",
+			"get configmaps/kedify-proxy-template-values", "list services"},
 		rolloutsAccount: {
-			"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh", "delete httpscaledobjects.http.keda.sh",
+			"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh",
+			"delete httpscaledobjects.http.keda.sh",
 			"patch httpscaledobjects.http.keda.sh/status", "update httpscaledobjects.http.keda.sh/status",
 		},
 	}
@@ -163,9 +181,11 @@ func TestTheAPIServerAgrees(t *testing.T) {
 	allowed := map[string][]string{
 		interceptorAccount: slices.Sorted(maps.Keys(granted()[interceptorRoleFile])),
 		scalerAccount:      slices.Sorted(maps.Keys(granted()[scalerRoleFile])),
-		rolloutsAccount:    slices.Concat(slices.Sorted(maps.Keys(granted()[routerRoleFile])), slices.Sorted(maps.Keys(borrowed()))),
-		routerAlone:        slices.Sorted(maps.Keys(granted()[routerRoleFile])),
-		settingsAlone:      {"list configmaps/kedify-proxy-template-values", "watch configmaps/kedify-proxy-template-values"},
+		rolloutsAccount: slices.Concat(slices.Sorted(maps.Keys(granted()[routerRoleFile])),
+			slices.Sorted(maps.Keys(borrowed()))),
+		routerAlone: slices.Sorted(maps.Keys(granted()[routerRoleFile])),
+		settingsAlone: {"list configmaps/kedify-proxy-template-values",
+			"watch configmaps/kedify-proxy-template-values"},
 	}
 	for want, table := range map[bool]map[string][]string{true: allowed, false: refused()} {
 		for account, rights := range table {
@@ -183,8 +203,9 @@ func (c *cluster) may(t *testing.T, account, right string) bool {
 	t.Helper()
 	parts := strings.Split(account, ":")
 	review := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:               account,
-		Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + parts[2], "system:authenticated"},
+		User: account,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + parts[2],
+			"system:authenticated"},
 		ResourceAttributes: attributesOf(right),
 	}}
 	review.APIVersion, review.Kind = "authorization.k8s.io/v1", "SubjectAccessReview"
@@ -210,7 +231,8 @@ func attributesOf(right string) *authorizationv1.ResourceAttributes {
 	verb, resource, _ := strings.Cut(right, " ")
 	resource, detail, _ := strings.Cut(resource, "/")
 	resource, group, _ := strings.Cut(resource, ".")
-	attributes := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource, Group: group, Namespace: namespace}
+	attributes := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource, Group: group,
+		Namespace: namespace}
 	if resource == "leases" || resource == "configmaps" {
 		attributes.Name = detail
 	} else {
@@ -267,7 +289,8 @@ func rightsOf(rule rbacv1.PolicyRule, namespace string) []string {
 func rightTo(verb, group, resource, name, namespace string) string {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	var text strings.Builder
-	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", subresource}, {"/", name}, {" in ", namespace}} {
+	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", subresource},
+		{"/", name}, {" in ", namespace}} {
 		if part.text != "" {
 			text.WriteString(part.before + part.text)
 		}

@@ -55,12 +55,14 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := apiserver.Apply(ctx, c.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`); err != nil {
+	if err := apiserver.Apply(ctx, c.admin, "",
+		`{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`); err != nil {
 		return err
 	}
 	return apiserver.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(argo, "manifests", "install.yaml"),
-		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile, "../../config/interceptor/deployment.yaml",
+		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile,
+		"../../config/interceptor/deployment.yaml",
 		"../../config/interceptor/services.yaml", scalerRoleFile, "../../config/scaler/deployment.yaml", "../../config/scaler/service.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
 }
 

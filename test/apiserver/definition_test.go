@@ -20,7 +20,8 @@ const bare = `{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 
 // returns the refusal.
 func (c *cluster) create(t *testing.T, namespace, name, spec string) string {
 	t.Helper()
-	body, err := yaml.YAMLToJSON(fmt.Appendf(nil, "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %s}, spec: %s}", name, spec))
+	body, err := yaml.YAMLToJSON(fmt.Appendf(nil,
+		"{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %s}, spec: %s}", name, spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +35,9 @@ func TestTheDefinitionTakes(t *testing.T) {
 	const namespace = "takes"
 	shared.newNamespace(t, namespace)
 	for name, test := range map[string]struct{ spec, want string }{
-		"bare":      {bare, bare},
-		"port-name": {`{scaleTargetRef: {service: shop, portName: http}}`, `{scaleTargetRef: {service: shop, portName: http}}`},
+		"bare": {bare, bare},
+		"port-name": {`{scaleTargetRef: {service: shop, portName: http}}`,
+			`{scaleTargetRef: {service: shop, portName: http}}`},
 		"everything": {
 			`{hosts: [a.test, "*.b.test", "*"], pathPrefixes: [/, /app], headers: [{name: X-Tenant, value: a}, {name: X-Any}],
 			  scaleTargetRef: {name: shop, apiVersion: argoproj.io/v1alpha1, kind: Rollout, service: shop-stable, port: 80}, replicas: {min: 2, max: 10},
@@ -144,7 +146,8 @@ func TestTheDefinitionRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := strings.TrimPrefix(shared.create(t, namespace, name, test.spec), `HTTPScaledObject.http.keda.sh "`+name+`" is invalid: `)
+			got := strings.TrimPrefix(shared.create(t, namespace, name, test.spec),
+				`HTTPScaledObject.http.keda.sh "`+name+`" is invalid: `)
 			if got != test.want {
 				t.Errorf("the API server answers\n%s, want\n%s", got, test.want)
 			}
@@ -157,7 +160,8 @@ func TestTheDefinitionRefuses(t *testing.T) {
 func TestPrinterColumns(t *testing.T) {
 	const namespace = "columns"
 	shared.newNamespace(t, namespace)
-	if refused := shared.create(t, namespace, "shop", `{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 80}, replicas: {min: 2, max: 10}}`); refused != "" {
+	if refused := shared.create(t, namespace, "shop",
+		`{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 80}, replicas: {min: 2, max: 10}}`); refused != "" {
 		t.Fatal(refused)
 	}
 	const status = `{"status": {"targetWorkload": "argoproj.io/v1alpha1/Rollout/shop", "targetService": "shop-stable:80", "conditions": [
@@ -171,7 +175,8 @@ func TestPrinterColumns(t *testing.T) {
 	for _, column := range table.ColumnDefinitions {
 		names = append(names, column.Name)
 	}
-	if diff := cmp.Diff([]string{"Name", "TargetWorkload", "TargetService", "MinReplicas", "MaxReplicas", "Age", "Active", "Programmed"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "TargetWorkload", "TargetService", "MinReplicas", "MaxReplicas", "Age",
+		"Active", "Programmed"}, names); diff != "" {
 		t.Fatalf("columns (-want +got):\n%s", diff)
 	}
 	cells := table.Rows[0].Cells
@@ -179,7 +184,8 @@ func TestPrinterColumns(t *testing.T) {
 		t.Errorf("the age is %v", age)
 	}
 	cells[5] = "some"
-	if diff := cmp.Diff([]any{"shop", "argoproj.io/v1alpha1/Rollout/shop", "shop-stable:80", float64(2), float64(10), "some", "True", "False"}, cells); diff != "" {
+	if diff := cmp.Diff([]any{"shop", "argoproj.io/v1alpha1/Rollout/shop", "shop-stable:80", float64(2), float64(10),
+		"some", "True", "False"}, cells); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 }
@@ -198,7 +204,8 @@ func TestShortName(t *testing.T) {
 	for _, resource := range list.APIResources {
 		got[resource.Name] = strings.Join(resource.ShortNames, ",")
 	}
-	if diff := cmp.Diff(map[string]string{"httpscaledobjects": "httpso", "httpscaledobjects/status": ""}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"httpscaledobjects": "httpso", "httpscaledobjects/status": ""},
+		got); diff != "" {
 		t.Errorf("resources and their short names (-want +got):\n%s", diff)
 	}
 }
@@ -218,16 +225,21 @@ func TestStatusIsASubresource(t *testing.T) {
 		service, host, refusals string
 	}{
 		{"a status", status, `{"status": {"targetService": "shop-stable:80"}}`, 1, "shop-stable:80", "shop.test", ""},
-		{"a status by way of the object", main, `{"status": {"targetService": "forged:80"}}`, 1, "shop-stable:80", "shop.test", ""},
-		{"a spec by way of the status", status, `{"spec": {"hosts": ["forged.test"]}}`, 1, "shop-stable:80", "shop.test", ""},
-		{"an annotation", main, `{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "[]"}}}`, 1, "shop-stable:80", "shop.test", ""},
+		{"a status by way of the object", main, `{"status": {"targetService": "forged:80"}}`, 1, "shop-stable:80",
+			"shop.test", ""},
+		{"a spec by way of the status", status, `{"spec": {"hosts": ["forged.test"]}}`, 1, "shop-stable:80",
+			"shop.test", ""},
+		{"an annotation", main, `{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "[]"}}}`, 1,
+			"shop-stable:80", "shop.test", ""},
 		{"a spec", main, `{"spec": {"hosts": ["other.test"]}}`, 2, "shop-stable:80", "other.test", ""},
 		{
-			"a hash that is none", status, `{"status": {"dataPlane": {"annotationHash": "x", "effective": false, "proxies": {"ready": 0, "acked": 0}}}}`,
+			"a hash that is none", status,
+			`{"status": {"dataPlane": {"annotationHash": "x", "effective": false, "proxies": {"ready": 0, "acked": 0}}}}`,
 			2, "shop-stable:80", "other.test", `status.dataPlane.annotationHash`,
 		},
 		{
-			"fewer than no proxies", status, `{"status": {"dataPlane": {"annotationHash": "", "effective": false, "proxies": {"ready": 0, "acked": -1}}}}`,
+			"fewer than no proxies", status,
+			`{"status": {"dataPlane": {"annotationHash": "", "effective": false, "proxies": {"ready": 0, "acked": -1}}}}`,
 			2, "shop-stable:80", "other.test", `status.dataPlane.proxies.acked`,
 		},
 	} {
@@ -236,7 +248,8 @@ func TestStatusIsASubresource(t *testing.T) {
 			t.Errorf("%s: the API server answers %q, want %q in it", step.name, got, step.refusals)
 		}
 		object := shared.object(t, namespace, "shop")
-		if object.Generation != step.generation || object.Status.TargetService != step.service || object.Spec.Hosts[0] != step.host {
+		if object.Generation != step.generation || object.Status.TargetService != step.service ||
+			object.Spec.Hosts[0] != step.host {
 			t.Errorf("after %s: generation %d, status %q, host %q; want %d, %q, %q", step.name,
 				object.Generation, object.Status.TargetService, object.Spec.Hosts[0], step.generation, step.service, step.host)
 		}

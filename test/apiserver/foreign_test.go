@@ -175,11 +175,13 @@ func TestTheReportReachesTheRouterOnAnyDefinition(t *testing.T) {
 			before := f.object(t, "shop", "shop")
 			after := f.report(t, writer)
 			if before.ResourceVersion != after.ResourceVersion {
-				t.Errorf("the same status again changed the object: %s, then %s", before.ResourceVersion, after.ResourceVersion)
+				t.Errorf("the same status again changed the object: %s, then %s", before.ResourceVersion,
+					after.ResourceVersion)
 			}
 			_, isAnnotated := after.Annotations[httpv1alpha1.AnnotationStatus]
 			found := meta.FindStatusCondition(after.Status.Conditions, httpv1alpha1.ConditionReady)
-			if isReported := after.Status.DataPlane != nil; isAnnotated != test.annotated || isReported != test.reported || (found != nil) != test.ready {
+			if isReported := after.Status.DataPlane != nil; isAnnotated != test.annotated ||
+				isReported != test.reported || (found != nil) != test.ready {
 				t.Errorf("annotation %v, report in the status %v, conditions in the status %v; want %v, %v, %v: %+v",
 					isAnnotated, isReported, found != nil, test.annotated, test.reported, test.ready, after)
 			}
@@ -187,7 +189,8 @@ func TestTheReportReachesTheRouterOnAnyDefinition(t *testing.T) {
 				t.Errorf("condition Ready says %q", found.Message)
 			}
 			is := httpv1alpha1.StatusOf(after)
-			if !meta.IsStatusConditionTrue(is.Conditions, httpv1alpha1.ConditionProgrammed) || is.DataPlane == nil || !is.DataPlane.Effective {
+			if !meta.IsStatusConditionTrue(is.Conditions, httpv1alpha1.ConditionProgrammed) || is.DataPlane == nil ||
+				!is.DataPlane.Effective {
 				t.Errorf("read back: %+v", is)
 			}
 			f.beat(t)
@@ -208,7 +211,8 @@ func (f *foreign) comesToRest(t *testing.T, weight int32) {
 	hash := split.Hash(f.object(t, "shop", "shop").Annotations[httpv1alpha1.AnnotationWeightedBackends], "")
 	await.True(t, "the weight is reported", func() bool {
 		report := httpv1alpha1.StatusOf(f.object(t, "shop", "shop")).DataPlane
-		return report != nil && report.AnnotationHash == hash && report.ReportedBy == interceptorPod && report.Proxies.Ready == 0
+		return report != nil && report.AnnotationHash == hash && report.ReportedBy == interceptorPod &&
+			report.Proxies.Ready == 0
 	})
 	// The Lease is renewed after 5 s: what would repeat itself every half second has had its time then.
 	renewals := func() (count, patches int) {
@@ -249,9 +253,11 @@ func TestWhatTheAPIServerAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply := func(name, uid, subresource, rest string) error {
-		return client.Patch("application/apply-patch+yaml").AbsPath(pathOf(namespace, name)+subresource).Param("fieldManager", "test").Param("force", "true").
+		return client.Patch("application/apply-patch+yaml").AbsPath(pathOf(namespace,
+			name)+subresource).Param("fieldManager", "test").Param("force", "true").
 			Body([]byte(`{"apiVersion": "http.keda.sh/v1alpha1", "kind": "HTTPScaledObject", ` + rest +
-				`, "metadata": {"namespace": "` + namespace + `", "name": "` + name + `", "uid": "` + uid + `"}}`)).Do(t.Context()).Error()
+				`, "metadata": {"namespace": "` + namespace + `", "name": "` + name + `", "uid": "` + uid +
+				`"}}`)).Do(t.Context()).Error()
 	}
 	const spec, status = `"spec": {}`, `"status": {"targetService": "shop:80"}`
 	isOtherUID := func(err error) bool {
@@ -262,12 +268,14 @@ func TestWhatTheAPIServerAnswers(t *testing.T) {
 		err  error
 		want func(error) bool
 	}{
-		"a field that the schema lacks": {apply("shop", uid, "/status", `"status": {"nonsense": 1}`), apierrors.IsInternalError},
-		"an object that is gone":        {apply("gone", uid, "", spec), apierrors.IsConflict},
-		"the status of one":             {apply("gone", uid, "/status", status), apierrors.IsNotFound},
-		"another object of the name":    {apply("shop", "another", "", spec), isOtherUID},
+		"a field that the schema lacks": {apply("shop", uid, "/status", `"status": {"nonsense": 1}`),
+			apierrors.IsInternalError},
+		"an object that is gone":     {apply("gone", uid, "", spec), apierrors.IsConflict},
+		"the status of one":          {apply("gone", uid, "/status", status), apierrors.IsNotFound},
+		"another object of the name": {apply("shop", "another", "", spec), isOtherUID},
 		// Of a custom resource's status nothing but the status is looked at.
-		"the status of one of the name": {apply("shop", "another", "/status", status), func(err error) bool { return err == nil }},
+		"the status of one of the name": {apply("shop", "another", "/status", status),
+			func(err error) bool { return err == nil }},
 	} {
 		t.Logf("%s: %v", name, test.err)
 		if !test.want(test.err) {

@@ -32,7 +32,8 @@ spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}
 		t.Helper()
 		var is *metav1.Condition
 		await.True(t, "the condition is "+reason, func() bool {
-			is = meta.FindStatusCondition(shared.object(t, namespace, "shop").Status.Conditions, httpv1alpha1.ConditionWaitingPageAccepted)
+			is = meta.FindStatusCondition(shared.object(t, namespace, "shop").Status.Conditions,
+				httpv1alpha1.ConditionWaitingPageAccepted)
 			return is != nil && is.Reason == reason
 		})
 		if !strings.Contains(is.Message, says) {
@@ -41,14 +42,16 @@ spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}
 	}
 	page := func(labels, data string) {
 		t.Helper()
-		shared.apply(t, namespace, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page, labels: %s}\ndata: %s\n", labels, data))
+		shared.apply(t, namespace, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page, labels: "+
+			"%s}\ndata: %s\n", labels, data))
 	}
 	const label = `{http.keda.sh/response-body: "true"}`
 	const none = `annotation http.kedify.io/cold-start-waiting-page-config-map-ref: there is no ConfigMap "page" with the label ` +
 		`http.keda.sh/response-body: "true" in namespace "pages"; create it, or give it the label. Until then the interceptor's own page is shown.`
 	expect(httpv1alpha1.ReasonWaitingPageNotFound, none)
 	page(label, `{index.html: "<h1>Soon</h1>"}`)
-	expect(httpv1alpha1.ReasonInvalidWaitingPage, `ConfigMap "page" in namespace "pages": key "body" is missing or empty: put the page there.`)
+	expect(httpv1alpha1.ReasonInvalidWaitingPage,
+		`ConfigMap "page" in namespace "pages": key "body" is missing or empty: put the page there.`)
 	page(label, `{body: "<h1>Soon</h1>"}`)
 	expect(httpv1alpha1.ReasonWaitingPageAccepted, "as the object asks for it")
 	page(`{}`, `{body: "<h1>Soon</h1>"}`)

@@ -33,7 +33,8 @@ func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
 	running := shared.startInterceptor(t, "interceptor-tls")
 	denied := awaitTLS(t, wide, httpv1alpha1.ReasonSecretUnreadable)
 	awaitTLS(t, narrow, httpv1alpha1.ReasonSecretUnreadable)
-	if accepted := meta.IsStatusConditionTrue(shared.object(t, wide, "shop").Status.Conditions, httpv1alpha1.ConditionAccepted); !accepted {
+	if accepted := meta.IsStatusConditionTrue(shared.object(t, wide, "shop").Status.Conditions,
+		httpv1alpha1.ConditionAccepted); !accepted {
 		t.Error("the object is not accepted, for want of a permission that only TLS needs")
 	}
 
@@ -54,7 +55,8 @@ func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
 			t.Errorf("condition %+v", is)
 		}
 	}
-	if err := shared.admin.Delete().AbsPath("/api/v1/namespaces/" + wide + "/secrets/shop-tls").Do(t.Context()).Error(); err != nil {
+	if err := shared.admin.Delete().AbsPath("/api/v1/namespaces/" + wide +
+		"/secrets/shop-tls").Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	awaitTLS(t, wide, httpv1alpha1.ReasonSecretNotFound)
@@ -80,7 +82,8 @@ func awaitTLS(t *testing.T, namespace, reason string) metav1.Condition {
 	t.Helper()
 	var is metav1.Condition
 	await.True(t, namespace+" has reason "+reason, func() bool {
-		found := meta.FindStatusCondition(shared.object(t, namespace, "shop").Status.Conditions, httpv1alpha1.ConditionTLSReady)
+		found := meta.FindStatusCondition(shared.object(t, namespace, "shop").Status.Conditions,
+			httpv1alpha1.ConditionTLSReady)
 		if found != nil {
 			is = *found
 		}
@@ -107,7 +110,8 @@ func secretText(t *testing.T, name string, serial int64, host string) string {
 // remedyIn is what the command in a condition's message makes, as a manifest. The page has the same command.
 func remedyIn(t *testing.T, page string, denied metav1.Condition, namespace string) string {
 	t.Helper()
-	command := regexp.MustCompile("`kubectl create rolebinding (\\S+) --namespace=(\\S+) --clusterrole=(\\S+) --serviceaccount=(\\S+):(\\S+)`").
+	command := regexp.MustCompile("`kubectl create rolebinding (\\S+) --namespace=(\\S+) --clusterrole=(\\S+) " +
+		"--serviceaccount=(\\S+):(\\S+)`").
 		FindStringSubmatch(denied.Message)
 	if command == nil || command[2] != namespace {
 		t.Fatalf("there is no command for namespace %s in %q", namespace, denied.Message)

@@ -80,30 +80,37 @@ func TestTheProductUsesItsRights(t *testing.T) {
 // Lease.
 func useAsInterceptor(t *testing.T, namespace string) {
 	t.Helper()
-	if refused := shared.create(t, namespace, "mistaken", `{scaleTargetRef: {service: nobody, port: 80}}`); refused != "" {
+	if refused := shared.create(t, namespace, "mistaken",
+		`{scaleTargetRef: {service: nobody, port: 80}}`); refused != "" {
 		t.Fatal(refused)
 	}
 	// What is left of another definition goes with the first report.
-	if err := patch(t.Context(), shared.admin, pathOf(namespace, "mistaken"), fmt.Sprintf(`{"metadata": {"annotations": {%q: "{}"}}}`, httpv1alpha1.AnnotationStatus)); err != nil {
+	if err := patch(t.Context(), shared.admin, pathOf(namespace, "mistaken"),
+		fmt.Sprintf(`{"metadata": {"annotations": {%q: "{}"}}}`, httpv1alpha1.AnnotationStatus)); err != nil {
 		t.Fatal(err)
 	}
 	first := shared.startInterceptor(t, interceptorPod)
 	await.True(t, "the mistake is reported", func() bool {
-		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions, httpv1alpha1.ConditionAccepted)
+		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions,
+			httpv1alpha1.ConditionAccepted)
 	})
 	await.True(t, "the Lease is renewed and the Event is there", func() bool {
 		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io") &&
-			slices.ContainsFunc(shared.requests(t, interceptorAccount), func(e apiserver.AuditEvent) bool { return e.Verb == "update" })
+			slices.ContainsFunc(shared.requests(t, interceptorAccount),
+				func(e apiserver.AuditEvent) bool { return e.Verb == "update" })
 	})
 	held := interceptorLease(t)
 	first.Stop(t)
-	if released := interceptorLease(t); *held.Spec.HolderIdentity != interceptorPod || *released.Spec.HolderIdentity != "" {
-		t.Errorf("the Lease was held by %q, and by %q after the interceptor had ended", *held.Spec.HolderIdentity, *released.Spec.HolderIdentity)
+	if released := interceptorLease(t); *held.Spec.HolderIdentity != interceptorPod ||
+		*released.Spec.HolderIdentity != "" {
+		t.Errorf("the Lease was held by %q, and by %q after the interceptor had ended", *held.Spec.HolderIdentity,
+			*released.Spec.HolderIdentity)
 	}
 	second := shared.startInterceptor(t, interceptorPod)
 	await.True(t, "the interceptor finds its Lease", func() bool {
 		found := interceptorLease(t)
-		return found.UID == held.UID && *found.Spec.HolderIdentity == interceptorPod && *found.Spec.LeaseTransitions == *held.Spec.LeaseTransitions+1
+		return found.UID == held.UID && *found.Spec.HolderIdentity == interceptorPod &&
+			*found.Spec.LeaseTransitions == *held.Spec.LeaseTransitions+1
 	})
 	holder, names := second, [2]string{"interceptor-1", interceptorPod}
 	await.True(t, "a release of the Lease is found by the watch, and not by the next look", func() (isByWatch bool) {
@@ -127,7 +134,8 @@ func takesOver(t *testing.T, holder *program.Process, successor string) (next *p
 	next = shared.startInterceptor(t, successor)
 	await.True(t, successor+" stands by", func() bool { return len(watches()) > 0 })
 	holder.Stop(t)
-	await.True(t, successor+" holds the Lease", func() bool { return *interceptorLease(t).Spec.HolderIdentity == successor })
+	await.True(t, successor+" holds the Lease",
+		func() bool { return *interceptorLease(t).Spec.HolderIdentity == successor })
 	acquired := interceptorLease(t).Spec.AcquireTime.Time
 	var watched time.Time
 	for _, event := range watches() {
@@ -148,8 +156,10 @@ const interceptorPod = "interceptor-0"
 func (c *cluster) startInterceptor(t *testing.T, pod string) *program.Process {
 	t.Helper()
 	const free = "127.0.0.1:0"
-	return program.Run(t, filepath.Join(c.folder, "interceptor"), "--kubeconfig="+c.kubeconfig(t, apiserver.InterceptorToken),
-		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free, "--metric-sink-address="+free,
+	return program.Run(t, filepath.Join(c.folder, "interceptor"),
+		"--kubeconfig="+c.kubeconfig(t, apiserver.InterceptorToken),
+		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free,
+		"--metric-sink-address="+free,
 		"--pod-name="+pod, "--pod-namespace=keda", "--shutdown-delay=0s")
 }
 
@@ -157,7 +167,8 @@ func (c *cluster) startInterceptor(t *testing.T, pod string) *program.Process {
 func interceptorLease(t *testing.T) coordinationv1.Lease {
 	t.Helper()
 	var lease coordinationv1.Lease
-	body, err := shared.admin.Get().AbsPath("/apis/coordination.k8s.io/v1/namespaces/keda/leases/" + httpv1alpha1.DefaultInterceptorLease).DoRaw(t.Context())
+	body, err := shared.admin.Get().AbsPath("/apis/coordination.k8s.io/v1/namespaces/keda/leases/" +
+		httpv1alpha1.DefaultInterceptorLease).DoRaw(t.Context())
 	if err := errors.Join(err, json.Unmarshal(body, &lease)); err != nil {
 		t.Fatal(err)
 	}
@@ -178,12 +189,14 @@ func useAsScaler(t *testing.T) {
 // useAsRouter takes a Rollout through a canary, past another Rollout's mark, to a promotion that the Endpoints decide.
 func useAsRouter(t *testing.T, namespace string) {
 	t.Helper()
-	if refused := shared.create(t, namespace, "shop", `{hosts: [usage.test], scaleTargetRef: {service: shop-stable, port: 80}}`); refused != "" {
+	if refused := shared.create(t, namespace, "shop",
+		`{hosts: [usage.test], scaleTargetRef: {service: shop-stable, port: 80}}`); refused != "" {
 		t.Fatal(refused)
 	}
 	asked, canary := shared.startPlugin(t, apiserver.RolloutsToken), rollout(namespace, "shop")
-	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop"), fmt.Sprintf(`{"metadata": {"annotations": {%q: "[{service: shop-stable, weight: 1}]", %q: %q}}}`,
-		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner, namespace+"/gone uid")); err != nil {
+	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop"),
+		fmt.Sprintf(`{"metadata": {"annotations": {%q: "[{service: shop-stable, weight: 1}]", %q: %q}}}`,
+			httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner, namespace+"/gone uid")); err != nil {
 		t.Fatal(err)
 	}
 	must(t, "SetWeight(100)", asked.SetWeight(canary, 100, nil))
@@ -191,10 +204,12 @@ func useAsRouter(t *testing.T, namespace string) {
 	must(t, "VerifyWeight(100)", answer)
 	canary.Spec.Strategy.Canary.DynamicStableScale = true
 	if err := apiserver.Apply(t.Context(), shared.admin, namespace,
-		"{apiVersion: v1, kind: Endpoints, metadata: {name: shop-canary}, subsets: [{addresses: [{ip: 10.1.2.3}], ports: [{port: 8080}]}]}"); err != nil {
+		"{apiVersion: v1, kind: Endpoints, metadata: {name: shop-canary}, subsets: [{addresses: [{ip: 10.1.2.3}], "+
+			"ports: [{port: 8080}]}]}"); err != nil {
 		t.Fatal(err)
 	}
-	if answer := asked.UpdateHash(canary, "new", "new", nil); !strings.Contains(answer.ErrorString, `waits for Service "shop-stable"`) {
+	if answer := asked.UpdateHash(canary, "new", "new", nil); !strings.Contains(answer.ErrorString,
+		`waits for Service "shop-stable"`) {
 		t.Fatalf("UpdateHash without endpoints answered %q", answer.ErrorString)
 	}
 	must(t, "SetWeight(0)", asked.SetWeight(canary, 0, nil))

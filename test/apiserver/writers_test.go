@@ -64,7 +64,8 @@ func TestTenWritersOnOneObject(t *testing.T) {
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		want := split.Format([]split.Backend{{Service: "shop-stable", Weight: uint32(100 - weight)}, {Service: "shop-canary", Weight: uint32(weight)}})
+		want := split.Format([]split.Backend{{Service: "shop-stable", Weight: uint32(100 - weight)},
+			{Service: "shop-canary", Weight: uint32(weight)}})
 		if got := shared.object(t, namespace, name).Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != want {
 			t.Fatalf("after SetWeight(%d) the annotation is %q", weight, got)
 		}
@@ -147,7 +148,8 @@ func checkWritten(t *testing.T, before, after *httpv1alpha1.HTTPScaledObject, al
 	}
 	fields := `Update {"f:metadata":{"f:annotations":{"f:http.kedify.io/weighted-backends":{},"f:http.kedify.io/weighted-backends-owner":{}}}}`
 	if len(owned) == 1 {
-		owned[0] = strings.Replace(owned[0], `"f:annotations":{".":{},`, `"f:annotations":{`, 1) // the map itself, where it was the first to write one
+		// the map itself, where it was the first to write one
+		owned[0] = strings.Replace(owned[0], `"f:annotations":{".":{},`, `"f:annotations":{`, 1)
 	}
 	if diff := cmp.Diff([]string{fields}, owned); diff != "" {
 		t.Errorf("fields that the router owns (-want +got):\n%s", diff)
@@ -165,7 +167,8 @@ func checkPatches(t *testing.T, namespace string) {
 	}
 	// Whether there are annotations at all is the one thing that is tested beside the router's own: the first to write
 	// one may be somebody else.
-	if codes[http.StatusOK] != weightsSet || codes[http.StatusUnprocessableEntity] > 1 || codes[http.StatusConflict] > 0 {
+	if codes[http.StatusOK] != weightsSet || codes[http.StatusUnprocessableEntity] > 1 ||
+		codes[http.StatusConflict] > 0 {
 		t.Errorf("patches by status code: %v, want %d times 200 and at most one 422", codes, weightsSet)
 	}
 }

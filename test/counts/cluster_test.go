@@ -63,7 +63,8 @@ func TestMain(m *testing.M) {
 // install applies definitions and roles, and the Endpoints of all Services: those of promoted Pods everywhere.
 func (c *cluster) install(ctx context.Context) error {
 	if os.Getenv(definitionsVariable) == "" {
-		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
+		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part",
+			definitionsVariable)
 	}
 	manifests := []string{apiserver.RolloutsRole, unwatched}
 	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {

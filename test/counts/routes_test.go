@@ -41,7 +41,8 @@ func inCanary(index int32) func(n int) *v1alpha1.Rollout {
 		r.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
 		r.Status.StableRS, r.Status.CurrentPodHash, r.Status.CurrentStepIndex = "old", "new", &index
 		canary := r.Spec.Strategy.Canary
-		canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: headerRoute().Name}, {Name: mirrorRoute().Name}}
+		canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: headerRoute().Name},
+			{Name: mirrorRoute().Name}}
 		canary.Steps = []v1alpha1.CanaryStep{
 			{SetWeight: new(int32(20))},
 			{SetHeaderRoute: headerRoute()},
@@ -56,7 +57,8 @@ func inCanary(index int32) func(n int) *v1alpha1.Rollout {
 func accept(ctx context.Context) func(n int) error {
 	return func(n int) error {
 		for i := range routesEach {
-			path := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/httproutes/web-%d-%d", namespace, n, i)
+			path := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/httproutes/web-%d-%d", namespace, n,
+				i)
 			text, err := shared.admin.Get().AbsPath(path).DoRaw(ctx)
 			if err != nil {
 				return err
@@ -73,7 +75,8 @@ func accept(ctx context.Context) func(n int) error {
 				})
 			}
 			parent := map[string]any{
-				"parentRef": map[string]any{"name": "gateway"}, "controllerName": "test.example/gateway", "conditions": conditions,
+				"parentRef": map[string]any{"name": "gateway"}, "controllerName": "test.example/gateway",
+				"conditions": conditions,
 			}
 			status := map[string]any{"status": map[string]any{"parents": []any{parent}}}
 			if err := apiserver.Patch(ctx, shared.admin, path+"/status", "test", status); err != nil {
@@ -114,7 +117,8 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "VerifyWeight", before: accept(ctx), call: weights.verify(ctx, 20)},
 		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old
 		// Pods: none of them rests on a watch.
-		step{name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20), want: requests{getRoute: routesEach}},
+		step{name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20),
+			want: requests{getRoute: routesEach}},
 		step{name: "VerifyWeight, another weight", call: weights.verifyNot(30), want: requests{getRoute: routesEach}},
 		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{putRoute: 1}},
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
@@ -124,7 +128,8 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "RemoveManagedRoutes", call: full.removeManagedRoutes, want: requests{putRoute: 1}},
 		step{name: "RemoveManagedRoutes, none", call: full.removeManagedRoutes},
 		step{name: "SetWeight, full", call: full.setWeight(100), want: requests{putRoute: routesEach}},
-		step{name: "VerifyWeight, full", before: accept(ctx), call: full.verify(ctx, 100), want: requests{getRoute: routesEach}},
+		step{name: "VerifyWeight, full", before: accept(ctx), call: full.verify(ctx, 100),
+			want: requests{getRoute: routesEach}},
 		step{name: "UpdateHash, a promotion", call: promoted.updateHash("new", "new"), want: requests{getEndpoints: 2}},
 		step{name: "SetWeight, none", call: promoted.setWeight(0), want: requests{putRoute: routesEach}},
 		step{name: "an idle resync", before: accept(ctx), call: promoted.reconcile(ctx)},

@@ -43,7 +43,8 @@ func atStep(index int32) func(n int) *v1alpha1.Rollout {
 		rollout := ofScaledObjects(n)
 		rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
 		rollout.Status.StableRS, rollout.Status.CurrentPodHash, rollout.Status.CurrentStepIndex = "old", "new", &index
-		rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: headerRoute()}, {SetMirrorRoute: mirrorRoute()}}
+		rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: headerRoute()},
+			{SetMirrorRoute: mirrorRoute()}}
 		return rollout
 	}
 }
@@ -60,11 +61,13 @@ func report(ctx context.Context, weight uint32, stableHashes ...string) func(n i
 			})
 		}
 		data := httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true,
+			AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1},
+			Effective:    true,
 			StableHashes: stableHashes, ReportedBy: "test",
 		}
 		return errors.Join(renewLease(ctx), apiserver.Patch(ctx, shared.admin,
-			fmt.Sprintf("/apis/http.keda.sh/v1alpha1/namespaces/%s/httpscaledobjects/web-%d/status", namespace, n), "test",
+			fmt.Sprintf("/apis/http.keda.sh/v1alpha1/namespaces/%s/httpscaledobjects/web-%d/status", namespace, n),
+			"test",
 			map[string]any{"status": map[string]any{"dataPlane": data}}))
 	}
 }
@@ -95,10 +98,12 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "VerifyWeight", before: report(ctx, 20), call: at20.verify(ctx, 20)},
 		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old
 		// Pods: none of them rests on a watch.
-		step{name: "VerifyWeight, in the first reconcile of a step", call: c.verify(ctx, 20), want: requests{getObject: 1}},
+		step{name: "VerifyWeight, in the first reconcile of a step", call: c.verify(ctx, 20),
+			want: requests{getObject: 1}},
 		step{name: "VerifyWeight, another weight", call: c.verifyNot(30), want: requests{getObject: 1}},
 		step{name: "SetWeight, full", call: c.setWeight(100), want: requests{patchObject: 1}},
-		step{name: "VerifyWeight, full", before: report(ctx, 100), call: c.verify(ctx, 100), want: requests{getObject: 1}},
+		step{name: "VerifyWeight, full", before: report(ctx, 100), call: c.verify(ctx, 100),
+			want: requests{getObject: 1}},
 		step{name: "UpdateHash, a promotion", call: c.updateHash("new", "new"), want: requests{getEndpoints: 2}},
 		step{
 			name:   "VerifyWeight, full, the stable Service has the new Pods",
@@ -110,7 +115,8 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
 		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{patchObject: 1}},
 		step{name: "SetWeight, beside managed routes", call: mirror.setWeight(0)},
-		step{name: "RemoveManagedRoutes, of a canary", call: mirror.removeManagedRoutes, want: requests{patchObject: 1}},
+		step{name: "RemoveManagedRoutes, of a canary", call: mirror.removeManagedRoutes,
+			want: requests{patchObject: 1}},
 		step{name: "SetWeight, behind it", call: mirror.setWeight(0), want: requests{patchObject: 1}},
 		step{name: "an idle resync", before: report(ctx, 0), call: c.reconcile(ctx)},
 	)

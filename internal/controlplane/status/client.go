@@ -46,7 +46,8 @@ type apiClient struct {
 // installed CustomResourceDefinition lacks a field of the status, it also needs the permission to patch
 // httpscaledobjects: it writes such fields to httpv1alpha1.AnnotationStatus, and logs that once with the fix.
 func NewClient(scaledObjects, eventsAPI rest.Interface, logger *slog.Logger) Client {
-	return &apiClient{scaledObjects: scaledObjects, eventsAPI: eventsAPI, schema: statusSchema{client: scaledObjects, logger: logger}}
+	return &apiClient{scaledObjects: scaledObjects, eventsAPI: eventsAPI,
+		schema: statusSchema{client: scaledObjects, logger: logger}}
 }
 
 // ApplyStatus uses server-side apply and takes over fields that another field manager owns. Fields that the installed
@@ -98,7 +99,7 @@ func (c *apiClient) applyBoth(
 		return err
 	}
 	c.leftover.Do(func() {
-		c.schema.logger.WarnContext(ctx, "cannot remove an annotation that is no longer read: the status now has all fields",
+		c.schema.logger.WarnContext(ctx, "cannot remove an annotation that is no longer read",
 			"annotation", httpv1alpha1.AnnotationStatus, "remedy", "remove it from all objects: "+
 				"kubectl annotate httpscaledobjects -A --all "+httpv1alpha1.AnnotationStatus+"-", "error", err)
 	})
@@ -162,7 +163,8 @@ func (c *apiClient) apply(
 		Do(ctx).
 		Error()
 	if apierrors.IsNotFound(err) && len(subresource) > 0 {
-		return fmt.Errorf("%w, or the CustomResourceDefinition has no subresource status (install config/crd): %w", ErrGone, err)
+		return fmt.Errorf("%w, or the CustomResourceDefinition has no subresource status (install config/crd): %w",
+			ErrGone, err)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isReplaced(err) {
 		return fmt.Errorf("%w: %w", ErrGone, err)

@@ -69,7 +69,8 @@ func serve(t *testing.T, code int) (status.Client, *[]request) {
 		return made
 	}
 	logger := slog.New(slog.DiscardHandler)
-	return status.NewClient(client(httpv1alpha1.SchemeGroupVersion), client(eventsv1.SchemeGroupVersion), logger), &asked
+	return status.NewClient(client(httpv1alpha1.SchemeGroupVersion), client(eventsv1.SchemeGroupVersion), logger),
+		&asked
 }
 
 func TestApplyStatusRequest(t *testing.T) {
@@ -77,7 +78,8 @@ func TestApplyStatusRequest(t *testing.T) {
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Audited", Status: "True", Reason: "ByHand"}}
 	taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
-	if err := client.ApplyStatus(t.Context(), object, status.Compute(object, observation.Outcome{Served: true}, taken, "interceptor-0", noon())); err != nil {
+	if err := client.ApplyStatus(t.Context(), object,
+		status.Compute(object, observation.Outcome{Served: true}, taken, "interceptor-0", noon())); err != nil {
 		t.Fatal(err)
 	}
 	own := func(kind, reason, message string) map[string]any {
@@ -100,7 +102,8 @@ func TestApplyStatusRequest(t *testing.T) {
 					own("Programmed", "Programmed", "Every Ready proxy has acknowledged the object."),
 				},
 				"dataPlane": map[string]any{
-					"annotationHash": "", "proxies": map[string]any{"ready": 2.0, "acked": 2.0}, "effective": true, "reportedBy": "interceptor-0", "resourceVersion": "7",
+					"annotationHash": "", "proxies": map[string]any{"ready": 2.0, "acked": 2.0}, "effective": true,
+					"reportedBy": "interceptor-0", "resourceVersion": "7",
 				},
 			},
 		},
@@ -115,7 +118,8 @@ func TestClientErrors(t *testing.T) {
 		return client.ApplyStatus(ctx, shop(), httpv1alpha1.HTTPScaledObjectStatus{})
 	}
 	create := func(ctx context.Context, client status.Client) error {
-		return client.CreateEvent(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "shop.1"}})
+		return client.CreateEvent(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "apps",
+			Name: "shop.1"}})
 	}
 	tests := []struct {
 		name       string

@@ -20,8 +20,9 @@ import (
 )
 
 // noProxy is the message about a route that is published without a proxy to serve it.
-const noProxy = "The route is published, but no proxy is Ready to serve it: Service kedify-proxy of the namespace has no ready endpoint, or that of the " +
-	"interceptor's namespace for an object with the annotation " + httpv1alpha1.AnnotationFleet + ": " + httpv1alpha1.FleetShared + "."
+const noProxy = "The route is published, but no proxy is Ready to serve it: Service kedify-proxy of the namespace " +
+	"has no ready endpoint, or that of the interceptor's namespace for an object with the annotation " +
+	httpv1alpha1.AnnotationFleet + ": " + httpv1alpha1.FleetShared + "."
 
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
 const maxMessage = 4096
@@ -30,7 +31,9 @@ const maxMessage = 4096
 // same, and the data-plane report keeps its writer. So Compute returns exactly the present status if nothing has
 // changed. now is the transition time of changed conditions, cut to the second as Kubernetes stores it. writer is the
 // name of the replica in a changed report.
-func Compute(object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string, now time.Time) httpv1alpha1.HTTPScaledObjectStatus {
+func Compute(
+	object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string, now time.Time,
+) httpv1alpha1.HTTPScaledObjectStatus {
 	status := *object.Status.DeepCopy()
 	// A condition without a time has the format of older CRDs of the HTTP add-on.
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(condition metav1.Condition) bool {
@@ -49,7 +52,8 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome,
 		optional = append(optional, waitingPage(outcome.Page))
 	}
 	for _, condition := range optional {
-		if condition.Status == metav1.ConditionFalse || meta.FindStatusCondition(status.Conditions, condition.Type) != nil {
+		if condition.Status == metav1.ConditionFalse ||
+			meta.FindStatusCondition(status.Conditions, condition.Type) != nil {
 			all = append(all, condition)
 		}
 	}
@@ -71,7 +75,8 @@ func Compute(object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome,
 // Events.
 func eventConditions() []string {
 	return []string{
-		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted, httpv1alpha1.ConditionWaitingPageAccepted,
+		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted,
+		httpv1alpha1.ConditionWaitingPageAccepted,
 		httpv1alpha1.ConditionTLSReady, httpv1alpha1.ConditionEnvoySettingsAccepted,
 	}
 }
@@ -83,7 +88,8 @@ func met(kind, reason, message string) metav1.Condition {
 
 // unmet returns a condition that is False.
 func unmet(kind, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: truncate.Text(message, maxMessage)}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason,
+		Message: truncate.Text(message, maxMessage)}
 }
 
 // accepted returns the condition that the object is valid.
@@ -96,8 +102,8 @@ func accepted(outcome observation.Outcome) metav1.Condition {
 }
 
 // inAnnotation is added to the message of an object with status fields in an annotation.
-const inAnnotation = " The installed CustomResourceDefinition lacks fields of this status; they are in the annotation " +
-	httpv1alpha1.AnnotationStatus + ". To have them here, install config/crd."
+const inAnnotation = " The installed CustomResourceDefinition lacks fields of this status; they are in " +
+	"the annotation " + httpv1alpha1.AnnotationStatus + ". To have them here, install config/crd."
 
 // ready returns the condition that the object is published and no proxy rejected it.
 func ready(outcome observation.Outcome, acks Acks) metav1.Condition {
@@ -105,12 +111,15 @@ func ready(outcome observation.Outcome, acks Acks) metav1.Condition {
 	switch {
 	case outcome.Failure != "":
 		return unmet(kind, httpv1alpha1.ReasonPublishFailed,
-			"The interceptor could not publish the route; this is a bug in the interceptor: "+outcome.Failure+". "+requestRouting(outcome.Served))
+			"The interceptor could not publish the route; this is a bug in the interceptor: "+outcome.Failure+". "+
+				requestRouting(outcome.Served))
 	case len(outcome.Problems) > 0:
-		return unmet(kind, httpv1alpha1.ReasonNotAccepted, "See the condition "+httpv1alpha1.ConditionAccepted+". "+requestRouting(outcome.Served))
+		return unmet(kind, httpv1alpha1.ReasonNotAccepted,
+			"See the condition "+httpv1alpha1.ConditionAccepted+". "+requestRouting(outcome.Served))
 	case acks.Rejection != "":
 		return unmet(kind, httpv1alpha1.ReasonRefusedByProxy,
-			"A proxy rejected the route and keeps its previous configuration; this is a bug in the interceptor: "+acks.Rejection)
+			"A proxy rejected the route and keeps its previous configuration; this is a bug in the interceptor: "+
+				acks.Rejection)
 	case acks.Proxies.Ready == 0:
 		return met(kind, httpv1alpha1.ReasonServing, noProxy)
 	default:
@@ -125,7 +134,8 @@ func programmed(outcome observation.Outcome, acks Acks) metav1.Condition {
 	case !outcome.IsAccepted() || acks.Rejection != "":
 		return unmet(kind, httpv1alpha1.ReasonNotReady, "See the condition "+httpv1alpha1.ConditionReady+".")
 	case acks.Proxies.Ready == 0:
-		return unmet(kind, httpv1alpha1.ReasonNoReadyProxy, "No proxy is Ready. See the condition "+httpv1alpha1.ConditionReady+".")
+		return unmet(kind, httpv1alpha1.ReasonNoReadyProxy,
+			"No proxy is Ready. See the condition "+httpv1alpha1.ConditionReady+".")
 	case acks.isIncomplete():
 		return unmet(kind, httpv1alpha1.ReasonPending,
 			"Not every Ready proxy has acknowledged the object; status.dataPlane.proxies has the numbers.")
@@ -159,7 +169,8 @@ func envoySettings(problem string) metav1.Condition {
 	if problem != "" {
 		return unmet(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonInvalidEnvoySettings, problem)
 	}
-	return met(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonEnvoySettingsAccepted, "The Envoy settings are applied.")
+	return met(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonEnvoySettingsAccepted,
+		"The Envoy settings are applied.")
 }
 
 // tlsReady returns the condition that the proxies can serve TLS for the object.
@@ -169,12 +180,14 @@ func tlsReady(state certificates.State) metav1.Condition {
 	case len(state.Problems) > 0:
 		return unmet(kind, state.Problems[0].Reason, messages(state.Problems))
 	case state.IsPending:
-		pending := unmet(kind, httpv1alpha1.ReasonSecretPending, fmt.Sprintf("Secret %q has not been read yet.", state.Secret))
+		pending := unmet(kind, httpv1alpha1.ReasonSecretPending,
+			fmt.Sprintf("Secret %q has not been read yet.", state.Secret))
 		pending.Status = metav1.ConditionUnknown
 		return pending
 	default:
-		return met(kind, httpv1alpha1.ReasonTLSReady, fmt.Sprintf("The proxies serve TLS with the certificate in Secret %q, valid until %s.",
-			state.Secret, state.Expires.UTC().Format(time.RFC3339)))
+		return met(kind, httpv1alpha1.ReasonTLSReady,
+			fmt.Sprintf("The proxies serve TLS with the certificate in Secret %q, valid until %s.",
+				state.Secret, state.Expires.UTC().Format(time.RFC3339)))
 	}
 }
 

@@ -70,23 +70,29 @@ func TestComputeConditions(t *testing.T) {
 			seen:     observation.Outcome{Served: true},
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
-				"True", "Serving", "The route is published, but no proxy is Ready to serve it: Service kedify-proxy of the namespace has no ready endpoint, or that of " +
-					"the interceptor's namespace for an object with the annotation http.kedify.io/fleet: shared.", atNoon,
+				"True", "Serving", "The route is published, but no proxy is Ready to serve it: Service kedify-proxy " +
+					"of the namespace has no ready endpoint, or that of " +
+					"the interceptor's namespace for an object with the annotation http.kedify.io/fleet: shared.",
+				atNoon,
 			},
 		},
 		{
 			name: "a mistake with a last good route",
 			seen: observation.Outcome{Served: true, Problems: []model.Problem{
-				problem(httpv1alpha1.ReasonInvalidWeightedBackends, "all weights are zero"), problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
+				problem(httpv1alpha1.ReasonInvalidWeightedBackends, "all weights are zero"),
+				problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
 			}},
 			accepted: condition{"False", "InvalidWeightedBackends", "all weights are zero; a.test is taken", atNoon},
-			ready:    condition{"False", "NotAccepted", "See the condition Accepted. Requests are routed as last published.", atNoon},
+			ready: condition{"False", "NotAccepted",
+				"See the condition Accepted. Requests are routed as last published.", atNoon},
 		},
 		{
-			name:     "a mistake from the start",
-			seen:     observation.Outcome{Problems: []model.Problem{problem(httpv1alpha1.ReasonServiceNotFound, "no Service shop-stable")}},
+			name: "a mistake from the start",
+			seen: observation.Outcome{Problems: []model.Problem{problem(httpv1alpha1.ReasonServiceNotFound,
+				"no Service shop-stable")}},
 			accepted: condition{"False", "ServiceNotFound", "no Service shop-stable", atNoon},
-			ready:    condition{"False", "NotAccepted", "See the condition Accepted. No request is routed to the object.", atNoon},
+			ready: condition{"False", "NotAccepted",
+				"See the condition Accepted. No request is routed to the object.", atNoon},
 		},
 		{
 			name:     "a bug of ours is not the user's mistake",
@@ -94,13 +100,15 @@ func TestComputeConditions(t *testing.T) {
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
 				"False", "PublishFailed",
-				"The interceptor could not publish the route; this is a bug in the interceptor: cluster without a name. Requests are routed as last published.", atNoon,
+				"The interceptor could not publish the route; this is a bug in the interceptor: cluster without a " +
+					"name. Requests are routed as last published.", atNoon,
 			},
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := status.Compute(shop(), test.seen, status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: test.proxies}}, "interceptor-0", noon())
+			got := status.Compute(shop(), test.seen,
+				status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: test.proxies}}, "interceptor-0", noon())
 			want := map[string]condition{"Accepted": test.accepted, "Ready": test.ready}
 			if diff := cmp.Diff(want, conditions(t, got), cmp.AllowUnexported(condition{})); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
@@ -123,13 +131,19 @@ func TestComputeProgrammed(t *testing.T) {
 		{"one of two has it", fine, 2, 1, "", "False", "Pending"},
 		{"no proxy is Ready", fine, 0, 0, "", "False", "NoReadyProxy"},
 		{"a proxy refused it", fine, 2, 1, "no", "False", "NotReady"},
-		{"they have what was before the mistake", observation.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, 2, 2, "", "False", "NotReady"},
-		{"they have what was before the bug", observation.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False", "NotReady"},
+		{"they have what was before the mistake",
+			observation.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, 2, 2, "",
+			"False", "NotReady"},
+		{"they have what was before the bug", observation.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False",
+			"NotReady"},
 		{"it is not served", observation.Outcome{}, 2, 2, "", "False", "NotReady"},
 	} {
-		taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked}, Rejection: test.refusal}
-		got := meta.FindStatusCondition(status.Compute(shop(), test.seen, taken, "interceptor-0", noon()).Conditions, "Programmed")
-		if got == nil || got.Status != test.status || got.Reason != test.reason || got.Message == "" || got.ObservedGeneration != 3 {
+		taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked},
+			Rejection: test.refusal}
+		got := meta.FindStatusCondition(status.Compute(shop(), test.seen, taken, "interceptor-0", noon()).Conditions,
+			"Programmed")
+		if got == nil || got.Status != test.status || got.Reason != test.reason || got.Message == "" ||
+			got.ObservedGeneration != 3 {
 			t.Errorf("%s: %+v, want %s because of %s", test.name, got, test.status, test.reason)
 		}
 	}
@@ -153,7 +167,8 @@ func TestComputeScalingMetric(t *testing.T) {
 	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: -1}}
 	const says = "spec.scalingMetric.concurrency.targetValue is -1; set it to 1 or more"
 	got := look(noon())
-	if got == nil || got.Status != "False" || got.Reason != "InvalidScalingMetric" || !strings.Contains(got.Message, says) || got.ObservedGeneration != 3 {
+	if got == nil || got.Status != "False" || got.Reason != "InvalidScalingMetric" ||
+		!strings.Contains(got.Message, says) || got.ObservedGeneration != 3 {
 		t.Errorf("%+v, want one that says %q", got, says)
 	}
 	object.Spec.ScalingMetric.Concurrency.TargetValue = 1
@@ -169,7 +184,8 @@ func TestComputeWaitingPage(t *testing.T) {
 	object := shop()
 	look := func(page observation.PageState, now time.Time) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, observation.Outcome{Served: true, Page: page}, status.Acks{}, "interceptor-0", now)
+		object.Status = status.Compute(object, observation.Outcome{Served: true, Page: page}, status.Acks{},
+			"interceptor-0", now)
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
 		}
@@ -202,7 +218,8 @@ func TestComputeEnvoySettings(t *testing.T) {
 	object := shop()
 	look := func(mistake string) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, observation.Outcome{Served: true, EnvoySettings: mistake}, status.Acks{}, "interceptor-0", noon())
+		object.Status = status.Compute(object, observation.Outcome{Served: true, EnvoySettings: mistake}, status.Acks{},
+			"interceptor-0", noon())
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
 		}
@@ -211,7 +228,8 @@ func TestComputeEnvoySettings(t *testing.T) {
 	if got := look(""); got != nil {
 		t.Errorf("nothing is wrong: %+v", got)
 	}
-	if got := look("a mistake"); got == nil || got.Status != "False" || got.Reason != "InvalidEnvoySettings" || got.Message != "a mistake" {
+	if got := look("a mistake"); got == nil || got.Status != "False" || got.Reason != "InvalidEnvoySettings" ||
+		got.Message != "a mistake" {
 		t.Errorf("%+v", got)
 	}
 	if got := look(""); got.Status != "True" || got.Reason != "EnvoySettingsAccepted" {
@@ -225,8 +243,10 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 		if text != "" {
 			object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: text}
 		}
-		got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))["Ready"].message
-		if isSaid := strings.Contains(got, "annotation http.kedify.io/status. To have it here, install config/crd."); isSaid != (text != "") {
+		got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0",
+			noon()))["Ready"].message
+		if isSaid := strings.Contains(got, "annotation http.kedify.io/status. To have them here, install "+
+			"config/crd."); isSaid != (text != "") {
 			t.Errorf("with the annotation %q condition Ready says %q", text, got)
 		}
 	}
@@ -236,7 +256,8 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 func TestComputeTakesTheFormOfOthers(t *testing.T) {
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "HTTPScaledObjectIsReady"}}
-	got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))["Ready"]
+	got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0",
+		noon()))["Ready"]
 	if got.since != noon().Truncate(time.Second) {
 		t.Errorf("condition Ready is %+v, want one with a time", got)
 	}
@@ -265,8 +286,9 @@ func TestComputeTargets(t *testing.T) {
 		workload, service string
 	}{
 		{
-			name:     "a Rollout and a port number",
-			ref:      httpv1alpha1.ScaleTargetRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "rollouts-demo", Service: "rollouts-demo-stable", Port: 80},
+			name: "a Rollout and a port number",
+			ref: httpv1alpha1.ScaleTargetRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout",
+				Name: "rollouts-demo", Service: "rollouts-demo-stable", Port: 80},
 			workload: "argoproj.io/v1alpha1/Rollout/rollouts-demo", service: "rollouts-demo-stable:80",
 		},
 		{
@@ -286,14 +308,16 @@ func TestComputeTargets(t *testing.T) {
 			object.Spec.ScaleTargetRef = test.ref
 			got := status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 			if got.TargetWorkload != test.workload || got.TargetService != test.service {
-				t.Errorf("targets %q and %q, want %q and %q", got.TargetWorkload, got.TargetService, test.workload, test.service)
+				t.Errorf("targets %q and %q, want %q and %q", got.TargetWorkload, got.TargetService, test.workload,
+					test.service)
 			}
 		})
 	}
 }
 
 func TestComputeIsStable(t *testing.T) {
-	foreign := metav1.Condition{Type: "Audited", Status: "True", Reason: "ByHand", LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
+	foreign := metav1.Condition{Type: "Audited", Status: "True", Reason: "ByHand",
+		LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{foreign}
 	object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
@@ -303,9 +327,12 @@ func TestComputeIsStable(t *testing.T) {
 	if diff := cmp.Diff(before.Status, again); diff != "" {
 		t.Errorf("nothing happened, but the status changed (-before +after):\n%s", diff)
 	}
-	broken := status.Compute(object, observation.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, status.Acks{}, "interceptor-0", later())
-	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec, Status: broken},
-		observation.Outcome{Served: true, Problems: []model.Problem{problem("ServiceNotFound", "gone")}}, status.Acks{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
+	broken := status.Compute(object, observation.Outcome{Served: true,
+		Problems: []model.Problem{problem("Conflict", "taken")}}, status.Acks{}, "interceptor-0", later())
+	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec,
+		Status: broken},
+		observation.Outcome{Served: true, Problems: []model.Problem{problem("ServiceNotFound",
+			"gone")}}, status.Acks{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
 	if want := (condition{"False", "ServiceNotFound", "gone", later().Truncate(time.Second)}); got != want {
 		t.Errorf("another reason for the same status gives %v, want %v: the transition was earlier", got, want)
 	}
@@ -318,14 +345,16 @@ func TestComputeBoundsMessages(t *testing.T) {
 	long := observation.Outcome{Problems: []model.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
 	message := conditions(t, status.Compute(shop(), long, status.Acks{}, "interceptor-0", noon()))["Accepted"].message
 	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
-		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message), message[len(message)-8:])
+		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message),
+			message[len(message)-8:])
 	}
 }
 
 // TestComputeTLS follows condition TLSReady, which nothing else depends on.
 func TestComputeTLS(t *testing.T) {
 	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	wrong := []model.Problem{problem(httpv1alpha1.ReasonInvalidSecret, "one"), problem(httpv1alpha1.ReasonHostNotCovered, "two")}
+	wrong := []model.Problem{problem(httpv1alpha1.ReasonInvalidSecret, "one"),
+		problem(httpv1alpha1.ReasonHostNotCovered, "two")}
 	for name, c := range map[string]struct {
 		seen *certificates.State
 		want *metav1.Condition // nil for none
@@ -340,19 +369,23 @@ func TestComputeTLS(t *testing.T) {
 		},
 		"not read yet": {
 			&certificates.State{Secret: "tls", IsPending: true},
-			&metav1.Condition{Status: metav1.ConditionUnknown, Reason: httpv1alpha1.ReasonSecretPending, Message: `Secret "tls" has not been read yet.`},
+			&metav1.Condition{Status: metav1.ConditionUnknown, Reason: httpv1alpha1.ReasonSecretPending,
+				Message: `Secret "tls" has not been read yet.`},
 		},
 		"wrong": {
 			&certificates.State{Secret: "tls", Problems: wrong, Expires: ends},
-			&metav1.Condition{Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidSecret, Message: "one; two"},
+			&metav1.Condition{Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidSecret,
+				Message: "one; two"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := shop()
 			object.Status.Conditions = []metav1.Condition{{
-				Type: httpv1alpha1.ConditionTLSReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon()), Reason: "Former",
+				Type: httpv1alpha1.ConditionTLSReady, Status: metav1.ConditionFalse,
+				LastTransitionTime: metav1.NewTime(noon()), Reason: "Former",
 			}}
-			got := status.Compute(object, observation.Outcome{Served: true, TLS: c.seen}, status.Acks{}, "pod-1", later())
+			got := status.Compute(object, observation.Outcome{Served: true, TLS: c.seen}, status.Acks{}, "pod-1",
+				later())
 			is := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionTLSReady)
 			if c.want == nil || is == nil {
 				if is != nil || c.want != nil {
@@ -361,7 +394,8 @@ func TestComputeTLS(t *testing.T) {
 			} else if is.Status != c.want.Status || is.Reason != c.want.Reason || is.Message != c.want.Message || is.ObservedGeneration != object.Generation {
 				t.Errorf("the condition is %+v, want %+v", is, c.want)
 			}
-			if accepted := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionAccepted); accepted.Status != metav1.ConditionTrue {
+			if accepted := meta.FindStatusCondition(got.Conditions,
+				httpv1alpha1.ConditionAccepted); accepted.Status != metav1.ConditionTrue {
 				t.Errorf("condition Accepted: %+v", accepted)
 			}
 		})

@@ -17,20 +17,24 @@ import (
 
 // dataPlane returns the data-plane report that object should have. If the present report has the same content and is
 // not older than the last write to the object, dataPlane returns it with its writer.
-func dataPlane(object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string) *httpv1alpha1.DataPlaneStatus {
+func dataPlane(
+	object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string,
+) *httpv1alpha1.DataPlaneStatus {
 	before := object.Status.DataPlane
 	report := &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends], object.Annotations[httpv1alpha1.AnnotationManagedRoutes]),
-		Proxies:        acks.Proxies,
-		StableHashes:   slices.Clone(outcome.StableHashes),
-		ReportedBy:     writer,
+		AnnotationHash: split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends],
+			object.Annotations[httpv1alpha1.AnnotationManagedRoutes]),
+		Proxies:      acks.Proxies,
+		StableHashes: slices.Clone(outcome.StableHashes),
+		ReportedBy:   writer,
 
 		WeightedBackends: outcome.WeightedBackends,
 		ManagedRoutes:    outcome.ManagedRoutes,
 		ResourceVersion:  object.ResourceVersion,
 	}
 	if !outcome.IsAccepted() {
-		report.Proxies.Acked = 0 // Proxies may have ACKed everything that is published, but that isn't the object with its present annotations.
+		// Proxies may have ACKed everything that is published, but that isn't the object with its present annotations.
+		report.Proxies.Acked = 0
 	}
 	hasEveryACK := report.Proxies.Acked == report.Proxies.Ready
 	report.Effective = outcome.IsAccepted() && acks.AsDesired && hasEveryACK && report.Proxies.Ready > 0

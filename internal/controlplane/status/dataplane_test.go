@@ -98,7 +98,8 @@ func TestAcksByObject(t *testing.T) {
 		{"an earlier scope", func(r *replica) {
 			r.answer(peer, scope, "shop.test", status.Confirmation{Acked: "1"})
 		}, []string{"shop"}},
-		{"no scope, or its scope while another form of it is under way", func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) }, []string{"shop"}},
+		{"no scope, or its scope while another form of it is under way",
+			func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) }, []string{"shop"}},
 		{"a NACK", func(r *replica) { r.answer(peer, scope, "other.test", r.nack("other.test")) }, []string{"other"}},
 		{"another version of a cluster", func(r *replica) {
 			old := status.Confirmation{Acked: "old"}
@@ -164,7 +165,8 @@ func TestNothingNewIsToldOfNobody(t *testing.T) {
 	}
 	r.record(map[string]uint32{"shop": 50, "other": 20})
 	news := r.server.Apply(r.tracker.Changes(r.Poll()))
-	if len(news.Objects) != 1 || len(news.Proxies) != 1 || len(news.Proxies[netip.MustParseAddr("10.0.0.7")].Answers) != 1 {
+	if len(news.Objects) != 1 || len(news.Proxies) != 1 ||
+		len(news.Proxies[netip.MustParseAddr("10.0.0.7")].Answers) != 1 {
 		t.Errorf("one object has changed, and the news are %+v", news)
 	}
 }
@@ -195,7 +197,8 @@ func TestTheNewestStreamOfAProxyCounts(t *testing.T) {
 func TestRejections(t *testing.T) {
 	cluster := func(version string) func(*replica) {
 		return func(r *replica) {
-			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", status.Confirmation{Nacked: version, Message: "bad cluster"})
+			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary",
+				status.Confirmation{Nacked: version, Message: "bad cluster"})
 		}
 	}
 	tests := []struct {
@@ -271,10 +274,13 @@ func TestCountAcks(t *testing.T) {
 	}{
 		{"nobody is there", nil, nil, counts(0, 0), counts(0, 0)},
 		{"the proxies of the fleet", both, []*replica{first, second}, counts(2, 2), counts(2, 2)},
-		{"one that is not Ready does not count", append(both[:2:2], starting), []*replica{first, second}, counts(2, 2), counts(2, 2)},
+		{"one that is not Ready does not count", append(both[:2:2], starting), []*replica{first, second}, counts(2, 2),
+			counts(2, 2)},
 		{"a replica does not answer", both, []*replica{first}, counts(2, 1), counts(2, 1)},
-		{"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")), []*replica{first, second}, counts(3, 2), counts(3, 2)},
-		{"a replica has an older shop", []model.Proxy{readyProxy("d", "10.0.0.4")}, []*replica{first, late}, counts(1, 0), counts(1, 1)},
+		{"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")), []*replica{first, second},
+			counts(3, 2), counts(3, 2)},
+		{"a replica has an older shop", []model.Proxy{readyProxy("d", "10.0.0.4")}, []*replica{first, late},
+			counts(1, 0), counts(1, 1)},
 		{
 			"a proxy is connected to two replicas, of which one has an older shop", both[:1],
 			[]*replica{first, late},
@@ -283,7 +289,8 @@ func TestCountAcks(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			for key, want := range map[model.Key]httpv1alpha1.ProxyCounts{shopKey(): test.shop, otherKey(): test.other} {
+			for key, want := range map[model.Key]httpv1alpha1.ProxyCounts{shopKey(): test.shop,
+				otherKey(): test.other} {
 				got := taken(key, first, test.proxies, test.replicas...)
 				if diff := cmp.Diff(status.Acks{Proxies: want, AsDesired: true}, got); diff != "" {
 					t.Errorf("taken of %s (-want +got):\n%s", key, diff)
@@ -300,7 +307,8 @@ func TestRejectionNamesTheProxy(t *testing.T) {
 	r.look()
 	proxy := readyProxy("a", "10.0.0.7")
 	proxy.IsReady = false
-	if got := taken(shopKey(), r, []model.Proxy{proxy}, r); got.Rejection != "proxy 10.0.0.7: bad scope" || got.Proxies.Ready != 0 {
+	if got := taken(shopKey(), r, []model.Proxy{proxy}, r); got.Rejection != "proxy 10.0.0.7: bad scope" ||
+		got.Proxies.Ready != 0 {
 		t.Errorf("taken %+v", got)
 	}
 }
@@ -350,7 +358,8 @@ func TestPublicationsTellObjectsApart(t *testing.T) {
 		{"a neighbour in the same scope", func(c *model.Config) { c.Routes[0].Match.Host = "shop.test" }, true, true},
 		{"a weight", func(c *model.Config) { c.Routes[1].Backends[0].Weight = 7 }, false, true},
 		{"a host", func(c *model.Config) { c.Routes[1].Match.Host = "*.test" }, false, true},
-		{"a header", func(c *model.Config) { c.Routes[1].Match.Headers = []model.Header{{Name: "a", Any: true}} }, false, true},
+		{"a header", func(c *model.Config) { c.Routes[1].Match.Headers = []model.Header{{Name: "a", Any: true}} },
+			false, true},
 		{"a timeout", func(c *model.Config) { c.Routes[1].Timeouts.ResponseHeader = 1 }, false, true},
 		{"a fleet", func(c *model.Config) { c.Routes[1].Fleet = "keda" }, false, true},
 		{"an endpoint", func(c *model.Config) { c.Services[stable] = ready("10.1.0.2") }, false, true},
@@ -358,7 +367,8 @@ func TestPublicationsTellObjectsApart(t *testing.T) {
 			c.Services[stable] = model.Endpoints{Ready: ready("10.1.0.1").Ready, Draining: ready("10.1.0.2").Ready}
 		}, false, true},
 		{"a protocol", func(c *model.Config) { c.Routes[1].Backends[0].Protocol = model.HTTP2 }, false, true},
-		{"a header route", func(c *model.Config) { c.Routes[1].Managed = []managedroute.Route{{Name: "qa"}} }, false, true},
+		{"a header route", func(c *model.Config) { c.Routes[1].Managed = []managedroute.Route{{Name: "qa"}} }, false,
+			true},
 		{"a header route to a canary without endpoints", func(c *model.Config) {
 			c.Routes[1].Backends[0].Weight, c.Routes[1].Backends[1].Weight = 100, 0
 			c.Routes[1].Managed, c.Services[canary] = []managedroute.Route{{Name: "qa"}}, model.Endpoints{}
@@ -370,7 +380,8 @@ func TestPublicationsTellObjectsApart(t *testing.T) {
 			was, config := publications(base())[shopKey()], base()
 			test.change(&config)
 			is := publications(config)[shopKey()]
-			if (is.Digest == was.Digest) != test.same || is.AsDesired != test.asDesired || len(is.Digest) != peers.DigestBytes {
+			if (is.Digest == was.Digest) != test.same || is.AsDesired != test.asDesired ||
+				len(is.Digest) != peers.DigestBytes {
 				t.Errorf("before %+v\nafter  %+v", was, is)
 			}
 		})
@@ -378,9 +389,11 @@ func TestPublicationsTellObjectsApart(t *testing.T) {
 }
 
 func TestRejectionIsACondition(t *testing.T) {
-	got := conditions(t, status.Compute(shop(), observation.Outcome{Served: true}, status.Acks{Rejection: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
+	got := conditions(t, status.Compute(shop(), observation.Outcome{Served: true},
+		status.Acks{Rejection: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
 	want := condition{
-		"False", "RefusedByProxy", "A proxy rejected the route and keeps its previous configuration; this is a bug in the interceptor: proxy 10.0.0.7: bad route",
+		"False", "RefusedByProxy", "A proxy rejected the route and keeps its previous configuration; this is a bug in " +
+			"the interceptor: proxy 10.0.0.7: bad route",
 		got.since,
 	}
 	if got != want {

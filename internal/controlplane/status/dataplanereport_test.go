@@ -19,11 +19,13 @@ func TestDataPlaneReport(t *testing.T) {
 	}
 	fine := observation.Outcome{Served: true, StableHashes: []string{"new"}}
 	was := &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: split.Hash(text, ""), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true, ReportedBy: "interceptor-9",
+		AnnotationHash: split.Hash(text, ""), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true,
+		ReportedBy: "interceptor-9",
 	}
 	report := func(hashes []string, proxies httpv1alpha1.ProxyCounts, effective bool) *httpv1alpha1.DataPlaneStatus {
 		return &httpv1alpha1.DataPlaneStatus{
-			AnnotationHash: split.Hash(text, ""), Proxies: proxies, StableHashes: hashes, Effective: effective, ReportedBy: "interceptor-0", ResourceVersion: "13",
+			AnnotationHash: split.Hash(text, ""), Proxies: proxies, StableHashes: hashes, Effective: effective,
+			ReportedBy: "interceptor-0", ResourceVersion: "13",
 		}
 	}
 	reportedAt := func(report *httpv1alpha1.DataPlaneStatus, version string) *httpv1alpha1.DataPlaneStatus {
@@ -38,10 +40,13 @@ func TestDataPlaneReport(t *testing.T) {
 		taken status.Acks
 		want  *httpv1alpha1.DataPlaneStatus
 	}{
-		{"all have it", nil, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
-		{"one does not", nil, fine, status.Acks{Proxies: counts(2, 1), AsDesired: true}, report([]string{"new"}, counts(2, 1), false)},
+		{"all have it", nil, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true},
+			report([]string{"new"}, counts(2, 2), true)},
+		{"one does not", nil, fine, status.Acks{Proxies: counts(2, 1), AsDesired: true},
+			report([]string{"new"}, counts(2, 1), false)},
 		{"no proxy", nil, fine, status.Acks{AsDesired: true}, report([]string{"new"}, counts(0, 0), false)},
-		{"a share is redirected", nil, fine, status.Acks{Proxies: counts(2, 2)}, report([]string{"new"}, counts(2, 2), false)},
+		{"a share is redirected", nil, fine, status.Acks{Proxies: counts(2, 2)},
+			report([]string{"new"}, counts(2, 2), false)},
 		{
 			"a mistake: what is in force is not what the annotation says", nil,
 			observation.Outcome{Served: true, Problems: []model.Problem{problem("InvalidWeightedBackends", "no")}},
@@ -54,7 +59,8 @@ func TestDataPlaneReport(t *testing.T) {
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
-		{"new Pods behind the stable Service, and all have them", was, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
+		{"new Pods behind the stable Service, and all have them", was, fine,
+			status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
 		{
 			"new Pods, and a proxy may still use the old ones", was, fine,
 			status.Acks{Proxies: counts(2, 1), AsDesired: true},

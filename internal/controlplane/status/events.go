@@ -29,9 +29,12 @@ const (
 // conditionEvent returns the Event for a change of a condition from previous to current, nil if there is none to emit:
 // the condition has not changed, or the object was valid from the start. previous or current is nil while the object
 // doesn't have the condition.
-func conditionEvent(object *httpv1alpha1.HTTPScaledObject, previous, current *metav1.Condition, replica string) *eventsv1.Event {
+func conditionEvent(
+	object *httpv1alpha1.HTTPScaledObject, previous, current *metav1.Condition, replica string,
+) *eventsv1.Event {
 	previous = cmp.Or(previous, &metav1.Condition{})
-	if current == nil || previous.Status == current.Status && previous.Reason == current.Reason && previous.Message == current.Message {
+	if current == nil || previous.Status == current.Status && previous.Reason == current.Reason &&
+		previous.Message == current.Message {
 		return nil
 	}
 	kind := corev1.EventTypeWarning
@@ -40,11 +43,14 @@ func conditionEvent(object *httpv1alpha1.HTTPScaledObject, previous, current *me
 			return nil
 		}
 	}
-	return newEvent(object, RequestEvent{kind, current.Reason, current.Message}, routeAction, current.LastTransitionTime.Time, replica)
+	return newEvent(object, RequestEvent{kind, current.Reason, current.Message}, routeAction,
+		current.LastTransitionTime.Time, replica)
 }
 
 // newEvent returns an Event about an object for an occurrence that began at since.
-func newEvent(object *httpv1alpha1.HTTPScaledObject, event RequestEvent, action string, since time.Time, replica string) *eventsv1.Event {
+func newEvent(
+	object *httpv1alpha1.HTTPScaledObject, event RequestEvent, action string, since time.Time, replica string,
+) *eventsv1.Event {
 	return events.Event{
 		Object: corev1.ObjectReference{
 			APIVersion:      httpv1alpha1.SchemeGroupVersion.String(),

@@ -126,7 +126,10 @@ func (l *leadership) reconcile(ctx context.Context, key model.Key) {
 	if status == nil {
 		return
 	}
-	err := l.write(ctx, "status", func(ctx context.Context) error { return l.Client.ApplyStatus(ctx, object.object, *status) })
+	err := l.write(ctx, "status", func(ctx context.Context) error {
+		return l.Client.ApplyStatus(ctx, object.object,
+			*status)
+	})
 	if err != nil {
 		rec.notBefore = l.retryLater(ctx, key, object, err)
 		return
@@ -162,7 +165,9 @@ func (l *leadership) retryLater(ctx context.Context, key model.Key, object track
 
 // plan returns the status to write now, nil if there is none. Only one worker plans at a time, so many changed objects
 // use at most one processor.
-func (l *leadership) plan(key model.Key, object tracked, proxies []model.Proxy) (rec *record, status *httpv1alpha1.HTTPScaledObjectStatus) {
+func (l *leadership) plan(
+	key model.Key, object tracked, proxies []model.Proxy,
+) (rec *record, status *httpv1alpha1.HTTPScaledObjectStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rec = l.recordOf(key, object.object); rec == nil {

@@ -24,7 +24,8 @@ func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.Counte
 			func() int { return w.count(Acks.isIncomplete) }),
 		gauge("refused_objects", "HTTPScaledObjects that a proxy rejected; each is a bug of the interceptor",
 			func() int { return w.count(func(acks Acks) bool { return acks.Rejection != "" }) }),
-		gauge("unreachable_replicas", "Other replicas that do not report the ACKs of their proxies", w.peers.Unreachable),
+		gauge("unreachable_replicas", "Other replicas that do not report the ACKs of their proxies",
+			w.peers.Unreachable),
 	} {
 		failed = errors.Join(failed, registerer.Register(collector))
 	}

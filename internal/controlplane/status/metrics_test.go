@@ -21,7 +21,8 @@ func (s *stage) measured(t *testing.T) (gauges func() map[string]float64) {
 	registry := prometheus.NewRegistry()
 	var err error
 	s.reporter, err = status.New(status.Options{
-		Client: s.server, Source: s.proxies, Elect: always, Replica: "interceptor-0", Registerer: registry, Logger: slog.New(slog.DiscardHandler),
+		Client: s.server, Source: s.proxies, Elect: always, Replica: "interceptor-0", Registerer: registry,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,8 @@ func TestGauges(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Second) // The clock is synctest's.
 			want := map[string]float64{
-				"kedify_status_unacked_objects": unacked, "kedify_status_refused_objects": refused, "kedify_status_unreachable_replicas": 0,
+				"kedify_status_unacked_objects": unacked, "kedify_status_refused_objects": refused,
+				"kedify_status_unreachable_replicas": 0,
 			}
 			if diff := cmp.Diff(want, gauges()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", when, diff)

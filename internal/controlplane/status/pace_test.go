@@ -72,7 +72,8 @@ func TestReportsFollowACKs(t *testing.T) {
 			{"no proxy answers for longer", func() {}, 60 * ms, "2/0 false", 1},
 			{"one proxy answers", func() { s.proxies.confirm("10.0.0.1:1") }, 50 * ms, "2/0 false", 0},
 			{"and then the other", func() { s.proxies.confirm("10.0.0.2:1") }, 30 * ms, "2/2 true", 1},
-			{"a proxy that answers one after the other is one write", func() { s.canary(80); both() }, 200 * ms, "2/2 true", 1},
+			{"a proxy that answers one after the other is one write", func() { s.canary(80); both() }, 200 * ms,
+				"2/2 true", 1},
 			{"the scope is refused for a moment", func() {
 				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 				time.Sleep(50 * ms)
@@ -87,7 +88,8 @@ func TestReportsFollowACKs(t *testing.T) {
 			time.Sleep(step.after)
 			got, writes := s.acked()
 			if got != step.want || writes != step.writes {
-				t.Errorf("%s: the report is %q after %d writes, want %q after %d", step.name, got, writes, step.want, step.writes)
+				t.Errorf("%s: the report is %q after %d writes, want %q after %d", step.name, got, writes, step.want,
+					step.writes)
 			}
 		}
 	})

@@ -25,7 +25,8 @@ type proxies struct {
 }
 
 func newProxies() *proxies {
-	return &proxies{streams: map[string]map[string]map[string]status.Confirmation{}, numbers: map[string]uint64{}, changed: make(chan struct{}, 1)}
+	return &proxies{streams: map[string]map[string]map[string]status.Confirmation{}, numbers: map[string]uint64{},
+		changed: make(chan struct{}, 1)}
 }
 
 // publish sets what is published: the version of every cluster and load assignment of config, and of
@@ -43,7 +44,8 @@ func (p *proxies) publish(config model.Config) {
 			p.published[resourcev3.EndpointType][name] = "e"
 		}
 		weights := model.EffectiveWeights(route.Backends, config.Services)
-		p.published[resourcev3.ScopedRouteType][translate.ScopeOf(route.Match.Host)] += fmt.Sprint(route.Owner, route.Match, weights)
+		p.published[resourcev3.ScopedRouteType][translate.ScopeOf(route.Match.Host)] += fmt.Sprint(route.Owner,
+			route.Match, weights)
 	}
 }
 
@@ -159,9 +161,11 @@ func splitAt(weights map[string]uint32) model.Config {
 		if !is {
 			continue
 		}
-		route := model.Route{Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps", Match: model.Match{Host: model.Host(name + ".test"), PathPrefix: "/"}}
+		route := model.Route{Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps",
+			Match: model.Match{Host: model.Host(name + ".test"), PathPrefix: "/"}}
 		for service, share := range map[string]uint32{"-stable": 100 - weight, "-canary": weight} {
-			backend := model.Backend{Service: model.Key{Namespace: "apps", Name: name + service}, Port: 80, Weight: share, Protocol: model.HTTP1}
+			backend := model.Backend{Service: model.Key{Namespace: "apps", Name: name + service}, Port: 80,
+				Weight: share, Protocol: model.HTTP1}
 			route.Backends = append(route.Backends, backend)
 			config.Services[backend.ServicePort()] = ready("10.1.0.1")
 		}

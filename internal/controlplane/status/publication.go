@@ -41,7 +41,8 @@ func PublicationOf(config model.Config) Publication {
 
 // isSame says whether other has an equal digest and the same slice of routes: the object was not published again.
 func (p Publication) isSame(other Publication) bool {
-	return p.Digest == other.Digest && len(p.Routes) == len(other.Routes) && (len(p.Routes) == 0 || &p.Routes[0] == &other.Routes[0])
+	return p.Digest == other.Digest && len(p.Routes) == len(other.Routes) &&
+		(len(p.Routes) == 0 || &p.Routes[0] == &other.Routes[0])
 }
 
 // digestOf returns the digest of a part of the model. It is a digest of its JSON, which includes every field.

@@ -80,7 +80,8 @@ func New(options Options) (*Reporter, error) {
 		return nil, err
 	}
 	return &Reporter{
-		writer: w, events: make(chan *eventsv1.Event, eventQueue), tracker: NewAckTracker(), observed: make(chan struct{}, 1),
+		writer: w, events: make(chan *eventsv1.Event, eventQueue), tracker: NewAckTracker(),
+		observed: make(chan struct{}, 1),
 	}, nil
 }
 

@@ -87,7 +87,8 @@ func (s *statusSchema) refreshLocked(ctx context.Context) bool {
 	if time.Since(readAt) < schemaPause {
 		return isKnown
 	}
-	current, err := crd.FieldSchema(ctx, s.client, httpv1alpha1.SchemeGroupVersion.WithKind(httpv1alpha1.Kind), "status")
+	current, err := crd.FieldSchema(ctx, s.client, httpv1alpha1.SchemeGroupVersion.WithKind(httpv1alpha1.Kind),
+		"status")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readAt = time.Now()

@@ -100,8 +100,9 @@ func (s *definitionServer) schema() map[string]any {
 	return map[string]any{"components": map[string]any{"schemas": map[string]any{
 		"http.keda.sh.v1alpha1.HTTPScaledObjectList": map[string]any{},
 		"http.keda.sh.v1alpha1.HTTPScaledObject": map[string]any{
-			"properties":                      map[string]any{"status": map[string]any{"properties": properties}},
-			"x-kubernetes-group-version-kind": []any{map[string]any{"group": "http.keda.sh", "version": "v1alpha1", "kind": "HTTPScaledObject"}},
+			"properties": map[string]any{"status": map[string]any{"properties": properties}},
+			"x-kubernetes-group-version-kind": []any{map[string]any{"group": "http.keda.sh", "version": "v1alpha1",
+				"kind": "HTTPScaledObject"}},
 		},
 	}}}
 }
@@ -110,7 +111,8 @@ func (s *definitionServer) schema() map[string]any {
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
+		Reason: reason,
 	})
 }
 
@@ -140,13 +142,15 @@ func (s *definitionServer) expect(t *testing.T, when string, want ...string) {
 
 func TestADefinitionWithoutAPlaceForTheReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		older, ours := []string{"targetService", "targetWorkload"}, []string{"targetService", "targetWorkload", "conditions", "dataPlane"}
+		older, ours := []string{"targetService", "targetWorkload"}, []string{"targetService", "targetWorkload",
+			"conditions", "dataPlane"}
 		server := &definitionServer{declared: older}
 		client := server.client(t)
 		object := shop()
 		report := func(when string, want ...string) {
 			t.Helper()
-			object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
+			object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0",
+				noon())
 			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {
 				t.Errorf("%s: %v", when, err)
 			}
@@ -178,13 +182,16 @@ func TestADefinitionWithoutAPlaceForTheReport(t *testing.T) {
 
 func TestAnAnnotationThatIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &definitionServer{declared: []string{"targetService", "targetWorkload", "conditions"}, forbidden: true}
+		server := &definitionServer{declared: []string{"targetService", "targetWorkload", "conditions"},
+			forbidden: true}
 		client := server.client(t)
 		apply := func() error {
-			return client.ApplyStatus(t.Context(), shop(), status.Compute(shop(), observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))
+			return client.ApplyStatus(t.Context(), shop(),
+				status.Compute(shop(), observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))
 		}
 		for second := range 59 {
-			if err := apply(); err == nil || !strings.Contains(err.Error(), "allow the ServiceAccount to patch httpscaledobjects") {
+			if err := apply(); err == nil || !strings.Contains(err.Error(),
+				"allow the ServiceAccount to patch httpscaledobjects") {
 				t.Fatalf("after %d s: %v, want the remedy", second, err)
 			}
 			time.Sleep(time.Second) // The clock is synctest's.
@@ -240,7 +247,8 @@ func TestALeftoverAnnotationMayStay(t *testing.T) {
 		}
 		client, object := server.client(t), shop()
 		object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: ""}
-		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
+		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0",
+			noon())
 		for minute := range 3 {
 			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {
 				t.Errorf("after %d min: %v", minute, err)

@@ -50,7 +50,8 @@ func (a *answers) step() {
 			resourcev3.ScopedRouteType: {}, resourcev3.ClusterType: {}, resourcev3.EndpointType: {},
 		}
 	default:
-		typeURL := []string{resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ScopedRouteType}[a.random.IntN(3)]
+		typeURL := []string{resourcev3.ClusterType, resourcev3.EndpointType,
+			resourcev3.ScopedRouteType}[a.random.IntN(3)]
 		for _, name := range slices.Sorted(maps.Keys(a.published[typeURL])) {
 			if a.random.IntN(2) > 0 {
 				continue
@@ -77,12 +78,14 @@ func randomSplit(random *rand.Rand) (config model.Config) {
 			continue
 		}
 		name := fmt.Sprint("shop-", i)
-		route := model.Route{Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps", Match: model.Match{Host: model.Host(name + ".test"), PathPrefix: "/"}}
+		route := model.Route{Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps",
+			Match: model.Match{Host: model.Host(name + ".test"), PathPrefix: "/"}}
 		if i > 0 {
 			route.Match.Host = model.Host("*." + name + ".test")
 		}
 		for service, share := range []uint32{3 - weight, weight} {
-			backend := model.Backend{Service: model.Key{Namespace: "apps", Name: fmt.Sprint(name, "-", service)}, Port: 80, Weight: share, Protocol: model.HTTP1}
+			backend := model.Backend{Service: model.Key{Namespace: "apps", Name: fmt.Sprint(name, "-", service)},
+				Port: 80, Weight: share, Protocol: model.HTTP1}
 			route.Backends = append(route.Backends, backend)
 			config.Services[backend.ServicePort()] = ready("10.1.0.1")
 		}

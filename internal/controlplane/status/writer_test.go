@@ -36,7 +36,9 @@ type server struct {
 }
 
 // ApplyStatus is status.Client's.
-func (s *server) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus) error {
+func (s *server) ApplyStatus(
+	_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus,
+) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
@@ -55,7 +57,8 @@ func (s *server) ApplyStatus(_ context.Context, object *httpv1alpha1.HTTPScaledO
 func (s *server) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.protocol = append(s.protocol, fmt.Sprintf("event %s %s %s: %s", event.Regarding.Name, event.Type, event.Reason, event.Note))
+	s.protocol = append(s.protocol, fmt.Sprintf("event %s %s %s: %s", event.Regarding.Name, event.Type, event.Reason,
+		event.Note))
 	return nil
 }
 
@@ -128,7 +131,8 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	other := shop()
 	other.Name, other.UID = "other", "u2"
-	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}}, proxies: newProxies()}
+	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}},
+		proxies: newProxies()}
 	s.reporter = newReporter(t, s.server, s.proxies, "interceptor-0")
 	s.watch()
 	return s
@@ -186,11 +190,13 @@ func TestWriterWritesChangesOnce(t *testing.T) {
 			do   func()
 			want []string
 		}{
-			{"new objects get a status and no event", func() { s.report() }, []string{"status other Accepted", "status shop Accepted"}},
+			{"new objects get a status and no event", func() { s.report() },
+				[]string{"status other Accepted", "status shop Accepted"}},
 			{"the same pass again, before the watch has brought the status", func() { s.report() }, nil},
 			{"and after", func() { s.watch(); s.report() }, nil},
 			{"a mistake", func() { s.report(zero) }, []string{
-				"event shop Warning InvalidWeightedBackends: all weights are zero", "status shop InvalidWeightedBackends",
+				"event shop Warning InvalidWeightedBackends: all weights are zero",
+				"status shop InvalidWeightedBackends",
 			}},
 			{"the same mistake in a hundred passes", func() {
 				for range 100 {
@@ -348,7 +354,8 @@ func TestEventsFitTheAPI(t *testing.T) {
 		reporter := newReporter(t, client, newProxies(), strings.Repeat("i", 300))
 		s := &stage{server: &client.server, reporter: reporter, listed: []*httpv1alpha1.HTTPScaledObject{object}}
 		defer s.lead(t)()
-		long := model.Problem{On: model.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts", Message: strings.Repeat("ö", 2000)}
+		long := model.Problem{On: model.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts",
+			Message: strings.Repeat("ö", 2000)}
 		s.report(long)
 		client.mu.Lock()
 		defer client.mu.Unlock()
@@ -357,9 +364,11 @@ func TestEventsFitTheAPI(t *testing.T) {
 		}
 		event := client.events[0]
 		if len(event.Note) > 1024 || len(event.Name) > 253 || len(event.ReportingInstance) > 128 {
-			t.Errorf("note of %d bytes, name of %d, instance of %d", len(event.Note), len(event.Name), len(event.ReportingInstance))
+			t.Errorf("note of %d bytes, name of %d, instance of %d", len(event.Note), len(event.Name),
+				len(event.ReportingInstance))
 		}
-		if event.Regarding.UID != object.UID || event.Regarding.Kind != "HTTPScaledObject" || event.EventTime.IsZero() ||
+		if event.Regarding.UID != object.UID || event.Regarding.Kind != "HTTPScaledObject" ||
+			event.EventTime.IsZero() ||
 			event.ReportingController == "" || event.Action == "" || event.Namespace != "apps" {
 			t.Errorf("incomplete event: %+v", event)
 		}

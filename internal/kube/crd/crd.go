@@ -43,7 +43,9 @@ func (s Schema) Declares(value any) bool {
 
 // FieldSchema returns the schema of a top-level field of a kind, such as status, as the API server publishes it, and
 // nil if it publishes none. Every authenticated user has the permission to read it (ClusterRole system:discovery).
-func FieldSchema(ctx context.Context, client rest.Interface, kind schema.GroupVersionKind, field string) (*Schema, error) {
+func FieldSchema(
+	ctx context.Context, client rest.Interface, kind schema.GroupVersionKind, field string,
+) (*Schema, error) {
 	path := []string{"/openapi/v3/apis", kind.Group, kind.Version}
 	text, err := client.Get().AbsPath(path...).DoRaw(ctx)
 	if err != nil {

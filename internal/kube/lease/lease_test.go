@@ -28,8 +28,10 @@ func TestClaimAndRelease(t *testing.T) {
 		if got := lease.Holder(held); got != step.identity || !held.Spec.RenewTime.Time.Equal(at) {
 			t.Errorf("step %d: holder %q, renewed at %v; want %q at %v", i, got, held.Spec.RenewTime, step.identity, at)
 		}
-		if got := *held.Spec.LeaseTransitions; got != step.transitions || !held.Spec.AcquireTime.Time.Equal(now.Add(step.acquired)) {
-			t.Errorf("step %d: %d transitions, acquired at %v; want %d, %v later than the start", i, got, held.Spec.AcquireTime, step.transitions, step.acquired)
+		if got := *held.Spec.LeaseTransitions; got != step.transitions ||
+			!held.Spec.AcquireTime.Time.Equal(now.Add(step.acquired)) {
+			t.Errorf("step %d: %d transitions, acquired at %v; want %d, %v later than the start", i, got,
+				held.Spec.AcquireTime, step.transitions, step.acquired)
 		}
 		if got := lease.Duration(held, time.Hour); got != freshness {
 			t.Errorf("step %d: duration %v, want %v", i, got, freshness)

@@ -69,9 +69,11 @@ func (m *leaseMonitor) check(ctx context.Context) liveness {
 	if current != m.logged && current != livenessUnknown {
 		m.logged = current
 		if current == interceptorGone {
-			m.log.InfoContext(ctx, "no interceptor renews its Lease: weights are verified by the annotation alone", "lease", m.name.String())
+			m.log.InfoContext(ctx, "no interceptor renews its Lease: weights are verified by the annotation alone",
+				"lease", m.name.String())
 		} else {
-			m.log.InfoContext(ctx, "an interceptor renews its Lease: weights are verified by what the proxies acknowledged", "lease", m.name.String(),
+			m.log.InfoContext(ctx, "an interceptor renews its Lease: weights are verified by what the proxies "+
+				"acknowledged", "lease", m.name.String(),
 				"holder", m.holder)
 		}
 	}
@@ -83,9 +85,11 @@ func (m *leaseMonitor) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	current := new(coordinationv1.Lease)
-	err := m.client.Get(ctx, current, "apis", "coordination.k8s.io", "v1", "namespaces", m.name.Namespace, "leases", m.name.Name)
+	err := m.client.Get(ctx, current, "apis", "coordination.k8s.io", "v1", "namespaces", m.name.Namespace, "leases",
+		m.name.Name)
 	if apierrors.IsForbidden(err) && m.logged != interceptorGone {
-		m.log.WarnContext(ctx, "the interceptors' Lease cannot be read: permission denied", "lease", m.name.String(), "error", err.Error(),
+		m.log.WarnContext(ctx, "the interceptors' Lease cannot be read: permission denied", "lease", m.name.String(),
+			"error", err.Error(),
 			"remedy", "allow the controller's ServiceAccount to get leases of coordination.k8s.io in that namespace")
 	}
 	m.readAt = time.Now()

@@ -109,7 +109,8 @@ func (c *candidate) standby(ctx context.Context) {
 // this Lease by name.
 func (c *candidate) awaitRelease(ctx context.Context) error {
 	stream, err := c.Client.Get().Namespace(c.Namespace).Resource("leases").Param("watch", "true").
-		Param("fieldSelector", "metadata.name="+httpv1alpha1.DefaultInterceptorLease).Param("resourceVersion", c.version).Watch(ctx)
+		Param("fieldSelector", "metadata.name="+httpv1alpha1.DefaultInterceptorLease).Param("resourceVersion",
+		c.version).Watch(ctx)
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,8 @@ func (c *candidate) release(ctx context.Context) {
 		err = c.put(ctx, current)
 	}
 	if err != nil {
-		c.Logger.WarnContext(ctx, "cannot release the Lease; another replica takes over when it expires", "identity", c.Identity, "error", err)
+		c.Logger.WarnContext(ctx, "cannot release the Lease; another replica takes over when it expires", "identity",
+			c.Identity, "error", err)
 	}
 }
 

@@ -100,8 +100,10 @@ func (s *leaseServer) modified() metav1.WatchEvent {
 // watch begins a watch of the one Lease, which a role can allow.
 func (s *leaseServer) watch(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
-	if query.Get("fieldSelector") != "metadata.name="+httpv1alpha1.DefaultInterceptorLease || query.Get("resourceVersion") == "" {
-		return answer(apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("it may watch one Lease")).Status())
+	if query.Get("fieldSelector") != "metadata.name="+httpv1alpha1.DefaultInterceptorLease ||
+		query.Get("resourceVersion") == "" {
+		return answer(apierrors.NewForbidden(coordinationv1.Resource("leases"), "",
+			errors.New("it may watch one Lease")).Status())
 	}
 	reader, writer := io.Pipe()
 	s.mu.Lock()
@@ -146,7 +148,8 @@ func newLeaseServer() *leaseServer { return &leaseServer{watching: map[*io.PipeW
 func campaign(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity string) *candidate {
 	t.Helper()
 	c := &candidate{}
-	elector := election.Elector{Client: leases.client(t), Namespace: "keda", Identity: identity, Logger: slog.New(slog.DiscardHandler)}
+	elector := election.Elector{Client: leases.client(t), Namespace: "keda", Identity: identity,
+		Logger: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
@@ -270,7 +273,8 @@ func TestWhoIsOvertakenStandsBy(t *testing.T) {
 }
 
 func TestElectionWithoutIdentity(t *testing.T) {
-	err := election.Elector{Namespace: "keda", Logger: slog.New(slog.DiscardHandler)}.Run(t.Context(), func(context.Context) {})
+	err := election.Elector{Namespace: "keda", Logger: slog.New(slog.DiscardHandler)}.Run(t.Context(),
+		func(context.Context) {})
 	if err == nil {
 		t.Error("an election without an identity runs")
 	}
