@@ -39,7 +39,7 @@ func (w *way) config() clientcmd.ClientConfig {
 func (w *way) client() (*kube.Client, error) {
 	config, err := w.config().ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no way to the API server: %w", err)
+		return nil, fmt.Errorf("cannot connect to the API server: %w", err)
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + " kubectl-http_canary"
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}

@@ -9,141 +9,133 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxSilence is how long a watch may say nothing before the cache is no longer believed. The API server sends a
-// bookmark each minute (apiserver pkg/storage/cacher, defaultBookmarkFrequency) on a watch that is alive, however idle.
+// maxSilence is how long a watch can deliver no event before the cache counts as stale. The API server sends a bookmark each minute on an idle watch (apiserver pkg/storage/cacher, defaultBookmarkFrequency).
 const maxSilence = 75 * time.Second
 
-// rereadPause is the pause between readings of an object that cannot be watched.
+// rereadPause is the pause between reads of an object that cannot be watched.
 const rereadPause = 50 * time.Millisecond
 
-// State is what a cache keeps of one object. It never changes once made.
+// State is the cached part of one object. It is immutable.
 type State interface {
-	// Name is the object's namespace and name.
+	// Name returns the namespace and name of the object.
 	Name() types.NamespacedName
-	// Version is the object's resource version.
+	// Version returns the resource version of the object.
 	Version() string
 }
 
-// Partial is a State that may lack what a read of the object tells: of an object that nobody uses, a cache need not
-// keep all.
+// Partial is a State that may lack parts of the object: a cache doesn't have to keep all of an object that no Rollout uses.
 type Partial interface {
-	// Whole says whether it lacks nothing.
+	// Whole says whether the State has all parts.
 	Whole() bool
 }
 
-// Marked is a State that Cache.Marked finds by marks.
+// Marked is a State with keys for the index of Cache.Marked.
 type Marked interface {
-	// Marks are the texts by which it is found.
+	// Marks returns the keys.
 	Marks() []string
 }
 
-// isWhole says whether a state lacks nothing.
-func isWhole(state State) bool {
-	partial, is := state.(Partial)
-	return !is || partial.Whole()
+// isComplete says whether a state has all parts.
+func isComplete(state State) bool {
+	partial, ok := state.(Partial)
+	return !ok || partial.Whole()
 }
 
-// marksOf are the texts by which a state is found.
-func marksOf(state State) []string {
-	if marked, is := state.(Marked); is {
+// indexKeys returns the keys of a state in the index.
+func indexKeys(state State) []string {
+	if marked, ok := state.(Marked); ok {
 		return marked.Marks()
 	}
 	return nil
 }
 
-// Cache holds the newest known state of every object of one resource. It is believed only while a watch that began with
-// a complete list is open and heard from. What it says is at most as old as an event takes to arrive; whoever needs
-// more asks the API server.
+// Cache holds the newest known state of every object of one resource. It is current while a watch that began with a complete list is open and delivers events. A current cache is as old as an event takes to arrive; a caller that needs a newer state reads the object.
 type Cache[S State] struct {
-	succeed func(next, known S) S // nil for states that know nothing of each other
+	merge func(next, known S) S // nil if states have no history
 
 	mu      sync.Mutex
 	states  map[types.NamespacedName]S
-	marked  map[string]map[types.NamespacedName]bool // which states have a mark
+	index   map[string]map[types.NamespacedName]bool // the states by index key
 	changes map[types.NamespacedName]chan struct{}   // closed at the next change of the object
-	open    bool                                     // the list is complete and the watch that follows it is open
-	heard   time.Time                                // when the watch said something, at last
+	open    bool                                     // whether the watch that follows a complete list is open
+	heard   time.Time                                // when the watch last delivered an event
 }
 
-// NewCache returns an empty Cache, which is not believed until Follow fills it. succeed, which may be nil, makes of a
-// state that follows a known one what is kept: the same with what the known one tells of its past.
-func NewCache[S State](succeed func(next, known S) S) *Cache[S] {
+// NewCache returns an empty Cache, which isn't current until Follow fills it. merge, which can be nil, returns the state to keep when next follows known: next with the history in known.
+func NewCache[S State](merge func(next, known S) S) *Cache[S] {
 	return &Cache[S]{
-		succeed: succeed, states: map[types.NamespacedName]S{}, marked: map[string]map[types.NamespacedName]bool{},
+		merge: merge, states: map[types.NamespacedName]S{}, index: map[string]map[types.NamespacedName]bool{},
 		changes: map[types.NamespacedName]chan struct{}{},
 	}
 }
 
-// Get returns the newest known state of an object, whether the whole of it is known, and whether all that can be
-// believed.
-func (c *Cache[S]) Get(name types.NamespacedName) (state S, known, believed bool) {
+// Get returns the newest known state of an object, whether that is complete, and whether the cache is current.
+func (c *Cache[S]) Get(name types.NamespacedName) (state S, known, current bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	state, known = c.states[name]
-	return state, known && isWhole(state), c.believed()
+	return state, known && isComplete(state), c.isCurrent()
 }
 
-// Marked returns the newest known states with a mark, in no order, and whether they can be believed to be all.
-func (c *Cache[S]) Marked(mark string) (states []S, believed bool) {
+// Marked returns the newest known states with a key in the index, in no order, and whether the cache is current.
+func (c *Cache[S]) Marked(key string) (states []S, current bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name := range c.marked[mark] {
+	for name := range c.index[key] {
 		states = append(states, c.states[name])
 	}
-	return states, c.believed()
+	return states, c.isCurrent()
 }
 
-// Recent returns an object from the cache where that can be believed, else as read reads it from the API server; cached
-// tells which. That an object does not exist is always the API server's word. read puts into the cache what it is told.
+// Recent returns an object from the cache if the cache is current, else from read, which reads it from the API server and puts it into the cache. cached says which. Only read can find that an object doesn't exist.
 func (c *Cache[S]) Recent(
 	ctx context.Context, name types.NamespacedName, read func(context.Context) (S, error),
 ) (state S, cached bool, err error) {
-	if state, known, believed := c.Get(name); believed && known {
+	if state, known, current := c.Get(name); current && known {
 		return state, true, nil
 	}
 	state, err = read(ctx)
 	return state, false, err
 }
 
-// Await waits up to limit until decided says true of a state of an object, beginning with found, and returns the last
-// state that it saw and whether decided said so of it. Where the cache cannot be believed, it reads the object every
-// rereadPause. An error is that of read, or of ctx when it ended first.
+// Await waits up to limit until done returns true for a state of an object, beginning with initial. It returns the last state and whether done returned true for it. While the cache isn't current, Await reads the object every rereadPause. An error is that of read, or that of ctx if it ended first.
 func (c *Cache[S]) Await(
-	ctx context.Context, name types.NamespacedName, found S, limit time.Duration, read func(context.Context) (S, error),
-	decided func(S) bool,
-) (last S, is bool, err error) {
+	ctx context.Context, name types.NamespacedName, initial S, limit time.Duration, read func(context.Context) (S, error),
+	done func(S) bool,
+) (last S, isDone bool, err error) {
+	last = initial
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
 		changed := c.Changed(name)
-		state, known, believed := c.Get(name)
-		if believed && known {
-			found = state
+		state, known, current := c.Get(name)
+		if current && known {
+			last = state
 		}
-		if decided(found) {
-			return found, true, nil
+		if done(last) {
+			return last, true, nil
 		}
 		var reread <-chan time.Time
-		if !believed {
+		if !current {
 			reread = time.After(rereadPause)
 		}
 		select {
 		case <-ctx.Done():
-			return found, false, ctx.Err()
+			return last, false, ctx.Err()
 		case <-timer.C:
-			return found, false, nil
+			return last, false, nil
 		case <-changed:
 		case <-reread:
 			if state, err = read(ctx); err != nil {
-				return found, false, err
+				return last, false, err
 			}
-			found = state
+			last = state
 		}
 	}
 }
 
-// Select returns the newest known states that match, in no order, and whether they can be believed to be all.
-func (c *Cache[S]) Select(match func(S) bool) (states []S, believed bool) {
+// Select returns the newest known states that match, in no order, and whether the cache is current.
+func (c *Cache[S]) Select(match func(S) bool) (states []S, current bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, state := range c.states {
@@ -151,13 +143,12 @@ func (c *Cache[S]) Select(match func(S) bool) (states []S, believed bool) {
 			states = append(states, state)
 		}
 	}
-	return states, c.believed()
+	return states, c.isCurrent()
 }
 
-func (c *Cache[S]) believed() bool { return c.open && time.Since(c.heard) < maxSilence }
+func (c *Cache[S]) isCurrent() bool { return c.open && time.Since(c.heard) < maxSilence }
 
-// Changed returns a channel that is closed at the next change of an object. Taken before a Get, it misses nothing after
-// it.
+// Changed returns a channel that is closed at the next change of an object. A caller that calls it before Get misses no change.
 func (c *Cache[S]) Changed(name types.NamespacedName) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,22 +160,21 @@ func (c *Cache[S]) Changed(name types.NamespacedName) <-chan struct{} {
 	return change
 }
 
-// Put takes a state of an object, whoever told it, unless a newer one is known. It returns the state with what is known
-// of its past.
+// Put stores a state of an object, unless a newer one is known. It returns the state with its history.
 func (c *Cache[S]) Put(state S) S {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.set(state)
 }
 
-// remove takes note that the object was gone at version, unless it is known to have been there later.
+// remove deletes an object that didn't exist at version, unless a later state of it is known.
 func (c *Cache[S]) remove(name types.NamespacedName, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unset(name, version)
 }
 
-// replace takes a complete list, made at version. Objects that are not in it are gone, except those written since.
+// replace stores a complete list of version. It deletes objects that aren't in the list, except those written since.
 func (c *Cache[S]) replace(list []S, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,84 +190,83 @@ func (c *Cache[S]) replace(list []S, version string) {
 	}
 }
 
-// set is where every new state goes through. The answer to a write can be here before the events of earlier writes.
+// set stores a state. The response to a write can arrive before the events of earlier writes.
 func (c *Cache[S]) set(state S) S {
-	known, is := c.states[state.Name()]
-	if is && Older(state.Version(), known.Version()) {
+	known, exists := c.states[state.Name()]
+	if exists && Older(state.Version(), known.Version()) {
 		return state
 	}
-	if is && c.succeed != nil {
-		state = c.succeed(state, known)
+	if exists && c.merge != nil {
+		state = c.merge(state, known)
 	}
-	if is {
-		c.unmark(known)
+	if exists {
+		c.unindex(known)
 	}
 	c.states[state.Name()] = state
-	for _, mark := range marksOf(state) {
-		if c.marked[mark] == nil {
-			c.marked[mark] = map[types.NamespacedName]bool{}
+	for _, key := range indexKeys(state) {
+		if c.index[key] == nil {
+			c.index[key] = map[types.NamespacedName]bool{}
 		}
-		c.marked[mark][state.Name()] = true
+		c.index[key][state.Name()] = true
 	}
-	c.tell(state.Name())
+	c.notify(state.Name())
 	return state
 }
 
-// unmark takes a state that goes out of the marked ones.
-func (c *Cache[S]) unmark(known S) {
-	for _, mark := range marksOf(known) {
-		delete(c.marked[mark], known.Name())
-		if len(c.marked[mark]) == 0 {
-			delete(c.marked, mark)
+// unindex removes a state from the index.
+func (c *Cache[S]) unindex(known S) {
+	for _, key := range indexKeys(known) {
+		delete(c.index[key], known.Name())
+		if len(c.index[key]) == 0 {
+			delete(c.index, mark)
 		}
 	}
 }
 
-// unset is where every removal goes through.
+// unset deletes the state of an object that didn't exist at version.
 func (c *Cache[S]) unset(name types.NamespacedName, version string) {
-	known, is := c.states[name]
-	if is && Older(version, known.Version()) {
+	known, exists := c.states[name]
+	if exists && Older(version, known.Version()) {
 		return
 	}
-	if is {
-		c.unmark(known)
+	if exists {
+		c.unindex(known)
 	}
 	delete(c.states, name)
-	c.tell(name)
+	c.notify(name)
 }
 
-// tell closes the channel of those who wait for a change.
-func (c *Cache[S]) tell(name types.NamespacedName) {
+// notify closes the channel of Changed.
+func (c *Cache[S]) notify(name types.NamespacedName) {
 	if change, waited := c.changes[name]; waited {
 		close(change)
 		delete(c.changes, name)
 	}
 }
 
-// alive says that the watch, which goes on from a complete list, has been opened or has said something.
-func (c *Cache[S]) alive() {
+// markHeard records that the watch was opened or has delivered an event.
+func (c *Cache[S]) markHeard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open, c.heard = true, time.Now()
 }
 
-// lost says that the watch has ended.
-func (c *Cache[S]) lost() {
+// markClosed records that the watch has ended.
+func (c *Cache[S]) markClosed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = false
 }
 
-// forget empties the cache.
-func (c *Cache[S]) forget() {
+// clear empties the cache.
+func (c *Cache[S]) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.states)
-	clear(c.marked)
+	clear(c.index)
 }
 
-// Older says whether resource version a is known to come before b. They are decimal numbers that grow with each write
-// of any object of one resource (KEP-5504, "comparable resource version"); of others nothing is known.
+// Older says whether resource version a is known to be before b. Resource versions are decimal numbers that increase with each write of any object of one resource (KEP-5504, "comparable resource version"). Older returns false if one of them is not a number.
 func Older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)

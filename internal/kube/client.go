@@ -15,12 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client asks the API server, in JSON. It connects at its first request. While the configuration cannot be found or
-// used, each request fails with the reason, and the next one looks again. It asks once and reports what happened:
-// client-go's own repetitions, at least a second apart, are off.
+// Client sends requests to the API server, in JSON. It loads its configuration at the first request. While the configuration is missing or invalid, each request fails with the reason and the next one loads it again. It sends a request once: client-go's own retries, at least a second apart, are off.
 //
-// It knows no types but Status, the API server's word for an error, which keeps plugin binaries small. Its errors are
-// those of k8s.io/apimachinery/pkg/api/errors or of the connection.
+// Its scheme contains only Status, the type of API errors, which keeps plugin binaries small. Its errors are those of k8s.io/apimachinery/pkg/api/errors or of the connection.
 type Client struct {
 	config func() (*rest.Config, error)
 
@@ -28,7 +25,7 @@ type Client struct {
 	rest rest.Interface // nil until configured
 }
 
-// NewClient returns a Client that reaches the API server as config says. config is called until it has succeeded once.
+// NewClient returns a Client for the API server in the result of config. config is called until it succeeds.
 func NewClient(config func() (*rest.Config, error)) *Client {
 	return &Client{config: config}
 }
@@ -37,19 +34,19 @@ func NewClient(config func() (*rest.Config, error)) *Client {
 type Request struct {
 	// Verb is the HTTP method; empty means GET.
 	Verb string
-	// Path are the segments of the path, from the root on.
+	// Path are the segments of the absolute path.
 	Path []string
 	// Query are the query's parameters.
 	Query map[string]string
-	// ContentType names the notation of Body; empty means JSON.
+	// ContentType is the media type of Body; empty means JSON.
 	ContentType string
-	// Body is what is sent, if anything.
+	// Body is the body of the request, nil for none.
 	Body []byte
 }
 
-// Do sends a request and returns the body of its answer.
-func (c *Client) Do(ctx context.Context, asked Request) ([]byte, error) {
-	request, err := c.request(asked)
+// Do sends a request and returns the body of the response.
+func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
+	request, err := c.request(r)
 	if err != nil {
 		return nil, err
 	}
@@ -60,16 +57,16 @@ func (c *Client) Do(ctx context.Context, asked Request) ([]byte, error) {
 	return result.Raw()
 }
 
-// Stream sends a request and returns the body of its answer as it comes. The caller closes it.
-func (c *Client) Stream(ctx context.Context, asked Request) (io.ReadCloser, error) {
-	request, err := c.request(asked)
+// Stream sends a request and returns the body of the response as a stream. The caller closes it.
+func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
+	request, err := c.request(r)
 	if err != nil {
 		return nil, err
 	}
 	return request.Stream(ctx)
 }
 
-// Get reads what is at path into target, a struct with the fields that matter.
+// Get decodes the object at path into target, a struct with the fields that the caller needs.
 func (c *Client) Get(ctx context.Context, target any, path ...string) error {
 	body, err := c.Do(ctx, Request{Path: path})
 	if err != nil {
@@ -88,32 +85,31 @@ func (c *Client) Create(ctx context.Context, created any, path ...string) error 
 	return err
 }
 
-// request is asked in the form in which client-go sends it.
-func (c *Client) request(asked Request) (*rest.Request, error) {
+// request converts a Request to a request of client-go.
+func (c *Client) request(r Request) (*rest.Request, error) {
 	client, err := c.connection()
 	if err != nil {
 		return nil, err
 	}
-	verb := asked.Verb
+	verb := r.Verb
 	if verb == "" {
 		verb = http.MethodGet
 	}
-	request := client.Verb(verb).MaxRetries(0).AbsPath(asked.Path...)
-	for name, value := range asked.Query {
+	request := client.Verb(verb).MaxRetries(0).AbsPath(r.Path...)
+	for name, value := range r.Query {
 		request.Param(name, value)
 	}
-	if asked.Body != nil {
-		contentType := asked.ContentType
+	if r.Body != nil {
+		contentType := r.ContentType
 		if contentType == "" {
 			contentType = runtime.ContentTypeJSON
 		}
-		request.SetHeader("Content-Type", contentType).Body(asked.Body)
+		request.SetHeader("Content-Type", contentType).Body(r.Body)
 	}
 	return request, nil
 }
 
-// connection returns the REST client, setting it up if that has not succeeded before. Nothing is contacted here, so
-// callers wait for no one.
+// connection returns the REST client and creates it if there is none yet. It opens no connection, so callers don't wait.
 func (c *Client) connection() (rest.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +128,7 @@ func (c *Client) connection() (rest.Interface, error) {
 	return client, nil
 }
 
-// restClient is a client without types of its own.
+// restClient returns a client whose scheme contains only Status.
 func restClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // Status
@@ -144,7 +140,7 @@ func restClient(config *rest.Config) (rest.Interface, error) {
 		return nil, err
 	}
 	if own.ExecProvider != nil {
-		client.Transport = patient{next: client.Transport, program: own.ExecProvider.Command}
+		client.Transport = boundedTransport{next: client.Transport, plugin: own.ExecProvider.Command}
 	}
 	return rest.UnversionedRESTClientForConfigAndClient(own, client)
 }

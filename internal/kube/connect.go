@@ -11,12 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config returns how to reach the API server: by the kubeconfig file of that name where one is given; else by
-// $KUBECONFIG, where that names a file; else as the ServiceAccount of the Pod; else, outside of a Pod, by
-// ~/.kube/config. Nothing is contacted. Requests carry userAgent and are not limited in number: client-go's default of
-// 5 a second would make each weight change of a large cluster wait for those before it. An API server that starts is
-// asked again by the caller, when the caller likes. Warnings in its answers, such as that Endpoints are deprecated, are
-// dropped: they are for whoever wrote the client.
+// Config returns the configuration of the API server's client. It comes from the file kubeconfig if that isn't empty, else from the file in $KUBECONFIG, else from the Pod's ServiceAccount, else, outside a Pod, from ~/.kube/config. Config opens no connection. Requests have userAgent and no rate limit: with client-go's default of 5 per second, a weight change in a large cluster would wait for earlier ones. While the API server starts, the caller decides when to retry. Warnings in responses, such as that Endpoints are deprecated, are dropped: they address the author of the client.
 func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	config, err := find(kubeconfig)
 	if err != nil {
@@ -24,17 +19,15 @@ func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	}
 	config.UserAgent = userAgent
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return prompt{next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noRetryAfter{next} })
 	return config, nil
 }
 
-// prompt hides from client-go for how long an API server that starts asks to be left alone: 5 s, whenever it is ready
-// (k8s.io/apiserver, notfoundhandler). client-go would wait for that inside the request. One that is overloaded (429)
-// is left alone as it asks.
-type prompt struct{ next http.RoundTripper }
+// noRetryAfter removes the header Retry-After from the response of an API server that is starting: it is 5 s however soon the server is ready (k8s.io/apiserver, notfoundhandler), and client-go would wait for that inside the request. The header of an overloaded API server (429) stays.
+type noRetryAfter struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (p prompt) RoundTrip(request *http.Request) (*http.Response, error) {
+func (p noRetryAfter) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := p.next.RoundTrip(request)
 	if err == nil && response.StatusCode == http.StatusServiceUnavailable {
 		response.Header.Del("Retry-After")
@@ -42,16 +35,15 @@ func (p prompt) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
-func (p prompt) WrappedRoundTripper() http.RoundTripper { return p.next }
+// WrappedRoundTripper returns the wrapped transport for client-go.
+func (p noRetryAfter) WrappedRoundTripper() http.RoundTripper { return p.next }
 
-// find looks for the API server in the order that Config documents.
+// find loads the configuration in the order that Config documents.
 func find(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		if err != nil {
-			return nil, fmt.Errorf("no way to the API server: kubeconfig %q, named by --kubeconfig, cannot be used: %w",
-				kubeconfig, err)
+			return nil, fmt.Errorf("cannot connect to the API server: kubeconfig %q of --kubeconfig: %w", kubeconfig, err)
 		}
 		return config, nil
 	}
@@ -63,23 +55,23 @@ func find(kubeconfig string) (*rest.Config, error) {
 		return config, nil
 	}
 	if !errors.Is(err, rest.ErrNotInCluster) {
-		return nil, fmt.Errorf("no way to the API server: the Pod's ServiceAccount cannot be used (is "+
-			"automountServiceAccountToken off?): %w", err)
+		return nil, fmt.Errorf("cannot connect to the API server: the Pod's ServiceAccount has no token: "+
+			"check automountServiceAccountToken: %w", err)
 	}
 	files := clientcmd.NewDefaultClientConfigLoadingRules()
 	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files,
 		&clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no way to the API server: this is not a Pod, and neither $KUBECONFIG nor "+
+		return nil, fmt.Errorf("cannot connect to the API server: this is not a Pod, and neither $KUBECONFIG nor "+
 			"~/.kube/config can be used: %w", err)
 	}
 	return config, nil
 }
 
-// fromEnvironment is what $KUBECONFIG says, and nil where it says nothing: it is empty, or what it names isn't there.
+// fromEnvironment returns the configuration in $KUBECONFIG, nil if the variable is empty or its file doesn't exist.
 func fromEnvironment() (*rest.Config, error) {
-	given := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-	if given == "" {
+	path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if path == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
 	loaded, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
@@ -91,7 +83,7 @@ func fromEnvironment() (*rest.Config, error) {
 		config, err = clientcmd.NewDefaultClientConfig(*loaded, &clientcmd.ConfigOverrides{}).ClientConfig()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("no way to the API server: $KUBECONFIG (%s) cannot be used: %w", given, err)
+		return nil, fmt.Errorf("cannot connect to the API server: $KUBECONFIG (%s): %w", path, err)
 	}
 	return config, nil
 }

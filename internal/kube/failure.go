@@ -13,29 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// maxFaults is how many faults of the API server or the connection one call survives before it gives up. Conflicts are
-// not counted: they say that others write, not that the server is in trouble, and end with the context's deadline at
-// the latest.
+// maxFaults is the number of faults of the API server or the connection after which Retry returns the error. Conflicts don't count: they mean that other clients write, and end with the deadline of the context at the latest.
 const maxFaults = 3
 
 const (
-	// awayPause is the pause between two attempts while nothing listens at the API server's address, or what listens
-	// has just started. Such an attempt costs nobody anything, and the one that gets through is at once; the
-	// controller, given an error, would come back later each time.
+	// awayPause is the pause between two attempts while nothing listens at the address of the API server, or the API server is starting. Such attempts are cheap, and they succeed soon after the start. With an error the controller would back off for longer each time.
 	awayPause = 250 * time.Millisecond
-	// startTime is how long an API server that was away may refuse what it will allow: it serves before it has read its
-	// own rules.
+	// startTime is how long an API server that has just started may reject allowed requests: it serves before it has read its RBAC rules.
 	startTime = 3 * time.Second
 )
 
-// Retry calls attempt until it succeeds, fails for good, or ctx ends. After a conflict it waits 5 to 10 ms, at random,
-// so that writers of one object get out of each other's way; after a fault 20 ms, then twice and four times that, or as
-// long as the API server asks for (Retry-After) where that is longer. While the API server is away altogether or
-// starts, which is not counted as a fault either, it waits awayPause.
+// Retry calls attempt until it succeeds, fails permanently, or ctx ends. After a conflict it waits 5 to 10 ms, at random, so that the writers of one object separate. After a fault it waits 20 ms, then 40 and 80 ms, or the Retry-After of the API server if that is longer. While the API server is unreachable or starting, it waits awayPause; that doesn't count as a fault.
 func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	afterConflict := wait.Backoff{Duration: 5 * time.Millisecond, Jitter: 1}
 	afterFault := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxFaults}
-	var away time.Time // when the API server was last found away
+	var away time.Time // when the API server was last unreachable or starting
 	for faults := 0; ; {
 		err := attempt(ctx)
 		var pause time.Duration
@@ -44,7 +36,7 @@ func Retry(ctx context.Context, attempt func(context.Context) error) error {
 			pause = afterConflict.Step()
 		case utilnet.IsConnectionRefused(err) || isStarting(err):
 			away, pause = time.Now(), awayPause
-		case isRefusal(err) && time.Since(away) < startTime:
+		case isDenied(err) && time.Since(away) < startTime:
 			pause = awayPause
 		case isFault(err) && faults < maxFaults:
 			faults++
@@ -59,17 +51,16 @@ func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	}
 }
 
-// isStarting says whether err is the answer of an API server that does not serve all paths yet: 503, and to come again
-// after a time. It says 5 s, whenever it is ready (k8s.io/apiserver, notfoundhandler), and nobody else answers so.
+// isStarting says whether err is the response of an API server that doesn't serve all paths yet: 503 with Retry-After, which is 5 s however soon it is ready (k8s.io/apiserver, notfoundhandler). No other component responds like that.
 func isStarting(err error) bool {
 	_, comeAgain := apierrors.SuggestsClientDelay(err)
 	return comeAgain && apierrors.IsServiceUnavailable(err)
 }
 
-// isRefusal says whether err is what an API server answers that doesn't know its users or its rules yet.
-func isRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+// isDenied says whether err is the response of an API server that hasn't read its users or RBAC rules yet.
+func isDenied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
-// Sleep waits for pause or until ctx ends, and says whether it was the former.
+// Sleep waits for pause or until ctx ends. It returns false if ctx ended.
 func Sleep(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -81,8 +72,7 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// isFault says whether err is trouble of the API server or the way to it that may pass. What was asked can be asked
-// again after it: a write that went through although its answer was lost is found done.
+// isFault says whether err is a transient failure of the API server or the connection. The request can be repeated: a repeated write whose first response was lost changes nothing.
 func isFault(err error) bool {
 	var network net.Error
 	return apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
@@ -90,37 +80,36 @@ func isFault(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network)
 }
 
-// Passes says whether err may be gone at the next call, without anybody's doing.
+// Passes says whether err may be gone at the next call without a change by a user.
 func Passes(err error) bool {
 	return err != nil && (errors.Is(err, context.DeadlineExceeded) || isFault(err) || apierrors.IsConflict(err))
 }
 
-// Remedies are what a user can do about the failures that differ from router to router.
+// Remedies are the fixes for failures that differ between routers.
 type Remedies struct {
-	// NotFound is for an object that does not exist.
+	// NotFound is the fix for an object that doesn't exist.
 	NotFound string
-	// Forbidden is for a request that the controller's ServiceAccount may not make.
+	// Forbidden is the fix for a missing permission of the controller's ServiceAccount.
 	Forbidden string
 }
 
-// Explain says for a failed read or write what it concerns, such as an object of a Rollout, and what to do about it. A
-// nil err stays nil.
-func Explain(concerns string, err error, remedies Remedies) error {
-	var remedy string
+// Explain adds the subject of a failed request, such as an object of a Rollout, and the fix to err. It returns nil for nil.
+func Explain(subject string, err error, remedies Remedies) error {
+	var fix string
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		remedy = remedies.NotFound
+		fix = remedies.NotFound
 	case apierrors.IsForbidden(err):
-		remedy = remedies.Forbidden
+		fix = remedies.Forbidden
 	case apierrors.IsUnauthorized(err):
-		remedy = "the API server does not accept the controller's credentials: check its ServiceAccount token or " +
+		fix = "the API server does not accept the controller's credentials: check its ServiceAccount token or " +
 			"kubeconfig"
 	case Passes(err):
-		remedy = "the controller tries again at its next reconcile"
+		fix = "the controller tries again at its next reconcile"
 	default:
-		return fmt.Errorf("%s: %w", concerns, err)
+		return fmt.Errorf("%s: %w", subject, err)
 	}
-	return fmt.Errorf("%s: %w: %s", concerns, err, remedy)
+	return fmt.Errorf("%s: %w: %s", subject, err, fix)
 }

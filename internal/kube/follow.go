@@ -19,52 +19,47 @@ import (
 )
 
 const (
-	// pageSize is how many objects a list asks for at a time.
+	// pageSize is the number of objects in one page of a list.
 	pageSize = 500
-	// listTimeout bounds the reading of one page.
+	// listTimeout bounds the request of one page.
 	listTimeout = 30 * time.Second
-	// refusedPause is the pause after a list or a watch that the ServiceAccount may not make. Permissions change
-	// rarely, and each attempt may list every object: the ClusterRole that users of the published plugins have allows
-	// list, not watch.
-	refusedPause = 10 * time.Minute
-	// firstRefusedPause is the same after the first refusal in a row: an API server that starts refuses what it will
-	// allow.
-	firstRefusedPause = 5 * time.Second
+	// forbiddenPause is the pause after a list or a watch that is forbidden. Permissions change rarely, and each attempt may list every object: the ClusterRole of the published plugins allows list and not watch.
+	forbiddenPause = 10 * time.Minute
+	// firstForbiddenPause is the pause after the first such response in a row: an API server that is starting rejects allowed requests.
+	firstForbiddenPause = 5 * time.Second
 )
 
-// EachCallReads is the Source.Meanwhile of those who ask by Cache.Recent.
+// EachCallReads is the Source.Meanwhile of callers of Cache.Recent.
 const EachCallReads = "each call reads its own"
 
-// Source is where a cache gets its objects from.
+// Source is the collection that a cache follows.
 type Source[S State] struct {
-	// Client asks the API server.
+	// Client sends the requests.
 	Client *Client
-	// Path tells the path of the collection, of all namespaces.
+	// Path returns the path of the collection, in all namespaces.
 	Path func(context.Context) ([]string, error)
-	// Decode makes a state from an object in JSON. A bookmark, which holds nothing but a resource version, is one too.
+	// Decode returns the state of an object in JSON. It has to accept a bookmark, which has only a resource version.
 	Decode func([]byte) (S, error)
-	// Title names the objects in the log, in the plural.
+	// Title is the name of the objects in the log, in the plural.
 	Title string
-	// Meanwhile says for the log what is done while they cannot be watched.
+	// Meanwhile describes for the log what callers do while the objects cannot be watched.
 	Meanwhile string
-	// Remedies are what a user can do so that the objects can be listed and watched.
+	// Remedies are the fixes for a failed list or watch.
 	Remedies Remedies
 }
 
-// Follow keeps the cache until ctx ends: it lists every object and follows their changes. While it cannot (the API
-// server is away, list or watch is forbidden) the cache is not believed; that is logged once, not at each attempt.
-// Where list or watch is forbidden it is emptied, and tried again after 10 minutes. To be called once.
+// Follow keeps the cache current until ctx ends: it lists all objects and watches their changes. If that fails, because the API server is unavailable or list or watch is forbidden, the cache isn't current. Follow logs that once, not at each attempt. After a forbidden request it clears the cache and retries after 10 minutes. Follow must be called once.
 func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logger) {
 	fresh := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 30 * time.Second}
-	backoff, told, refusals := fresh, false, 0
+	backoff, isLogged, denials := fresh, false, 0
 	for ctx.Err() == nil {
-		worked, err := c.follow(ctx, source)
-		c.lost()
-		if worked {
-			backoff, told, refusals = fresh, false, 0
+		wasCurrent, err := c.follow(ctx, source)
+		c.markClosed()
+		if wasCurrent {
+			backoff, isLogged, denials = fresh, false, 0
 		}
-		if ctx.Err() == nil && !told && !isExpired(err) {
-			told = true
+		if ctx.Err() == nil && !isLogged && !isExpired(err) {
+			isLogged = true
 			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Meanwhile,
 				"error", err.Error(),
 				"remedy", remedy(err, source.Remedies))
@@ -73,16 +68,16 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 			Sleep(ctx, backoff.Step())
 			continue
 		}
-		c.forget()
-		pause := firstRefusedPause
-		if refusals++; refusals > 1 {
-			pause = refusedPause
+		c.clear()
+		pause := firstForbiddenPause
+		if denials++; denials > 1 {
+			pause = forbiddenPause
 		}
 		Sleep(ctx, pause)
 	}
 }
 
-// remedy tells what a user can do about a failed list or watch.
+// remedy returns the fix for a failed list or watch.
 func remedy(err error, remedies Remedies) string {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -94,13 +89,11 @@ func remedy(err error, remedies Remedies) string {
 	}
 }
 
-// isExpired says that the API server no longer knows the events since the last list, so that a new list is due.
+// isExpired says whether the API server no longer has the events since the last list, so that a new list is needed.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// follow fills the cache by a list and keeps it by watches, each from where the one before ended, until one fails.
-// worked says whether the cache could be believed at any time. A panic is an error here: it must not end the process,
-// which can do without a cache.
-func (c *Cache[S]) follow(ctx context.Context, source Source[S]) (worked bool, err error) {
+// follow lists all objects and then watches them, each watch from the end of the one before, until one fails. wasCurrent says whether the cache was current at any time. A panic becomes an error: the process works without a cache.
+func (c *Cache[S]) follow(ctx context.Context, source Source[S]) (wasCurrent bool, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
@@ -117,22 +110,22 @@ func (c *Cache[S]) follow(ctx context.Context, source Source[S]) (worked bool, e
 	for {
 		stream, err := openWatch(ctx, source.Client, path, version)
 		if err != nil {
-			return worked, fmt.Errorf("watch: %w", err)
+			return wasCurrent, fmt.Errorf("watch: %w", err)
 		}
-		worked = true
+		wasCurrent = true
 		if version, err = c.read(ctx, stream, source.Decode, version); err != nil {
-			return worked, fmt.Errorf("watch: %w", err)
+			return wasCurrent, fmt.Errorf("watch: %w", err)
 		}
 	}
 }
 
-// page is one part of a list.
+// page is one page of a list.
 type page struct {
 	Metadata metav1.ListMeta   `json:"metadata"`
 	Items    []json.RawMessage `json:"items"`
 }
 
-// list reads every object, page by page, and returns the resource version from which to watch.
+// list reads all objects, page by page, and returns the resource version to watch from.
 func (c *Cache[S]) list(ctx context.Context, source Source[S], path []string) (version string, err error) {
 	var states []S
 	query := map[string]string{"limit": strconv.Itoa(pageSize)}
@@ -155,17 +148,17 @@ func (c *Cache[S]) list(ctx context.Context, source Source[S], path []string) (v
 	}
 }
 
-func readPage(ctx context.Context, client *Client, asked Request, into *page) error {
+func readPage(ctx context.Context, client *Client, r Request, into *page) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	body, err := client.Do(ctx, asked)
+	body, err := client.Do(ctx, r)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(body, into)
 }
 
-// openWatch asks for changes after version. Bookmarks are asked for: they show that the watch lives.
+// openWatch opens a watch for changes after version. It requests bookmarks, which show that the watch is alive.
 func openWatch(ctx context.Context, client *Client, path []string, version string) (io.ReadCloser, error) {
 	seconds := 300 + rand.IntN(300) //nolint:gosec // spreads the ends of watches, as client-go's reflector does; no secret
 	return client.Stream(ctx, Request{Path: path, Query: map[string]string{
@@ -174,59 +167,58 @@ func openWatch(ctx context.Context, client *Client, path []string, version strin
 	}})
 }
 
-// event is what a watch tells (metav1.WatchEvent).
+// event is an event of a watch (metav1.WatchEvent).
 type event struct {
 	Type   watch.EventType `json:"type"`
 	Object json.RawMessage `json:"object"`
 }
 
-// read puts the events of stream into the cache until the API server ends the watch, as it does every few minutes, and
-// returns the version to go on from.
+// read applies the events of a stream to the cache until the API server ends the watch, which it does every few minutes. It returns the version to continue from.
 func (c *Cache[S]) read(
 	ctx context.Context, stream io.ReadCloser, decode func([]byte) (S, error), version string,
 ) (string, error) {
 	defer stream.Close()
 	begin, first := time.Now(), version
-	c.alive()
+	c.markHeard()
 	events := json.NewDecoder(stream)
 	for {
-		var told event
-		if err := events.Decode(&told); err != nil {
-			break // the end, in good order or not: the next watch goes on from version
+		var e event
+		if err := events.Decode(&e); err != nil {
+			break // The watch has ended, with or without an error; the next one continues from version.
 		}
-		next, err := c.take(told, decode)
+		next, err := c.apply(e, decode)
 		if err != nil {
 			return version, err
 		}
 		version = next
-		c.alive()
+		c.markHeard()
 	}
-	c.lost()
+	c.markClosed()
 	if version == first && time.Since(begin) < time.Second {
-		return version, errors.New("it ended at once")
+		return version, errors.New("the watch ended immediately")
 	}
 	return version, ctx.Err()
 }
 
-// take puts one event into the cache and returns its resource version.
-func (c *Cache[S]) take(told event, decode func([]byte) (S, error)) (version string, err error) {
-	if told.Type == watch.Error {
+// apply applies one event to the cache and returns its resource version.
+func (c *Cache[S]) apply(e event, decode func([]byte) (S, error)) (version string, err error) {
+	if e.Type == watch.Error {
 		var status metav1.Status
-		if err := json.Unmarshal(told.Object, &status); err != nil {
-			return "", fmt.Errorf("an error that cannot be read: %w", err)
+		if err := json.Unmarshal(e.Object, &status); err != nil {
+			return "", fmt.Errorf("decode the error: %w", err)
 		}
 		return "", &apierrors.StatusError{ErrStatus: status}
 	}
-	state, err := decode(told.Object)
+	state, err := decode(e.Object)
 	if err != nil {
 		return "", err
 	}
-	switch told.Type {
+	switch e.Type {
 	case watch.Added, watch.Modified:
 		c.Put(state)
 	case watch.Deleted:
 		c.remove(state.Name(), state.Version())
-	default: // a bookmark, which tells the version only
+	default: // a bookmark, which has only a version
 	}
 	return state.Version(), nil
 }

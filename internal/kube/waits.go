@@ -6,43 +6,41 @@ import (
 	"time"
 )
 
-// forgetAfter is how long a wait is remembered that nobody ended, such as that of a deleted Rollout.
+// forgetAfter is how long a wait is kept that isn't ended, such as that of a deleted Rollout.
 const forgetAfter = time.Hour
 
-// Waits remembers since when things are waited for across calls, by a key. A process that starts anew begins anew,
-// which only makes waits longer.
+// Waits measures how long a condition has been awaited over several calls, by a key. After a restart of the process all waits begin again, which makes them only longer.
 type Waits struct {
 	mu    sync.Mutex
-	begun map[string]begin
+	waits map[string]wait
 }
 
-// begin is when a wait began, and what for.
-type begin struct {
-	at    time.Time
-	about string
+// wait is the start of a wait and its subject.
+type wait struct {
+	at      time.Time
+	subject string
 }
 
-// NewWaits returns Waits in which nothing is waited for.
-func NewWaits() *Waits { return &Waits{begun: map[string]begin{}} }
+// NewWaits returns Waits without a wait.
+func NewWaits() *Waits { return &Waits{waits: map[string]wait{}} }
 
-// Elapsed tells how long key is waited for, and whether this is the first time. Another about than before begins anew:
-// something else is waited for.
-func (w *Waits) Elapsed(key, about string) (waited time.Duration, first bool) {
+// Elapsed returns the duration of the wait for key, and whether this call began it. A wait with another subject than before begins again.
+func (w *Waits) Elapsed(key, subject string) (waited time.Duration, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	begun, waiting := w.begun[key]
-	if !waiting || begun.about != about {
-		maps.DeleteFunc(w.begun, func(_ string, old begin) bool { return now.Sub(old.at) > forgetAfter })
-		w.begun[key] = begin{now, about}
+	current, ok := w.waits[key]
+	if !ok || current.subject != subject {
+		maps.DeleteFunc(w.waits, func(_ string, old wait) bool { return now.Sub(old.at) > forgetAfter })
+		w.waits[key] = wait{now, subject}
 		return 0, true
 	}
-	return now.Sub(begun.at), false
+	return now.Sub(current.at), false
 }
 
 // End ends the wait for key.
 func (w *Waits) End(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.begun, key)
+	delete(w.waits, key)
 }

@@ -131,7 +131,7 @@ func TestMissingKubeconfigHeals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	asked := start(t, file)
 	rollout := routertest.Rollout(httpso.Type, config)
-	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "no way to the API server") {
+	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "cannot connect to the API server") {
 		t.Fatalf("SetWeight without a kubeconfig answered %q", answer.ErrorString)
 	}
 	api.WriteKubeconfig(t, file)

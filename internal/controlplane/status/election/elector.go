@@ -127,7 +127,8 @@ func (c *candidate) awaitRelease(ctx context.Context) error {
 // get reads the Lease. If it doesn't exist, get returns one that isn't stored yet.
 func (c *candidate) get(ctx context.Context) (*coordinationv1.Lease, error) {
 	current := new(coordinationv1.Lease)
-	err := c.Client.Get().Namespace(c.Namespace).Resource("leases").Name(httpv1alpha1.DefaultInterceptorLease).Do(ctx).Into(current)
+	err := c.Client.Get().Namespace(c.Namespace).Resource("leases").Name(httpv1alpha1.DefaultInterceptorLease).
+		Do(ctx).Into(current)
 	if apierrors.IsNotFound(err) {
 		name := metav1.ObjectMeta{Namespace: c.Namespace, Name: httpv1alpha1.DefaultInterceptorLease}
 		return &coordinationv1.Lease{ObjectMeta: name}, nil

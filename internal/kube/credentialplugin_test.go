@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// A program for credentials that hangs holds its request no longer than the request's context, and the error names it.
-func TestAProgramForCredentialsThatHangs(t *testing.T) {
+// A credential plugin that hangs blocks its request no longer than the context of the request, and the error names it.
+func TestCredentialPluginHangs(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "never-written")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -39,7 +39,7 @@ func TestAProgramForCredentialsThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), `program "cat"`) {
+	if err := <-ended; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), `plugin "cat"`) {
 		t.Errorf("the request ends with %v", err)
 	}
 	if err := writer.Close(); err != nil { // ends the program
